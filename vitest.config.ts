@@ -6,14 +6,14 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** What mostly waits for processes, servers and terminals of its own: with twice as many no processor is idle. */
 const WAITING = [
-  ...["ai", "capability", "claude", "cli", "mcp-clients", "e2e", "mcp", "run", "sandbox", "session"].map(
+  ...["adapters", "agent", "capabilities", "claude", "cli", "mcp-clients", "e2e", "sandbox"].map(
     (folder) => `test/${folder}/**/*.test.ts`,
   ),
   "test/bad-input/{broker,config-run,mcp,packages,runs,scripts,session,sources,toolsets,trust}.test.ts",
   "test/bad-input/use-{bounds,model,runbook,secrets}.test.ts",
-  "test/host/{locked-file,statistics,traces}.test.ts",
-  "test/install/{apply,home}.test.ts",
-  "test/supply/{git-source,put}.test.ts",
+  "test/store/{locked-file,statistics}.test.ts",
+  "test/clients/{apply,home}.test.ts",
+  "test/remote/{git-source,put}.test.ts",
   "test/docs-code.test.ts",
 ];
 
@@ -25,17 +25,17 @@ const NONE = ["test/fixtures/**", "**/node_modules/**", ...(HAS_CLIENTS ? [] : [
 /** What takes longest, and would be waited for alone if it began late. Where nothing was run before, larger files are first otherwise. */
 const LONGEST = [
   "sandbox/packages/packages",
-  "run/mcp",
+  "agent/mcp",
   "mcp-clients/conformance",
   "e2e/package",
-  "run/journal-port",
+  "agent/journal-port",
   "sandbox/packages/scripts",
   "claude/evaluate",
   "bad-input/toolsets",
   "mcp-clients/inspector",
   "e2e/journey",
   "bad-input/mcp",
-  "install/apply-bad-input",
+  "clients/apply-bad-input",
 ];
 
 class LongestFirst extends BaseSequencer {

@@ -42,7 +42,7 @@ export async function capability({ runs: rounds, say }) {
 }
 
 async function open(place, library) {
-  const { defineProvider, discover, openCapabilities } = library;
+  const { defineProvider, discover, createCapabilities } = library;
   const home = join(place, "home");
   mkdirSync(join(home, ".skillet", "skills", "caller"), { recursive: true });
   writeFileSync(join(home, ".skillet", "skills", "caller", "SKILL.md"), SKILL);
@@ -54,7 +54,7 @@ async function open(place, library) {
     capabilities: { thing: { description: "A thing.", operations: { get } } },
   });
   const settings = { ...found.settings, capabilities: { calls: Number.MAX_SAFE_INTEGER, changes: 0 } };
-  const capabilities = openCapabilities({ ...found, settings, providers: [provider], isGranted: () => true });
+  const capabilities = createCapabilities({ ...found, settings, providers: [provider], isGranted: () => true });
   const host = { ...found, capabilities, caller: { chatType: "private" } };
   const skill = found.catalog.get("caller");
   const brokerOf = (id) =>

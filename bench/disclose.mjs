@@ -8,11 +8,11 @@ const UNRELATED = ["thanks!", "good morning", "what time is it in Tokyo?", "2+2"
 
 /** Measures what a list of skills costs a model's prompt, and what of it helps: side by side with the rules of three clients. */
 export async function disclose() {
-  const { disclose: tell, openCatalog, inlineSource, defineSkill } = await library();
+  const { disclose: tell, loadCatalog, createInlineSource, defineSkill } = await library();
   const sizes = [];
   for (const size of SIZES) {
     const skills = cuedSkills(size);
-    const catalog = await openCatalog([inlineSource(skills.map((skill) => defineSkill(definition(skill))))]);
+    const catalog = await loadCatalog([createInlineSource(skills.map((skill) => defineSkill(definition(skill))))]);
     const asked = skills.filter((_, index) => index % Math.ceil(size / QUERIES) === 0);
     const ours = (query) => {
       const { prefix, suffix } = tell(catalog, query, { search: "search_skills" });

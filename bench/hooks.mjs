@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { ADVICE_QUERIES, ADVICE_SKILLS, ADVICE_UNRELATED, adviceSkillFiles } from "../test/session/advice-set.ts";
+import { ADVICE_QUERIES, ADVICE_SKILLS, ADVICE_UNRELATED, adviceSkillFiles } from "../test/agent/advice-set.ts";
 import { CLOCK_TICK, environment } from "./contenders.mjs";
 import { initializing, skillet, startServer } from "./mcp/server.mjs";
 import { median, run } from "./measure.mjs";

@@ -1,12 +1,12 @@
 // A skill as a sub-agent: npx node examples/02-use.ts skill "message"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { directorySource, openCatalog, useSkill } from "skillet";
+import { createDirectorySource, loadCatalog, useSkill } from "skillet";
 
 const [skill = "travel-expenses", message = "What may a night in Oslo cost?"] = process.argv.slice(2);
 const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;
 const provider = createOpenAICompatible({ name: "example", baseURL: MODEL_BASE_URL, apiKey: MODEL_API_KEY });
 
-const catalog = await openCatalog([directorySource({ path: `${import.meta.dirname}/skills` })]);
+const catalog = await loadCatalog([createDirectorySource({ path: `${import.meta.dirname}/skills` })]);
 const run = useSkill(catalog, { models: { default: provider(MODEL_NAME) } }, { skill, message, seconds: 300 });
 
 for await (const event of run) {

@@ -1,6 +1,6 @@
 // A tool of your own, and a word before it is called: npx node examples/03-tools.ts skill "message"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { directorySource, type Effect, openCatalog, Tool, useSkill } from "skillet";
+import { createDirectorySource, type Effect, loadCatalog, Tool, useSkill } from "skillet";
 import { z } from "zod";
 
 const [skill = "travel-expenses", message = "Book a night in Oslo."] = process.argv.slice(2);
@@ -19,7 +19,7 @@ async function approve({ what, skill }: Effect) {
   return { isApproved: process.env["AGREED"] === "yes", reason: "the budget is spent" };
 }
 
-const catalog = await openCatalog([directorySource({ path: `${import.meta.dirname}/skills` })]);
+const catalog = await loadCatalog([createDirectorySource({ path: `${import.meta.dirname}/skills` })]);
 const host = { models: { default: provider(MODEL_NAME) }, tools: [book], approve };
 const { content, isError } = await useSkill(catalog, host, { skill, message });
 process.stdout.write(`${content}\n`);

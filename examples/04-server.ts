@@ -1,11 +1,11 @@
 // An MCP server of your own with skills in it: `npx node examples/04-server.ts [folder...]`, started by any MCP client.
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { directorySource, openCatalog, openSession } from "skillet";
+import { createDirectorySource, loadCatalog, openSession } from "skillet";
 import { createMcpServer } from "skillet/mcp";
 import { z } from "zod";
 
 const folders = process.argv.length > 2 ? process.argv.slice(2) : [`${import.meta.dirname}/skills`];
-const catalog = await openCatalog(folders.map((path) => directorySource({ path, scope: "user" })));
+const catalog = await loadCatalog(folders.map((path) => createDirectorySource({ path, scope: "user" })));
 
 serveStdio(() => {
   const session = openSession(catalog, {}, { brings: "all" }); // one a client

@@ -1,6 +1,6 @@
 // A program that says who asks, and hears all that happens: npx node examples/11-host.ts private "question"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { defineSkill, type Host, inlineSource, openCatalog, openSession, type SkillEvent } from "skillet";
+import { createInlineSource, defineSkill, type Host, loadCatalog, openSession, type SkillEvent } from "skillet";
 
 const [chatType = "group", message = "What does Ada earn?"] = process.argv.slice(2);
 const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;
@@ -24,7 +24,7 @@ const host: Partial<Host> = {
   hasBuiltInTools: false, // no shell, no files
   onEvent: listen,
 };
-const session = openSession(await openCatalog([inlineSource([salaries])]), host);
+const session = openSession(await loadCatalog([createInlineSource([salaries])]), host);
 const names = session.visible().map(({ name }) => name);
 process.stderr.write(`skills in a ${chatType} chat: ${names.join(", ") || "none"}\n`);
 

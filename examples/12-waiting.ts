@@ -2,7 +2,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { directorySource, openCatalog, openRuns, resumeRun, Tool, useSkill } from "skillet";
+import { createDirectorySource, createRunStore, loadCatalog, resumeRun, Tool, useSkill } from "skillet";
 import { z } from "zod";
 
 const [id, word] = process.argv.slice(2);
@@ -16,9 +16,9 @@ const book = Tool.define("book_hotel", {
   execute: ({ city, nights }, { key }) => `booked ${nights} nights in ${city} as ${key}`, // the same key after a crash
 });
 
-const runs = openRuns(join(homedir(), ".skillet")); // each step is on the disk before the next; `skillet runs` shows them
+const runs = createRunStore(join(homedir(), ".skillet")); // each step is on the disk before the next; `skillet runs` shows them
 const host = { models: { default: provider(MODEL_NAME) }, tools: [book], runs }; // no `approve`: nobody sits here
-const catalog = await openCatalog([directorySource({ path: `${import.meta.dirname}/skills` })]);
+const catalog = await loadCatalog([createDirectorySource({ path: `${import.meta.dirname}/skills` })]);
 
 if (id !== undefined) runs.answer(id, { isApproved: word === "yes", reason: "the budget is spent" });
 const result = await (id === undefined

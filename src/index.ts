@@ -1,50 +1,130 @@
-export { openAudit } from "./capability/audit.ts";
-export { type CapabilityOptions, openCapabilities } from "./capability/open.ts";
-export { openVault } from "./capability/vault.ts";
-export { ASKS } from "./catalog/asks.ts";
-export { type Catalog, type Definition, type IsDenied, openCatalog, type SourceSummary } from "./catalog/catalog.ts";
-export { type ContentOptions, skillContent } from "./catalog/content.ts";
-export type { CueKind } from "./catalog/cues.ts";
+export { type Denial, findDenials, findUnavailability, type Policy } from "./agent/policy/skill-policies.ts";
+export { type EvaluatePromptOptions, evaluatePrompt, type PromptResult } from "./agent/prompts/evaluate-prompt.ts";
+export {
+  type MarkdownOptions,
+  markdown,
+  type ParamValue,
+  type PromptParams,
+  type Section,
+  type Visibility,
+  type VisibilitySelector,
+} from "./agent/prompts/prompt-section.ts";
+export { createPromptSession, type PromptSession, type PromptSessionOptions } from "./agent/prompts/prompt-session.ts";
+export {
+  type BindOptions,
+  type Prompt,
+  type PromptTemplate,
+  type PromptTemplateOptions,
+  promptTemplate,
+  type RenderedPrompt,
+  type RenderOptions,
+  type SectionOverride,
+  VisibilityExpansionRequired,
+} from "./agent/prompts/prompt-template.ts";
+export type { RenderedSection } from "./agent/prompts/render-sections.ts";
+export {
+  type RefReason,
+  type SkillOptions,
+  type SkillRef,
+  SkillRefError,
+  type SkillRefOptions,
+  type SkillSection,
+  type SkillSource,
+  type SkillsSection,
+  type SkillsSectionOptions,
+  type SkillsSectionParams,
+  skill,
+  skillRef,
+  skillsSection,
+} from "./agent/prompts/skill-sections.ts";
+export { type PlanCheck, planUse, type UsePlan } from "./agent/run/plan-use.ts";
+export { type ResumeOptions, resumeRun } from "./agent/run/resume-run.ts";
+export { type Run, type RunResult, skillResult, wrapResult } from "./agent/run/run-result.ts";
+export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./agent/run/run-script.ts";
+export { type UseRequest, useSkill } from "./agent/run/use-skill.ts";
+export {
+  type Advice,
+  type AdviceMemory,
+  type AdviseContext,
+  type AdvisedSkill,
+  advise,
+  createAdviceMemory,
+  createFileAdviceMemory,
+} from "./agent/session/advise.ts";
+export { type AgentTool, createAgentTools } from "./agent/session/agent-tools.ts";
+export {
+  type Conversation,
+  type ConversationOptions,
+  createConversation,
+  resumeChat,
+  type SendOptions,
+} from "./agent/session/conversation.ts";
+export {
+  type ActivationResult,
+  type ActiveSkill,
+  type Invoker,
+  type LoadOptions,
+  openSession,
+  type QueryOptions,
+  type Session,
+  type SessionAdviseOptions,
+  type SessionCallOptions,
+  type SessionOptions,
+} from "./agent/session/session.ts";
+export { createAuditLog } from "./capabilities/audit-log.ts";
+export { type CapabilityOptions, createCapabilities } from "./capabilities/configured-capabilities.ts";
+export { createVault } from "./capabilities/credential-vault.ts";
+export {
+  type Catalog,
+  type IsDenied,
+  loadCatalog,
+  type SkillDescriptor,
+  type SourceSummary,
+} from "./catalog/catalog.ts";
 export { type DiscloseOptions, type Disclosure, disclose, TIERS, type Tier } from "./catalog/disclose.ts";
+export { LIST_INTENT_PHRASES } from "./catalog/list-intents.ts";
+export { formatPromptListing, formatPromptSection, type PromptSectionOptions } from "./catalog/listing.ts";
 export {
   createEmbeddedMatcher,
   type EmbeddedMatcher,
   type EmbeddedMatches,
   type Embedder,
-} from "./catalog/embedder.ts";
+} from "./catalog/search/embedder.ts";
 export {
-  type Evaluation,
-  evaluate,
-  type Miss,
-  recall,
-  type Score,
-  type SkillScore,
-  type Subject,
-} from "./catalog/evaluate.ts";
-export { promptListing, promptSection, type SectionOptions } from "./catalog/listing.ts";
-export {
-  LEVELS,
-  type Level,
+  createMatcher,
+  MATCH_LEVELS,
   type Match,
   type Matcher,
   type Matches,
+  type MatchLevel,
   type MatchOptions,
-  openMatcher,
-  type Reason,
-} from "./catalog/match.ts";
-export type { TriggerWeight, WeakCause } from "./catalog/selectivity.ts";
-export { type Shortlist, selectShortlist } from "./catalog/shortlist.ts";
-export type { ErrorCode } from "./codes/codes.ts";
-export { CODES, type Code } from "./codes/findings.ts";
+  type MatchReason,
+  type Shortlist,
+  selectShortlist,
+} from "./catalog/search/matcher.ts";
+export type { TriggerKind } from "./catalog/search/trigger-index.ts";
+export type { TriggerWeight, WeakCause } from "./catalog/search/trigger-weights.ts";
+export { type ContentOptions, formatSkillContent } from "./catalog/skill-content.ts";
+export { type DiscoverOptions, type DiscoverResult, discover } from "./config/discover.ts";
+export { createSystemInfo, type Host, type HostOptions, type SettingsParts, type SystemInfo } from "./config/host.ts";
+export type { RunLimits, SandboxEngine, SandboxSettings, ScriptLimits, WorkspaceAccess } from "./config/limits.ts";
+export { closeMcpServers } from "./config/mcp-shutdown.ts";
+export type { DisclosureSettings, ExtraSource, LoadedSettings, Settings, SkillSettings } from "./config/settings.ts";
+export { createSettings, type SettingsInput, type SkillInput } from "./config/settings-schema.ts";
+export { type CatalogChange, type WatchCatalogOptions, watchCatalog } from "./config/watch-catalog.ts";
+export type { ErrorCode } from "./errors/error-codes.ts";
+export { FINDING_CODES, type FindingCode } from "./errors/finding-codes.ts";
+export { type Problem, PromptValidationError, SkillError } from "./errors/problem.ts";
 export {
-  type Approval,
-  type Approvals,
-  type Approve,
-  type Effect,
-  openApprovals,
-  type WordScope,
-} from "./host/approvals.ts";
-export type { Caller } from "./host/caller.ts";
+  computeRecall,
+  evaluateTriggers,
+  type MissedQuery,
+  type SkillScore,
+  type TriggerEvaluation,
+  type TriggerEvaluationSubject,
+  type TriggerScore,
+} from "./eval/trigger-evaluation.ts";
+export type { Approval, ApprovalRequest, ApprovalScope, Approve } from "./host/approval.ts";
 export type {
   Audit,
   AuditEntry,
@@ -55,136 +135,46 @@ export type {
   Credential,
   Vault,
   VaultEntry,
-} from "./host/capabilities.ts";
-export type { HostOptions, SettingsParts } from "./host/complete-host.ts";
-export { createSettings, type SettingsInput, type SkillInput } from "./host/create-settings.ts";
-export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
+} from "./host/capability-contract.ts";
 export {
   type RunEvent,
   type SkillEvent,
-  type SkillExpanded,
-  type SkillsInstalled,
-  STOPS,
-  type Stop,
+  type SkillExpandedEvent,
+  type SkillsInstalledEvent,
+  STOP_REASONS,
+  type StopReason,
 } from "./host/events.ts";
-export { type Grants, openGrants } from "./host/grants.ts";
-export type { Host } from "./host/host.ts";
-export type { Journal } from "./host/journal.ts";
-export type { JournalLine, JournalText, RunHead, RunTail } from "./host/journal-lines.ts";
-export type { RunLimits } from "./host/limits.ts";
-export { closeMcpServers } from "./host/mcp/end.ts";
+export type { Caller, HostPolicy, PolicyContext, PolicyDenial, PolicyPurpose } from "./host/host-policy.ts";
 export type {
-  CallResult,
+  AiSdkModel,
   Message,
   Model,
+  ModelPrice,
+  ModelProvider,
   ModelReply,
   ModelRequest,
   ModelSettings,
-  Price,
-  Provider,
-  SdkModel,
-  Task,
+  ModelTask,
+  ModelTool,
   ToolCall,
-  ToolOffer,
-  Usage,
-} from "./host/models.ts";
-export type { HostPolicy, PolicyContext, PolicyDenial, Purpose } from "./host/policies.ts";
+  ToolCallResult,
+} from "./host/model-contract.ts";
 export {
-  type NewRun,
-  openRuns,
-  type Retention,
-  RUN_STATES,
-  type RunState,
-  type RunSummary,
-  type Runs,
-} from "./host/runs.ts";
-export {
-  type Command,
-  type Ending,
   type Endpoint,
   FIXED_VARIABLES,
+  ISOLATION_LEVELS,
   type Isolation,
-  LEVELS as ISOLATION_LEVELS,
-  type Level as IsolationLevel,
-  type Limits,
+  type IsolationLevel,
   type Mount,
-  type Notice,
-  type Outcome,
-  type OutputStream,
-  type RunOptions,
+  type ProcessEnding,
+  type ProcessStream,
   type Sandbox,
-} from "./host/sandbox.ts";
-export type { Engine, SandboxSettings, ScriptLimits, WorkspaceAccess } from "./host/sandbox-settings.ts";
-export type {
-  DisclosureSettings,
-  ExtraSource,
-  LoadedSettings,
-  Settings,
-  SkillSettings,
-} from "./host/settings.ts";
-export { openStatistics, type SkillStatistics, type Statistics } from "./host/statistics.ts";
-export { openSystem, type System } from "./host/system.ts";
-export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
-export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
-export { SkillInstallationError } from "./install/error.ts";
-export { type Denial, denials, type Policy, unavailability } from "./policy/policy.ts";
-export { type EvaluateOptions, evaluatePrompt, type PromptResult } from "./prompt/evaluate.ts";
-export { VisibilityExpansionRequired } from "./prompt/open-sections.ts";
-export type { Override } from "./prompt/override.ts";
-export {
-  type BindOptions,
-  type Prompt,
-  type PromptTemplate,
-  type PromptTemplateOptions,
-  promptTemplate,
-  type RenderedPrompt,
-  type RenderOptions,
-} from "./prompt/prompt.ts";
-export type { Shown } from "./prompt/render.ts";
-export {
-  markdown,
-  type Section,
-  type SectionOptions as MarkdownOptions,
-  type Visibility,
-  type VisibilitySelector,
-} from "./prompt/section.ts";
-export { openPromptSession, type PromptSession, type PromptSessionOptions } from "./prompt/session.ts";
-export { type SkillOptions, type SkillSection, skill } from "./prompt/skill.ts";
-export { type RefReason, type SkillRef, SkillRefError, type SkillRefOptions, skillRef } from "./prompt/skill-ref.ts";
-export {
-  type SkillSource,
-  type SkillsSection,
-  type SkillsSectionOptions,
-  type SkillsSectionParams,
-  skillsSection,
-} from "./prompt/skills-section.ts";
-export type { Params, Value as ParamValue } from "./prompt/template.ts";
-export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
-export { type RunResult, skillResult, wrapResult } from "./run/result.ts";
-export { type ResumeOptions, resumeRun } from "./run/resume.ts";
-export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
-export type { Run } from "./run/start-run.ts";
-export { type UseRequest, useSkill } from "./run/use.ts";
-export { type AdviceMemory, createAdviceMemory, openAdviceFiles } from "./session/advice-memory.ts";
-export { type Advice, type AdviseContext, type AdvisedSkill, advise } from "./session/advise.ts";
-export { type AgentTool, createAgentTools } from "./session/agent-tools.ts";
-export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
-export { resumeChat } from "./session/resume-chat.ts";
-export {
-  type Activation,
-  type ActiveSkill,
-  type By,
-  type LoadOptions,
-  openSession,
-  type Session,
-  type SessionAdviseOptions,
-  type SessionCallOptions,
-  type SessionOptions,
-  type TellOptions,
-} from "./session/session.ts";
-export { PromptValidationError, SkillError } from "./shared/error.ts";
-export type { Data } from "./skill/data.ts";
-export { defineSkill, type SkillDefinition } from "./skill/define.ts";
+  type SandboxCommand,
+  type SandboxLimits,
+  type SandboxOutcome,
+  type SandboxRunOptions,
+} from "./host/sandbox-contract.ts";
+export { defineSkill, type SkillDefinition } from "./skill/define-skill.ts";
 export type { StandardSchema, ToolContext, ToolDefinition, ToolOutput } from "./skill/define-tool.ts";
 export {
   type Diagnostic,
@@ -193,14 +183,36 @@ export {
   PROFILES,
   type Profile,
   type Severity,
-} from "./skill/diagnostic.ts";
-export type { Script, Triggers } from "./skill/fields.ts";
-export type { Form } from "./skill/frame.ts";
+} from "./skill/diagnostics.ts";
+export { type ParsedSkillMd, parseSkillMd } from "./skill/document.ts";
+export type { SkillForm } from "./skill/frontmatter.ts";
+export { toSkillMd } from "./skill/frontmatter-yaml.ts";
 export type { Manifest } from "./skill/manifest.ts";
-export { type ParsedSkillMd, parseSkillMd } from "./skill/parse-skill-md.ts";
-export { toSkillMd } from "./skill/render.ts";
-export { findScript, type SkillScript, sandboxPathOf, scriptsOf } from "./skill/script.ts";
-export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";
+export type { DeclaredScript, Triggers } from "./skill/manifest-fields.ts";
+export {
+  createInlineSource,
+  type FileList,
+  type LoadedSkills,
+  SCOPES,
+  type Skill,
+  type SkillFile,
+  type SkillOrigin,
+  type SkillScope,
+  type Source,
+} from "./skill/skill.ts";
+export { findScript, getSandboxPath, listSkillScripts, type SkillScript } from "./skill/skill-code.ts";
+export {
+  type CheckedFile,
+  type CheckResult,
+  type CheckSkillsOptions,
+  checkPath,
+  checkText,
+  validateSkillFile,
+} from "./skill/source/check-skills.ts";
+export { createDirectorySource, type DirectoryOptions } from "./skill/source/directory-source.ts";
+export { type Environment, type Location, listLocations } from "./skill/source/locations.ts";
+export { type CopiedFile, computeSkillDigest, copySkill, type SkillCopy } from "./skill/source/skill-copy.ts";
+export type { Watcher } from "./skill/source/watch-folders.ts";
 export {
   type CallOptions,
   Tool,
@@ -210,17 +222,21 @@ export {
   type ToolProgram,
   type ToolResult,
   type ToolSandbox,
+  type Usage,
 } from "./skill/tool.ts";
+export { type ApprovalStore, createApprovalStore } from "./store/approvals.ts";
+export { SkillInstallationError } from "./store/atomic-folder.ts";
+export type { Journal, JournalLine, ParsedJournal, RunEnd, RunHeader } from "./store/journal.ts";
+export { RUN_STATES, type RunRetention, type RunState, type RunSummary } from "./store/run-summary.ts";
+export { createRunStore, type NewRun, type RunStore } from "./store/runs.ts";
+export { createStatisticsStore, type SkillStatistics, type StatisticsStore } from "./store/statistics.ts";
 export {
-  type CheckedFile,
-  type CheckOptions,
-  type CheckResult,
-  checkPath,
-  checkText,
-  validateSkillFile,
-} from "./source/check.ts";
-export { type CopiedFile, copySkill, digestOf, type SkillCopy } from "./source/digest.ts";
-export { type DirectoryOptions, directorySource } from "./source/directory.ts";
-export { type Location, locations, type Surroundings } from "./source/locations.ts";
-export { inlineSource, type Loaded, type Source } from "./source/source.ts";
-export type { Watcher } from "./source/watch.ts";
+  createSecretGrants,
+  createTrustStore,
+  type SecretGrants,
+  type TrustChange,
+  type TrustedSkill,
+  type TrustStatus,
+  type TrustStore,
+} from "./store/trust.ts";
+export type { JsonObject } from "./util/objects.ts";

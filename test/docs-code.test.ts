@@ -3,9 +3,9 @@ import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { systemProgram } from "../src/host/programs.ts";
-import { loadSettings } from "../src/host/settings.ts";
-import { checkText } from "../src/source/check.ts";
+import { loadSettings } from "../src/config/settings.ts";
+import { checkText } from "../src/skill/source/check-skills.ts";
+import { findSystemProgram } from "../src/util/system.ts";
 import { skillText, temporaryFolder } from "./support/folder.ts";
 import {
   callsOf,
@@ -138,7 +138,7 @@ const PROGRAMS: Record<string, Program> = {
 describe("the programs of the pages", () => {
   it.each(Object.keys(PROGRAMS))("docs/%s.md runs as it stands", async (name) => {
     const { files = {}, turns = [], stdin = "", holds = "", prints, needs } = PROGRAMS[name] as Program;
-    if (needs && systemProgram(needs) === undefined && !process.env["CI"]) return;
+    if (needs && findSystemProgram(needs) === undefined && !process.env["CI"]) return;
     const page = Object.entries(modulesOf(`docs/${name}.md`)).find(([, code]) => code.includes(holds));
     const [module = "", code = ""] = page ?? [];
     const folder = installedFolder({ "home/.keep": "", ...files, [module]: code });

@@ -1,10 +1,10 @@
 import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { NATIVE_CLIENTS } from "../src/install/clients.ts";
-import { PROFILES } from "../src/skill/diagnostic.ts";
-import { ROWS } from "../src/skill/manifest.ts";
-import { checkPath, checkText } from "../src/source/check.ts";
+import { NATIVE_CLIENTS } from "../src/clients/native-clients.ts";
+import { PROFILES } from "../src/skill/diagnostics.ts";
+import { MANIFEST_FIELDS } from "../src/skill/manifest.ts";
+import { checkPath, checkText } from "../src/skill/source/check-skills.ts";
 import { frontmatterTable } from "../tools/docs/frontmatter-table.ts";
 import { skillet } from "./support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "./support/folder.ts";
@@ -28,7 +28,7 @@ const TRIP =
 describe("the page about writing skills", () => {
   it("has every key of the table of spellings, as the program has it: `npm run docs` writes it", () => {
     expect(page).toContain(`\n${frontmatterTable()}\n`);
-    for (const { keys } of ROWS)
+    for (const { keys } of MANIFEST_FIELDS)
       for (const key of keys) expect(page, key).toMatch(new RegExp(`^\\| .*\`${key}\``, "m"));
   });
 

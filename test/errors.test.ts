@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ERROR_CODES } from "../src/codes/codes.ts";
-import { settingsTable } from "../src/host/keys.ts";
+import { listConfigKeys } from "../src/config/config-keys.ts";
+import { ERROR_CODES } from "../src/errors/error-codes.ts";
 import { moduleOf } from "./support/program.ts";
 import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
@@ -51,7 +51,7 @@ describe("the codes", () => {
   });
 
   it("name only keys of the configuration that there are", () => {
-    const keys = settingsTable().map(({ path }) => path);
+    const keys = listConfigKeys().map(({ path }) => path);
     const named = rows.flatMap(([, { fix }]) => [...fix.matchAll(/\[([a-z]+)\] ([a-z_]+)/g)]);
     expect(named.length).toBeGreaterThan(5);
     expect(named.map(([, table, key]) => `${table}.${key}`).filter((key) => !keys.includes(key))).toEqual([]);

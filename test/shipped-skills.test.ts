@@ -1,17 +1,17 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../src/catalog/catalog.ts";
-import { PROFILES } from "../src/skill/diagnostic.ts";
-import { STANDARD_NAME } from "../src/skill/name.ts";
-import { checkPath } from "../src/source/check.ts";
-import { digestOf } from "../src/source/digest.ts";
-import { directorySource } from "../src/source/directory.ts";
+import { loadCatalog } from "../src/catalog/catalog.ts";
+import { PROFILES } from "../src/skill/diagnostics.ts";
+import { STANDARD_NAME } from "../src/skill/skill.ts";
+import { checkPath } from "../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../src/skill/source/directory-source.ts";
+import { computeSkillDigest } from "../src/skill/source/skill-copy.ts";
 import { skillet } from "./support/command.ts";
 
 const folder = join(import.meta.dirname, "..", "skills");
 const names = readdirSync(folder).filter((name) => statSync(join(folder, name)).isDirectory());
-const catalog = await openCatalog([directorySource({ path: folder, name: "bundled", scope: "bundled" })]);
+const catalog = await loadCatalog([createDirectorySource({ path: folder, name: "bundled", scope: "bundled" })]);
 
 /** What each version of a shipped skill consists of: its files cannot change while its version stays. */
 const PINS: Record<string, Record<string, string>> = {
@@ -62,7 +62,9 @@ describe("shipped skills", () => {
   it.each(names)("[P-24] %s cannot change without its version", (name) => {
     const skill = catalog.get(name);
     const pinned = PINS[name]?.[skill.manifest.version ?? ""];
-    expect(pinned, `pin ${name} ${skill.manifest.version} to ${digestOf(skill)}`).toBe(digestOf(skill));
+    expect(pinned, `pin ${name} ${skill.manifest.version} to ${computeSkillDigest(skill)}`).toBe(
+      computeSkillDigest(skill),
+    );
   });
 
   it("are found by the queries that they are for, and wake for no others", async () => {

@@ -1,7 +1,8 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { skillToolset } from "../src/ai/toolset.ts";
+import { createSkillToolset } from "../src/adapters/ai-sdk/index.ts";
+import { installPromptSkills } from "../src/clients/index.ts";
 import {
   disclose,
   openSession,
@@ -12,7 +13,6 @@ import {
   skillsSection,
   Tool,
 } from "../src/index.ts";
-import { installSkills } from "../src/install/index.ts";
 import { discoverIn } from "./support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "./support/folder.ts";
 
@@ -58,7 +58,7 @@ describe("the blocks of the document on disclosure from folders", () => {
   it("[P-08, P-29] the two folders give a toolset, whose tools take the document's arguments", async () => {
     const root = temporaryFolder(FOLDERS);
     const folders = [join(root, "repo/skills"), join(root, "workspace/skills"), join(root, "none")];
-    const { tools, instructions, session } = await skillToolset(folders, { profile: "shipped", live: false });
+    const { tools, instructions, session } = await createSkillToolset(folders, { profile: "shipped", live: false });
     onTestFinished(() => session.close());
     expect(instructions).toMatch(/skillmaker[\s\S]*your-skill/);
     const call = (tool: string, input: Record<string, string>) => session.call(tool, input);
@@ -80,7 +80,7 @@ describe("the blocks of the document on disclosure from folders", () => {
   it("[P-03] a custom skill of the same name is the one that is loaded", async () => {
     const root = temporaryFolder(FOLDERS);
     writeFiles(root, { "workspace/skills/skillmaker/SKILL.md": SKILLMAKER.replace("Fill the", "Own the") });
-    const { session } = await skillToolset([join(root, "repo/skills"), join(root, "workspace/skills")]);
+    const { session } = await createSkillToolset([join(root, "repo/skills"), join(root, "workspace/skills")]);
     onTestFinished(() => session.close());
     expect((await session.call("load_skill", { skill_name: "skillmaker" })).content).toContain("Own the template");
   });
@@ -206,7 +206,7 @@ describe("the blocks of the document on sections of a prompt", () => {
     });
     const skillsDir = join(temporaryFolder(), ".claude/skills");
     mkdirSync(skillsDir, { recursive: true });
-    const paths = await installSkills(section, { skillsDir });
+    const paths = await installPromptSkills(section, { skillsDir });
     expect(paths).toHaveLength(3);
     expect(filesIn(skillsDir)).toEqual(
       ["code-review/SKILL.md", "refactoring/SKILL.md", ...Object.keys(SECURITY)].sort(),

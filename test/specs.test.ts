@@ -2,24 +2,27 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
-import type { SkillToolset, ToolsetOptions } from "../src/ai/toolset.ts";
-import * as ai from "../src/ai/toolset.ts";
-import { commandMounts } from "../src/capability/sandbox-command.ts";
-import type { ClaudeOptions, IsolationOptions } from "../src/claude/index.ts";
-import * as claude from "../src/claude/index.ts";
-import { buildProgram, commandPaths } from "../src/cli/program.ts";
-import { BUILT_IN_TOOLS } from "../src/host/built-in-tools.ts";
-import { KEYS } from "../src/host/keys.ts";
+import type { SkillToolset, ToolsetOptions } from "../src/adapters/ai-sdk/index.ts";
+import * as ai from "../src/adapters/ai-sdk/index.ts";
+import type { ClaudeOptions, IsolationOptions } from "../src/adapters/claude/index.ts";
+import * as claude from "../src/adapters/claude/index.ts";
+import * as mcp from "../src/adapters/mcp-server/index.ts";
+import { openSession } from "../src/agent/session/session.ts";
+import { prepareCommandMounts } from "../src/capabilities/sb-command.ts";
+import { buildWholeProgram, listCommandPaths } from "../src/cli/program.ts";
+import type { InstallPromptSkillsOptions } from "../src/clients/index.ts";
+import * as install from "../src/clients/index.ts";
+import { CONFIG_KEYS } from "../src/config/config-keys.ts";
+import { BUILT_IN_TOOLS } from "../src/config/host.ts";
 import type {
   Caller,
   Catalog,
   DirectoryOptions,
-  EvaluateOptions,
+  EvaluatePromptOptions,
   Host,
   Manifest,
-  Origin,
-  Params,
   ParsedSkillMd,
+  PromptParams,
   PromptTemplate,
   PromptTemplateOptions,
   RunResult,
@@ -32,11 +35,12 @@ import type {
   SkillEvent,
   SkillInput,
   SkillOptions,
+  SkillOrigin,
   SkillRef,
   SkillRefOptions,
   SkillSection,
   SkillSettings,
-  SkillsInstalled,
+  SkillsInstalledEvent,
   SkillsSection,
   SkillsSectionOptions,
   SkillsSectionParams,
@@ -47,11 +51,7 @@ import type {
   VisibilityExpansionRequired,
 } from "../src/index.ts";
 import * as index from "../src/index.ts";
-import type { InstallSkillsOptions } from "../src/install/index.ts";
-import * as install from "../src/install/index.ts";
-import * as mcp from "../src/mcp/index.ts";
-import { openSession } from "../src/session/session.ts";
-import { ROWS } from "../src/skill/manifest.ts";
+import { MANIFEST_FIELDS } from "../src/skill/manifest.ts";
 import { discoverIn } from "./support/discover.ts";
 import { skillText, temporaryFolder } from "./support/folder.ts";
 
@@ -111,7 +111,7 @@ const of =
 /** Exported types, and the members that the page names. */
 const TYPES: Readonly<Record<string, readonly string[]>> = {
   Skill: of<Skill>()("name", "description", "manifest", "origin", "body", "files"),
-  Origin: of<Origin>()("file"),
+  Origin: of<SkillOrigin>()("file"),
   Manifest: of<Manifest>()("briefDescription", "defaultEnabled"),
   SkillDefinition: of<SkillDefinition>()("instructions", "model", "requiredTools", "inputSchema", "maxIterations"),
   ParsedSkillMd: of<ParsedSkillMd>()("frontmatter", "body", "findings"),
@@ -135,17 +135,17 @@ const TYPES: Readonly<Record<string, readonly string[]>> = {
   SkillsSectionOptions: of<SkillsSectionOptions<[]>>()("title", "key", "skills", "skillRefs", "enabled"),
   SkillsSection: of<SkillsSection>()("allSkills", "inlineSkills", "referencedSkills", "nativeSkills", "promptSkills"),
   SkillsSectionParams: of<SkillsSectionParams>()("enabledSkills"),
-  InstallSkillsOptions: of<InstallSkillsOptions>()("skillsDir", "params"),
+  InstallSkillsOptions: of<InstallPromptSkillsOptions>()("skillsDir", "params"),
   PromptTemplate: of<PromptTemplate<never>>()("bind"),
   PromptTemplateOptions: of<PromptTemplateOptions<[]>>()("ns", "key", "sections"),
-  EvaluateOptions: of<EvaluateOptions>()("session"),
+  EvaluateOptions: of<EvaluatePromptOptions>()("session"),
   ClaudeOptions: of<ClaudeOptions>()("session", "isolation"),
   IsolationOptions: of<IsolationOptions>()("installSkills"),
   VisibilityExpansionRequired: of<VisibilityExpansionRequired>()("sectionKeys"),
-  SkillsInstalled: of<SkillsInstalled>()("promptNs", "promptKey", "createdAt", "eventId", "inlineSkills"),
+  SkillsInstalled: of<SkillsInstalledEvent>()("promptNs", "promptKey", "createdAt", "eventId", "inlineSkills"),
   ToolDefinition: of<ToolDefinition<never>>()("description", "parameters", "execute"),
   ToolOutput: of<ToolOutput>()("message", "value"),
-  Params: of<Params>()(),
+  Params: of<PromptParams>()(),
   Section: of<Section>()(),
 };
 
@@ -166,7 +166,7 @@ async function knownNames(): Promise<Set<string>> {
   const session = openSession(catalog);
   const other = { skill_name: "x", resource_name: "guide.md" };
   const read = await session.call("read_skill_resource", other);
-  const inSandbox = commandMounts(temporaryFolder(), { mapsPaths: true }).filter(({ from }) =>
+  const inSandbox = prepareCommandMounts(temporaryFolder(), { mapsPaths: true }).filter(({ from }) =>
     readFileSync(from, "utf8").includes('"capability list"'),
   );
   return new Set([
@@ -175,10 +175,10 @@ async function knownNames(): Promise<Set<string>> {
     ...Object.keys(index.skillResult),
     ...Object.entries(TYPES).flat(2),
     ...Object.keys(exports).map((path) => path.replace(".", "skillet")),
-    ...KEYS.flatMap(({ path }) => [path, ...path.split(".")]),
+    ...CONFIG_KEYS.flatMap(({ path }) => [path, ...path.split(".")]),
     ...BUILT_IN_TOOLS.map(({ name }) => name),
     ...session.tools.map(({ name }) => name),
-    ...ROWS.flatMap(({ keys }) => keys),
+    ...MANIFEST_FIELDS.flatMap(({ keys }) => keys),
     ...readdirSync(join(root, "skills")),
     ...index.TIERS,
     ...EVENTS,
@@ -189,15 +189,17 @@ async function knownNames(): Promise<Set<string>> {
   ]);
 }
 
+const SILENT = { write: () => {} };
+const PROGRAM = await buildWholeProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." });
+const COMMAND_PATHS = await listCommandPaths();
+
 /** Whether this is a command line of a command that there is, with options that it takes. */
 function isCommand(code: string): boolean {
   const [, path = "", options = ""] = /^skillet ([a-z]+(?: [a-z]+)*)((?: .*)?)$/.exec(code) ?? [];
-  if (!commandPaths().includes(path) || path === "") return false;
-  const silent = { write: () => {} };
-  const program = buildProgram({ stdout: silent, stderr: silent, env: {}, cwd: "." }, [], () => {});
+  if (!COMMAND_PATHS.includes(path) || path === "") return false;
   const command = path
     .split(" ")
-    .reduce<Command | undefined>((above, name) => above?.commands.find((below) => below.name() === name), program);
+    .reduce<Command | undefined>((above, name) => above?.commands.find((below) => below.name() === name), PROGRAM);
   const flags = options.match(/--[a-z-]+/g) ?? [];
   return flags.every((flag) => command?.options.some(({ long }) => long === flag));
 }

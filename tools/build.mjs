@@ -43,7 +43,7 @@ const SERVER = {
 /** Files of the command's own code, and the commands that need no later one: those that are started again and again, and do little. */
 const PACKS = [
   { file: "start.cjs", commands: ["list"] },
-  { file: "everyday.cjs", commands: ["overview", "show", "check", "explain"] },
+  { file: "everyday.cjs", commands: ["show", "check", "explain"] },
   { file: "rest.cjs" },
 ];
 
@@ -53,9 +53,9 @@ const LATE_OF_NODE = ["node:crypto"];
 /** The code of a toolset's thread, as a file for the command. */
 const WORKER = "toolset-worker.cjs";
 
-/** What a toolset can import in a build, where nothing has a file; src/run/toolset/own-modules.ts has those of the sources. */
+/** What a toolset can import in a build, where nothing has a file; src/agent/toolsets/own-modules.ts has those of the sources. */
 const OWN_MODULES = {
-  "@agent/tools": "./src/run/toolset/tools.ts",
+  "@agent/tools": "./src/agent/toolsets/tool-exports.ts",
   skillet: "./src/index.ts",
   "skillet/sandbox": "./src/sandbox/index.ts",
   zod: "./node_modules/zod/index.js",
@@ -269,17 +269,15 @@ async function buildLibrary() {
 
 /** Modules that cannot be files of a bundle, by their paths, as what each kind of build has in their place. */
 async function inlineModules() {
-  const { PROGRAM, SPELLING, TELLING } = await evaluated("src/capability/sandbox-text.ts");
-  const texts = Object.entries({ PROGRAM, SPELLING, TELLING }).map(
-    ([name, text]) => `export const ${name} = ${JSON.stringify(text)};`,
-  );
-  const everywhere = { "src/capability/sandbox-text.ts": texts.join("\n") };
-  const entry = "src/run/toolset/worker-entry.ts";
+  const sources = await evaluated("src/capabilities/sb-source.ts");
+  const texts = Object.entries(sources).map(([name, text]) => `export const ${name} = ${JSON.stringify(text)};`);
+  const everywhere = { "src/capabilities/sb-source.ts": texts.join("\n") };
+  const entry = "src/agent/toolsets/worker-entry.ts";
   const { outputFiles } = await build({
     ...shared,
     format: "cjs",
     write: false,
-    entryPoints: ["src/run/toolset/worker.ts"],
+    entryPoints: ["src/agent/toolsets/toolset-worker.ts"],
     external: Object.keys(peerDependencies),
     define: {
       SKILLET_VERSION: JSON.stringify(version),
@@ -291,7 +289,7 @@ async function inlineModules() {
         ...everywhere,
         [entry]: `import { workerData } from "node:worker_threads";
           export const workerEntry = async () => workerData.entry;`,
-        "src/run/toolset/own-modules.ts": ownModules(),
+        "src/agent/toolsets/own-modules.ts": ownModules(),
       }),
       late(),
       named(),
@@ -376,9 +374,9 @@ function writeToolsetTypes() {
       copyFileSync(file, join(to, name, relative(from, file)));
     }
   };
-  const tools = join(types, "run", "toolset", "tools.d.ts");
+  const tools = join(types, "agent", "toolsets", "tool-exports.d.ts");
   copy(declarations([tools]), types, "@agent/tools");
-  writeFileSync(join(to, "@agent/tools", "index.d.ts"), 'export * from "./run/toolset/tools.ts";\n');
+  writeFileSync(join(to, "@agent/tools", "index.d.ts"), 'export * from "./agent/toolsets/tool-exports.ts";\n');
   mkdirSync(join(to, "skillet"));
   writeFileSync(join(to, "skillet", "index.d.ts"), 'export * from "@agent/tools";\n');
   const entries = Object.entries(OWN_MODULES).filter(([name]) => name.startsWith("zod"));
@@ -497,7 +495,7 @@ function inline(modules) {
     setup(build) {
       build.onResolve({ filter: /^inlined:/ }, ({ path }) => ({ path, namespace: "inlined" }));
       build.onLoad({ filter: /.*/, namespace: "inlined" }, ({ path }) => ({ contents: modules[path] }));
-      build.onLoad({ filter: /[\\/](?:sandbox-text|worker-entry|own-modules)\.ts$/ }, ({ path }) => {
+      build.onLoad({ filter: /[\\/](?:sb-source|worker-entry|own-modules)\.ts$/ }, ({ path }) => {
         const contents = modules[relative(root, path).replaceAll("\\", "/")];
         return contents === undefined ? undefined : { contents, resolveDir: root };
       });

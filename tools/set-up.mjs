@@ -15,7 +15,7 @@ export const TO_RUN = ["bwrap", "prlimit"];
 export async function setUp(programs) {
   // Elsewhere sandboxes are the system's own, or a container's.
   if (process.platform !== "linux") return true;
-  const { applyFix, planFix, thisMachine, toolStates } = await import("../build/sandbox/system.js");
+  const { applyFix, planFix, thisMachine, toolStates } = await import("../build/sandbox/host-tools.js");
   const states = () => toolStates().filter(({ tool }) => programs?.includes(tool.program) ?? true);
   const look = () => {
     const { userWithoutRange, ...machine } = thisMachine();

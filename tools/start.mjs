@@ -58,7 +58,7 @@ function heading(title, command) {
 }
 
 async function printSkills(skills) {
-  const { reveal } = await import("../build/shared/hidden.js");
+  const { reveal } = await import("../build/util/untrusted-text.js");
   const shown = skills.slice(0, SHOWN);
   const widest = Math.max(0, ...shown.map(({ name }) => name.length));
   for (const { name, description } of shown)

@@ -14,10 +14,10 @@ const {
   rounds,
   seconds,
 } = JSON.parse(process.argv[2]);
-const { openCatalog, directorySource, openMatcher, defineSkill } = await library();
+const { loadCatalog, createDirectorySource, createMatcher, defineSkill } = await library();
 const queries = JSON.parse(readFileSync(file, "utf8"));
 const opening = process.hrtime.bigint();
-const catalog = await openCatalog([directorySource({ path, indexFolder })]);
+const catalog = await loadCatalog([createDirectorySource({ path, indexFolder })]);
 const { skills } = catalog;
 const open = since(opening);
 const result = task === "worst" ? worst() : await compare();
@@ -27,7 +27,7 @@ async function compare() {
   // What Node loads when it is first imported is no part of making an index.
   if (contender === "minisearch") await CONTENDERS.minisearch({ skills: [], folder });
   const building = process.hrtime.bigint();
-  const { search } = await CONTENDERS[contender]({ openMatcher, skills, folder });
+  const { search } = await CONTENDERS[contender]({ createMatcher, skills, folder });
   const build = since(building);
   const asking = process.hrtime.bigint();
   search(queries[0]);
@@ -46,18 +46,18 @@ async function compare() {
   const megabytes = process.memoryUsage().heapUsed / 2 ** 20;
   const { skills: anew } = await catalog.reload();
   const rebuilding = process.hrtime.bigint();
-  await CONTENDERS[contender]({ openMatcher, skills: anew, folder });
+  await CONTENDERS[contender]({ createMatcher, skills: anew, folder });
   const again = since(rebuilding);
   return { build, again, first, times, hits: hits / queries.length, megabytes };
 }
 
 function worst() {
-  const matcher = openMatcher(skills);
+  const matcher = createMatcher(skills);
   for (let round = 0; round < 3; round++) for (const query of queries) matcher.match(query);
   return {
     lengths: costOfLength(matcher),
-    searches: costOfSearch(openMatcher(skills.map(withoutTriggers))),
-    hostile: costOfHostile({ matcher, openMatcher, defineSkill }),
+    searches: costOfSearch(createMatcher(skills.map(withoutTriggers))),
+    hostile: costOfHostile({ matcher, createMatcher, defineSkill }),
   };
 }
 

@@ -4,12 +4,12 @@ import { pathToFileURL } from "node:url";
 
 /** Each makes what it needs of the skills and gives a function from a query to how many skills it finds. */
 export const CONTENDERS = {
-  skillet({ openMatcher, skills }) {
-    const matcher = openMatcher(skills);
+  skillet({ createMatcher, skills }) {
+    const matcher = createMatcher(skills);
     return { search: (query) => matcher.match(query).matches.length };
   },
-  "skillet, bodies"({ openMatcher, skills }) {
-    const matcher = openMatcher(skills);
+  "skillet, bodies"({ createMatcher, skills }) {
+    const matcher = createMatcher(skills);
     return { search: (query) => matcher.match(query, { bodies: true }).matches.length };
   },
   "RegExp a keyword"({ skills }) {

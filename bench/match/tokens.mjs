@@ -8,10 +8,10 @@ const BUDGET = 1500;
 
 /** What the texts for a model cost, at four characters a token. */
 export async function tokens() {
-  const { disclose, openCatalog, inlineSource, defineSkill } = await library();
+  const { disclose, loadCatalog, createInlineSource, defineSkill } = await library();
   const random = randomFrom(1);
   const skills = Array.from({ length: NUMBER }, (_, number) => defineSkill(definition(random, number)));
-  const catalog = await openCatalog([inlineSource(skills)]);
+  const catalog = await loadCatalog([createInlineSource(skills)]);
   const asked = "What skills do you have?";
   const registry = disclose(catalog, asked);
   const tight = disclose(catalog, asked, { budget: BUDGET });

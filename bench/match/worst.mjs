@@ -32,11 +32,11 @@ export function costOfSearch(matcher) {
 }
 
 /** Milliseconds for `aaa…!`: of all skills together, of skills with one pattern each, and of the RegExp of the language. */
-export function costOfHostile({ matcher, openMatcher, defineSkill }) {
+export function costOfHostile({ matcher, createMatcher, defineSkill }) {
   const alone = (pattern) => {
     const frontmatter = { triggers: { patterns: [pattern] } };
     const skill = defineSkill({ name: "alone", description: "Has one pattern.", instructions: "None.", frontmatter });
-    return { pattern, ms: timeOf(openMatcher([skill]), LETTERS) };
+    return { pattern, ms: timeOf(createMatcher([skill]), LETTERS) };
   };
   return {
     letters: LETTERS,

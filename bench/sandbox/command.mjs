@@ -34,8 +34,8 @@ export async function wholeCommand({ place, samples, say }) {
   return withWorker({ place, say }, async (ask) => ({
     rows: await inTurn(
       [
-        { name: "openSandbox", sample: () => ask("open", {}) },
-        { name: "openSandbox, first time", sample: () => ask("open", { isFirst: true }) },
+        { name: "createSandbox", sample: () => ask("open", {}) },
+        { name: "createSandbox, first time", sample: () => ask("open", { isFirst: true }) },
         whole("sh go.sh", "/bin/sh", [script]),
         whole("node -e 0", node, ["-e", "0"]),
         ofScript("skillet script"),

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { parts } from "./library.mjs";
 
-const { openSandbox, bubblewrapArguments, furniture, sandboxFolder, isRoot, NOBODY, systemProgram, ...settings } =
+const { createSandbox, bubblewrapArguments, furniture, sandboxFolder, isRoot, NOBODY, systemProgram, ...settings } =
   await parts(
     "sandbox/open.js",
     "sandbox/bubblewrap.js",
@@ -31,7 +31,7 @@ const BY_HAND = [
 /** What needs somebody at the other end of a descriptor. */
 const SERVED = new Set(["--seccomp", "--block-fd", "--json-status-fd"]);
 
-export const open = (home) => openSandbox({ settings: SANDBOX_DEFAULTS, home });
+export const open = (home) => createSandbox({ settings: SANDBOX_DEFAULTS, home });
 
 /** Every way to run `true`, by its name. Contract: resolves when all of it is over, throws when it did not succeed. */
 export async function waysIn(home) {

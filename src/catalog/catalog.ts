@@ -1,22 +1,21 @@
-import type { ErrorCode } from "../codes/codes.ts";
-import { SkillError } from "../shared/error.ts";
-import { inLine } from "../shared/prompt.ts";
-import { byText, nearest } from "../shared/text.ts";
-import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
-import type { Form } from "../skill/frame.ts";
-import { SCOPES, type Scope, type Skill } from "../skill/skill.ts";
-import { type Loaded, type Source, withOrigin } from "../source/source.ts";
-import { remoteMark } from "./describe-skill.ts";
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { SkillError } from "../errors/problem.ts";
+import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
+import type { SkillForm } from "../skill/frontmatter.ts";
+import { type LoadedSkills, SCOPES, type Skill, type SkillScope, type Source, withOrigin } from "../skill/skill.ts";
+import { compareText, findNearest } from "../util/text.ts";
+import { sanitizeLine } from "../util/untrusted-text.ts";
+import { formatRemoteMark } from "./describe-skill.ts";
 
 export interface SourceSummary {
   name: string;
-  scope: Scope;
+  scope: SkillScope;
   path?: string;
   skills: number;
 }
 
 /** What a model is told of a skill it may use. */
-export interface Definition {
+export interface SkillDescriptor {
   name: string;
   description: string;
   input_schema?: object;
@@ -26,7 +25,7 @@ export interface Definition {
 export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
 
 /** Why a skill is not there, and what to do about it. */
-export interface LeftOut {
+export interface ExclusionReason {
   code: ErrorCode;
   message: string;
   fix: string;
@@ -50,18 +49,18 @@ export interface Catalog {
   copies(name: string): readonly Skill[];
   /** The skills that nothing speaks against: `catalog.available((skill) => denials(skill, host))`. */
   available(isDenied?: IsDenied): readonly Skill[];
-  definitions(isDenied?: IsDenied): Definition[];
+  definitions(isDenied?: IsDenied): SkillDescriptor[];
   /** Why a skill that was found is not in it, where somebody took it out. */
-  leftOut?(name: string): LeftOut | undefined;
+  leftOut?(name: string): ExclusionReason | undefined;
   /** Reads all sources again and gives the new snapshot. */
   reload(): Promise<Catalog>;
 }
 
 /** Reads the sources and merges them: the nearer scope wins, and within a scope the later source. */
-export async function openCatalog(sources: readonly Source[]): Promise<Catalog> {
+export async function loadCatalog(sources: readonly Source[]): Promise<Catalog> {
   const ordered = [...sources].sort((a, b) => SCOPES.indexOf(a.scope) - SCOPES.indexOf(b.scope));
-  const loaded: Loaded[] = [];
-  for (const source of ordered) loaded.push(await loadSafely(source));
+  const loaded: LoadedSkills[] = [];
+  for (const source of ordered) loaded.push(await loadSource(source));
   const byName = new Map<string, Skill[]>();
   for (const { skills } of loaded) addSource(byName, skills);
   putNestedLast(byName, loaded);
@@ -80,7 +79,9 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   return {
     skills: winners,
     shadowed,
-    diagnostics: [...diagnostics, ...replacedCopies(loaded, byName), ...taken, ...caseClashes(winners)].sort(byPlace),
+    diagnostics: [...diagnostics, ...findReplacedCopies(loaded, byName), ...taken, ...findCaseClashes(winners)].sort(
+      comparePlace,
+    ),
     sources: ordered.map(({ name, scope, path }, index) => ({
       name,
       scope,
@@ -91,21 +92,21 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
     get(name) {
       const skill = find(name);
       if (skill) return skill;
-      throw notFound(name, byName.keys());
+      throw createSkillNotFoundError(name, byName.keys());
     },
     has: (name) => find(name) !== undefined,
     names: () => winners.map((skill) => skill.name),
     copies: (name) => byName.get(name) ?? [],
     available,
-    definitions: (isDenied) => available(isDenied).map(definition),
-    reload: () => openCatalog(sources),
+    definitions: (isDenied) => available(isDenied).map(createDescriptor),
+    reload: () => loadCatalog(sources),
   };
 }
 
-async function loadSafely(source: Source): Promise<Loaded> {
+async function loadSource(source: Source): Promise<LoadedSkills> {
   try {
     const { skills, diagnostics } = await source.load();
-    return { skills: skills.map((skill) => placedIn(source, skill)), diagnostics: [...diagnostics] };
+    return { skills: skills.map((skill) => withSourceOrigin(source, skill)), diagnostics: [...diagnostics] };
   } catch (error) {
     const message = `the source "${source.name}" failed: ${error instanceof Error ? error.message : String(error)}`;
     return { skills: [], diagnostics: diagnose([{ code: "source-failed", message }], source.path ?? source.name) };
@@ -113,19 +114,19 @@ async function loadSafely(source: Source): Promise<Loaded> {
 }
 
 /** Returns a skill defined in code with the name and scope of the source that provides it. The same object each time: caches are by identity. */
-function placedIn({ name, scope }: Source, skill: Skill): Skill {
+function withSourceOrigin({ name, scope }: Source, skill: Skill): Skill {
   const { origin } = skill;
   if (origin.form !== "code" || (origin.source === name && origin.scope === scope)) return skill;
-  const known = PLACED.get(skill);
+  const known = SOURCE_ORIGIN_CACHE.get(skill);
   if (known?.origin.source === name && known.origin.scope === scope) return known;
   const placed = withOrigin(skill, { ...origin, scope, source: name });
-  PLACED.set(skill, placed);
+  SOURCE_ORIGIN_CACHE.set(skill, placed);
   return placed;
 }
 
-const PLACED = new WeakMap<Skill, Skill>();
+const SOURCE_ORIGIN_CACHE = new WeakMap<Skill, Skill>();
 
-const FORMS: readonly Form[] = ["folder", "markdown", "yaml", "code"];
+const FORM_ORDER: readonly SkillForm[] = ["folder", "markdown", "yaml", "code"];
 
 /** Puts a source's skills before what is there. Within a source a folder goes before a flat file, then the path decides. */
 function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void {
@@ -144,15 +145,15 @@ function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void
     const others = copies.filter((copy) => !own.has(copy));
     const isKnown = (copy: Skill) =>
       copy.origin.parent !== undefined &&
-      others.some((other) => other.origin.parent === undefined && isSamePlace(other, copy));
-    const nearer = copies.filter((copy) => own.has(copy) && !isKnown(copy)).sort(byFormThenPath);
-    const farther = others.filter((copy) => !nearer.some((skill) => isSamePlace(skill, copy)));
+      others.some((other) => other.origin.parent === undefined && isSameSkillFolder(other, copy));
+    const nearer = copies.filter((copy) => own.has(copy) && !isKnown(copy)).sort(compareFormThenPath);
+    const farther = others.filter((copy) => !nearer.some((skill) => isSameSkillFolder(skill, copy)));
     byName.set(name, [...nearer, ...farther]);
   }
 }
 
 /** A skill inside another one never hides one that is not: what a name means is not decided deep in the folder of another skill. */
-function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]): void {
+function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkills[]): void {
   const isNested = ({ origin }: Skill) => origin.parent !== undefined;
   for (const { skills } of loaded) {
     for (const { name, origin } of skills) {
@@ -163,7 +164,7 @@ function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]):
 }
 
 /** A skill of an MCP server never takes the name of another skill: a server could pass its own for any. The second one of a server has no name either. */
-function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]): Diagnostic[] {
+function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkills[]): Diagnostic[] {
   const diagnostics: Diagnostic[] = [];
   for (const { name, origin } of loaded.flatMap(({ skills }) => skills)) {
     const { remote, source } = origin;
@@ -180,15 +181,15 @@ function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]):
   return diagnostics;
 }
 
-function byFormThenPath({ origin: a }: Skill, { origin: b }: Skill): number {
+function compareFormThenPath({ origin: a }: Skill, { origin: b }: Skill): number {
   return (
-    FORMS.indexOf(a.form) - FORMS.indexOf(b.form) ||
-    byText(a.file ?? a.remote?.uri ?? "", b.file ?? b.remote?.uri ?? "")
+    FORM_ORDER.indexOf(a.form) - FORM_ORDER.indexOf(b.form) ||
+    compareText(a.file ?? a.remote?.uri ?? "", b.file ?? b.remote?.uri ?? "")
   );
 }
 
 /** One real folder reached through two sources is one skill. */
-function isSamePlace(a: Skill, b: Skill): boolean {
+function isSameSkillFolder(a: Skill, b: Skill): boolean {
   return a.origin.folder !== undefined && a.origin.folder === b.origin.folder;
 }
 
@@ -209,8 +210,8 @@ function isFileAt(file: string | undefined, place: string): boolean {
 }
 
 /** There is none of this name; the nearest of these is. */
-export function notFound(name: string, names: Iterable<string>): SkillError {
-  const meant = nearest(name, names);
+export function createSkillNotFoundError(name: string, names: Iterable<string>): SkillError {
+  const meant = findNearest(name, names);
   return new SkillError("not-found", {
     message: `Skill '${name}' not found`,
     fix: meant ? `did you mean "${meant}"?` : "`skillet list` shows what there is",
@@ -218,34 +219,37 @@ export function notFound(name: string, names: Iterable<string>): SkillError {
 }
 
 /** What is wrong with the file that would be the skill of this name, if it could be read: by the name it states, its folder's or its own. */
-export function brokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
+export function findBrokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
   return diagnostics.find(
     ({ severity, file, name: stated }) =>
-      severity === "error" && (stated === name || namesOf(file, undefined).includes(name)),
+      severity === "error" && (stated === name || listPossibleNames(file, undefined).includes(name)),
   );
 }
 
 /** The warning that a nearer copy of this skill does not load, so that a farther one is used. */
-export function replacedCopy({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
+export function findReplacedCopy({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
   return diagnostics.find(
-    ({ code, file, name: stated }) => code === "nearer-copy-broken" && namesOf(file, stated).includes(name),
+    ({ code, file, name: stated }) => code === "nearer-copy-broken" && listPossibleNames(file, stated).includes(name),
   );
 }
 
 /** Returns the note for a user whose model reads it. */
-export function sayReplaced({ file, message }: Pick<Diagnostic, "file" | "message">): string {
-  return `Note for the user: ${inLine(`${file} ${message}`, 500)}.`;
+export function formatReplacedNote({ file, message }: Pick<Diagnostic, "file" | "message">): string {
+  return `Note for the user: ${sanitizeLine(`${file} ${message}`, 500)}.`;
 }
 
 /** The names that the skill in a file can have when the file does not load: the stated one, else its folder's or its own. */
-function namesOf(file: string, stated: string | undefined): string[] {
+function listPossibleNames(file: string, stated: string | undefined): string[] {
   if (stated !== undefined) return [stated];
   const [own = "", folder = ""] = file.split("/").reverse();
   return [/^skill\.md$/i.test(own) ? folder : own.replace(/\.[^.]*$/, "")];
 }
 
 /** Warns of files that do not load where a copy of the same name from a farther source is used in their place. */
-function replacedCopies(loaded: readonly Loaded[], byName: ReadonlyMap<string, readonly Skill[]>): Diagnostic[] {
+function findReplacedCopies(
+  loaded: readonly LoadedSkills[],
+  byName: ReadonlyMap<string, readonly Skill[]>,
+): Diagnostic[] {
   const warnings = new Map<string, Diagnostic>();
   for (const [at, { skills, diagnostics }] of loaded.entries()) {
     const broken = diagnostics.filter(({ severity, file }) => severity === "error" && !warnings.has(file));
@@ -254,7 +258,7 @@ function replacedCopies(loaded: readonly Loaded[], byName: ReadonlyMap<string, r
     for (const { code, file } of diagnostics) if (code === "nested-skill") own.add(file); // It would not be the nearest.
     const nearer = new Set(loaded.slice(at).flatMap((source) => source.skills));
     for (const { file, message: why, name: stated } of broken) {
-      const [used] = namesOf(file, stated).flatMap((name) => byName.get(name)?.[0] ?? []);
+      const [used] = listPossibleNames(file, stated).flatMap((name) => byName.get(name)?.[0] ?? []);
       if (!used || own.has(file) || nearer.has(used)) continue;
       const message = `does not load (${why}), so the copy of "${used.name}" from ${used.origin.source} is used in its place`;
       const [warning] = diagnose([{ code: "nearer-copy-broken", message, name: used.name }], file);
@@ -264,18 +268,18 @@ function replacedCopies(loaded: readonly Loaded[], byName: ReadonlyMap<string, r
   return [...warnings.values()];
 }
 
-function definition(skill: Skill): Definition {
+function createDescriptor(skill: Skill): SkillDescriptor {
   const { inputSchema } = skill.manifest;
-  const [name, description] = [inLine(skill.name, 64), inLine(skill.description) + remoteMark(skill)];
+  const [name, description] = [sanitizeLine(skill.name, 64), sanitizeLine(skill.description) + formatRemoteMark(skill)];
   return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
 }
 
 /** The same order whether a file was read or remembered. */
-function byPlace(a: Diagnostic, b: Diagnostic): number {
-  return byText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0);
+function comparePlace(a: Diagnostic, b: Diagnostic): number {
+  return compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0);
 }
 
-function caseClashes(winners: readonly Skill[]): Diagnostic[] {
+function findCaseClashes(winners: readonly Skill[]): Diagnostic[] {
   const first = new Map<string, Skill>();
   const diagnostics: Diagnostic[] = [];
   for (const skill of winners) {
@@ -289,3 +293,75 @@ function caseClashes(winners: readonly Skill[]): Diagnostic[] {
   }
   return diagnostics;
 }
+
+/**
+ * The same catalog with these skills alone, also after a reload. A name whose winner is not among them means nothing: no copy that it
+ * hides comes forward.
+ */
+export function filterCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean): Catalog {
+  const skills = filterSkills(catalog.skills, keeps);
+  const names = new Set(skills.map(({ name }) => name));
+  const find = (name: string) => {
+    const skill = catalog.find(name);
+    return skill && names.has(skill.name) && keeps(skill) ? skill : undefined;
+  };
+  return {
+    ...catalog,
+    skills,
+    shadowed: catalog.shadowed.filter((skill) => names.has(skill.name) && keeps(skill)),
+    find,
+    get(name) {
+      const skill = find(name);
+      if (skill) return skill;
+      throw createSkillNotFoundError(name, names);
+    },
+    has: (name) => find(name) !== undefined,
+    names: () => [...names],
+    copies: (name) => (names.has(name) ? catalog.copies(name).filter(keeps) : []),
+    available: (isDenied) => catalog.available(isDenied).filter(({ name }) => names.has(name)),
+    // Before they are definitions: their names are written there as a line takes them.
+    definitions: (isDenied) =>
+      catalog.definitions((skill) => (names.has(skill.name) ? isDenied?.(skill) : { code: "left-out" })),
+    reload: async () => filterCatalog(await catalog.reload(), keeps),
+  };
+}
+
+/** Some of the skills. They have a search index of their own where all of them have one. */
+function filterSkills(skills: readonly Skill[], keeps: (skill: Skill) => boolean): readonly Skill[] {
+  const kept = skills.filter(keeps);
+  if (kept.length === skills.length) return skills;
+  const store = getSearchStore(skills)?.narrow?.();
+  if (store) attachSearchStore(kept, store);
+  return kept;
+}
+
+/** Keeps the bytes of a search index between processes. It never throws: an index that is lost is built again. */
+export interface SearchStore {
+  /** Names everything that the index depends on besides the skills themselves. */
+  readonly key: string;
+  load(): Uint8Array | undefined;
+  save(bytes: Uint8Array): void;
+  /** The store for some of the skills. Each would replace the index of the other in one. */
+  narrow?(): SearchStore;
+  /** The time of the clock that files get theirs from. */
+  now(): number;
+}
+
+/** Makes matchers of these skills keep their search index in the store. */
+export function attachSearchStore(skills: readonly Skill[], store: SearchStore): void {
+  SEARCH_STORES.set(skills, store);
+}
+
+export function getSearchStore(skills: readonly Skill[]): SearchStore | undefined {
+  return SEARCH_STORES.get(skills);
+}
+
+// By the list itself: a catalog is copied by those who add to it, its list of skills is not.
+const SEARCH_STORES = new WeakMap<readonly Skill[], SearchStore>();
+
+/** How much a model is told where nobody says otherwise. */
+export const DISCLOSURE_DEFAULTS = { maxSkills: 3, budget: 20_000, listingBudget: 2000 } as const;
+
+/** How skills are shown to a model: by the query, or as one list. */
+export const DISCLOSURE_MODES = ["adaptive", "static"] as const;
+export type DisclosureMode = (typeof DISCLOSURE_MODES)[number];

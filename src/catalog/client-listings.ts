@@ -1,5 +1,5 @@
-import { byText } from "../shared/text.ts";
-import { hasCue } from "./use-when.ts";
+import { compareText } from "../util/text.ts";
+import { hasUseWhenCue } from "./use-when.ts";
 
 /** A skill as a client reads it from its file. */
 export interface ClientSkillText {
@@ -11,7 +11,7 @@ export interface ClientSkillText {
 }
 
 /** How a client's own list shows a skill. */
-export interface ClientListed {
+export interface ClientListedSkill {
   name: string;
   /** The description as it is shown; empty for a name alone and for a skill that the client drops. */
   description: string;
@@ -21,7 +21,7 @@ export interface ClientListed {
 }
 
 /** What of an MCP server reaches a client's model, in characters. */
-export interface McpRoom {
+export interface McpTextLimits {
   /** 0: the client drops the server's instructions. */
   instructions: number;
   /** Of one tool's description. */
@@ -34,7 +34,7 @@ export interface McpRoom {
   offersNewTools: boolean;
 }
 
-interface Row extends ClientSkillText {
+interface ClientListingRow extends ClientSkillText {
   /** As much of it as the client reads. */
   text: string;
 }
@@ -45,7 +45,7 @@ interface ClientListing {
   version: string;
   /** Its `clientInfo.name` over MCP. */
   announces: RegExp;
-  mcp: McpRoom;
+  mcp: McpTextLimits;
   /** True if its list has `when_to_use`. */
   readsWhenToUse: boolean;
   /** True if it leaves out skills that only people call. */
@@ -57,7 +57,7 @@ interface ClientListing {
   /** A skill with a longer description is not listed at all. */
   dropsOver?: number;
   /** Returns the description that each row has room for, in the order of names; undefined for a name alone. */
-  fit(rows: readonly Row[]): readonly (string | undefined)[];
+  fit(rows: readonly ClientListingRow[]): readonly (string | undefined)[];
   /** False if the list goes from z to a. */
   isAscending: boolean;
 }
@@ -157,7 +157,7 @@ export type ListingClient = keyof typeof CLIENT_LISTINGS;
 export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
 
 /** For a client that is not in the table: some cut a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
-export const UNKNOWN_CLIENT: McpRoom = {
+export const UNKNOWN_CLIENT_LIMITS: McpTextLimits = {
   instructions: 2000,
   toolDescription: 1024,
   toolResult: 8000,
@@ -166,51 +166,56 @@ export const UNKNOWN_CLIENT: McpRoom = {
 };
 
 /** Returns the client that announces itself over MCP by this name. */
-export function clientNamed(name: string): ListingClient | undefined {
+export function findClientByMcpName(name: string): ListingClient | undefined {
   return LISTING_CLIENTS.find((id) => CLIENT_LISTINGS[id].announces.test(name));
 }
 
 /** Returns what a client's own list shows of these skills, in the client's order; dropped skills come last. */
-export function listForClient(id: ListingClient, skills: readonly ClientSkillText[]): readonly ClientListed[] {
+export function simulateClientListing(
+  id: ListingClient,
+  skills: readonly ClientSkillText[],
+): readonly ClientListedSkill[] {
   const rules: ClientListing = CLIENT_LISTINGS[id];
   const { dropsOver = Number.POSITIVE_INFINITY, readsWhenToUse } = rules;
   const sorted = skills
     .filter(({ isForPeople }) => !(isForPeople && rules.heedsInvocation))
-    .sort((a, b) => byText(a.name, b.name));
+    .sort((a, b) => compareText(a.name, b.name));
   const rows = sorted
     .filter(({ description }) => description.length <= dropsOver)
-    .map((skill): Row => ({ ...skill, text: cutAt(wholeText(skill, readsWhenToUse), rules) }));
+    .map(
+      (skill): ClientListingRow => ({ ...skill, text: truncateText(formatWholeText(skill, readsWhenToUse), rules) }),
+    );
   const fitted = rules.fit(rows);
-  const listed = rows.map(({ name, text, ...skill }, index): ClientListed => {
+  const listed = rows.map(({ name, text, ...skill }, index): ClientListedSkill => {
     const description = fitted[index];
     if (description === undefined) return { name, description: "", shown: "name", hasCue: false };
-    const isWhole = description === wholeText({ name, ...skill }, readsWhenToUse);
-    const isCued = hasCue(description) || (isWhole && readsWhenToUse && Boolean(skill.whenToUse));
+    const isWhole = description === formatWholeText({ name, ...skill }, readsWhenToUse);
+    const isCued = hasUseWhenCue(description) || (isWhole && readsWhenToUse && Boolean(skill.whenToUse));
     return { name, description, shown: isWhole ? "whole" : "cut", hasCue: isCued };
   });
   const dropped = sorted
     .filter(({ description }) => description.length > dropsOver)
-    .map(({ name }): ClientListed => ({ name, description: "", shown: "dropped", hasCue: false }));
+    .map(({ name }): ClientListedSkill => ({ name, description: "", shown: "dropped", hasCue: false }));
   return [...(rules.isAscending ? listed : listed.reverse()), ...dropped];
 }
 
-function wholeText({ description, whenToUse }: ClientSkillText, readsWhenToUse: boolean): string {
+function formatWholeText({ description, whenToUse }: ClientSkillText, readsWhenToUse: boolean): string {
   return readsWhenToUse && whenToUse ? `${description} - ${whenToUse}` : description;
 }
 
-function cutAt(text: string, { longest, cutMark }: Pick<ClientListing, "longest" | "cutMark">): string {
+function truncateText(text: string, { longest, cutMark }: Pick<ClientListing, "longest" | "cutMark">): string {
   return text.length <= longest ? text : text.slice(0, longest - cutMark.length) + cutMark;
 }
 
-function fitAll(rows: readonly Row[]): readonly string[] {
+function fitAll(rows: readonly ClientListingRow[]): readonly string[] {
   return rows.map(({ text }) => text);
 }
 
 /** All names, then the description of each in turn that fits into what is left. */
-function fitEach(rows: readonly Row[], room: number): readonly (string | undefined)[] {
-  let left = room - rows.reduce((sum, { name }) => sum + columnsOf(`- ${name}\n`), 0);
+function fitEach(rows: readonly ClientListingRow[], room: number): readonly (string | undefined)[] {
+  let left = room - rows.reduce((sum, { name }) => sum + countColumns(`- ${name}\n`), 0);
   return rows.map(({ text }) => {
-    const cost = columnsOf(`: ${text}`);
+    const cost = countColumns(`: ${text}`);
     if (cost > left) return undefined;
     left -= cost;
     return text;
@@ -218,7 +223,7 @@ function fitEach(rows: readonly Row[], room: number): readonly (string | undefin
 }
 
 /** Whole entries until one does not fit; the names of all others follow. */
-function fitFirst(rows: readonly Row[], room: number): readonly (string | undefined)[] {
+function fitFirst(rows: readonly ClientListingRow[], room: number): readonly (string | undefined)[] {
   let left = room;
   return rows.map(({ name, text }) => {
     const entry = `<skill>\n  <name>${name}</name>\n  <description>${escapeXml(text)}</description>\n  <location>user</location>\n</skill>\n`;
@@ -234,7 +239,7 @@ function escapeXml(text: string): string {
 const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" };
 
 /** Where not all fit, each description is cut at about the same length. */
-function fitEvenly(rows: readonly Row[], tokens: number): readonly string[] {
+function fitEvenly(rows: readonly ClientListingRow[], tokens: number): readonly string[] {
   const cost = (longest: number) =>
     [...BUILT_IN_CODEX, ...rows].reduce((sum, { name, text }) => {
       const line = `- ${name}: ${text.slice(0, longest)} (file: r0/${name}/SKILL.md)\n`;
@@ -258,9 +263,9 @@ const BUILT_IN_CODEX = Object.entries({
 }).map(([name, length]) => ({ name, text: "x".repeat(length) }));
 
 /** Columns of a terminal: East Asian characters take two. */
-function columnsOf(text: string): number {
-  return text.length + (text.match(WIDE)?.length ?? 0);
+function countColumns(text: string): number {
+  return text.length + (text.match(WIDE_CHARACTERS)?.length ?? 0);
 }
 
-const WIDE =
+const WIDE_CHARACTERS =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/g;

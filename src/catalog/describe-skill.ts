@@ -1,48 +1,296 @@
-import { inLine } from "../shared/prompt.ts";
-import { firstSentence, oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
-import { fitDescription, shortenDescription } from "./shorten-description.ts";
+import { extractFirstSentence, truncateLine } from "../util/text.ts";
+import { sanitizeLine } from "../util/untrusted-text.ts";
+import { type DescriptionParts, hasUseWhenCue, splitDescription } from "./use-when.ts";
 
 /** The longest description that is listed whole, with `when_to_use`, in characters: what the open standard allows. */
-const LONGEST_WHOLE = 1024;
+const MAX_WHOLE_LENGTH = 1024;
 /** So much of a description is read, in characters. */
-const LONGEST_READ = 4096;
+const MAX_READ_LENGTH = 4096;
 
 /** The description and when to use the skill, as a part of a line of a prompt. One that is too long is shortened, never its cue. */
 export function describeSkill(skill: Skill): string {
   const { description, manifest } = skill;
-  const whole = inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description, LONGEST_READ);
-  return whole.length <= LONGEST_WHOLE ? whole + remoteMark(skill) : (descriptionVersions(skill)[0] ?? "");
+  const whole = sanitizeLine(
+    manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description,
+    MAX_READ_LENGTH,
+  );
+  return whole.length <= MAX_WHOLE_LENGTH ? whole + formatRemoteMark(skill) : (listDescriptionVersions(skill)[0] ?? "");
 }
 
 /** Returns what marks the description of a skill of an MCP server: a model must not take it for a local one. Empty for all others. */
-export function remoteMark({ origin: { remote } }: Skill): string {
-  return remote ? ` (remote skill from MCP server ${inLine(remote.server, 64)})` : "";
+export function formatRemoteMark({ origin: { remote } }: Skill): string {
+  return remote ? ` (remote skill from MCP server ${sanitizeLine(remote.server, 64)})` : "";
 }
 
 /** The same in shorter and shorter versions, the one that counts as whole first. */
-export function descriptionVersions(skill: Skill): readonly string[] {
-  const known = VERSIONS.get(skill);
+export function listDescriptionVersions(skill: Skill): readonly string[] {
+  const known = VERSIONS_CACHE.get(skill);
   if (known) return known;
   const { description, manifest } = skill;
-  const derived = oneLine(firstSentence(description), manifest.briefDescription.length);
+  const derived = truncateLine(extractFirstSentence(description), manifest.briefDescription.length);
   const made = shortenDescription({
-    description: inLine(description, LONGEST_READ),
-    whenToUse: manifest.whenToUse && inLine(manifest.whenToUse, LONGEST_READ),
-    brief: derived === manifest.briefDescription ? undefined : inLine(manifest.briefDescription, LONGEST_READ),
+    description: sanitizeLine(description, MAX_READ_LENGTH),
+    whenToUse: manifest.whenToUse && sanitizeLine(manifest.whenToUse, MAX_READ_LENGTH),
+    brief: derived === manifest.briefDescription ? undefined : sanitizeLine(manifest.briefDescription, MAX_READ_LENGTH),
   });
-  const fitting = made.filter(({ length }) => length <= LONGEST_WHOLE);
+  const fitting = made.filter(({ length }) => length <= MAX_WHOLE_LENGTH);
   // Parts that were apart may read as a tag once they are joined.
-  const versions = (fitting.length === 0 ? [fitDescription(made, LONGEST_WHOLE)] : fitting).map(
-    (version) => inLine(version, LONGEST_WHOLE) + remoteMark(skill),
+  const versions = (fitting.length === 0 ? [fitDescription(made, MAX_WHOLE_LENGTH)] : fitting).map(
+    (version) => sanitizeLine(version, MAX_WHOLE_LENGTH) + formatRemoteMark(skill),
   );
-  VERSIONS.set(skill, versions);
+  VERSIONS_CACHE.set(skill, versions);
   return versions;
 }
 
-const VERSIONS = new WeakMap<Skill, readonly string[]>();
+const VERSIONS_CACHE = new WeakMap<Skill, readonly string[]>();
 
 /** The skill in at most so many characters where its cue allows it. */
-export function describeWithin(skill: Skill, limit: number): string {
-  return fitDescription(descriptionVersions(skill), limit);
+export function describeSkillWithin(skill: Skill, limit: number): string {
+  return fitDescription(listDescriptionVersions(skill), limit);
+}
+
+interface DescriptionInput {
+  /** One line. */
+  description: string;
+  whenToUse?: string | undefined;
+  /** What it does in a few words, as its author wrote it. */
+  brief?: string | undefined;
+}
+
+/**
+ * The description in shorter and shorter versions, the whole first: what it does in a few words and when to use it. Examples,
+ * parentheses, synonyms and adjectives go first. The "use when" part is in every version, and no word is cut.
+ */
+export function shortenDescription({ description, whenToUse, brief }: DescriptionInput): readonly string[] {
+  const whole = [description, whenToUse ?? ""].filter((part) => part !== "").join(" ");
+  const parts = splitDescription(description, whenToUse);
+  const [whats, cues] = [buildWhatLevels(parts, brief), buildCueLevels(parts)];
+  const plain = [...parts.what.map(removeExamples), ...parts.cues.map(removeCueExamples), ...parts.negative];
+  const versions = [whole, plain.filter((part) => part !== "").join(" ")];
+  for (const [what, cue] of cues.length === 0 ? WITHOUT_CUE : WITH_CUE)
+    versions.push(joinSentences(whats[what] ?? "", cues[cue] ?? ""));
+  const needsCue = hasUseWhenCue(parts.cues[0] ?? "");
+  let shortest = Number.POSITIVE_INFINITY;
+  return versions.filter((version, index) => {
+    const isShorter =
+      version !== "" && version.length < shortest && (index === 0 || !needsCue || hasUseWhenCue(version));
+    if (isShorter) shortest = version.length;
+    return isShorter;
+  });
+}
+
+/** The longest version that has at most so many characters, or the shortest one there is. */
+export function fitDescription(versions: readonly string[], limit: number): string {
+  return versions.find(({ length }) => length <= limit) ?? versions.at(-1) ?? "";
+}
+
+/** Which level of what it does goes with which level of the cue, from long to short. */
+const WITH_CUE: readonly (readonly [what: number, cue: number])[] = [
+  ...([
+    [0, 0],
+    [1, 0],
+    [1, 1],
+    [2, 1],
+    [2, 2],
+    [3, 2],
+    [3, 3],
+    [3, 4],
+    [4, 4],
+    [4, 5],
+    [5, 4],
+    [5, 5],
+    [5, 6],
+  ] as const),
+];
+const WITHOUT_CUE: readonly (readonly [what: number, cue: number])[] = [
+  [0, 0],
+  [1, 0],
+  [2, 0],
+  [3, 0],
+  [4, 0],
+];
+/** How long the compact levels are, in characters. The last is what a line of about 15 tokens has room for. */
+const WHAT_LIMITS = [90, 60, 36];
+const CUE_LIMITS = [160, 120, 92, 68, 54];
+
+function buildWhatLevels({ what }: DescriptionParts, brief: string | undefined): readonly string[] {
+  const plain = what.map(removeExamples).filter((sentence) => sentence !== "" && !EXAMPLE.test(sentence));
+  const first = capitalize((brief ?? plain[0] ?? what[0] ?? "").replace(OPENING, ""));
+  return [plain.join(" "), plain[0] ?? what[0] ?? "", ...WHAT_LIMITS.map((limit) => compactText(first, limit)), ""];
+}
+
+function buildCueLevels({ cues }: DescriptionParts): readonly string[] {
+  if (cues.length === 0) return [];
+  const plain = cues.map(removeCueExamples).map(capitalize);
+  const [first = ""] = plain;
+  const short = first.replace(...HEAD);
+  const levels = CUE_LIMITS.map((limit) => compactText(first.length <= limit ? first : short, limit));
+  return [plain.join(" "), first, ...levels];
+}
+
+const OPENING =
+  /^(?:(?:this|the|a|an)(?: [\w-]+)? (?:skill|agent|tool|guide)(?: (?:that|which))?|(?:comprehensive |complete )?(?:guide|guidelines|skill|toolkit|tools?)) (?:provides?|helps?(?: you)?(?: to)?|enables?|allows?(?: you)? to|offers?|is (?:used )?(?:for|to)|for|to)\s+/i;
+/** The long beginnings of a cue, as the short one. */
+const HEAD: [RegExp, string] = [
+  /^["'“*]?(?:(?:[\w-]+ ){0,5}?(?:should|must|can|may|needs to|is to|has to) (?:\w+ )?be (?:used|invoked|triggered|activated|applied|loaded|consulted|called) |(?:(?:make sure to|be sure to|always|please|you (?:should|must|can)) )*use (?:this|the|it)(?: [\w-]+)?(?: (?:skill|agent|tool|guide))? )(?=when|if|for|to|before|after|while|during|proactively|any ?time)/i,
+  "Use ",
+];
+
+/** A text that begins in the middle of a sentence, as one of its own. Names such as `iOS` stay as they are. */
+function capitalize(text: string): string {
+  return /^[a-z]{2}/.test(text) && !UNSPACED.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+}
+
+/** Two sentences, each with its end. */
+function joinSentences(what: string, cue: string): string {
+  const ended = (text: string) => {
+    if (text === "" || /[.!?…。！？]["'”’)]*$/.test(text)) return text;
+    return UNSPACED.test(text.slice(-1)) ? `${text}。` : `${text}.`;
+  };
+  return [ended(what), ended(cue)].filter((text) => text !== "").join(" ");
+}
+
+const EXAMPLE = /^["'“*]?(?:&lt;)?examples?\b/i;
+/** Where examples begin; they last to the end of the sentence, or to where another case begins. */
+const EXAMPLES =
+  /[\s,(]+(?:e\.g\.|i\.e\.|for example|for instance|such as|including|(?:(?:with )?(?:phrases|requests|questions|prompts|things|tasks|terms|keywords) )?like(?= ["'“‘])|z\.B\.|zum Beispiel|por ejemplo|par exemple|例如|例えば|如)[\s,:]*.*?(?=(?:,? or|,? and|[,;])(?: also)? (?:when|whenever|if|for|to)\b|[;—–]|[.!?]\s|[.!?。]*$)/gi;
+
+function removeExamples(text: string): string {
+  const open = text.replace(/\s*[（(]([^()（）]*)[)）]/g, (_, inside: string) =>
+    hasUseWhenCue(inside) ? `, ${inside}` : "",
+  );
+  const tags = open.replace(/\s*&lt;examples?>.*?(?:&lt;\/examples?>|$)/gi, "");
+  return tidyText(tags.replace(EXAMPLES, ""));
+}
+
+/** Where nothing but examples says when to use it, they stay. */
+function removeCueExamples(cue: string): string {
+  const rest = removeExamples(cue);
+  return rest.split(" ").length >= Math.min(6, cue.split(" ").length) || !/\s/.test(cue) ? rest : tidyText(cue);
+}
+
+function tidyText(text: string): string {
+  return text
+    .replace(/\s+/g, " ")
+    .replace(/ ([,.;:!?])(?=\s|$)/g, "$1")
+    .replace(/,(?=[.;])/g, "")
+    .replace(/[\s,;:–—-]+$/, "")
+    .trim();
+}
+
+const ADJECTIVES =
+  /\b(?:comprehensive|powerful|professional|production-(?:grade|ready)|high-quality|robust|modern|advanced|effective|efficient|easy|seamless|complete|full-featured|expert|detailed|various|specific|different|existing|well-structured|polished|beautiful|distinctive|complex|simple|proper|thorough|actionable|intelligent|smart|automated|structured|reliable|flexible|extensive|in-depth|best-practice|cutting-edge|state-of-the-art|elegant|rich|really|very|automatically|quickly|easily|properly|effectively|clear|concise|precise|consistent|readable),?\s+(?!and\b|or\b)(?=\w)/gi;
+/** What no shortened text ends with. */
+const DANGLING =
+  /[\s,;:–—-]+(?:a|an|the|to|of|or|and|with|for|in|on|at|by|from|as|that|which|when|whenever|if|is|are|be|any|all|its|their|your|this|these|such|like|into|about|via|using|user|wants?|needs?|asks?|der|die|das|und|oder|mit|für|von|zu|el|la|los|las|de|en|con|para|y|o|un|una|le|les|des|du|et|ou|pour|avec)$/i;
+/** Where a clause can end, before the words that begin the next one. */
+const CLAUSE =
+  /\s(?=(?:or|and|when|that|which|while|so|with|using|from|by|via|und|oder|wenn|y|o|cuando|et|ou) )|\s?[—–]\s|\s--?\s/g;
+const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
+
+const NO_VERB = "(?!(?:the|a|an|to|in|on|of|for|with|when|if|by|at|as|is|are|need|needs|any|all)\\b)";
+/** Words of one kind, in steps: the first and the last of them; the first alone, where they are verbs. */
+const SYNONYMS: readonly (readonly [RegExp, string])[] = [
+  [/(?<![\w-])([\w/-]+)(?:, [\w/-]+(?: (?:on|with|to|of|for|in))?)+,? (or|and) (?=[\w/-]+ \S)/g, "$1 $2 "],
+  [new RegExp(`\\b(to "?[\\w-]+|[\\w-]+ing) (?:or|and) ${NO_VERB}[\\w-]+ (?=${NO_VERB}\\S)`, "g"), "$1 "],
+];
+/** Who asks is left out of the shortest cue only. */
+const USER_ASKS_LIMIT = 60;
+const USER_ASKS: readonly [RegExp, string] = [
+  /\b(?:the |a )?users? (?:wants?|asks?|needs?|requests?)(?: you| for help)? to /g,
+  "asked to ",
+];
+
+/** At most so many characters where that can be had without cutting a word or a clause that has no end before. */
+function compactText(written: string, limit: number): string {
+  const text = tidyText(written).replace(/[.。]$/, "");
+  if (text.length <= limit) return text;
+  if (UNSPACED.test(text)) return compactUnspaced(text, limit);
+  const plain = tidyText(text.replace(ADJECTIVES, ""));
+  if (plain.length <= limit) return plain;
+  let fewer = plain;
+  for (const [pattern, replacement] of limit < USER_ASKS_LIMIT ? [...SYNONYMS, USER_ASKS] : SYNONYMS) {
+    fewer = fewer.replace(pattern, replacement);
+    if (fewer.length <= limit) return fewer;
+  }
+  const items = splitItems(fewer);
+  return dropItems(items, limit) ?? cutClause(fewer, limit);
+}
+
+/** Whole clauses from the end, where the cue stands in these languages. */
+function compactUnspaced(text: string, limit: number): string {
+  const clauses = text.split(/(?<=[，,；;])\s*/);
+  let kept = clauses.at(-1) ?? text;
+  for (const clause of clauses.slice(0, -1).reverse()) {
+    if (clause.length + kept.length > limit || hasUseWhenCue(kept)) break;
+    kept = clause + kept;
+  }
+  return clauses.length === 1 || (hasUseWhenCue(text) && !hasUseWhenCue(kept)) ? text : kept;
+}
+
+/** The parts of an enumeration. A comma within quotes ends none. */
+function splitItems(text: string): string[] {
+  const items: string[] = [];
+  let start = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const mark = text[at];
+    if (mark === '"' || mark === "“" || mark === "”") isQuoted = mark === "“" || (mark === '"' && !isQuoted);
+    if (isQuoted || (mark !== "," && mark !== ";") || text[at + 1] !== " ") continue;
+    if (/^ (?:wenn|falls|sobald|um|dass) /.test(text.slice(at + 1, at + 9))) continue;
+    items.push(text.slice(start, at));
+    start = at + 2;
+  }
+  items.push(text.slice(start));
+  return items;
+}
+
+/** The first items and the last, which often has what all of them are about; then the first ones alone. */
+function dropItems(items: readonly string[], limit: number): string | undefined {
+  const last = items.at(-1) ?? "";
+  const joins = /^(?:or|and|und|oder|y|o|et|ou)\s/i.test(last);
+  for (let number = items.length - 2; number > 0 && joins; number--) {
+    const first = items.slice(0, number).join(", ");
+    const text = `${first}${number === 1 ? "" : ","} ${last}`;
+    if (text.length <= limit) return text;
+  }
+  for (let number = items.length - 1; number > 0; number--) {
+    const text = items.slice(0, number).join(", ");
+    if (text.length <= limit)
+      return text.length < SHORTEST_CLAUSE ? undefined : removeDangling(text.replace(STARTED_LIST, ""));
+  }
+  return undefined;
+}
+
+/** The first word of an enumeration after a colon. */
+const STARTED_LIST = /(?<=^.{30,}):\s+\S+$/;
+
+/** What is shorter, in characters, says too little. */
+const SHORTEST_CLAUSE = 24;
+
+function cutClause(text: string, limit: number): string {
+  let best = "";
+  for (const { index } of text.matchAll(CLAUSE)) {
+    if (index > limit) break;
+    const clause = text.slice(0, index);
+    if (index >= Math.max(SHORTEST_CLAUSE, limit / 2) && !hasOpenQuote(clause)) best = clause;
+  }
+  if (best !== "") return removeDangling(best);
+  const end = text.lastIndexOf(" ", limit - 1);
+  const first = end === -1 ? text.indexOf(" ", limit) : end;
+  if (first === -1) return text;
+  const cut = removeDangling(text.slice(0, first));
+  return hasOpenQuote(cut) ? `${cut}…"` : `${cut}…`;
+}
+
+function hasOpenQuote(text: string): boolean {
+  return text.split('"').length % 2 === 0;
+}
+
+function removeDangling(text: string): string {
+  let kept = text;
+  for (let next = tidyText(kept.replace(DANGLING, "")); next !== kept; next = tidyText(kept.replace(DANGLING, "")))
+    kept = next;
+  return kept;
 }

@@ -1,16 +1,26 @@
-import { inLine } from "../shared/prompt.ts";
-import { count, estimateTokens } from "../shared/text.ts";
-import { isFor, type Skill } from "../skill/skill.ts";
-import { asksWhatThereIs } from "./asks.ts";
-import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
-import type { Catalog } from "./catalog.ts";
-import { skillContent } from "./content.ts";
-import { DEFAULTS, type DisclosureMode } from "./defaults.ts";
-import { isSelected, type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
-import { isInReach } from "./reach.ts";
-import { OFFERED_WEIGHT } from "./selectivity.ts";
-import { type Shortlist, selectShortlist } from "./shortlist.ts";
-import { staticDisclosure } from "./static-disclosure.ts";
+import { isInvocableBy, type Skill } from "../skill/skill.ts";
+import { estimateTokens, formatCount } from "../util/text.ts";
+import { sanitizeLine } from "../util/untrusted-text.ts";
+import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
+import { isListIntent } from "./list-intents.ts";
+import {
+  type FittedListing,
+  fitListing,
+  fitPromptSection,
+  formatAvailableLine,
+  formatBullet,
+  isOfferedByDefault,
+} from "./listing.ts";
+import {
+  getMatcher,
+  isSelectedMatch,
+  type Match,
+  type Matches,
+  type Shortlist,
+  selectShortlist,
+} from "./search/matcher.ts";
+import { OFFERED_WEIGHT } from "./search/trigger-weights.ts";
+import { formatSkillContent } from "./skill-content.ts";
 
 /** Nothing, how many there are, names with brief descriptions, or full instructions. */
 export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;
@@ -81,18 +91,18 @@ export interface Disclosure {
   /** Skills that match too, and are loaded already or run on their own: a line each says so. */
   noted: readonly Skill[];
   /** How many skills the list has with the whole description, a shortened one, the name alone, and not at all; absent without a list. */
-  listed?: ListedCounts;
+  listed?: ListingCounts;
   /** Why there are not more: negative cues. */
   against: Matches["against"];
   /** What did not fit the budget. */
-  cut: Cut;
+  cut: OmittedParts;
   /** The query was longer than what is looked at. */
   isCut: boolean;
 }
 
-export type ListedCounts = Omit<Listed, "text">;
+type ListingCounts = Omit<FittedListing, "text">;
 
-export interface Cut {
+interface OmittedParts {
   /** How many descriptions of the list were shortened or left out. */
   descriptions: number;
   /** How many names. */
@@ -103,49 +113,55 @@ export interface Cut {
 
 /** Decides by the query what a model is told of the skills, and says it. */
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
-  const { isVisible = () => true, maxSkills = DEFAULTS.maxSkills, budget = DEFAULTS.budget } = options;
+  const {
+    isVisible = () => true,
+    maxSkills = DISCLOSURE_DEFAULTS.maxSkills,
+    budget = DISCLOSURE_DEFAULTS.budget,
+  } = options;
   const { recent = [], files = [], isCallable: mayCall = isVisible } = options;
-  const isOffered = (skill: Skill) => isFor("model", skill) && isVisible(skill);
-  const isForModel = (skill: Skill) => isOffered(skill) && isInReach(skill, query, files);
-  const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
-  const visible = catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill));
-  if (options.mode === "static") return staticDisclosure(visible, options);
+  const isOffered = (skill: Skill) => isInvocableBy("model", skill) && isVisible(skill);
+  const isForModel = (skill: Skill) => isOffered(skill) && isOfferedByDefault(skill, query, files);
+  const isCallable = (skill: Skill) => isInvocableBy("user", skill) && mayCall(skill);
+  const visible = catalog.skills.filter((skill) => isOffered(skill) && isOfferedByDefault(skill));
+  if (options.mode === "static") return discloseStatically(visible, options);
   const scene = { recent, files, isVisible: isForModel, isCallable };
-  const matcher = matcherOf(catalog);
+  const matcher = getMatcher(catalog);
   const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
   // Those of other packages, whose files the query or the conversation names.
-  const near = catalog.skills.filter((skill) => !isInReach(skill) && isForModel(skill));
+  const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
-  const isAsking = asksWhatThereIs(query, options.asks) && matches[0]?.level !== "explicit";
-  const list = plain > 0 || (isAsking && visible.length > 0) ? listFor(catalog, visible, options) : undefined;
-  const line = visible.length > 0 ? availableLine(visible.length) : "";
+  const isAsking = isListIntent(query, options.asks) && matches[0]?.level !== "explicit";
+  const list = plain > 0 || (isAsking && visible.length > 0) ? getListing(catalog, visible, options) : undefined;
+  const line = visible.length > 0 ? formatAvailableLine(visible.length) : "";
   const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";
   const full = isAsking
     ? NO_TEXT
-    : fullText(matches.filter(isSelected), maxSkills, { query, room: budget * 4, hasMore, options });
+    : formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
   const isFull = full.shown.length + full.noted.length > 0;
   const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
   const isEmpty = visible.length + near.length + full.left.length === 0;
-  const tier = tierOf({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
+  const tier = selectTier({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
   const named = isAsking
     ? []
-    : shortlistFor(tier, matches, full, options, () => {
-        const isNew = (match: Match) => !isSelected(match) && !near.includes(match.skill);
+    : selectShortlistMatches(tier, matches, full, options, () => {
+        const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
         const found = matcher.match(query, { ...scene, bodies: true }).matches.filter(isNew);
         return selectShortlist(found, query, catalog.skills.length);
       });
   const alone =
-    plain > 0 ? "" : (list?.text ?? (tier === "breadcrumb" && prefix === "" ? availableLine(visible.length) : ""));
-  const first = [alone, nearby.length === 0 ? "" : listNearby(nearby, options)]
+    plain > 0
+      ? ""
+      : (list?.text ?? (tier === "breadcrumb" && prefix === "" ? formatAvailableLine(visible.length) : ""));
+  const first = [alone, nearby.length === 0 ? "" : formatNearbyListing(nearby, options)]
     .filter((part) => part !== "")
     .join("\n");
-  const suffix = suffixOf({ first, named, full, room: budget * 4, isAfter: prefix !== "" });
+  const suffix = formatSuffix({ first, named, full, room: budget * 4, isAfter: prefix !== "" });
   const kept = new Set(suffix.named.map(({ skill }) => skill));
   const text = prefix + suffix.text;
   const { text: _, ...listed } = list ?? { text: "", whole: 0, shortened: 0, named: 0, left: 0 };
   return {
     tier,
-    why: whyOf({
+    why: formatTierReason({
       isFull,
       isAsking,
       plain,
@@ -159,9 +175,9 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     suffix: suffix.text,
     tokens: estimateTokens(text),
     matches: [
-      ...matches.filter(isSelected),
+      ...matches.filter(isSelectedMatch),
       ...suffix.named,
-      ...matches.filter((match) => !isSelected(match) && !kept.has(match.skill)),
+      ...matches.filter((match) => !isSelectedMatch(match) && !kept.has(match.skill)),
     ],
     shown: full.shown,
     shortlist: suffix.named.map(({ skill }) => skill),
@@ -173,13 +189,13 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   };
 }
 
-function tierOf({ isFull, isEmpty, hasList }: { isFull: boolean; isEmpty: boolean; hasList: boolean }): Tier {
+function selectTier({ isFull, isEmpty, hasList }: { isFull: boolean; isEmpty: boolean; hasList: boolean }): Tier {
   if (isFull) return "full";
   if (isEmpty) return "none";
   return hasList ? "registry" : "breadcrumb";
 }
 
-interface Why {
+interface TierReason {
   isFull: boolean;
   isAsking: boolean;
   /** How many skills without triggers are visible. */
@@ -191,54 +207,64 @@ interface Why {
   left: readonly string[];
 }
 
-function whyOf({ isFull, isAsking, plain, near, visible, matches, left }: Why): string {
+function formatTierReason({ isFull, isAsking, plain, near, visible, matches, left }: TierReason): string {
   if (isFull) return "a skill is mentioned or triggered";
   if (left.length > 0) return "a skill is mentioned or triggered, but its instructions have no room or cannot be read";
   if (visible === 0) return "no skill is visible";
-  if (isAsking) return ASKING;
+  if (isAsking) return LIST_INTENT_REASON;
   if (plain === 0 && near > 0)
-    return `${NOT_TRIGGERED(matches)}, and ${count(near, "skill belongs", "skills belong")} to the files`;
-  if (plain === 0) return NOT_TRIGGERED(matches);
-  return `${NOT_TRIGGERED(matches)}, and ${count(plain, "skill has", "skills have")} no triggers`;
+    return `${formatNotTriggered(matches)}, and ${formatCount(near, "skill belongs", "skills belong")} to the files`;
+  if (plain === 0) return formatNotTriggered(matches);
+  return `${formatNotTriggered(matches)}, and ${formatCount(plain, "skill has", "skills have")} no triggers`;
 }
 
 /** The list within its budget. Made again only when the skills, the budget or the usage snapshot are others. */
-function listFor(catalog: Catalog, visible: readonly Skill[], options: DiscloseOptions): Listed {
-  const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget, usage = NO_USAGE, search } = options;
+function getListing(catalog: Catalog, visible: readonly Skill[], options: DiscloseOptions): FittedListing {
+  const {
+    budget = DISCLOSURE_DEFAULTS.budget,
+    listingBudget = DISCLOSURE_DEFAULTS.listingBudget,
+    usage = NO_USAGE,
+    search,
+  } = options;
   const room = Math.min(listingBudget, budget) * 4;
-  const known = LISTS.get(catalog);
-  const isSame = known?.room === room && known.search === search && isEqual(known.usage, usage);
-  if (known && isSame && isEqual(known.visible, visible)) return known.listed;
-  const listed = listWithin(visible, { room, usage, search });
-  LISTS.set(catalog, { room, search, usage: [...usage], visible, listed });
+  const known = LISTING_CACHE.get(catalog);
+  const isSame = known?.room === room && known.search === search && isSameList(known.usage, usage);
+  if (known && isSame && isSameList(known.visible, visible)) return known.listed;
+  const listed = fitListing(visible, { room, usage, search });
+  LISTING_CACHE.set(catalog, { room, search, usage: [...usage], visible, listed });
   return listed;
 }
 
 /** The skills of packages whose files are named: they are not in the prefix, which no query changes. */
-function listNearby(skills: readonly Skill[], options: DiscloseOptions): string {
-  const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget, usage, search } = options;
+function formatNearbyListing(skills: readonly Skill[], options: DiscloseOptions): string {
+  const {
+    budget = DISCLOSURE_DEFAULTS.budget,
+    listingBudget = DISCLOSURE_DEFAULTS.listingBudget,
+    usage,
+    search,
+  } = options;
   const room = Math.min(listingBudget, budget) * 4;
-  return listWithin(skills, { room, usage, search, heading: "Skills for the files in question:" }).text;
+  return fitListing(skills, { room, usage, search, heading: "Skills for the files in question:" }).text;
 }
 
 const NO_USAGE: readonly string[] = [];
-const LISTS = new WeakMap<
+const LISTING_CACHE = new WeakMap<
   Catalog,
   {
     room: number;
     search: string | undefined;
     usage: readonly string[];
     visible: readonly Skill[];
-    listed: Listed;
+    listed: FittedListing;
   }
 >();
 
-function isEqual<T>(a: readonly T[], b: readonly T[]): boolean {
+function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
   return a === b || (a.length === b.length && a.every((item, index) => item === b[index]));
 }
 
 /** The matches by words that are named. Words are looked at only where they can name something. */
-function shortlistFor(
+function selectShortlistMatches(
   tier: Tier,
   matches: readonly Match[],
   { shown, noted }: FullText,
@@ -250,11 +276,11 @@ function shortlistFor(
   const hasAll = tier === "registry" || (tier === "breadcrumb" && (shortlist === true || isOffered));
   const { matches: found, isClear } = byWords();
   const isNew = ({ skill }: Match) => !shown.includes(skill) && !noted.includes(skill);
-  if (hasAll) return found.slice(0, SHORTLIST).filter(isNew);
+  if (hasAll) return found.slice(0, SHORTLIST_SIZE).filter(isNew);
   return isClear ? found.slice(0, 1).filter(isNew) : [];
 }
 
-interface Suffix {
+interface SuffixParts {
   /** What comes before the shortlist where there is no prefix. */
   first: string;
   named: readonly Match[];
@@ -265,19 +291,19 @@ interface Suffix {
 }
 
 /** The full instructions have the room first; the shortlist has what is left. */
-function suffixOf({ first, named, full, room, isAfter }: Suffix): { text: string; named: readonly Match[] } {
+function formatSuffix({ first, named, full, room, isAfter }: SuffixParts): { text: string; named: readonly Match[] } {
   const hasTexts = full.shown.length + full.noted.length > 0;
   let left = room - first.length - full.text.length - 1;
   const isNoteLeftOut = !hasTexts && left < 0; // The text is then a note on what has no room.
   left -= SHORTLIST_LINE.length + 2;
   const kept: Match[] = [];
   for (const match of named) {
-    const { length } = bullet(match.skill);
+    const { length } = formatBullet(match.skill);
     if (length + 1 > left) continue;
     left -= length + 1;
     kept.push(match);
   }
-  const shortlist = kept.length === 0 ? [] : [SHORTLIST_LINE, ...kept.map(({ skill }) => bullet(skill))];
+  const shortlist = kept.length === 0 ? [] : [SHORTLIST_LINE, ...kept.map(({ skill }) => formatBullet(skill))];
   const note = hasTexts || isNoteLeftOut ? "" : full.text;
   const lines = [first, ...shortlist, note].filter((line) => line !== "").join("\n");
   const text = [lines, hasTexts ? full.text : ""].filter((part) => part !== "").join("\n\n");
@@ -286,24 +312,14 @@ function suffixOf({ first, named, full, room, isAfter }: Suffix): { text: string
 
 const SHORTLIST_LINE = "These may fit. Take one, or none:";
 
-/** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
-export function matcherOf(catalog: Catalog): Matcher {
-  const known = MATCHERS.get(catalog);
-  if (known) return known;
-  const matcher = openMatcher(catalog.skills);
-  MATCHERS.set(catalog, matcher);
-  return matcher;
-}
-
-const MATCHERS = new WeakMap<Catalog, Matcher>();
-const SHORTLIST = 5;
-const NOT_TRIGGERED = (matches: readonly Match[]) =>
+const SHORTLIST_SIZE = 5;
+const formatNotTriggered = (matches: readonly Match[]) =>
   matches.some(({ level }) => level === "weak")
     ? "no trigger that matches is selective enough"
     : "nothing is triggered";
-const ASKING = "the query asks what there is";
+const LIST_INTENT_REASON = "the query asks what there is";
 
-interface Scene {
+interface FullTextContext {
   query: string;
   /** In characters. */
   room: number;
@@ -320,7 +336,11 @@ interface FullText {
 }
 const NO_TEXT: FullText = { text: "", shown: [], noted: [], left: [] };
 
-function fullText(matches: readonly Match[], most: number, { query, room, hasMore, options }: Scene): FullText {
+function formatFullText(
+  matches: readonly Match[],
+  most: number,
+  { query, room, hasMore, options }: FullTextContext,
+): FullText {
   const parts: string[] = [];
   const [shown, noted]: [Skill[], Skill[]] = [[], []];
   const [left, rest]: [string[], string[]] = [[], []];
@@ -332,31 +352,32 @@ function fullText(matches: readonly Match[], most: number, { query, room, hasMor
     return true;
   };
   for (const { skill, reasons } of matches) {
-    const given = argumentsIn(query, skill, reasons);
-    const note = noteOn(skill, given, options);
+    const given = parseInvocationArguments(query, skill, reasons);
+    const note = formatSkillNote(skill, given, options);
     if (note !== undefined) {
       if (add(note)) noted.push(skill);
     } else if (shown.length + left.length >= most) rest.push(skill.name);
     else {
-      const text = contentOf(skill, given, options);
+      const text = readSkillContent(skill, given, options);
       if (text !== undefined && add(text)) shown.push(skill);
       else left.push(skill.name);
     }
   }
-  const named = [...left, ...rest].map((name) => inLine(name, 64));
-  const more = named.length > ALSO ? `, and ${hasMore ? "at least " : ""}${named.length - ALSO} more` : "";
-  if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${more}]`);
+  const named = [...left, ...rest].map((name) => sanitizeLine(name, 64));
+  const more =
+    named.length > MAX_ALSO_MATCHED ? `, and ${hasMore ? "at least " : ""}${named.length - MAX_ALSO_MATCHED} more` : "";
+  if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, MAX_ALSO_MATCHED).join(", ")}${more}]`);
   return { text: parts.join("\n\n"), shown, noted, left };
 }
 
 /** What is said of a skill that need not be told again, or cannot be told. */
-function noteOn(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
-  const name = inLine(skill.name, 64);
+function formatSkillNote(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
+  const name = sanitizeLine(skill.name, 64);
   if (options.canFork && skill.manifest.context === "fork")
     return `[Skill ${name} runs on its own: load_skill runs it]`;
   const { remote } = skill.origin;
-  if (remote && !isSafely(() => options.isLoaded?.(skill) ?? false))
-    return `[Skill ${name} of MCP server ${inLine(remote.server, 64)} matches: load_skill fetches it]`;
+  if (remote && !evaluateSafely(() => options.isLoaded?.(skill) ?? false))
+    return `[Skill ${name} of MCP server ${sanitizeLine(remote.server, 64)} matches: load_skill fetches it]`;
   try {
     return !given && options.isLoaded?.(skill) ? `[Skill ${name} is already loaded in this conversation]` : undefined;
   } catch {
@@ -364,7 +385,7 @@ function noteOn(skill: Skill, given: string | undefined, options: DiscloseOption
   }
 }
 
-function isSafely(ask: () => boolean): boolean {
+function evaluateSafely(ask: () => boolean): boolean {
   try {
     return ask();
   } catch {
@@ -372,18 +393,22 @@ function isSafely(ask: () => boolean): boolean {
   }
 }
 
-function contentOf(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
+function readSkillContent(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
   try {
-    return skillContent(skill, { arguments: given, folder: options.folderOf?.(skill), toolsets: options.toolsets });
+    return formatSkillContent(skill, {
+      arguments: given,
+      folder: options.folderOf?.(skill),
+      toolsets: options.toolsets,
+    });
   } catch {
     return undefined;
   }
 }
 
-const ALSO = 10;
+const MAX_ALSO_MATCHED = 10;
 
 /** What a person wrote after `/name` or `$name` at the beginning of the query. */
-export function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
+export function parseInvocationArguments(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
   if (!reasons.some(({ kind, text }) => kind === "mention" && /^[$/]/.test(text))) return undefined;
   const start = query.trimStart();
   const plain = (text: string) => text.toLowerCase().replaceAll("_", "-");
@@ -393,4 +418,33 @@ export function argumentsIn(query: string, skill: Skill, reasons: Match["reasons
     .slice(1 + skill.name.length)
     .replace(/^\s*:/, "")
     .trim();
+}
+
+/** Discloses one list for every query: no skill is matched, and no instructions are added. */
+function discloseStatically(skills: readonly Skill[], options: DiscloseOptions): Disclosure {
+  const {
+    budget = DISCLOSURE_DEFAULTS.budget,
+    listingBudget = DISCLOSURE_DEFAULTS.listingBudget,
+    usage,
+    search,
+    folderOf: pathOf,
+  } = options;
+  const room = Math.min(listingBudget, budget) * 4;
+  const { text, ...listed } = fitPromptSection(skills, { room, usage, search, ...(pathOf ? { pathOf } : {}) });
+  return {
+    tier: skills.length > 0 ? "registry" : "none",
+    why: skills.length > 0 ? "the disclosure mode is static" : "no skill is visible",
+    text,
+    prefix: text,
+    suffix: "",
+    tokens: estimateTokens(text),
+    matches: [],
+    shown: [],
+    shortlist: [],
+    noted: [],
+    ...(skills.length > 0 ? { listed } : {}),
+    against: [],
+    cut: { descriptions: listed.shortened + listed.named + listed.left, names: listed.left, instructions: [] },
+    isCut: false,
+  };
 }

@@ -1,38 +1,285 @@
-import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
-import { type Listed, type ListingOptions, listWithin } from "./budget.ts";
-import { describeSkill } from "./describe-skill.ts";
+import { formatCount } from "../util/text.ts";
+import { sanitizeLine } from "../util/untrusted-text.ts";
+import { describeSkill, listDescriptionVersions } from "./describe-skill.ts";
+import { findPaths } from "./search/trigger-index.ts";
 
 /** The skills as lines for a prompt, or the empty string when there are none. */
-export function promptListing(skills: Iterable<Skill>): string {
-  return Array.from(skills, (skill) => `- ${inLine(skill.name, 64)}: ${describeSkill(skill)}`).join("\n");
+export function formatPromptListing(skills: Iterable<Skill>): string {
+  return Array.from(skills, (skill) => `- ${sanitizeLine(skill.name, 64)}: ${describeSkill(skill)}`).join("\n");
 }
 
-export interface SectionOptions {
+export interface PromptSectionOptions {
   /** Where the skill's folder is mounted for the model, if it is. */
   pathOf?: (skill: Skill) => string | undefined;
 }
 
 /** The section of a system prompt for agents that want one list and no decision by the query; empty when there are no skills. */
-export function promptSection(skills: Iterable<Skill>, { pathOf }: SectionOptions = {}): string {
+export function formatPromptSection(skills: Iterable<Skill>, { pathOf }: PromptSectionOptions = {}): string {
   const lines = Array.from(skills, (skill) => {
     const path = pathOf?.(skill);
-    return `- **${inLine(skill.name, 64)}**: ${describeSkill(skill)}${path === undefined ? "" : ` (${inLine(path)})`}`;
+    return `- **${sanitizeLine(skill.name, 64)}**: ${describeSkill(skill)}${path === undefined ? "" : ` (${sanitizeLine(path)})`}`;
   });
-  return lines.length === 0 ? "" : `${HEADING}\n\n${lines.join("\n")}`;
+  return lines.length === 0 ? "" : `${SECTION_HEADING}\n\n${lines.join("\n")}`;
 }
 
 /** The same section within a number of characters: where it does not fit, descriptions are shortened as in other lists. */
-export function sectionWithin(
+export function fitPromptSection(
   skills: readonly Skill[],
-  { pathOf, ...options }: Pick<ListingOptions, "room" | "usage" | "search"> & SectionOptions,
-): Listed {
-  const text = promptSection(skills, pathOf ? { pathOf } : {});
+  { pathOf, ...options }: Pick<ListingOptions, "room" | "usage" | "search"> & PromptSectionOptions,
+): FittedListing {
+  const text = formatPromptSection(skills, pathOf ? { pathOf } : {});
   if (text.length <= options.room) return { text, whole: skills.length, shortened: 0, named: 0, left: 0 };
-  return listWithin(skills, { ...options, heading: `${HEADING}\n`, nameOf: ({ name }) => `**${inLine(name, 64)}**` });
+  return fitListing(skills, {
+    ...options,
+    heading: `${SECTION_HEADING}\n`,
+    nameOf: ({ name }) => `**${sanitizeLine(name, 64)}**`,
+  });
 }
 
-const HEADING = `## Skills
+const SECTION_HEADING = `## Skills
 
 Before replying, check if any available skill matches the user's request.
 If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.`;
+
+export interface FittedListing {
+  text: string;
+  /** How many skills are listed with the whole description, with a shortened one, by name alone, and not at all. */
+  whole: number;
+  shortened: number;
+  named: number;
+  left: number;
+}
+
+interface ListingOptions {
+  /** At most so many characters. */
+  room: number;
+  /** Names of skills, the most used first: they keep their descriptions and names longest. */
+  usage?: readonly string[] | undefined;
+  /** The tool that finds the skills that are not named here. */
+  search?: string | undefined;
+  /** The first line. Defaults to the one that tells how many there are. */
+  heading?: string;
+  /** Formats a name. */
+  nameOf?(skill: Skill): string;
+}
+
+/**
+ * Names and descriptions, in the order given, within a budget: whole descriptions while they fit, then shortened ones, of which each keeps
+ * its "use when" part; then names for some, then names alone, then the most used names. The text states what was cut.
+ */
+export function fitListing(skills: readonly Skill[], options: ListingOptions): FittedListing {
+  const { heading = formatAvailableLine(skills.length), nameOf = formatListedName } = options;
+  const names = skills.map(nameOf);
+  // Where not all names fit, no description is read: of a thousand skills that takes a while.
+  const shortest = names.reduce((sum, name) => sum + name.length + 3, heading.length);
+  if (shortest > options.room) return fitNames(heading, names, options);
+  const rows = skills.map((skill, index) => ({ name: names[index] ?? "", whole: describeSkill(skill) }));
+  const text = [heading, ...rows.map(({ name, whole }) => formatListingLine(name, whole))].join("\n");
+  if (text.length <= options.room) return { text, whole: rows.length, shortened: 0, named: 0, left: 0 };
+  return fitShortenedListing(heading, skills, options) ?? fitNames(heading, names, options);
+}
+
+/** The line that tells how many there are. */
+export function formatAvailableLine(number: number): string {
+  return `[${number} skills available]`;
+}
+
+/** A skill's line in a list, with the whole description. */
+export function formatBullet(skill: Skill): string {
+  return formatListingLine(formatListedName(skill), describeSkill(skill));
+}
+
+function formatListedName({ name }: Skill): string {
+  return sanitizeLine(name, 64);
+}
+
+function formatListingLine(name: string, description: string): string {
+  return description === "" ? `- ${name}` : `- ${name}: ${description}`;
+}
+
+/** A skill that is listed with one of its versions, or by its name alone. */
+interface ListingRow {
+  index: number;
+  name: string;
+  /** Longest first. */
+  versions: readonly string[];
+  /** Its place among the most used. */
+  place: number;
+  chosen: string | undefined;
+}
+
+function fitShortenedListing(
+  heading: string,
+  skills: readonly Skill[],
+  options: ListingOptions,
+): FittedListing | undefined {
+  const { nameOf = formatListedName } = options;
+  const places = rankByUsage(options.usage);
+  const rows = skills.map((skill, index): ListingRow => {
+    const versions = listDescriptionVersions(skill);
+    return { index, name: nameOf(skill), versions, place: places(skill.name), chosen: undefined };
+  });
+  const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
+  const noteOn = (cut: Pick<FittedDescriptions, "shortened" | "named">) =>
+    `(${formatCutNote(rows.length, cut, options.search)})`;
+  const longest = noteOn({ shortened: rows.length, named: rows.length }).length;
+  const room = options.room - heading.length - names - 1 - longest;
+  if (room < 0) return undefined;
+  const { whole, named } = chooseVersions(rows, room, measureDescription);
+  if (named === rows.length) return undefined;
+  const shortened = rows.length - whole - named;
+  const note = noteOn({ shortened, named });
+  const text = [heading, ...rows.map(({ name, chosen = "" }) => formatListingLine(name, chosen)), note].join("\n");
+  return { text, whole, shortened, named, left: 0 };
+}
+
+/** Descriptions that fit a number of characters. */
+interface FittedDescriptions {
+  /** One for each skill, in the order given; undefined where there is none. */
+  descriptions: readonly (string | undefined)[];
+  shortened: number;
+  /** How many have none. */
+  named: number;
+}
+
+/** Chooses a version of each description, so that all together take at most so many characters: those of the most used last longest. */
+export function fitDescriptions(
+  skills: readonly Skill[],
+  { room, usage, cost }: Pick<ListingOptions, "room" | "usage"> & { cost(description: string): number },
+): FittedDescriptions {
+  const places = rankByUsage(usage);
+  const rows = skills.map(
+    (skill, index): ListingRow => ({
+      index,
+      name: formatListedName(skill),
+      versions: listDescriptionVersions(skill),
+      place: places(skill.name),
+      chosen: undefined,
+    }),
+  );
+  const { whole, named } = chooseVersions(rows, room, (description = "") => cost(description));
+  return { descriptions: rows.map(({ chosen }) => chosen), shortened: rows.length - whole - named, named };
+}
+
+/** Contract: sets `chosen` of each row. */
+function chooseVersions(
+  rows: readonly ListingRow[],
+  room: number,
+  cost: MeasureDescription,
+): { whole: number; named: number } {
+  const floors = rows.reduce((sum, { versions }) => sum + cost(versions.at(-1)), 0);
+  if (floors <= room) chooseEvenly(rows, room, cost);
+  else chooseSome(rows, room, cost);
+  return { whole: rows.filter(isWhole).length, named: rows.filter(({ chosen }) => chosen === undefined).length };
+}
+
+/** Returns what a description takes. */
+type MeasureDescription = (description: string | undefined) => number;
+
+/** Returns a statement of what was cut, without parentheses. */
+export function formatCutNote(
+  all: number,
+  { shortened, named }: Pick<FittedDescriptions, "shortened" | "named">,
+  search?: string,
+): string {
+  const cut = [
+    ...(shortened > 0 ? [`${formatCount(shortened, "description")} of ${all} shortened`] : []),
+    ...(named > 0 ? [`${shortened > 0 ? named : `${formatCount(named, "description")} of ${all}`} left out`] : []),
+  ];
+  return `${cut.join(", ")} to fit${search ? `; ${search} gives them whole` : ""}`;
+}
+
+/** All have a description, each about as long; those that need less leave room to the others, the most used first. */
+function chooseEvenly(rows: readonly ListingRow[], room: number, cost: MeasureDescription): void {
+  const within =
+    (limit: number) =>
+    ({ versions }: ListingRow) =>
+      versions.find(({ length }) => length <= limit) ?? versions.at(-1);
+  const lengths = [...new Set(rows.flatMap(({ versions }) => versions.map(({ length }) => length)))];
+  lengths.sort((a, b) => a - b);
+  let [low, high] = [0, lengths.length - 1];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const choose = within(lengths[middle] ?? 0);
+    if (rows.reduce((sum, row) => sum + cost(choose(row)), 0) <= room) low = middle;
+    else high = middle - 1;
+  }
+  const choose = within(lengths[low] ?? 0);
+  let left = room;
+  for (const row of rows) {
+    row.chosen = choose(row);
+    left -= cost(row.chosen);
+  }
+  for (const row of [...rows].sort((a, b) => a.place - b.place || a.index - b.index)) {
+    const more = left + cost(row.chosen);
+    row.chosen = row.versions.find((version) => cost(version) <= more) ?? row.chosen;
+    left = more - cost(row.chosen);
+  }
+}
+
+/** Too little for all: the shortest version for the most used, then for as many as there is room for. */
+function chooseSome(rows: readonly ListingRow[], room: number, cost: MeasureDescription): void {
+  let left = room;
+  const least = ({ versions }: ListingRow) => cost(versions.at(-1));
+  for (const row of [...rows].sort((a, b) => a.place - b.place || least(a) - least(b) || a.index - b.index)) {
+    if (least(row) > left) continue;
+    left -= least(row);
+    row.chosen = row.versions.at(-1);
+  }
+}
+
+function isWhole({ chosen, versions }: ListingRow): boolean {
+  return chosen !== undefined && chosen === versions[0];
+}
+
+/** What a description takes in a line, with the colon. */
+function measureDescription(description = ""): number {
+  return description === "" ? 0 : description.length + 2;
+}
+
+function rankByUsage(usage: readonly string[] = []): (name: string) => number {
+  const places = new Map(usage.map((name, place) => [name, place]));
+  return (name) => places.get(name) ?? Number.MAX_SAFE_INTEGER;
+}
+
+function fitNames(heading: string, names: readonly string[], { room, usage, search }: ListingOptions): FittedListing {
+  const all = `${heading} ${names.join(", ")}`;
+  const note = `\n(names only, to fit${search ? `; ${search} tells more` : ""})`;
+  if (all.length <= room) {
+    const text = all.length + note.length <= room ? all + note : all;
+    return { text, whole: 0, shortened: 0, named: names.length, left: 0 };
+  }
+  const more = (number: number) => `, and ${number} more${search ? `: ${search}` : ""}`;
+  let left = room - heading.length - 1 - more(names.length).length;
+  const kept = new Set<number>();
+  for (const index of sortByUsage(names, usage)) {
+    const cost = (names[index]?.length ?? 0) + 2;
+    if (cost > left) break;
+    left -= cost;
+    kept.add(index);
+  }
+  const shown = names.filter((_, index) => kept.has(index));
+  const rest = names.length - shown.length;
+  const text = shown.length === 0 ? heading : `${heading} ${shown.join(", ")}${more(rest)}`;
+  return { text, whole: 0, shortened: 0, named: shown.length, left: rest };
+}
+
+function sortByUsage(names: readonly string[], usage: readonly string[] = []): Iterable<number> {
+  const indexes = new Map(names.map((name, index) => [name, index]));
+  return new Set([...usage.flatMap((name) => indexes.get(name) ?? []), ...names.keys()]);
+}
+
+/**
+ * True when a model is offered the skill without being asked for it. A skill of another package in a monorepo is offered when the query
+ * or the conversation names a file of that package. `search_skills`, `load_skill` and people find it always.
+ */
+export function isOfferedByDefault(
+  { origin: { belongsTo } }: Skill,
+  query = "",
+  files: readonly string[] = [],
+): boolean {
+  if (belongsTo === undefined) return true;
+  const isBelow = (path: string) => path === belongsTo || path.startsWith(`${belongsTo}/`);
+  return [...findPaths(query), ...files].some((path) => isBelow(path.replace(/^\.\//, "").replace(/\/$/, "")));
+}

@@ -78,10 +78,10 @@ const CUE = new RegExp(
 /** Splits a description, given as one line. `whenToUse` is a cue as it is written. */
 export function splitDescription(description: string, whenToUse = ""): DescriptionParts {
   const [what, cues, triggers, negative]: string[][] = [[], [], [], []] as never;
-  for (const sentence of sentencesOf(description)) {
+  for (const sentence of splitSentences(description)) {
     if (NOT.test(sentence)) negative?.push(sentence);
     else {
-      const at = cueStart(sentence);
+      const at = findCueStart(sentence);
       if (at === -1) what?.push(sentence);
       else {
         const before = sentence.slice(0, at).replace(/[\s,;:(–—-]+$/, "");
@@ -94,17 +94,17 @@ export function splitDescription(description: string, whenToUse = ""): Descripti
   }
   return {
     what: what ?? [],
-    cues: [...sentencesOf(whenToUse), ...(cues ?? []), ...(triggers ?? [])],
+    cues: [...splitSentences(whenToUse), ...(cues ?? []), ...(triggers ?? [])],
     negative: negative ?? [],
   };
 }
 
 /** Whether a text says when to use something. */
-export function hasCue(text: string): boolean {
-  return sentencesOf(text).some((sentence) => !NOT.test(sentence) && cueStart(sentence) !== -1);
+export function hasUseWhenCue(text: string): boolean {
+  return splitSentences(text).some((sentence) => !NOT.test(sentence) && findCueStart(sentence) !== -1);
 }
 
-function cueStart(sentence: string): number {
+function findCueStart(sentence: string): number {
   if (WHEN.test(sentence) || UNSPACED.test(sentence)) return 0;
   return CUE.exec(sentence)?.index ?? -1;
 }
@@ -112,7 +112,7 @@ function cueStart(sentence: string): number {
 const END = /[.!?…]+["'”’)\]*]*\s+|[。！？]["'”’）」]*\s*|\s+[•·▪]\s+/g;
 const ABBREVIATION = /(?:^|[\s(])(?:e\.g|i\.e|vs|approx|incl|esp|z\.B|d\.h|bzw|p\.ej|no|nr|dr|mr|ms|st)\.\s*$/i;
 
-function sentencesOf(text: string): string[] {
+function splitSentences(text: string): string[] {
   const found: string[] = [];
   let start = 0;
   for (const { 0: end, index } of text.matchAll(END)) {

@@ -1,61 +1,62 @@
 import { closeSync, fstatSync, openSync, type Stats, statSync, writeSync } from "node:fs";
 import type { ReadStream } from "node:tty";
-import { SkillError } from "../shared/error.ts";
-import { reason } from "../shared/inside.ts";
-import type { Complete, Io, Stream } from "./io.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { main } from "./main.ts";
-import { AGAIN_MS, type Ending, openDialogue } from "./terminal.ts";
+import type { CommandIo, LineCompleter, TerminalStream } from "./output.ts";
+import { type EndSignal, openTerminalDialogue, REPEAT_INTERRUPT_MS } from "./terminal.ts";
 
 /** The process around `main`: its streams, its signals, its exit code. */
 export function run(): void {
-  let ending: Ending | undefined;
-  const dialogue = (complete: Complete) =>
-    openDialogue(complete, (signal) => {
+  let ending: EndSignal | undefined;
+  const dialogue = (complete: LineCompleter) =>
+    openTerminalDialogue(complete, (signal) => {
       ending = signal;
     });
   const io = {
-    stdout: output(1),
-    stderr: output(2),
+    stdout: createOutputStream(1),
+    stderr: createOutputStream(2),
     env: process.env,
     cwd: process.cwd(),
-    ...(isTerminal(0) ? (isTerminal(2) ? { ask: askHere, askHidden, dialogue } : {}) : piped()),
-    ...(isTerminal(0) || isTerminal(1) ? {} : { protocol }),
-    interrupted,
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask: askHere, askHidden, dialogue } : {}) : createPipedInput()),
+    ...(isTerminal(0) || isTerminal(1) ? {} : { protocol: openProtocolStreams }),
+    interrupted: waitForInterrupt,
   };
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
-    isOver = true;
+    isFinished = true;
     // A thread in the middle of a system call cannot be ended, nor can what nobody reads be taken back: either keeps the program here.
     setTimeout(() => {
-      if (interruptedBy) leave(interruptedBy);
-      else if (isProtocol && process.stdout.writableLength === 0) leave("SIGTERM");
+      if (interruptedBy) exitBySignal(interruptedBy);
+      else if (isProtocolOpen && process.stdout.writableLength === 0) exitBySignal("SIGTERM");
     }, LINGER_MS).unref();
   });
 }
 
 // Longer than what a busy machine takes to close connections and threads that do end.
 const LINGER_MS = 3000;
-let isOver = false;
-let isProtocol = false;
+let isFinished = false;
+let isProtocolOpen = false;
 let interruptedBy: NodeJS.Signals | undefined;
 
 /** As a program ends that does not listen to the signal: `process.exit` would wait for threads. */
-function leave(signal: NodeJS.Signals): void {
+function exitBySignal(signal: NodeJS.Signals): void {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 }
 
 /** Who pipes something in may sit at a terminal all the same, and is asked there. */
-function piped(): Pick<Io, "stdin" | "ask"> {
-  return isTerminal(2) && isGiven(0) && hasTerminal() ? { stdin, ask: askAtTerminal } : { stdin };
+function createPipedInput(): Pick<CommandIo, "stdin" | "ask"> {
+  return isTerminal(2) && isPipeOrFile(0) && hasTerminal()
+    ? { stdin: readStdin, ask: askAtTerminal }
+    : { stdin: readStdin };
 }
 
-const TERMINAL = "/dev/tty";
+const TERMINAL_PATH = "/dev/tty";
 
 function hasTerminal(): boolean {
   try {
-    closeSync(openSync(TERMINAL, "r"));
+    closeSync(openSync(TERMINAL_PATH, "r"));
     return true;
   } catch {
     return false;
@@ -63,7 +64,7 @@ function hasTerminal(): boolean {
 }
 
 /** A pipe or a file. Who gives /dev/null says that nobody is there. */
-function isGiven(fd: number): boolean {
+function isPipeOrFile(fd: number): boolean {
   try {
     return !fstatSync(fd).isCharacterDevice();
   } catch {
@@ -72,15 +73,15 @@ function isGiven(fd: number): boolean {
 }
 
 // Only a command that waits asks for it: the others end at a signal as any program does.
-function interrupted(until?: AbortSignal): Promise<void> {
+function waitForInterrupt(until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     onReaderGone = resolve;
     for (const name of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) {
       const onSignal = () => {
-        if (isOver) return leave(name);
+        if (isFinished) return exitBySignal(name);
         interruptedBy = name;
         resolve();
-        setTimeout(() => process.off(name, onSignal), AGAIN_MS).unref();
+        setTimeout(() => process.off(name, onSignal), REPEAT_INTERRUPT_MS).unref();
       };
       process.on(name, onSignal);
       until?.addEventListener("abort", () => process.off(name, onSignal), { once: true });
@@ -91,27 +92,27 @@ function interrupted(until?: AbortSignal): Promise<void> {
 let onReaderGone = () => {};
 
 function askHere(question: string, signal?: AbortSignal): Promise<string | undefined> {
-  return ask(process.stdin, question, signal);
+  return askOn(process.stdin, question, signal);
 }
 
 async function askAtTerminal(question: string, signal?: AbortSignal): Promise<string | undefined> {
   const { ReadStream } = process.getBuiltinModule("node:tty");
   let input: ReadStream;
   try {
-    input = new ReadStream(openSync(TERMINAL, "r"));
+    input = new ReadStream(openSync(TERMINAL_PATH, "r"));
   } catch {
     return undefined; // It has gone.
   }
   try {
-    return await ask(input, question, signal);
+    return await askOn(input, question, signal);
   } finally {
     input.destroy(); // The program would wait for what is typed there.
   }
 }
 
-async function ask(input: ReadStream, question: string, signal?: AbortSignal): Promise<string | undefined> {
+async function askOn(input: ReadStream, question: string, signal?: AbortSignal): Promise<string | undefined> {
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
-  if ((await isInterruptedAhead(input)) || signal?.aborted) return undefined;
+  if ((await discardTypeahead(input)) || signal?.aborted) return undefined;
   const lines = createInterface({ input, output: process.stderr });
   // Ctrl-D and Ctrl-C are no answers. What goes on meanwhile is stopped by the latter as anywhere else.
   const gone = new Promise<undefined>((resolve) => lines.once("close", resolve));
@@ -136,10 +137,10 @@ function interrupt(): void {
   process.emit("SIGINT");
 }
 
-const SETTLE_MS = 30;
+const TYPEAHEAD_MS = 30;
 
 /** Takes away what was typed before there was a question. Whether Ctrl-C was among it. */
-async function isInterruptedAhead(input: ReadStream): Promise<boolean> {
+async function discardTypeahead(input: ReadStream): Promise<boolean> {
   if (!input.isTTY) return false;
   let typed = "";
   const take = (bytes: Buffer | string) => {
@@ -147,7 +148,7 @@ async function isInterruptedAhead(input: ReadStream): Promise<boolean> {
   };
   input.setRawMode(true);
   input.on("data", take).resume();
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  await new Promise((resolve) => setTimeout(resolve, TYPEAHEAD_MS));
   input.off("data", take).pause();
   input.setRawMode(false);
   const isInterrupted = typed.includes("\u0003");
@@ -168,10 +169,10 @@ async function askHidden(question: string): Promise<string> {
   return answer;
 }
 
-const LARGEST_INPUT = 16 * 1024 * 1024;
+const MAX_INPUT_BYTES = 16 * 1024 * 1024;
 
-async function stdin(patienceMs?: number): Promise<string | undefined> {
-  if (patienceMs !== undefined && !(await comes(patienceMs))) {
+async function readStdin(patienceMs?: number): Promise<string | undefined> {
+  if (patienceMs !== undefined && !(await waitForInput(patienceMs))) {
     process.stdin.unref();
     return undefined;
   }
@@ -179,7 +180,7 @@ async function stdin(patienceMs?: number): Promise<string | undefined> {
   let size = 0;
   for await (const part of process.stdin) {
     size += part.length;
-    if (size > LARGEST_INPUT) {
+    if (size > MAX_INPUT_BYTES) {
       throw new SkillError("usage", { message: "There are more than 16 MiB on standard input", fix: "give less" });
     }
     parts.push(part);
@@ -188,7 +189,7 @@ async function stdin(patienceMs?: number): Promise<string | undefined> {
 }
 
 /** Whether something is piped in, or has ended, in time. */
-function comes(patienceMs: number): Promise<boolean> {
+function waitForInput(patienceMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, patienceMs, false);
     const done = () => {
@@ -199,10 +200,10 @@ function comes(patienceMs: number): Promise<boolean> {
   });
 }
 
-function protocol(): ReturnType<NonNullable<Io["protocol"]>> {
+function openProtocolStreams(): ReturnType<NonNullable<CommandIo["protocol"]>> {
   const { Writable } = process.getBuiltinModule("node:stream");
   const { stdin: input, stdout, stderr } = process;
-  isProtocol = true;
+  isProtocolOpen = true;
   const write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr) as typeof stdout.write;
   stdout.on("error", () => {}); // Whoever wrote is told.
@@ -215,7 +216,7 @@ function protocol(): ReturnType<NonNullable<Io["protocol"]>> {
 
 // A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would
 // still be on its way when the process ends.
-function output(fd: 1 | 2): Stream {
+function createOutputStream(fd: 1 | 2): TerminalStream {
   if (isTerminal(fd)) return fd === 1 ? process.stdout : process.stderr;
   let isClosed = false;
   return {
@@ -232,12 +233,12 @@ function output(fd: 1 | 2): Stream {
           if (code === "EPIPE") {
             isClosed = true; // `skillet list | head` has enough.
             if (fd === 1) onReaderGone();
-          } else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
+          } else if (code === "EAGAIN") Atomics.wait(PAUSE_BUFFER, 0, 0, 1);
           else if (fd === 2)
             isClosed = true; // There is nobody left to tell.
           else
             throw new SkillError("unwritable", {
-              message: `The output could not be written: ${reason(error)}`,
+              message: `The output could not be written: ${getErrorMessage(error)}`,
               fix: "check where it goes to, and that there is room",
             });
         }
@@ -246,18 +247,18 @@ function output(fd: 1 | 2): Stream {
   };
 }
 
-const PAUSE = new Int32Array(new SharedArrayBuffer(4));
+const PAUSE_BUFFER = new Int32Array(new SharedArrayBuffer(4));
 
 function isTerminal(fd: number): boolean {
   try {
     const stats = fstatSync(fd);
-    return stats.isCharacterDevice() && !isNull(stats) && process.getBuiltinModule("node:tty").isatty(fd);
+    return stats.isCharacterDevice() && !isNullDevice(stats) && process.getBuiltinModule("node:tty").isatty(fd);
   } catch {
     return false;
   }
 }
 
 /** Most programs that start others give them this. What knows terminals need not be loaded for it, which takes a fifth as long as Node's own start. */
-function isNull({ rdev }: Stats): boolean {
+function isNullDevice({ rdev }: Stats): boolean {
   return rdev === statSync("/dev/null", { throwIfNoEntry: false })?.rdev;
 }

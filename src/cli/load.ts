@@ -20,42 +20,48 @@ import { constants, Script } from "node:vm";
  * has Node's version in its name.
  */
 export function run(folder?: string): void {
-  keptIn = folder !== undefined && isOwnFolder(folder) ? folder : undefined;
-  process.once("exit", keepAll);
-  (load(START) as { run(): void }).run();
+  cacheFolder = folder !== undefined && isOwnFolder(folder) ? folder : undefined;
+  process.once("exit", writePendingCaches);
+  (loadModule(START_PART) as { run(): void }).run();
 }
 
-let keptIn: string | undefined;
+let cacheFolder: string | undefined;
 
 /** Files that hold parts by their names: first what every start needs, last what few do. */
 declare const SKILLET_PACKS: readonly string[];
-const START = "./part-bin.cjs";
+const START_PART = "./part-bin.cjs";
 
 function isPack(name: string): boolean {
   return SKILLET_PACKS.includes(name);
 }
 
-type Wrapper = (exports: object, require: (name: string) => unknown, module: object, file: string, at: string) => void;
+type ModuleWrapper = (
+  exports: object,
+  require: (name: string) => unknown,
+  module: object,
+  file: string,
+  at: string,
+) => void;
 
-const loaded = new Map<string, { exports: object }>();
+const loadedModules = new Map<string, { exports: object }>();
 
 /**
  * A file of this build, with what V8 made of it before. Node keeps that too, but only what it compiles before a file is run,
  * which leaves most functions to be compiled at every start.
  */
-function load(name: string): object {
-  const known = loaded.get(name);
+function loadModule(name: string): object {
+  const known = loadedModules.get(name);
   if (known) return known.exports;
   if (!name.startsWith("./part-")) return loadFile(name);
   const module = { exports: {} };
-  loaded.set(name, module);
-  partCalled(name)(module.exports, requireHere, module, name, import.meta.dirname);
+  loadedModules.set(name, module);
+  findPart(name)(module.exports, requireModule, module, name, import.meta.dirname);
   return module.exports;
 }
 
-function partCalled(name: string): Wrapper {
+function findPart(name: string): ModuleWrapper {
   for (const pack of SKILLET_PACKS) {
-    const part = (load(pack) as Record<string, Wrapper>)[name];
+    const part = (loadModule(pack) as Record<string, ModuleWrapper>)[name];
     if (part) return part;
   }
   throw new Error(`${name} is not in this build: build it again`);
@@ -64,8 +70,8 @@ function partCalled(name: string): Wrapper {
 function loadFile(name: string): object {
   const file = join(import.meta.dirname, name);
   const text = readFileSync(file, "latin1");
-  const kept = text.length < SMALL ? undefined : keptFor(name);
-  const cachedData = kept === undefined ? undefined : readKept(kept);
+  const kept = text.length < MIN_CACHED_LENGTH ? undefined : getCachePath(name);
+  const cachedData = kept === undefined ? undefined : readCache(kept);
   // The packs are functions as they are: a text that is put together is copied before it is compiled.
   const source = isPack(name) ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`;
   const script = new Script(source, {
@@ -74,34 +80,34 @@ function loadFile(name: string): object {
     ...(cachedData ? { cachedData } : {}),
   });
   const module = { exports: {} };
-  loaded.set(name, module);
-  (script.runInThisContext() as Wrapper)(module.exports, requireHere, module, file, import.meta.dirname);
-  if (kept !== undefined && (!cachedData || script.cachedDataRejected)) keepLater(kept, script);
+  loadedModules.set(name, module);
+  (script.runInThisContext() as ModuleWrapper)(module.exports, requireModule, module, file, import.meta.dirname);
+  if (kept !== undefined && (!cachedData || script.cachedDataRejected)) scheduleCache(kept, script);
   return module.exports;
 }
 
 /** What compiles faster than it is found. */
-const SMALL = 4096;
+const MIN_CACHED_LENGTH = 4096;
 
 /** All else that there is to load is in this build. */
-function requireHere(name: string): unknown {
-  return name.startsWith("./") ? load(name) : process.getBuiltinModule(name);
+function requireModule(name: string): unknown {
+  return name.startsWith("./") ? loadModule(name) : process.getBuiltinModule(name);
 }
 
 /** Names the build. V8 looks at nothing but a file's length. */
 declare const SKILLET_BUILD: string;
 
 /** Where it is kept, if it is. */
-function keptFor(name: string): string | undefined {
-  if (keptIn === undefined) return undefined;
+function getCachePath(name: string): string | undefined {
+  if (cacheFolder === undefined) return undefined;
   // Each command uses other functions of the same file.
   const [command = "any"] = (isPack(name) && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
-  return join(keptIn, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
+  return join(cacheFolder, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
 }
 
 // It is written twice: V8 believes what it is given and crashes over a wrong byte, and nothing else that can tell is loaded yet.
-function readKept(path: string): Buffer | undefined {
-  const bytes = readOwn(path);
+function readCache(path: string): Buffer | undefined {
+  const bytes = readOwnFile(path);
   if (bytes === undefined) return undefined;
   const half = bytes.length / 2;
   const data = bytes.subarray(0, half);
@@ -109,7 +115,7 @@ function readKept(path: string): Buffer | undefined {
 }
 
 /** Code of others is not run: what a file holds, if only its user could have written it. */
-function readOwn(path: string): Buffer | undefined {
+function readOwnFile(path: string): Buffer | undefined {
   let file: number | undefined;
   try {
     // A pipe in its place would be waited for.
@@ -143,44 +149,44 @@ function isOwn({ uid, mode }: Stats): boolean {
 const WRITABLE_BY_OTHERS = 0o022;
 
 /** Once what a start needs has been compiled, and before V8 lets go of what a long run no longer needs. */
-const SETTLED_MS = 3000;
+const CACHE_DELAY_MS = 3000;
 
 /** Scripts that are still to be kept, by where. */
-const unkept = new Map<string, Script>();
+const pendingCaches = new Map<string, Script>();
 
-function keepLater(path: string, script: Script): void {
-  unkept.set(path, script);
-  setTimeout(() => keep(path, script), SETTLED_MS).unref();
+function scheduleCache(path: string, script: Script): void {
+  pendingCaches.set(path, script);
+  setTimeout(() => writeCache(path, script), CACHE_DELAY_MS).unref();
 }
 
-function keepAll(code: number): void {
-  if (code === 0) for (const [path, script] of unkept) keep(path, script);
+function writePendingCaches(code: number): void {
+  if (code === 0) for (const [path, script] of pendingCaches) writeCache(path, script);
 }
 
-function keep(path: string, script: Script): void {
-  unkept.delete(path);
+function writeCache(path: string, script: Script): void {
+  pendingCaches.delete(path);
   const made = `${path}.${process.pid}`;
   try {
     const data = script.createCachedData();
     writeFileSync(made, Buffer.concat([data, data]), { flag: "wx", mode: 0o600 });
     renameSync(made, path);
-    removeOutdated(dirname(path));
+    removeOutdatedCaches(dirname(path));
   } catch {
-    remove(made); // The next start takes longer.
+    removeQuietly(made); // The next start takes longer.
   }
 }
 
 /** What other builds kept. */
-function removeOutdated(folder: string): void {
+function removeOutdatedCaches(folder: string): void {
   for (const name of readdirSync(folder)) {
-    const [, build] = KEPT.exec(name) ?? [];
-    if (build !== undefined && build !== SKILLET_BUILD) remove(join(folder, name));
+    const [, build] = CACHE_NAME.exec(name) ?? [];
+    if (build !== undefined && build !== SKILLET_BUILD) removeQuietly(join(folder, name));
   }
 }
 
-const KEPT = /^([0-9a-f]{12})-[\w-]+-[a-z]{1,20}(?:\.\d+)?$/;
+const CACHE_NAME = /^([0-9a-f]{12})-[\w-]+-[a-z]{1,20}(?:\.\d+)?$/;
 
-function remove(path: string): void {
+function removeQuietly(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {

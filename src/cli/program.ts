@@ -1,111 +1,182 @@
 import { Command, type Help } from "commander";
 import { packageVersion } from "../package.ts";
-import { nearest } from "../shared/text.ts";
-import { examples } from "./examples.ts";
-import type { Io } from "./io.ts";
-import { AUDIT, AUTH, CAPABILITY } from "./rows/capability.ts";
-import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./rows/code.ts";
-import { CONFIG } from "./rows/config.ts";
-import { EXPORT, INSTALL, UNINSTALL } from "./rows/install.ts";
-import { DOCTOR, EVAL, EXPLAIN, LIST, SHOW } from "./rows/look.ts";
-import { APPROVE, CANCEL, RESUME, RUNS } from "./rows/run.ts";
-import { SCAN } from "./rows/scan.ts";
-import { CONNECT, HOOK, MCP_CONFIG, SERVE } from "./rows/serve.ts";
-import { COMPLETION, HELP } from "./rows/shell.ts";
-import { SIGN, SIGNERS } from "./rows/sign.ts";
-import { STATS } from "./rows/stats.ts";
-import { ADD, ADOPT, OUTDATED, REMOVE, UPDATE, VERIFY } from "./rows/supply.ts";
-import { DISABLE, ENABLE } from "./rows/switch.ts";
-import { CHAT, RUN } from "./rows/use.ts";
-import { CHECK, NEW, SCHEMA, SETUP, SKILL, TYPES } from "./rows/write.ts";
+import { findNearest } from "../util/text.ts";
+import { type CommandDefinition, formatExamples } from "./command-definition.ts";
+import type { CommandIo } from "./output.ts";
 
-/** Options that every command takes. */
-export interface CommonOptions {
-  workspace?: string;
-  json?: boolean;
-}
-export interface Context<Options> {
-  io: Io;
-  options: Options & CommonOptions;
-  args: string[];
-}
-type Run = (context: Context<never>) => Promise<number>;
-export interface Entry {
-  define(command: Command): Command;
-  /** What a command does is imported only when it is called. */
-  load?(): Promise<Run>;
-  commands?: Record<string, Entry>;
-  /** What else is said where an option is wrong. */
-  afterError?: string;
-  /** The command exits with 0 whatever happens, and prints `{}` where it printed nothing: its caller takes another code for a refusal. */
-  neverFails?: true;
-}
+/** Imports the file of a command. Only the file of the command that is run is imported. */
+type LoadCommand = () => Promise<CommandDefinition>;
 
 /** What stands in one line of the program's help: commands that belong together, and what they do. */
-interface Row {
+interface HelpRow {
   says: string;
-  commands: Record<string, Entry>;
+  commands: Record<string, LoadCommand>;
 }
 
 /** Every command, in the order of the program's help. */
-const GROUPS: Readonly<Record<string, readonly Row[]>> = {
+const COMMAND_GROUPS: Readonly<Record<string, readonly HelpRow[]>> = {
   Look: [
-    row("the skills that are found; all about one", { list: LIST, show: SHOW }),
-    row("what a model is told for a query; measure it", { explain: EXPLAIN, eval: EVAL }),
-    row("where skills are looked for; what is wrong", { doctor: DOCTOR }),
+    createHelpRow("the skills that are found; all about one", {
+      list: async () => (await import("./commands/list.ts")).listCommand,
+      show: async () => (await import("./commands/show.ts")).showCommand,
+    }),
+    createHelpRow("what a model is told for a query; measure it", {
+      explain: async () => (await import("./commands/explain.ts")).explainCommand,
+      eval: async () => (await import("./commands/eval.ts")).evalCommand,
+    }),
+    createHelpRow("where skills are looked for; what is wrong", {
+      doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
+    }),
   ],
   Write: [
-    row("make a skill that passes every check", { new: NEW }),
-    row("what is wrong; what to see before you trust", { check: CHECK, scan: SCAN }),
-    row("say who made it; whose word counts for you", { sign: SIGN, signers: SIGNERS }),
-    row("JSON Schema and types, for your editor", { schema: SCHEMA, types: TYPES }),
+    createHelpRow("make a skill that passes every check", {
+      new: async () => (await import("./commands/new.ts")).newCommand,
+    }),
+    createHelpRow("what is wrong; what to see before you trust", {
+      check: async () => (await import("./commands/check.ts")).checkCommand,
+      scan: async () => (await import("./commands/scan.ts")).scanCommand,
+    }),
+    createHelpRow("say who made it; whose word counts for you", {
+      sign: async () => (await import("./commands/sign.ts")).signCommand,
+      signers: async () => (await import("./commands/signers.ts")).signersCommand,
+    }),
+    createHelpRow("JSON Schema and types, for your editor", {
+      schema: async () => (await import("./commands/schema.ts")).schemaCommand,
+      types: async () => (await import("./commands/types.ts")).typesCommand,
+    }),
   ],
   Use: [
-    row("hand a task to a skill; talk with an agent", { run: RUN, chat: CHAT }),
-    row("what was done, what it took and cost", { runs: RUNS, stats: STATS }),
-    row("go on with a run, agree to it, call it off", { resume: RESUME, approve: APPROVE, cancel: CANCEL }),
+    createHelpRow("hand a task to a skill; talk with an agent", {
+      run: async () => (await import("./commands/run.ts")).runCommand,
+      chat: async () => (await import("./commands/chat.ts")).chatCommand,
+    }),
+    createHelpRow("what was done, what it took and cost", {
+      runs: async () => (await import("./commands/runs.ts")).runsCommand,
+      stats: async () => (await import("./commands/stats.ts")).statsCommand,
+    }),
+    createHelpRow("go on with a run, agree to it, call it off", {
+      resume: async () => (await import("./commands/resume.ts")).resumeCommand,
+      approve: async () => (await import("./commands/approve.ts")).approveCommand,
+      cancel: async () => (await import("./commands/cancel.ts")).cancelCommand,
+    }),
   ],
   Code: [
-    row("let the code of skills run", { trust: TRUST }),
-    row("scripts in a sandbox; the packages they need", { script: SCRIPT, packages: PACKAGES }),
-    row("the tools that skills bring; call one", { tools: TOOLS, call: CALL }),
+    createHelpRow("let the code of skills run", {
+      trust: async () => (await import("./commands/trust.ts")).trustCommand,
+    }),
+    createHelpRow("scripts in a sandbox; the packages they need", {
+      script: async () => (await import("./commands/script.ts")).scriptCommand,
+      packages: async () => (await import("./commands/packages.ts")).packagesCommand,
+    }),
+    createHelpRow("the tools that skills bring; call one", {
+      tools: async () => (await import("./commands/tools.ts")).toolsCommand,
+      call: async () => (await import("./commands/call.ts")).callCommand,
+    }),
   ],
   Systems: [
-    row("which skill may ask mail, issues, notes", { capability: CAPABILITY }),
-    row("sign in to them; all that was asked of them", { auth: AUTH, audit: AUDIT }),
+    createHelpRow("which skill may ask mail, issues, notes", {
+      capability: async () => (await import("./commands/capability.ts")).capabilityCommand,
+    }),
+    createHelpRow("sign in to them; all that was asked of them", {
+      auth: async () => (await import("./commands/auth.ts")).authCommand,
+      audit: async () => (await import("./commands/audit.ts")).auditCommand,
+    }),
   ],
   Agents: [
-    row("give agents your skills; serve them over MCP", { connect: CONNECT, serve: SERVE }),
-    row("add the skill that fits to each prompt", { hook: HOOK }),
-    row("copies for other clients, zips and plugins", { export: EXPORT }),
+    createHelpRow("give agents your skills; serve them over MCP", {
+      connect: async () => (await import("./commands/connect.ts")).connectCommand,
+      serve: async () => (await import("./commands/serve.ts")).serveCommand,
+    }),
+    createHelpRow("add the skill that fits to each prompt", {
+      hook: async () => (await import("./commands/hook.ts")).hookCommand,
+    }),
+    createHelpRow("copies for other clients, zips and plugins", {
+      export: async () => (await import("./commands/export.ts")).exportCommand,
+    }),
   ],
   Fetch: [
-    row("skills from elsewhere: look, agree, lock", { add: ADD, update: UPDATE, remove: REMOVE }),
-    row("lock what you have; what is newer, changed", { adopt: ADOPT, outdated: OUTDATED, verify: VERIFY }),
+    createHelpRow("skills from elsewhere: look, agree, lock", {
+      add: async () => (await import("./commands/add.ts")).addCommand,
+      update: async () => (await import("./commands/update.ts")).updateCommand,
+      remove: async () => (await import("./commands/remove.ts")).removeCommand,
+    }),
+    createHelpRow("lock what you have; what is newer, changed", {
+      adopt: async () => (await import("./commands/adopt.ts")).adoptCommand,
+      outdated: async () => (await import("./commands/outdated.ts")).outdatedCommand,
+      verify: async () => (await import("./commands/verify.ts")).verifyCommand,
+    }),
   ],
   "Set up": [
-    row("settings; switch skills on and off", { config: CONFIG, enable: ENABLE, disable: DISABLE }),
-    row("packages for a program that imports skillet", { setup: SETUP }),
-    row("TAB in bash, zsh and fish", { completion: COMPLETION }),
-    row("more about a command; other names for some", { help: HELP, skill: SKILL }),
+    createHelpRow("settings; switch skills on and off", {
+      config: async () => (await import("./commands/config.ts")).configCommand,
+      enable: async () => (await import("./commands/enable.ts")).enableCommand,
+      disable: async () => (await import("./commands/enable.ts")).disableCommand,
+    }),
+    createHelpRow("packages for a program that imports skillet", {
+      setup: async () => (await import("./commands/setup.ts")).setupCommand,
+    }),
+    createHelpRow("TAB in bash, zsh and fish", {
+      completion: async () => (await import("./commands/completion.ts")).completionCommand,
+    }),
+    createHelpRow("more about a command; other names for some", {
+      help: async () => (await import("./commands/help.ts")).helpCommand,
+      skill: async () => (await import("./commands/check.ts")).skillCommand,
+    }),
   ],
 };
 
-function row(says: string, commands: Row["commands"]): Row {
+function createHelpRow(says: string, commands: HelpRow["commands"]): HelpRow {
   return { says, commands };
 }
 
-const COMMANDS: Record<string, Entry> = Object.assign(
+const COMMANDS: Record<string, LoadCommand> = Object.assign(
   {},
-  ...Object.values(GROUPS).flatMap((rows) => rows.map(({ commands }) => commands)),
+  ...Object.values(COMMAND_GROUPS).flatMap((rows) => rows.map(({ commands }) => commands)),
 );
 
 /** Former names of commands. They work as before, and neither help, completion nor documentation names them. */
-const HIDDEN: Record<string, Entry> = { install: INSTALL, uninstall: UNINSTALL, "mcp-config": MCP_CONFIG };
-const ALL_COMMANDS: Record<string, Entry> = { ...COMMANDS, ...HIDDEN };
+const HIDDEN_COMMANDS: Record<string, LoadCommand> = {
+  install: async () => (await import("./commands/install.ts")).installCommand,
+  uninstall: async () => (await import("./commands/install.ts")).uninstallCommand,
+  "mcp-config": async () => (await import("./commands/mcp-config.ts")).mcpConfigCommand,
+};
+const ALL_COMMANDS: Record<string, LoadCommand> = { ...COMMANDS, ...HIDDEN_COMMANDS };
 
-/** The program for these arguments. Only the command they name is built, unless they name none. */
-export function buildProgram(io: Io, argv: readonly string[], done: (code: number) => void): Command {
+/** Builds the program for these arguments. Only commands that they name are imported and defined; the help needs the names alone. */
+export async function buildProgram(
+  io: CommandIo,
+  argv: readonly string[],
+  done: (code: number) => void,
+): Promise<Command> {
+  const { program, attach } = createProgram(io, done);
+  attach(program, {
+    define: (command) => command.addHelpText("after", formatExamples("skillet run host-report", "skillet help run")),
+    run: async (context) => (await import("./commands/list.ts")).printOverview(context),
+  });
+  const [named = ""] = argv;
+  const names = Object.hasOwn(ALL_COMMANDS, named) ? [named] : Object.keys(COMMANDS);
+  for (const name of names) {
+    const command = program.command(name);
+    if (argv.includes(name)) attach(command, await loadDefinition(name));
+  }
+  return finishHelp(program);
+}
+
+/** Builds the program with the definitions of all commands, for completion and documentation. */
+export async function buildWholeProgram(io: CommandIo): Promise<Command> {
+  const { program, attach } = createProgram(io, () => {});
+  attach(program, { define: (command) => command });
+  for (const name of Object.keys(COMMANDS)) attach(program.command(name), await loadDefinition(name));
+  return finishHelp(program);
+}
+
+async function loadDefinition(name: string): Promise<CommandDefinition> {
+  const load = Object.hasOwn(ALL_COMMANDS, name) ? ALL_COMMANDS[name] : undefined;
+  if (!load) throw new Error(`no command ${name}`);
+  return load();
+}
+
+function createProgram(io: CommandIo, done: (code: number) => void) {
   const program = new Command("skillet")
     .description("Skills for any agent: find them, check them, see what a model is told, use them.")
     .usage("[command] [options]")
@@ -123,8 +194,8 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
     })
-    .configureHelp(WRAPPED);
-  const attach = (command: Command, entry: Entry) => {
+    .configureHelp(HELP_WRAPPING);
+  const attach = (command: Command, entry: CommandDefinition) => {
     entry.define(command);
     if (command !== program) {
       // Of what has commands below it, what is too much was meant to be one of them.
@@ -132,42 +203,36 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
       command.copyInheritedSettings(program).allowExcessArguments(isAmong);
     }
     for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
-    if (!entry.load) return;
-    const { load } = entry;
-    common(command).action(async (...received) => {
+    const { run } = entry;
+    if (!run) return;
+    addCommonOptions(command).action(async (...received) => {
       const args = received
         .slice(0, -2)
         .flat()
         .filter((arg): arg is string => arg !== undefined);
       const [unknown] = command.commands.length > 0 ? command.args.slice(command.registeredArguments.length) : [];
-      if (unknown !== undefined) unknownCommand(command, unknown);
-      const run = await load();
+      if (unknown !== undefined) failUnknownCommand(command, unknown);
       done(await run({ io, options: command.optsWithGlobals() as never, args }));
     });
   };
-  attach(program, {
-    define: (command) => command.addHelpText("after", examples("skillet run host-report", "skillet help run")),
-    load: async () => (await import("./commands/overview.ts")).overview,
-  });
-  const [named] = argv;
-  const isKnown = named !== undefined && Object.hasOwn(ALL_COMMANDS, named);
-  for (const [name, entry] of Object.entries(isKnown ? ALL_COMMANDS : COMMANDS)) {
-    if (name === named || !isKnown) attach(program.command(name), entry);
-  }
-  // Only now: the commands took over how theirs is written.
-  return program.configureHelp({ ...WRAPPED, ...inLines(program) });
+  return { program, attach };
+}
+
+/** Sets the help of the program itself. Called last: commands copy the settings of the program when they are added. */
+function finishHelp(program: Command): Command {
+  return program.configureHelp({ ...HELP_WRAPPING, ...createGroupedHelp(program) });
 }
 
 /** 40 when left out: at 80 columns what is said beside long terms was not wrapped at all. */
-const WRAPPED = { minWidthToWrap: 24 };
+const HELP_WRAPPING = { minWidthToWrap: 24 };
 
 /** The program's own help has one line for commands that belong together, so that a screen holds all. */
-function inLines(program: Command): Partial<Help> {
+function createGroupedHelp(program: Command): Partial<Help> {
   const lines = () =>
-    Object.entries(GROUPS).flatMap(([heading, rows]) =>
+    Object.entries(COMMAND_GROUPS).flatMap(([heading, rows]) =>
       rows.map(({ says, commands }, index) => {
         const [first = "", ...others] = Object.keys(commands);
-        const term = `${(index === 0 ? heading : "").padEnd(HEADING)}${[first, ...others].join(", ")}`;
+        const term = `${(index === 0 ? heading : "").padEnd(HEADING_WIDTH)}${[first, ...others].join(", ")}`;
         return { first, term, says };
       }),
     );
@@ -180,48 +245,54 @@ function inLines(program: Command): Partial<Help> {
 }
 
 /** The columns of a heading. */
-const HEADING = 9;
+const HEADING_WIDTH = 9;
 
-/** Every command and what stands below it, as they are typed; the program alone is the first. */
-export function commandPaths(): string[] {
-  const below = (commands: Record<string, Entry>, above = ""): string[] =>
+/** Returns every command and subcommand as it is typed; the program alone is the first. */
+export async function listCommandPaths(): Promise<string[]> {
+  const below = (commands: Record<string, CommandDefinition>, above = ""): string[] =>
     Object.entries(commands).flatMap(([name, { commands: inner = {} }]) => [
       above + name,
       ...below(inner, `${above}${name} `),
     ]);
-  return ["", ...below(COMMANDS)];
+  const definitions: Record<string, CommandDefinition> = {};
+  for (const name of Object.keys(COMMANDS)) definitions[name] = await loadDefinition(name);
+  return ["", ...below(definitions)];
 }
+
+/** Commands that exit with 0 whatever happens. */
+const NEVER_FAILING = ["hook"];
 
 /** Returns true when the arguments name a command that exits with 0 whatever happens. */
-export function neverFails([name = ""]: readonly string[]): boolean {
-  return Object.hasOwn(COMMANDS, name) && COMMANDS[name]?.neverFails === true;
+export function isNeverFailing([name = ""]: readonly string[]): boolean {
+  return NEVER_FAILING.includes(name);
 }
 
-/** What to look at for who typed this, after what else is said there. */
-export function helpFor(argv: readonly string[]): string {
-  const path: string[] = [];
-  let below: Record<string, Entry> | undefined = ALL_COMMANDS;
-  let more = "";
-  for (const word of argv) {
-    const entry: Entry | undefined = below && Object.hasOwn(below, word) ? below[word] : undefined;
-    if (!entry) break;
+/** Returns the hint for a wrong command line: the help to read. */
+export async function formatHelpHint(argv: readonly string[]): Promise<string> {
+  const [name = "", ...rest] = argv;
+  if (!Object.hasOwn(ALL_COMMANDS, name)) return "`skillet --help` shows the commands";
+  let entry = await loadDefinition(name);
+  const path = [name];
+  for (const word of rest) {
+    const inner: CommandDefinition | undefined = Object.hasOwn(entry.commands ?? {}, word)
+      ? entry.commands?.[word]
+      : undefined;
+    if (!inner) break;
     path.push(word);
-    more = entry.afterError ?? "";
-    below = entry.commands;
+    entry = inner;
   }
-  if (path.length === 0) return "`skillet --help` shows the commands";
-  return `${more}see \`skillet ${path.join(" ")} --help\``;
+  return `${entry.afterError ?? ""}see \`skillet ${path.join(" ")} --help\``;
 }
 
-export function unknownCommand(above: Command, name: string): never {
-  const meant = nearest(
+export function failUnknownCommand(above: Command, name: string): never {
+  const meant = findNearest(
     name,
     above.commands.map((command) => command.name()),
   );
   above.error(`error: unknown command '${name}'${meant ? `\n(Did you mean ${meant}?)` : ""}`);
 }
 
-function common(command: Command): Command {
+function addCommonOptions(command: Command): Command {
   return command
     .option("-C, --workspace <folder>", "the workspace (else $AGENT_WORKSPACE_ROOT, else the current folder)")
     .option("--json", "print JSON");

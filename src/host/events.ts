@@ -1,10 +1,11 @@
-import type { Approval, Effect } from "./approvals.ts";
-import type { Caller } from "./caller.ts";
-import type { Usage } from "./models.ts";
-import type { Isolation, Notice } from "./sandbox.ts";
+import type { Problem } from "../errors/problem.ts";
+import type { Usage } from "../skill/tool.ts";
+import type { Approval, ApprovalRequest } from "./approval.ts";
+import type { Caller } from "./host-policy.ts";
+import type { Isolation } from "./sandbox-contract.ts";
 
 /** How a run ended. */
-export const STOPS = [
+export const STOP_REASONS = [
   "answer",
   "complete",
   "failed",
@@ -16,18 +17,18 @@ export const STOPS = [
   "waiting",
   "error",
 ] as const;
-export type Stop = (typeof STOPS)[number];
+export type StopReason = (typeof STOP_REASONS)[number];
 
 /** What happens, as plain data, named noun-verb. No value of a secret is in any of it. */
 export type SkillEvent =
   | { type: "skill-matched"; skills: readonly string[]; tier: string; caller?: Caller }
   | { type: "skill-loaded"; skill: string; source: string; caller?: Caller }
-  | SkillsInstalled
-  | SkillExpanded
+  | SkillsInstalledEvent
+  | SkillExpandedEvent
   | RunEvent;
 
 /** Of which prompt, and when. */
-interface OfPrompt {
+interface PromptEventFields {
   promptNs: string;
   promptKey: string;
   /** The session that it is evaluated in, where there is one. */
@@ -38,7 +39,7 @@ interface OfPrompt {
 }
 
 /** Skills of a prompt were put where an agent finds them by itself. */
-export interface SkillsInstalled extends OfPrompt {
+export interface SkillsInstalledEvent extends PromptEventFields {
   type: "skills-installed";
   /** Names of those that were written from code. */
   inlineSkills: readonly string[];
@@ -50,7 +51,7 @@ export interface SkillsInstalled extends OfPrompt {
 }
 
 /** A skill that was summarised is shown in full from now on. */
-export interface SkillExpanded extends OfPrompt {
+export interface SkillExpandedEvent extends PromptEventFields {
   type: "skill-expanded";
   skillName: string;
   /** Dotted: `skills.testing`. */
@@ -74,8 +75,8 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       /** It began before, perhaps in another program, and is gone on with: what it did until then is not told again. */
       isResumed?: true;
     }
-  | ({ type: "run-warned" } & Notice)
-  | { type: "run-refused"; refusals: readonly Notice[]; parent?: string; caller?: Caller }
+  | ({ type: "run-warned" } & Problem)
+  | { type: "run-refused"; refusals: readonly Problem[]; parent?: string; caller?: Caller }
   | { type: "packages-built"; text: string }
   | { type: "text-said"; step: number; text: string }
   | { type: "model-retried"; step: number; reason: string }
@@ -99,11 +100,11 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
   /** A capability was asked for, by a tool or from a sandbox. `outcome`: `ok`, or the code of what refused it. */
   | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
   /** Somebody has to agree before the call is made. */
-  | { type: "approval-asked"; step: number; tool: string; effect: Effect }
+  | { type: "approval-asked"; step: number; tool: string; effect: ApprovalRequest }
   | ({ type: "approval-given"; step: number; tool: string } & Approval)
   | {
       type: "run-ended";
-      stop: Stop;
+      stop: StopReason;
       isError: boolean;
       iterations: number;
       ms: number;
@@ -114,4 +115,4 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
     }
 );
 
-export type Listen = (event: SkillEvent) => void;
+export type SkillEventListener = (event: SkillEvent) => void;

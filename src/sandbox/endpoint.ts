@@ -1,16 +1,16 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
 import { domainToASCII } from "node:url";
-import type { Endpoint } from "../host/sandbox.ts";
+import type { Endpoint } from "../host/sandbox-contract.ts";
 
 /** Reads `host:port` or `[address]:port`: one exact host, one port, nothing else. A name in Unicode becomes its ASCII form. */
-export function readEndpoint(text: string): Endpoint | undefined {
-  const [, literal, name, digits = ""] = SHAPE.exec(text) ?? [];
-  const host = literal === undefined ? readHost(name ?? "") : readIPv6(literal);
+export function parseEndpoint(text: string): Endpoint | undefined {
+  const [, literal, name, digits = ""] = ENDPOINT_PATTERN.exec(text) ?? [];
+  const host = literal === undefined ? parseHost(name ?? "") : parseIPv6(literal);
   const port = Number(digits);
   return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port };
 }
 
-export function endpointText({ host, port }: Endpoint): string {
+export function formatEndpoint({ host, port }: Endpoint): string {
   return isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
@@ -18,41 +18,43 @@ export function endpointText({ host, port }: Endpoint): string {
  * Whether an address is anything but one of the public internet's: of this machine, its networks, its cloud, or reserved. An IPv6
  * address that stands for an IPv4 one is judged as that one. What is no address counts as private.
  */
-export function isPrivate(address: string): boolean {
-  if (isIPv4(address)) return PRIVATE.check(address, "ipv4");
+export function isPrivateAddress(address: string): boolean {
+  if (isIPv4(address)) return PRIVATE_RANGES.check(address, "ipv4");
   if (!isIPv6(address) || address.includes("%")) return true;
-  const groups = groupsOf(address);
-  for (const { prefix, at } of EMBEDDED) {
-    if (prefix.every((group, index) => group === groups[index])) return isPrivate(ipv4At(groups, at));
+  const groups = parseIPv6Groups(address);
+  for (const { prefix, at } of EMBEDDED_IPV4) {
+    if (prefix.every((group, index) => group === groups[index]))
+      return isPrivateAddress(formatEmbeddedIPv4(groups, at));
   }
   // ISATAP, which any network can use for the last half of its addresses.
-  if (((groups[4] ?? 0) & ~0x0200) === 0 && groups[5] === 0x5efe && isPrivate(ipv4At(groups, 6))) return true;
-  return !PUBLIC.check(address, "ipv6") || PRIVATE.check(address, "ipv6");
+  if (((groups[4] ?? 0) & ~0x0200) === 0 && groups[5] === 0x5efe && isPrivateAddress(formatEmbeddedIPv4(groups, 6)))
+    return true;
+  return !PUBLIC_IPV6.check(address, "ipv6") || PRIVATE_RANGES.check(address, "ipv6");
 }
 
 // No leading zero, so that one endpoint has one spelling.
-const SHAPE = /^(?:\[([^[\]]+)\]|([^[\]:]+)):([1-9]\d{0,4})$/;
-const NAME = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.|$))+(?<!\.)$/;
+const ENDPOINT_PATTERN = /^(?:\[([^[\]]+)\]|([^[\]:]+)):([1-9]\d{0,4})$/;
+const HOST_NAME_PATTERN = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.|$))+(?<!\.)$/;
 
-function readHost(text: string): string | undefined {
+function parseHost(text: string): string | undefined {
   if (isIPv4(text)) return text;
   // What a URL ignores or decodes is not in a name; and what is an address only once it is decoded (`0x7f.1`, `127.1`, full-width
   // digits) reads as a name to whoever wrote the list.
   if (/[\p{C}\s%/\\?#@<>^|]/u.test(text)) return undefined;
   const name = domainToASCII(text).replace(/\.$/, "");
-  return NAME.test(name) && isIP(name) === 0 ? name : undefined;
+  return HOST_NAME_PATTERN.test(name) && isIP(name) === 0 ? name : undefined;
 }
 
-function readIPv6(text: string): string | undefined {
+function parseIPv6(text: string): string | undefined {
   if (!isIPv6(text) || text.includes("%")) return undefined;
-  const groups = groupsOf(text);
+  const groups = parseIPv6Groups(text);
   // IPv4 in another dress is written as IPv4.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) return undefined;
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
 /** Where an IPv6 address carries an IPv4 one: mapped, translated, compatible (so also `::` and `::1`), NAT64, 6to4. */
-const EMBEDDED: readonly { prefix: readonly number[]; at: number }[] = [
+const EMBEDDED_IPV4: readonly { prefix: readonly number[]; at: number }[] = [
   { prefix: [0, 0, 0, 0, 0, 0xffff], at: 6 },
   { prefix: [0, 0, 0, 0, 0xffff, 0], at: 6 },
   { prefix: [0, 0, 0, 0, 0, 0], at: 6 },
@@ -61,10 +63,10 @@ const EMBEDDED: readonly { prefix: readonly number[]; at: number }[] = [
 ];
 
 /** The only part of IPv6 that is in public use. */
-const PUBLIC = new BlockList();
-PUBLIC.addSubnet("2000::", 3, "ipv6");
+const PUBLIC_IPV6 = new BlockList();
+PUBLIC_IPV6.addSubnet("2000::", 3, "ipv6");
 
-const PRIVATE = new BlockList();
+const PRIVATE_RANGES = new BlockList();
 for (const range of [
   "0.0.0.0/8", // this network, and `::`, `::1` and what is compatible with it
   "10.0.0.0/8",
@@ -87,11 +89,11 @@ for (const range of [
   "3fff::/20", // documentation
 ]) {
   const [network = "", bits] = range.split("/");
-  PRIVATE.addSubnet(network, Number(bits), isIPv4(network) ? "ipv4" : "ipv6");
+  PRIVATE_RANGES.addSubnet(network, Number(bits), isIPv4(network) ? "ipv4" : "ipv6");
 }
 
 /** Contract: an IPv6 address without a zone. */
-function groupsOf(address: string): number[] {
+function parseIPv6Groups(address: string): number[] {
   // Only hexadecimal groups are left, as short as can be.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
   const numbers = (part: string) => (part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16)));
@@ -100,7 +102,7 @@ function groupsOf(address: string): number[] {
   return [...first, ...new Array<number>(8 - first.length - last.length).fill(0), ...last];
 }
 
-function ipv4At(groups: readonly number[], index: number): string {
+function formatEmbeddedIPv4(groups: readonly number[], index: number): string {
   const [high = 0, low = 0] = groups.slice(index);
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
 }

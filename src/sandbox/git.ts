@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { systemProgram } from "../host/programs.ts";
-import { defined } from "../shared/defined.ts";
-import { SkillError } from "../shared/error.ts";
-import { reveal } from "../shared/hidden.ts";
-import { reason } from "../shared/inside.ts";
-import { oneLine } from "../shared/text.ts";
-import { PLAIN } from "./packages/run.ts";
-import { killGroup } from "./process.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { findSystemProgram } from "../util/system.ts";
+import { truncateLine } from "../util/text.ts";
+import { escapeLine } from "../util/untrusted-text.ts";
+import { killProcessGroup } from "./process.ts";
+import { SYSTEM_ENV } from "./run-program.ts";
 
 /** git, with an environment of its own, for one repository of ours without a work tree: nothing is ever checked out. */
 export interface Git {
@@ -42,7 +41,7 @@ export interface GitOptions {
  * What each protocol takes from the user. A private repository needs the user's keys or whatever keeps the passwords, and a company's
  * network its proxies and certificates; no other setting of git is read, neither the user's nor the machine's.
  */
-const PROTOCOLS = {
+const GIT_PROTOCOLS = {
   file: { variables: [], settings: undefined },
   http: { variables: [], settings: undefined },
   https: {
@@ -57,37 +56,43 @@ const PROTOCOLS = {
   ssh: { variables: ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"], settings: undefined },
 } as const satisfies Record<string, { variables: readonly string[]; settings: RegExp | undefined }>;
 
-export type GitProtocol = keyof typeof PROTOCOLS;
+export type GitProtocol = keyof typeof GIT_PROTOCOLS;
 
-const PATIENCE_S = 120;
-const MOST_OUTPUT = 64 * 1024 * 1024;
-const LONGEST_TAIL = 32_768;
+const TIMEOUT_SECONDS = 120;
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+const MAX_TAIL_LENGTH = 32_768;
 
 /** Throws a SkillError where there is no git. */
-export async function openGit({ env, repository, protocol, signal, patience = PATIENCE_S }: GitOptions): Promise<Git> {
-  const program = systemProgram("git");
-  if (program === undefined) throw noGit();
-  const { settings } = PROTOCOLS[protocol];
+export async function createGit({
+  env,
+  repository,
+  protocol,
+  signal,
+  patience = TIMEOUT_SECONDS,
+}: GitOptions): Promise<Git> {
+  const program = findSystemProgram("git");
+  if (program === undefined) throw createMissingGitError();
+  const { settings } = GIT_PROTOCOLS[protocol];
   const variables = {
-    ...variablesFor(env, protocol, repository),
-    ...(settings ? await usersSettings(program, settings, env) : {}),
+    ...createGitEnv(env, protocol, repository),
+    ...(settings ? await readUserSettings(program, settings, env) : {}),
   };
   const start = (args: readonly string[], input?: string, more = {}) =>
-    startGit(program, [...OWN_SETTINGS, ...args], { ...variables, ...more }, input);
+    startGit(program, [...GIT_SETTINGS, ...args], { ...variables, ...more }, input);
   return {
-    run: (args, other) => resultOf(start(args), { seconds: patience, signal: either(signal, other) }),
+    run: (args, other) => collectGitResult(start(args), { seconds: patience, signal: combineSignals(signal, other) }),
     async leadsTo(url) {
-      const traced = start(["ls-remote", "--quiet", "--", url], undefined, TRACED);
-      const { stderr } = await resultOf(traced, { seconds: patience, signal });
+      const traced = start(["ls-remote", "--quiet", "--", url], undefined, TRACE_VARIABLES);
+      const { stderr } = await collectGitResult(traced, { seconds: patience, signal });
       return [...stderr.matchAll(/<= Recv header: location: (\S+)/gi)].at(-1)?.[1];
     },
-    stream: (args, input) => piecesOf(() => start(args, input), { seconds: patience, signal }),
+    stream: (args, input) => streamGitOutput(() => start(args, input), { seconds: patience, signal }),
   };
 }
 
 // Nothing here ever has a work tree, so most of these could not act anyway. What `fsckObjects` refuses are mostly old mistakes in
 // dates and modes of honest repositories; names and links are judged when files are written.
-const OWN_SETTINGS = [
+const GIT_SETTINGS = [
   "core.hooksPath=/dev/null",
   "core.fsmonitor=false",
   "core.symlinks=false",
@@ -112,17 +117,17 @@ const OWN_SETTINGS = [
 ].flatMap((setting) => ["-c", setting]);
 
 /** Says what headers come, without what signs somebody in. */
-const TRACED = { GIT_TRACE_CURL: "1", GIT_TRACE_CURL_NO_DATA: "1", GIT_TRACE_REDACT: "1" };
+const TRACE_VARIABLES = { GIT_TRACE_CURL: "1", GIT_TRACE_CURL_NO_DATA: "1", GIT_TRACE_REDACT: "1" };
 
-const NEUTRAL = { PATH: PLAIN["PATH"] ?? "", LC_ALL: "C" };
+const NEUTRAL_ENV = { PATH: SYSTEM_ENV["PATH"] ?? "", LC_ALL: "C" };
 
-function variablesFor(
+function createGitEnv(
   env: Readonly<Record<string, string | undefined>>,
   protocol: GitProtocol,
   repository: string,
 ): Record<string, string> {
   const variables: Record<string, string> = {
-    ...NEUTRAL,
+    ...NEUTRAL_ENV,
     GIT_DIR: repository,
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_CONFIG_GLOBAL: "/dev/null",
@@ -135,9 +140,9 @@ function variablesFor(
     GIT_LFS_SKIP_SMUDGE: "1",
     GIT_LITERAL_PATHSPECS: "1",
     GIT_SSH_VARIANT: "ssh",
-    GIT_SSH_COMMAND: `${systemProgram("ssh") ?? "ssh"} -oBatchMode=yes -oForwardAgent=no -oForwardX11=no -oPermitLocalCommand=no`,
+    GIT_SSH_COMMAND: `${findSystemProgram("ssh") ?? "ssh"} -oBatchMode=yes -oForwardAgent=no -oForwardX11=no -oPermitLocalCommand=no`,
   };
-  for (const name of PROTOCOLS[protocol].variables) {
+  for (const name of GIT_PROTOCOLS[protocol].variables) {
     const value = env[name];
     if (value !== undefined) variables[name] = value;
   }
@@ -145,14 +150,14 @@ function variablesFor(
 }
 
 /** In variables, which only the user can read: arguments are seen by everybody, and a setting may hold a token. */
-async function usersSettings(
+async function readUserSettings(
   program: string,
   wanted: RegExp,
   { HOME, XDG_CONFIG_HOME }: Readonly<Record<string, string | undefined>>,
 ): Promise<Record<string, string>> {
-  const variables = { ...NEUTRAL, GIT_DIR: "/dev/null", ...defined({ HOME, XDG_CONFIG_HOME }) };
+  const variables = { ...NEUTRAL_ENV, GIT_DIR: "/dev/null", ...omitUndefined({ HOME, XDG_CONFIG_HOME }) };
   const child = startGit(program, ["config", "--null", "--list"], variables);
-  const { code, stdout } = await resultOf(child, { seconds: 10 });
+  const { code, stdout } = await collectGitResult(child, { seconds: 10 });
   if (code !== 0) return {};
   const found = stdout
     .toString()
@@ -182,28 +187,28 @@ function startGit(
   return child;
 }
 
-interface Bounds {
+interface GitBounds {
   seconds: number;
   signal?: AbortSignal | undefined;
 }
 
-async function resultOf(child: ChildProcess, bounds: Bounds): Promise<GitResult> {
-  const watched = watch(child, bounds);
+async function collectGitResult(child: ChildProcess, bounds: GitBounds): Promise<GitResult> {
+  const watched = watchGit(child, bounds);
   const pieces: Buffer[] = [];
   let bytes = 0;
   child.stdout?.on("data", (piece: Buffer) => {
     watched.heard();
     bytes += piece.length;
-    if (bytes > MOST_OUTPUT) watched.stop(tooMuch());
+    if (bytes > MAX_OUTPUT_BYTES) watched.stop(createGitOutputError());
     else pieces.push(piece);
   });
   const code = await watched.end;
   return { code, stdout: Buffer.concat(pieces), stderr: watched.tail() };
 }
 
-async function* piecesOf(begin: () => ChildProcess, bounds: Bounds): AsyncGenerator<Buffer, void, undefined> {
+async function* streamGitOutput(begin: () => ChildProcess, bounds: GitBounds): AsyncGenerator<Buffer, void, undefined> {
   const child = begin();
-  const watched = watch(child, bounds);
+  const watched = watchGit(child, bounds);
   watched.end.catch(() => {}); // It is waited for below, or nobody wants to know.
   try {
     for await (const piece of child.stdout as Readable) {
@@ -213,7 +218,7 @@ async function* piecesOf(begin: () => ChildProcess, bounds: Bounds): AsyncGenera
     const code = await watched.end;
     if (code === 0) return;
     throw new SkillError("git-failed", {
-      message: `git could not read what it fetched: ${oneLine(reveal(watched.tail().trim()), 300)}`,
+      message: `git could not read what it fetched: ${truncateLine(escapeLine(watched.tail().trim()), 300)}`,
       fix: "try again; if it stays so, the repository is damaged",
     });
   } finally {
@@ -221,7 +226,7 @@ async function* piecesOf(begin: () => ChildProcess, bounds: Bounds): AsyncGenera
   }
 }
 
-interface Watched {
+interface WatchedGit {
   end: Promise<number | null>;
   tail(): string;
   /** It has said something. */
@@ -230,24 +235,24 @@ interface Watched {
   stop(why?: Error): void;
 }
 
-function watch(child: ChildProcess, { seconds, signal }: Bounds): Watched {
+function watchGit(child: ChildProcess, { seconds, signal }: GitBounds): WatchedGit {
   let tail = "";
   let failure: Error | undefined;
   const stop = (why?: Error) => {
     failure ??= why;
-    if (child.exitCode === null && child.signalCode === null) killGroup(child);
+    if (child.exitCode === null && child.signalCode === null) killProcessGroup(child);
   };
-  const onAbort = () => stop(calledOff(signal));
-  const timer = setTimeout(() => stop(tooSlow(seconds)), seconds * 1000);
+  const onAbort = () => stop(createGitCancelError(signal));
+  const timer = setTimeout(() => stop(createGitTimeoutError(seconds)), seconds * 1000);
   const heard = () => void timer.refresh();
   child.stderr?.on("data", (piece: Buffer) => {
     heard();
-    tail = (tail + piece.toString()).slice(-LONGEST_TAIL);
+    tail = (tail + piece.toString()).slice(-MAX_TAIL_LENGTH);
   });
   if (signal?.aborted) onAbort();
   signal?.addEventListener("abort", onAbort, { once: true });
   const end = new Promise<number | null>((resolve, reject) => {
-    child.once("error", (error) => reject(notStarted(error)));
+    child.once("error", (error) => reject(createGitStartError(error)));
     child.once("close", (code) => (failure ? reject(failure) : resolve(code)));
   }).finally(() => {
     clearTimeout(timer);
@@ -256,27 +261,27 @@ function watch(child: ChildProcess, { seconds, signal }: Bounds): Watched {
   return { end, tail: () => tail, heard, stop };
 }
 
-function either(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
+function combineSignals(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
   return one && other ? AbortSignal.any([one, other]) : (one ?? other);
 }
 
-function noGit(): SkillError {
+function createMissingGitError(): SkillError {
   return new SkillError("git-missing", {
     message: "git is needed to fetch skills from a repository, and is not on this machine",
     fix: "install it (`sudo apt-get install git`), or download the repository as an archive and add that",
   });
 }
 
-function notStarted(error: unknown): SkillError {
+function createGitStartError(error: unknown): SkillError {
   return new SkillError("git-missing", {
-    message: `git could not be started: ${reason(error)}`,
+    message: `git could not be started: ${getErrorMessage(error)}`,
     fix: "`git --version` says whether it works",
     cause: error,
   });
 }
 
 /** Whoever called it off may have said why. */
-function calledOff(signal: AbortSignal | undefined): Error {
+function createGitCancelError(signal: AbortSignal | undefined): Error {
   if (signal?.reason instanceof SkillError) return signal.reason;
   return new SkillError("fetch-aborted", {
     message: "fetching was called off",
@@ -285,14 +290,14 @@ function calledOff(signal: AbortSignal | undefined): Error {
   });
 }
 
-function tooSlow(seconds: number): SkillError {
+function createGitTimeoutError(seconds: number): SkillError {
   return new SkillError("git-timeout", {
     message: `git heard nothing for ${seconds} seconds and was stopped`,
     fix: "check that the host can be reached, and try again",
   });
 }
 
-function tooMuch(): SkillError {
+function createGitOutputError(): SkillError {
   return new SkillError("source-too-large", {
     message: "the repository has more files than can be listed",
     fix: "name the folder that the skills are in: ADDRESS//folder",

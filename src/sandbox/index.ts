@@ -1,3 +1,3 @@
-export { bareSandbox } from "./bare.ts";
-export { openSandbox, type SandboxOptions } from "./open.ts";
+export { createSandbox, type SandboxOptions } from "./create-sandbox.ts";
+export { createNoSandbox } from "./no-sandbox.ts";
 export { type ProbeOptions, type ProbeResult, probeSandbox } from "./probes.ts";

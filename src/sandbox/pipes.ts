@@ -2,9 +2,8 @@ import { execFile, spawnSync } from "node:child_process";
 import { chownSync, closeSync, constants, fchownSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemProgram } from "../host/programs.ts";
-import { SkillError } from "../shared/error.ts";
-import { reason } from "../shared/inside.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { findSystemProgram } from "../util/system.ts";
 
 /** Both ends of a pipe, as descriptors. */
 export interface Pipe {
@@ -17,12 +16,12 @@ export interface Pipe {
  * opens /dev/stdout or /dev/stderr again, as many scripts do, gets an error from one. Contract: does not throw.
  */
 export function takePipe(user?: number): Pipe | undefined {
-  if (made.length === 0) makeNow();
-  const pipe = made.pop();
-  taken++;
-  if (taken > FEW && made.length < LOW) warmPipes(MANY);
+  if (readyPipes.length === 0) makePipesNow();
+  const pipe = readyPipes.pop();
+  takenCount++;
+  if (takenCount > INITIAL_PIPES && readyPipes.length < REFILL_BELOW) preparePipes(POOL_SIZE);
   try {
-    if (pipe && user !== undefined) give(() => fchownSync(pipe.write, user, user));
+    if (pipe && user !== undefined) ignoreInvalidUser(() => fchownSync(pipe.write, user, user));
     return pipe;
   } catch {
     for (const fd of [pipe?.read, pipe?.write]) if (fd !== undefined) closeSync(fd);
@@ -31,27 +30,27 @@ export function takePipe(user?: number): Pipe | undefined {
 }
 
 /** A text to read as standard input, from the start each time it is opened: a file that has no name. */
-export function inputFile(text: string, user?: number): number {
+export function createInputFile(text: string, user?: number): number {
   let folder: string | undefined;
   try {
     folder = mkdtempSync(join(tmpdir(), "skillet-input-"));
     const path = join(folder, "stdin");
     writeFileSync(path, text, { mode: 0o600 });
-    if (user !== undefined) give(() => chownSync(path, user, user));
+    if (user !== undefined) ignoreInvalidUser(() => chownSync(path, user, user));
     return openSync(path, constants.O_RDONLY);
   } catch (error) {
     throw new SkillError("sandbox-start", {
-      message: `What the code is to read could not be written to a file in ${tmpdir()}: ${reason(error)}`,
+      message: `What the code is to read could not be written to a file in ${tmpdir()}: ${getErrorMessage(error)}`,
       fix: "set TMPDIR to a folder that can be written to",
       cause: error,
     });
   } finally {
-    if (folder !== undefined) remove(folder);
+    if (folder !== undefined) removeFifoFolder(folder);
   }
 }
 
 /** Where there is no such user (root of a namespace of its own) the program cannot be started either, and that is what is told. */
-function give(change: () => void): void {
+function ignoreInvalidUser(change: () => void): void {
   try {
     change();
   } catch (error) {
@@ -59,44 +58,45 @@ function give(change: () => void): void {
   }
 }
 
-const made: Pipe[] = [];
-let taken = 0;
+const readyPipes: Pipe[] = [];
+let takenCount = 0;
 /** For a start two; a host that goes on has some ready, made while it does other things. */
-const [FEW, MANY, LOW] = [2, 12, 4];
-let isMaking = false;
+const [INITIAL_PIPES, POOL_SIZE, REFILL_BELOW] = [2, 12, 4];
+let isRefilling = false;
 
 /** Makes the first ones while other things are prepared. */
-export function warmPipes(count = FEW): void {
-  const program = made.length < LOW && !isMaking ? fifoMaker() : undefined;
-  const names = program && newNames(count);
+export function preparePipes(count = INITIAL_PIPES): void {
+  const program = readyPipes.length < REFILL_BELOW && !isRefilling ? findMkfifo() : undefined;
+  const names = program && createFifoNames(count);
   if (!program || !names) return;
-  isMaking = true;
+  isRefilling = true;
   execFile(program, ["--mode=600", ...names.paths], { env: {} }, (error) => {
-    isMaking = false;
-    if (!error) open(names.paths);
-    remove(names.folder);
+    isRefilling = false;
+    if (!error) openFifos(names.paths);
+    removeFifoFolder(names.folder);
   });
 }
 
-function makeNow(): void {
-  const program = fifoMaker();
-  const names = program && newNames(FEW);
+function makePipesNow(): void {
+  const program = findMkfifo();
+  const names = program && createFifoNames(INITIAL_PIPES);
   if (!program || !names) return;
-  if (spawnSync(program, ["--mode=600", ...names.paths], { env: {}, stdio: "ignore" }).status === 0) open(names.paths);
-  remove(names.folder);
+  if (spawnSync(program, ["--mode=600", ...names.paths], { env: {}, stdio: "ignore" }).status === 0)
+    openFifos(names.paths);
+  removeFifoFolder(names.folder);
 }
 
 // Node cannot make one, so a program of the system does.
-function fifoMaker(): string | undefined {
-  return process.platform === "linux" ? systemProgram("mkfifo") : undefined;
+function findMkfifo(): string | undefined {
+  return process.platform === "linux" ? findSystemProgram("mkfifo") : undefined;
 }
 
-interface Names {
+interface FifoNames {
   folder: string;
   paths: string[];
 }
 
-function newNames(count: number): Names | undefined {
+function createFifoNames(count: number): FifoNames | undefined {
   try {
     const folder = mkdtempSync(join(tmpdir(), `skillet-pipes-${process.pid}-`));
     return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
@@ -106,15 +106,15 @@ function newNames(count: number): Names | undefined {
 }
 
 /** The ends stay open when the names are gone. */
-function open(paths: readonly string[]): void {
+function openFifos(paths: readonly string[]): void {
   try {
-    for (const path of paths) made.push(openBoth(path));
+    for (const path of paths) readyPipes.push(openBothEnds(path));
   } catch {
     // There are too many open files: those that there are will do.
   }
 }
 
-function openBoth(path: string): Pipe {
+function openBothEnds(path: string): Pipe {
   const read = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     return { read, write: openSync(path, constants.O_WRONLY) };
@@ -124,7 +124,7 @@ function openBoth(path: string): Pipe {
   }
 }
 
-function remove(folder: string): void {
+function removeFifoFolder(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch {

@@ -15,18 +15,20 @@ import {
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { userHome } from "../host/home.ts";
-import { systemProgram } from "../host/programs.ts";
-import { sandboxFolder } from "./places.ts";
+import { setImmediate } from "node:timers/promises";
+import type { SandboxSettings } from "../config/limits.ts";
+import { packageRoot } from "../package.ts";
+import { findSystemProgram, getUserHome } from "../util/system.ts";
 import { PROBE_PROGRAM } from "./probe-program.ts";
-import { makeFolder } from "./store.ts";
-import { uvPrograms } from "./uv.ts";
+import type { ProbeResult } from "./probes.ts";
+import { getSandboxFolder, makeReadableFolder } from "./sandbox-folders.ts";
+import { findUvPrograms } from "./uv.ts";
 
 // Programs and settings of the system, which every sandbox reads.
 const SYSTEM_FOLDERS = ["/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib64"];
 
 /** What lies about on the host for a probe to find, should it get that far. */
-export interface Bait {
+export interface ProbeBait {
   /** Stands in the environment and on the command line of a process. */
   token: string;
   files: readonly string[];
@@ -45,11 +47,11 @@ export interface Bait {
   remove(): void;
 }
 
-export async function layBait(home: string): Promise<Bait> {
+export async function createProbeBait(home: string): Promise<ProbeBait> {
   const token = `bait-${randomUUID()}`;
-  const programs = [process.execPath, ...uvPrograms(userHome(process.env)).values()];
-  const place = sandboxFolder(home);
-  makeFolder(place);
+  const programs = [process.execPath, ...findUvPrograms(getUserHome(process.env)).values()];
+  const place = getSandboxFolder(home);
+  makeReadableFolder(place);
   const folder = mkdtempSync(join(place, "probe-"));
   const program = join(folder, "program");
   const workspace = join(folder, "workspace");
@@ -60,8 +62,10 @@ export async function layBait(home: string): Promise<Bait> {
   writeFileSync(join(program, "probe.cjs"), PROBE_PROGRAM);
   chmodSync(join(program, "probe.cjs"), 0o644);
 
-  const files = [home, userHome(process.env), tmpdir(), process.cwd()].map((path) => join(path, `.skillet-${token}`));
-  const laid = files.filter((path) => isDone(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
+  const files = [home, getUserHome(process.env), tmpdir(), process.cwd()].map((path) =>
+    join(path, `.skillet-${token}`),
+  );
+  const laid = files.filter((path) => doesSucceed(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
   const neighbour = spawn("/bin/sleep", ["300"], { argv0: token, env: { SKILLET_BAIT: token }, stdio: "ignore" });
   neighbour.on("error", () => {});
   let count = 0;
@@ -80,12 +84,12 @@ export async function layBait(home: string): Promise<Bait> {
   const port = typeof address === "object" && address ? address.port : 0;
   await listen({ host: "::1", port });
   await listen({ path: socket });
-  isDone(() => chmodSync(socket, 0o777));
+  doesSucceed(() => chmodSync(socket, 0o777));
   if (process.platform === "linux") await listen({ path: `\0${token}` });
   return {
     token,
     files: laid,
-    hiddenFolders: [userHome(process.env), tmpdir(), process.cwd()].filter((path) => path !== "/"),
+    hiddenFolders: [getUserHome(process.env), tmpdir(), process.cwd()].filter((path) => path !== "/"),
     namedFolders: [...SYSTEM_FOLDERS, place, ...programs.map((path) => dirname(realpathSync(path)))],
     port,
     abstractSocket: token,
@@ -102,42 +106,42 @@ export async function layBait(home: string): Promise<Bait> {
 }
 
 /** Makes a named pipe that everybody can write to, and opens it for reading. Undefined where the system has no `mkfifo`. */
-export function openPipe(path: string): number | undefined {
-  const program = systemProgram("mkfifo");
+export function openNamedPipe(path: string): number | undefined {
+  const program = findSystemProgram("mkfifo");
   if (program === undefined || spawnSync(program, [path], { env: {} }).status !== 0) return undefined;
   chmodSync(path, 0o666);
   return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
 }
 
-export interface HostProcess {
+interface HostProcess {
   pid: number;
   /** On the host. */
   users: readonly number[];
 }
 
 /** The host's processes with a text on their command line; undefined where the system does not tell. */
-export function processesWith(text: string): HostProcess[] | undefined {
+export function findHostProcesses(text: string): HostProcess[] | undefined {
   if (process.platform !== "linux") return undefined;
-  return pids()
-    .filter((pid) => readOf(pid, "cmdline").includes(text))
-    .map((pid) => ({ pid, users: usersOf(pid) }));
+  return listPids()
+    .filter((pid) => readProcFile(pid, "cmdline").includes(text))
+    .map((pid) => ({ pid, users: readProcessUsers(pid) }));
 }
 
 /** Resolves when there is no process with a text on its command line, or gives up. In milliseconds, how long it took. */
-export async function goneAfter(text: string, mostMs: number): Promise<number | undefined> {
+export async function waitUntilGone(text: string, mostMs: number): Promise<number | undefined> {
   const start = performance.now();
   while (performance.now() - start < mostMs) {
-    if (processesWith(text)?.length === 0) return performance.now() - start;
+    if (findHostProcesses(text)?.length === 0) return performance.now() - start;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return undefined;
 }
 
-function pids(): number[] {
+function listPids(): number[] {
   return readdirSync("/proc").map(Number).filter(Number.isInteger);
 }
 
-function readOf(pid: number, file: string): string {
+function readProcFile(pid: number, file: string): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "latin1");
   } catch {
@@ -145,12 +149,12 @@ function readOf(pid: number, file: string): string {
   }
 }
 
-function usersOf(pid: number): number[] {
-  const line = /^Uid:\s*(.*)$/m.exec(readOf(pid, "status"))?.[1];
+function readProcessUsers(pid: number): number[] {
+  const line = /^Uid:\s*(.*)$/m.exec(readProcFile(pid, "status"))?.[1];
   return line?.split(/\s+/).map(Number) ?? [];
 }
 
-function isDone(action: () => void): boolean {
+function doesSucceed(action: () => void): boolean {
   try {
     action();
     return true;
@@ -158,3 +162,136 @@ function isDone(action: () => void): boolean {
     return false;
   }
 }
+
+/** The moments at which skillet is killed, by the number of processes of the run that are there then. */
+const KILL_MOMENTS = [
+  { name: "nothing is left when skillet is killed while a sandbox starts", processes: 2 },
+  { name: "nothing is left when skillet is killed while code runs", processes: 4 },
+];
+
+// In the background, in its own session, and deaf to signals.
+const LINGERING_SCRIPT = `trap '' TERM HUP INT
+(setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
+while :; do sleep 0.2; done`;
+
+// The token is in a variable and not on the command line: only processes of the run have it there.
+const HOST_PROGRAM = `const { module, settings, home, argv } = JSON.parse(process.env.SKILLET_PROBE);
+const { openSandbox } = await import(module);
+const limits = { seconds: 30, output: 1024, memory: 128 * 1024 * 1024, processes: 64, disk: 1024 * 1024 };
+const sandbox = await openSandbox({ settings, home });
+await sandbox.run({ argv, env: {}, folder: "/", mounts: [], network: [], limits }, { onOutput: () => true });`;
+
+interface KilledHostOptions {
+  settings: SandboxSettings;
+  /** Skillet's own folder. */
+  home: string;
+  /** The file that exports `openSandbox`. Defaults to the one of this package. */
+  module?: string | undefined;
+}
+
+/** Starts runs in other processes of skillet, kills these, and looks for what is left of the runs. */
+export async function probeKilledHost(options: KilledHostOptions): Promise<ProbeResult[]> {
+  const root = packageRoot();
+  const module = options.module ?? (root === undefined ? undefined : join(root, "dist", "sandbox.js"));
+  const results: ProbeResult[] = [];
+  for (const { name, processes } of KILL_MOMENTS) {
+    const left = module === undefined ? undefined : await killHost({ ...options, module }, processes);
+    const detail =
+      left === undefined ? "its processes cannot be seen from outside" : left === 0 ? "" : "some are still there";
+    results.push({ id: "Q-15", name, holds: left === undefined ? undefined : left === 0, detail });
+  }
+  return results;
+}
+
+/** Kills a host when its run has this many processes. Returns how many of them are left a second later; undefined if there never were as many. */
+async function killHost(
+  options: KilledHostOptions & { module: string },
+  processes: number,
+): Promise<number | undefined> {
+  const token = `orphan-${randomUUID()}`;
+  if (findHostProcesses(token) === undefined) return undefined;
+  const given = { ...options, argv: ["/bin/sh", "-c", LINGERING_SCRIPT, "sh", token] };
+  const host = spawn(process.execPath, ["--input-type=module", "-e", HOST_PROGRAM], {
+    stdio: "ignore",
+    env: { ...process.env, SKILLET_PROBE: JSON.stringify(given) },
+  });
+  let isOver = false;
+  for (const event of ["exit", "error"]) host.once(event, () => (isOver = true));
+  const countLeft = () => findHostProcesses(token)?.length ?? 0;
+  const until = performance.now() + 10_000;
+  let count = 0;
+  while (!isOver && count < processes && performance.now() < until) {
+    await setImmediate();
+    count = countLeft();
+  }
+  host.kill("SIGKILL");
+  const isGone = (await waitUntilGone(token, 1000)) !== undefined;
+  const left = findHostProcesses(token) ?? [];
+  for (const { pid } of left) killProcess(pid);
+  if (count < processes) return undefined;
+  return isGone ? 0 : left.length;
+}
+
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
+}
+
+/** Everything that is tried, in the order in which it is told. */
+export const PROBE_CHECKS = {
+  variables: ["Q-01", "code sees only its declared and the fixed variables"],
+  "command-lines": ["Q-01", "no secret is on a command line that code can read"],
+  "host-command-lines": ["Q-01", "no secret is on a command line that others can read"],
+  processes: ["Q-01", "code sees only its own processes"],
+  descriptors: ["Q-01", "code inherits no open file of the host's"],
+  "two-files": ["Q-02", "two runs share no files"],
+  "two-processes": ["Q-02", "two runs do not see each other's processes"],
+  inotify: ["Q-02", "a run leaves inotify to the user's programs and to other runs"],
+  "two-ipc": ["Q-02", "two runs share no sockets, memory, queues or semaphores"],
+  home: ["Q-13", "the home folder, the working folder and /tmp are not there"],
+  "system-files": ["Q-13", "passwords, keys and root's folder cannot be read"],
+  "kernel-memory": ["Q-13", "the kernel's memory and its devices cannot be read"],
+  sockets: ["Q-13", "no service of the host's can be called on a socket"],
+  mounts: ["Q-13", "the list of mounts names only the documented paths of the host"],
+  writes: ["Q-13", "the system, the skill and the kernel's settings cannot be changed"],
+  user: ["Q-13", "code does not run as root, seen from outside"],
+  capabilities: ["Q-13", "code has no privilege"],
+  "no-new-privileges": ["Q-13", "code can gain no privilege by starting a program"],
+  filter: ["Q-13", "system calls are filtered, those of every process"],
+  "system-calls": ["Q-13", "mount, ptrace, bpf, keyctl, io_uring and the like are refused"],
+  "unknown-calls": ["Q-13", "system calls that are not on the allowlist give ENOSYS"],
+  namespaces: ["Q-13", "code can make no namespace of its own"],
+  terminal: ["Q-13", "code cannot type into a terminal"],
+  root: ["Q-13", "code cannot become another user, nor make a device"],
+  "set-id": ["Q-13", "code can leave no set-id program in the workspace"],
+  level: ["Q-13", "the result says how the code was kept apart"],
+  "loopback-4": ["Q-14", "127.0.0.1 is not the host's"],
+  "loopback-6": ["Q-14", "::1 is not the host's"],
+  metadata: ["Q-14", "the cloud's metadata service is out of reach"],
+  internet: ["Q-14", "the internet is out of reach"],
+  "abstract-socket": ["Q-14", "abstract sockets of the host's are out of reach"],
+  "unix-socket": ["Q-14", "unix sockets of the host's are out of reach"],
+  docker: ["Q-14", "the Docker service is out of reach"],
+  devices: ["Q-14", "there is no network device but its own loopback"],
+  families: ["Q-14", "VSOCK, netlink, packet and other sockets are refused"],
+  reached: ["Q-14", "nothing arrived at the host's sockets"],
+  timeout: ["Q-15", "a time-out ends every descendant within a second"],
+  abort: ["Q-15", "an abort ends every descendant within a second"],
+  output: ["Q-15", "too much output ends every descendant within a second"],
+  tie: ["Q-15", "code cannot make the first process outlive its host"],
+  memory: ["Q-17", "memory is bounded"],
+  "shared-mapping": ["Q-17", "memory that processes share is bounded"],
+  "system-v-memory": ["Q-17", "System V shared memory is bounded"],
+  "memory-file": ["Q-17", "files in memory are bounded"],
+  "socket-buffers": ["Q-17", "what the kernel holds for sockets is bounded"],
+  "open-files": ["Q-17", "the open files of a process are bounded"],
+  forks: ["Q-17", "processes are bounded"],
+  disk: ["Q-17", "every place that can be written to is bounded"],
+  "file-size": ["Q-17", "the size of a file is bounded"],
+  "file-count": ["Q-17", "the number of files in memory is bounded"],
+} as const satisfies Record<string, readonly [id: string, name: string]>;
+
+export type ProbeCheck = keyof typeof PROBE_CHECKS;

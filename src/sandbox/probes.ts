@@ -1,22 +1,27 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { getErrorMessage } from "../errors/problem.ts";
 import {
-  type Command,
   FIXED_VARIABLES,
-  type Limits,
   type Mount,
-  type Outcome,
+  mapSandboxPath,
   type Sandbox,
-  seenPath,
-} from "../host/sandbox.ts";
-import { reason } from "../shared/inside.ts";
-import { mostFiles } from "./memory.ts";
-import { type Bait, goneAfter, layBait, processesWith } from "./probe-host.ts";
-import { type Check, PROBES } from "./probe-list.ts";
+  type SandboxCommand,
+  type SandboxLimits,
+  type SandboxOutcome,
+} from "../host/sandbox-contract.ts";
+import {
+  createProbeBait,
+  findHostProcesses,
+  PROBE_CHECKS,
+  type ProbeBait,
+  type ProbeCheck,
+  waitUntilGone,
+} from "./probe-host.ts";
 import type { ProbeInput, ProbeLine } from "./probe-program.ts";
-import { JUDGED } from "./seccomp.ts";
-import { SYSTEM_CALLS } from "./system-calls.ts";
+import { getMaxFileCount } from "./resource-limits.ts";
+import { INSPECTED_CALLS, SYSTEM_CALLS } from "./seccomp.ts";
 
 export interface ProbeResult {
   /** The promise that it is a part of. */
@@ -36,8 +41,8 @@ export interface ProbeOptions {
 }
 
 const MIB = 1024 * 1024;
-const LIMITS: Limits = { seconds: 30, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
-const CALLS = {
+const PROBE_LIMITS: SandboxLimits = { seconds: 30, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
+const CALL_NUMBERS = {
   x64: { mmap: 9, memfd: 319, prctl: 157, inotify: 294 },
   arm64: { mmap: 222, memfd: 279, prctl: 167, inotify: 26 },
 };
@@ -51,77 +56,87 @@ const SECRET_NAME = "PROBE_SECRET";
  */
 export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOptions): Promise<ProbeResult[]> {
   if (sandbox.level === "none") return [];
-  const bait = await layBait(home);
-  const results = new Map<Check, ProbeResult>();
-  const told: Told = (check, holds, detail = "") => {
-    if (!isCheck(check) || results.has(check)) return;
-    const [id, name] = PROBES[check];
-    const isNotPromised = holds === false && sandbox.by !== "bubblewrap" && OF_BUBBLEWRAP.has(check);
+  const bait = await createProbeBait(home);
+  const results = new Map<ProbeCheck, ProbeResult>();
+  const told: ReportCheck = (check, holds, detail = "") => {
+    if (!isProbeCheck(check) || results.has(check)) return;
+    const [id, name] = PROBE_CHECKS[check];
+    const isNotPromised = holds === false && sandbox.by !== "bubblewrap" && BUBBLEWRAP_CHECKS.has(check);
     const result = isNotPromised
       ? { id, name, holds: undefined, detail: `${sandbox.by} does not promise it` }
       : { id, name, holds: holds ?? undefined, detail };
     results.set(check, result);
     onProbe?.(result);
   };
-  const scene: Scene = { sandbox, bait, told, secret: `secret-${randomUUID()}` };
+  const scene: ProbeContext = { sandbox, bait, told, secret: `secret-${randomUUID()}` };
   try {
     let problem = "the probe did not come to its end";
     const tried = (action: Promise<unknown>) =>
       action.catch((error) => {
-        problem = reason(error);
+        problem = getErrorMessage(error);
       });
-    await Promise.all([look, endings, together].map((action) => tried(action(scene))));
-    await Promise.all([tried(part(scene, "disk")), tried(forks(scene))]);
-    await Promise.all([tried(files(scene)), tried(inotify(scene))]);
-    for (const kind of MEMORY) await tried(memory(scene, kind)); // One by one: it takes from the host what it gets.
+    await Promise.all([probeFromInside, probeEndings, probeConcurrentRuns].map((action) => tried(action(scene))));
+    await Promise.all([tried(runProbePart(scene, "disk")), tried(probeForks(scene))]);
+    await Promise.all([tried(probeFiles(scene)), tried(probeInotify(scene))]);
+    for (const kind of MEMORY_CHECKS) await tried(probeMemory(scene, kind)); // One by one: it takes from the host what it gets.
     told("reached", bait.reached() === 0, bait.reached() === 0 ? "" : `${bait.reached()} connections`);
-    for (const check of Object.keys(PROBES)) told(check, undefined, problem);
+    for (const check of Object.keys(PROBE_CHECKS)) told(check, undefined, problem);
   } finally {
     bait.remove();
   }
-  return Object.keys(PROBES).flatMap((check) => results.get(check as Check) ?? []);
+  return Object.keys(PROBE_CHECKS).flatMap((check) => results.get(check as ProbeCheck) ?? []);
 }
 
 /** Promises of bubblewrap alone. */
-const OF_BUBBLEWRAP: ReadonlySet<Check> = new Set(["open-files", "inotify", "file-count", "unknown-calls", "mounts"]);
+const BUBBLEWRAP_CHECKS: ReadonlySet<ProbeCheck> = new Set([
+  "open-files",
+  "inotify",
+  "file-count",
+  "unknown-calls",
+  "mounts",
+]);
 
-type Told = (check: string, holds: boolean | null | undefined, detail?: string) => void;
+type ReportCheck = (check: string, holds: boolean | null | undefined, detail?: string) => void;
 
-interface Scene {
+interface ProbeContext {
   sandbox: Sandbox;
-  bait: Bait;
-  told: Told;
+  bait: ProbeBait;
+  told: ReportCheck;
   secret: string;
 }
 
-function isCheck(name: string): name is Check {
-  return Object.hasOwn(PROBES, name);
+function isProbeCheck(name: string): name is ProbeCheck {
+  return Object.hasOwn(PROBE_CHECKS, name);
 }
 
-async function look(scene: Scene): Promise<void> {
+async function probeFromInside(scene: ProbeContext): Promise<void> {
   let isAtEnd = false;
-  const { isolation, ending, exitCode } = await part(scene, "look", {
+  const { isolation, ending, exitCode } = await runProbePart(scene, "look", {
     onLine({ check, holds, detail }) {
       scene.told(check, holds, detail);
       if (check === "end") isAtEnd = true;
     },
   });
-  if (!isAtEnd) throw new Error(notLooked(scene.sandbox, ending, exitCode));
+  if (!isAtEnd) throw new Error(describeIncompleteProbe(scene.sandbox, ending, exitCode));
   scene.told("level", isolation.level === scene.sandbox.level, `${isolation.level}, ${isolation.by}`);
 }
 
 /** Whether the program that looks around came to its end: without it little is known. */
-export function isLookedAround(results: readonly ProbeResult[]): boolean {
-  return results.some(({ name, holds }) => name === PROBES.level[1] && holds !== undefined);
+export function isProbeComplete(results: readonly ProbeResult[]): boolean {
+  return results.some(({ name, holds }) => name === PROBE_CHECKS.level[1] && holds !== undefined);
 }
 
-function notLooked({ system }: Sandbox, ending: Outcome["ending"], exitCode: number | undefined): string {
+function describeIncompleteProbe(
+  { system }: Sandbox,
+  ending: SandboxOutcome["ending"],
+  exitCode: number | undefined,
+): string {
   const needed = system === "own" && exitCode === 127 ? "; the image has to have node" : "";
   return `the probe ended with ${exitCode === undefined ? ending : `exit ${exitCode}`}${needed}`;
 }
 
-interface Part {
-  limits?: Partial<Limits>;
+interface ProbePartOptions {
+  limits?: Partial<SandboxLimits>;
   signal?: AbortSignal;
   /** Left of the program's own arguments. */
   token?: string;
@@ -130,7 +145,7 @@ interface Part {
 }
 
 /** The mount points of the host's file systems by device: a list of mounts names paths from the top of their file system. */
-function hostMounts(): Record<string, string> {
+function readHostMounts(): Record<string, string> {
   let text = "";
   try {
     text = readFileSync("/proc/self/mountinfo", "utf8");
@@ -144,14 +159,18 @@ function hostMounts(): Record<string, string> {
 }
 
 /** Runs one part of the program. What it says is told, unless somebody else listens. */
-async function part(scene: Scene, name: string, options: Part = {}): Promise<Outcome> {
+async function runProbePart(
+  scene: ProbeContext,
+  name: string,
+  options: ProbePartOptions = {},
+): Promise<SandboxOutcome> {
   const { sandbox, bait, secret } = scene;
-  const limits = { ...LIMITS, ...options.limits };
+  const limits = { ...PROBE_LIMITS, ...options.limits };
   const mounts: Mount[] = [
     { from: bait.program, to: "/skill", access: "read" },
     { from: bait.workspace, to: "/workspace", access: "read-write" },
   ];
-  const seen = (path: string) => seenPath(sandbox, mounts, path);
+  const seen = (path: string) => mapSandboxPath(sandbox, mounts, path);
   const isAllOurs = sandbox.system === "host" && sandbox.mapsPaths;
   const input: ProbeInput = {
     strangers: isAllOurs ? null : Object.keys(process.env),
@@ -162,7 +181,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     secretFiles: bait.files,
     hiddenFolders: bait.hiddenFolders,
     namedFolders: bait.namedFolders,
-    hostMounts: hostMounts(),
+    hostMounts: readHostMounts(),
     port: bait.port,
     abstractSocket: bait.abstractSocket,
     socket: bait.socket,
@@ -170,29 +189,29 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     workspace: seen("/workspace"),
     disk: limits.disk,
     memory: limits.memory,
-    files: 4 * mostFiles(limits.disk),
+    files: 4 * getMaxFileCount(limits.disk),
     systemCalls: Object.fromEntries(
       Object.keys(SYSTEM_CALLS)
-        .filter((call) => !JUDGED.has(call) && numberOf(call) !== -1)
-        .map((call) => [call, numberOf(call)]),
+        .filter((call) => !INSPECTED_CALLS.has(call) && getCallNumber(call) !== -1)
+        .map((call) => [call, getCallNumber(call)]),
     ),
     unlistedCalls: UNLISTED_CALLS[process.arch === "arm64" ? "arm64" : "x64"],
-    calls: { ...CALLS[process.arch === "arm64" ? "arm64" : "x64"], clone: numberOf("clone") },
+    calls: { ...CALL_NUMBERS[process.arch === "arm64" ? "arm64" : "x64"], clone: getCallNumber("clone") },
   };
   const node = isAllOurs ? "/opt/skillet/bin/node" : sandbox.system === "own" ? "node" : process.execPath;
-  const argv: Command["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];
-  return run(scene, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
+  const argv: SandboxCommand["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];
+  return runInProbe(scene, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
 }
 
-interface Run extends Omit<Part, "limits"> {
-  argv: Command["argv"];
+interface ProbeRun extends Omit<ProbePartOptions, "limits"> {
+  argv: SandboxCommand["argv"];
   mounts?: readonly Mount[];
-  limits: Limits;
+  limits: SandboxLimits;
   stdin?: string;
   onText?: (text: string) => boolean;
 }
 
-async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outcome> {
+async function runInProbe({ sandbox, secret, told }: ProbeContext, options: ProbeRun): Promise<SandboxOutcome> {
   const {
     argv,
     mounts = [],
@@ -205,7 +224,7 @@ async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outc
   const onText = (text: string) => {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines.map(readLine)) if (line) onLine(line);
+    for (const line of lines.map(parseProbeLine)) if (line) onLine(line);
     return true;
   };
   const take = options.onText ?? onText;
@@ -220,7 +239,7 @@ async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outc
 }
 
 /** What is no line of the program's, such as a warning of Node's, is passed over. */
-function readLine(text: string): ProbeLine | undefined {
+function parseProbeLine(text: string): ProbeLine | undefined {
   try {
     const line = JSON.parse(text);
     return typeof line?.check === "string" ? line : undefined;
@@ -230,32 +249,32 @@ function readLine(text: string): ProbeLine | undefined {
 }
 
 // In the background twice, with a session of its own, and deaf.
-const LINGER = `trap '' TERM HUP INT
+const LINGERING_SCRIPT = `trap '' TERM HUP INT
 (setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
 sleep 0.3; echo ready
 [ "$2" = output ] && exec yes "$1"
 while :; do sleep 0.2; done`;
 
 /** Starts what does not want to end, and looks from outside whether it is gone. */
-async function endings(scene: Scene): Promise<void> {
+async function probeEndings(scene: ProbeContext): Promise<void> {
   await Promise.all(
     (["timeout", "abort", "output"] as const).map(async (ending) => {
       const token = `linger-${randomUUID()}`;
       const stop = new AbortController();
       let alive = 0;
       let bytes = 0;
-      const outcome = await run(scene, {
-        argv: ["/bin/sh", "-c", LINGER, "sh", token, ending],
-        limits: { ...LIMITS, seconds: ending === "timeout" ? 1 : LIMITS.seconds },
+      const outcome = await runInProbe(scene, {
+        argv: ["/bin/sh", "-c", LINGERING_SCRIPT, "sh", token, ending],
+        limits: { ...PROBE_LIMITS, seconds: ending === "timeout" ? 1 : PROBE_LIMITS.seconds },
         signal: stop.signal,
         onText(text) {
-          if (text.startsWith("ready")) alive = lookFromOutside(scene, token);
+          if (text.startsWith("ready")) alive = probeFromOutside(scene, token);
           if (ending === "abort") stop.abort();
           bytes += text.length;
           return bytes < MIB;
         },
       });
-      const ms = await goneAfter(token, 1000);
+      const ms = await waitUntilGone(token, 1000);
       if (alive === 0) scene.told(ending, undefined, "its processes cannot be seen from outside");
       else
         scene.told(
@@ -268,37 +287,37 @@ async function endings(scene: Scene): Promise<void> {
 }
 
 /** How many processes there are of a run, and what can be told of them from outside. */
-function lookFromOutside({ told, secret }: Scene, token: string): number {
-  const found = processesWith(token) ?? [];
+function probeFromOutside({ told, secret }: ProbeContext, token: string): number {
+  const found = findHostProcesses(token) ?? [];
   if (found.length < 2) return 0;
   const users = new Set(found.flatMap((one) => one.users));
   told("user", !users.has(0), `user ${[...users].join(", ")}`);
-  told("host-command-lines", processesWith(secret)?.length === 0);
+  told("host-command-lines", findHostProcesses(secret)?.length === 0);
   return found.length;
 }
 
 /** Two at once, of which the second looks for the first. */
-async function together(scene: Scene): Promise<void> {
+async function probeConcurrentRuns(scene: ProbeContext): Promise<void> {
   const token = `one-${randomUUID()}`;
   const stop = new AbortController();
-  let second: Promise<Outcome> | undefined;
-  await part(scene, "one", {
+  let second: Promise<SandboxOutcome> | undefined;
+  await runProbePart(scene, "one", {
     token,
     signal: stop.signal,
     onLine({ check }) {
-      if (check === "ready") second = part(scene, "two", { otherToken: token }).finally(() => stop.abort());
+      if (check === "ready") second = runProbePart(scene, "two", { otherToken: token }).finally(() => stop.abort());
     },
   });
   await second;
 }
 
 /** The last number that a shell came to, which starts one process after the other. */
-async function forks(scene: Scene): Promise<void> {
+async function probeForks(scene: ProbeContext): Promise<void> {
   const text = 'i=0; while [ "$i" -lt 200 ]; do sleep 2 & i=$((i + 1)); echo "$i"; done';
   let said = "";
-  const { isolation } = await run(scene, {
+  const { isolation } = await runInProbe(scene, {
     argv: ["/bin/sh", "-c", text],
-    limits: { ...LIMITS, processes: 24 },
+    limits: { ...PROBE_LIMITS, processes: 24 },
     onText(piece) {
       said += piece;
       return true;
@@ -313,9 +332,9 @@ async function forks(scene: Scene): Promise<void> {
 }
 
 /** Makes four times as many files as it may have. */
-async function files(scene: Scene): Promise<void> {
+async function probeFiles(scene: ProbeContext): Promise<void> {
   let isBegun = false;
-  const { ending } = await part(scene, "file-count", {
+  const { ending } = await runProbePart(scene, "file-count", {
     onLine() {
       isBegun = true;
     },
@@ -324,21 +343,21 @@ async function files(scene: Scene): Promise<void> {
 }
 
 // A program of its own: one process has one instance for all that it watches.
-const WATCH = 'require("node:fs").watch("/", () => {}).close()';
+const WATCH_PROGRAM = 'require("node:fs").watch("/", () => {}).close()';
 
 /** Takes all of inotify that it can get, while a program of this user and another run need some. */
-async function inotify(scene: Scene): Promise<void> {
+async function probeInotify(scene: ProbeContext): Promise<void> {
   const stop = new AbortController();
   let others: Promise<unknown> | undefined;
   const lookNow = async () => {
     let another = "0";
-    await part(scene, "inotify-one", {
+    await runProbePart(scene, "inotify-one", {
       onLine({ check, detail }) {
         if (check === "held") another = detail;
       },
     });
     const own = await new Promise<boolean>((resolve) =>
-      spawn(process.execPath, ["-e", WATCH], { stdio: "ignore", env: {} })
+      spawn(process.execPath, ["-e", WATCH_PROGRAM], { stdio: "ignore", env: {} })
         .once("error", () => resolve(false))
         .once("exit", (code) => resolve(code === 0)),
     );
@@ -346,7 +365,7 @@ async function inotify(scene: Scene): Promise<void> {
     scene.told("inotify", own && (another === "1" || isRefused), isRefused ? "refused" : `${held} taken`);
   };
   let held = "0";
-  await part(scene, "inotify", {
+  await runProbePart(scene, "inotify", {
     signal: stop.signal,
     onLine({ check, detail }) {
       if (check !== "held") return;
@@ -357,14 +376,14 @@ async function inotify(scene: Scene): Promise<void> {
   await others;
 }
 
-const MEMORY = ["memory", "shared-mapping", "system-v-memory", "memory-file", "socket-buffers"] as const;
+const MEMORY_CHECKS = ["memory", "shared-mapping", "system-v-memory", "memory-file", "socket-buffers"] as const;
 
 /** Asks for four times what there is, and counts what it got. */
-async function memory(scene: Scene, kind: (typeof MEMORY)[number]): Promise<void> {
+async function probeMemory(scene: ProbeContext, kind: (typeof MEMORY_CHECKS)[number]): Promise<void> {
   const limits = { memory: (kind === "memory" ? 256 : 128) * MIB };
   let got = 0;
   let [isKept, isAtEnd] = [false, false];
-  const outcome = await part(scene, kind, {
+  const outcome = await runProbePart(scene, kind, {
     limits,
     onLine({ check, holds, detail }) {
       if (check === kind) got = Math.max(got, Number(detail));
@@ -380,6 +399,6 @@ async function memory(scene: Scene, kind: (typeof MEMORY)[number]): Promise<void
   scene.told(kind, isTried ? isBounded : undefined, isTried ? detail : "there is no Perl");
 }
 
-function numberOf(call: string): number {
+function getCallNumber(call: string): number {
   return SYSTEM_CALLS[call]?.[process.arch === "arm64" ? 1 : 0] ?? -1;
 }

@@ -3,11 +3,10 @@ import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
-import type { Ending, Outcome, RunOptions } from "../host/sandbox.ts";
-import { SkillError } from "../shared/error.ts";
-import { reason } from "../shared/inside.ts";
-import { startTimer } from "../shared/patience.ts";
-import { inputFile, type Pipe, takePipe } from "./pipes.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import type { ProcessEnding, SandboxOutcome, SandboxRunOptions } from "../host/sandbox-contract.ts";
+import { startPausableTimer } from "../util/timeout.ts";
+import { createInputFile, type Pipe, takePipe } from "./pipes.ts";
 
 export interface Program {
   file: string;
@@ -30,27 +29,27 @@ export interface Program {
 }
 
 /** How long what is left in the pipes is waited for when the process is gone, since a child of it may hold them open. */
-const LAST_WORDS_MS = 500;
+const DRAIN_MS = 500;
 
 /** Runs a program to its end, or to the end of its time, or of the caller's patience with its output. */
 export async function runProcess(
   program: Program,
   seconds: number,
-  { onOutput, signal, waited }: RunOptions,
-): Promise<Omit<Outcome, "isolation">> {
+  { onOutput, signal, waited }: SandboxRunOptions,
+): Promise<Omit<SandboxOutcome, "isolation">> {
   if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
   const start = performance.now();
-  const { kill = killGroup } = program;
+  const { kill = killProcessGroup } = program;
   const { child, stdout, stderr } = startProgram(program);
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
-  let ending: Ending = "exit";
-  const stop = (why: Ending) => {
+  let ending: ProcessEnding = "exit";
+  const stop = (why: ProcessEnding) => {
     if (ending !== "exit" || (isOver() && why !== "output")) return;
     ending = why;
     if (!isOver()) kill(child);
   };
   const onAbort = () => stop("abort");
-  const stopTimer = startTimer(seconds * 1000, () => stop("timeout"), waited);
+  const stopTimer = startPausableTimer(seconds * 1000, () => stop("timeout"), waited);
   signal?.addEventListener("abort", onAbort);
   for (const [name, stream] of [
     ["stdout", stdout],
@@ -66,12 +65,12 @@ export async function runProcess(
   };
   child.once("exit", () => {
     // Not at once: where this thread was busy for so long, nothing of what was said last has been read yet, and it is read before this.
-    held = setTimeout(() => setImmediate(letGo), LAST_WORDS_MS);
+    held = setTimeout(() => setImmediate(letGo), DRAIN_MS);
   });
   try {
     // Not `events.once`, which ends with the first error: those are no end.
     const closed = [child, stdout, stderr].map((part) => new Promise((resolve) => part.once("close", resolve)));
-    await Promise.race([Promise.all(closed), failure(program.file, child)]);
+    await Promise.race([Promise.all(closed), waitForStartError(program.file, child)]);
   } finally {
     stopTimer();
     clearTimeout(held);
@@ -88,20 +87,20 @@ export async function runProcess(
 }
 
 /** The signal that an exit code stands for, where a program gives one as a shell does. */
-export function signalOf(exitCode: number | undefined): string | undefined {
+export function getExitSignal(exitCode: number | undefined): string | undefined {
   return Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode)?.[0];
 }
 
-interface Started {
+interface StartedProgram {
   child: ChildProcess;
   stdout: Readable;
   stderr: Readable;
 }
 
-function startProgram(program: Program): Started {
+function startProgram(program: Program): StartedProgram {
   const { file, args, env, folder = "/", user, changesUser, stdin, secretInput, pipes = [] } = program;
   const unread = secretInput === undefined ? "ignore" : "pipe";
-  const input = stdin === undefined ? undefined : inputFile(stdin, user);
+  const input = stdin === undefined ? undefined : createInputFile(stdin, user);
   const [output, errors] = [takePipe(user), takePipe(user)];
   const ends = [input, output?.write, errors?.write];
   let child: ChildProcess;
@@ -110,55 +109,55 @@ function startProgram(program: Program): Started {
       env,
       cwd: folder,
       detached: true,
-      stdio: stdioFor([input ?? unread, output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
+      stdio: createStdio([input ?? unread, output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
       ...(user === undefined || changesUser ? {} : { uid: user, gid: user }),
     });
   } catch (error) {
     ends.push(output?.read, errors?.read); // Some things Node says at once: a user that there is not, a NUL.
-    throw notStarted(file, error);
+    throw createStartError(file, error);
   } finally {
     for (const fd of ends) if (fd !== undefined) closeSync(fd);
   }
-  child.stdin?.on("error", ignore).end(secretInput);
+  child.stdin?.on("error", ignoreError).end(secretInput);
   for (const [index, use] of pipes.entries()) {
     const pipe = child.stdio[index + 3] as Readable & Writable;
-    pipe.on("error", ignore);
+    pipe.on("error", ignoreError);
     if (typeof use === "function") use(pipe, child);
     else pipe.end(use);
   }
   const reader = (pipe: Pipe | undefined, own: Readable | null) => {
     const stream = pipe ? new Socket({ fd: pipe.read, readable: true, writable: false }) : (own as Readable);
-    return stream.on("error", ignore);
+    return stream.on("error", ignoreError);
   };
   return { child, stdout: reader(output, child.stdout), stderr: reader(errors, child.stderr) };
 }
 
 /** Contract: rejects when the program could not be started, and never resolves. */
-function failure(file: string, child: ChildProcess): Promise<never> {
+function waitForStartError(file: string, child: ChildProcess): Promise<never> {
   return new Promise((_, reject) => {
     child.on("error", (error) => {
-      if (child.pid === undefined) reject(notStarted(file, error));
+      if (child.pid === undefined) reject(createStartError(file, error));
     });
   });
 }
 
 /** Descriptors that this process was started with go on to whatever it starts: what they lead to is put out of reach. */
-function stdioFor(first: readonly ("ignore" | "pipe" | number)[], pipes: number): ("ignore" | "pipe" | number)[] {
+function createStdio(first: readonly ("ignore" | "pipe" | number)[], pipes: number): ("ignore" | "pipe" | number)[] {
   const stdio = [...first, ...Array(pipes).fill("pipe")];
-  for (const fd of inheritedDescriptors()) {
+  for (const fd of getInheritedDescriptors()) {
     while (stdio.length <= fd) stdio.push("ignore");
-    if (fd >= pipes + 3) stdio[fd] = nothing();
+    if (fd >= pipes + 3) stdio[fd] = openDevNull();
   }
   return stdio;
 }
 
 // Looked at once: whatever Node opens itself is closed on exec.
-function inheritedDescriptors(): readonly number[] {
-  inherited ??= listDescriptors();
-  return inherited;
+function getInheritedDescriptors(): readonly number[] {
+  descriptorCache ??= listDescriptors();
+  return descriptorCache;
 }
 
-let inherited: readonly number[] | undefined;
+let descriptorCache: readonly number[] | undefined;
 
 function listDescriptors(): number[] {
   try {
@@ -180,15 +179,15 @@ function isClosedOnExec(fd: number): boolean {
 }
 
 const CLOSE_ON_EXEC = 0o2000000;
-let opened: number | undefined;
+let devNull: number | undefined;
 
-function nothing(): number {
-  opened ??= openSync("/dev/null", "r");
-  return opened;
+function openDevNull(): number {
+  devNull ??= openSync("/dev/null", "r");
+  return devNull;
 }
 
 /** Contract: the process leads its group, as every one started here does. */
-export function killGroup({ pid }: Pick<ChildProcess, "pid">): void {
+export function killProcessGroup({ pid }: Pick<ChildProcess, "pid">): void {
   if (pid === undefined) return;
   for (const target of [-pid, pid]) {
     try {
@@ -199,13 +198,13 @@ export function killGroup({ pid }: Pick<ChildProcess, "pid">): void {
   }
 }
 
-function notStarted(file: string, error: unknown): SkillError {
+function createStartError(file: string, error: unknown): SkillError {
   return new SkillError("sandbox-start", {
-    message: `${file} could not be started: ${reason(error)}`,
+    message: `${file} could not be started: ${getErrorMessage(error)}`,
     fix: "`skillet doctor --sandbox` says what is missing",
     cause: error,
   });
 }
 
 // A pipe whose other end is gone: the process' own end says why.
-function ignore(): void {}
+function ignoreError(): void {}

@@ -2,12 +2,12 @@ import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { type Command, FIXED_VARIABLES, type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
-import { SkillError } from "../shared/error.ts";
-import { withDoors } from "./doors.ts";
-import { forwarded, refusalNotices, withNotices } from "./forward.ts";
-import { openProxy } from "./network.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
+import { FIXED_VARIABLES, mapSandboxPath, type Sandbox, type SandboxCommand } from "../host/sandbox-contract.ts";
+import { addNotices, createRefusalNotices, wrapWithForwarder } from "./network-forwarder.ts";
+import { openNetworkProxy } from "./network-proxy.ts";
 import { type Program, runProcess } from "./process.ts";
+import { withSandboxSockets } from "./sandbox-socket.ts";
 
 export interface SeatbeltOptions {
   /** `/usr/bin/sandbox-exec`. */
@@ -22,7 +22,7 @@ export interface SeatbeltOptions {
  * macOS: a profile for the process and all that it starts. Not promised, since the system has no means for it: that descendants
  * which left the process group end, that memory, processes or disk are bounded, and that processes of other runs are not seen.
  */
-export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
+export function createSeatbeltSandbox(options: SeatbeltOptions): Sandbox {
   const { program, node = process.execPath, folder = tmpdir() } = options;
   const sandbox: Sandbox = {
     level: "partial",
@@ -31,16 +31,16 @@ export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
     mapsPaths: false,
     system: "host",
     async run(command, runOptions) {
-      if (command.root !== undefined) throw noPackages();
+      if (command.root !== undefined) throw createPackagesError();
       const own = await realpath(await mkdtemp(join(folder, "skillet-")));
       try {
-        const network = await openNetwork(command, own);
+        const network = await openSeatbeltNetwork(command, own);
         try {
-          return await withDoors(command, { folder: own, mapsPaths: false }, async (given, sockets) => {
-            const prepared = await prepare(given, { sandbox, own, node, network, sockets });
+          return await withSandboxSockets(command, { folder: own, mapsPaths: false }, async (given, sockets) => {
+            const prepared = await prepareSeatbeltRun(given, { sandbox, own, node, network, sockets });
             const outcome = await runProcess({ file: program, ...prepared }, command.limits.seconds, runOptions);
             const isolation = { level: "partial", by: "seatbelt", bounds: "none" } as const;
-            return withNotices({ ...outcome, isolation }, network?.notices ?? []);
+            return addNotices({ ...outcome, isolation }, network?.notices ?? []);
           });
         } finally {
           await network?.close();
@@ -53,7 +53,7 @@ export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
   return sandbox;
 }
 
-export interface SeatbeltPlaces {
+export interface SeatbeltPaths {
   /** The run's own folders, which it can write to. */
   home: string;
   temporary: string;
@@ -69,29 +69,32 @@ export interface SeatbeltPlaces {
  * What sandbox-exec is told, in its own language: the last rule that fits decides, and what none allows is denied. Contract: real
  * paths, since a rule is compared with where a link leads.
  */
-export function seatbeltProfile({ mounts }: Pick<Command, "mounts">, places: SeatbeltPlaces): string {
+export function formatSeatbeltProfile({ mounts }: Pick<SandboxCommand, "mounts">, places: SeatbeltPaths): string {
   const writable = [
     places.home,
     places.temporary,
     ...mounts.filter(({ access }) => access === "read-write").map(({ from }) => from),
   ];
-  const readable = [...new Set([...SYSTEM, ...mounts.map(({ from }) => from), ...writable])];
+  const readable = [...new Set([...SYSTEM_FOLDERS, ...mounts.map(({ from }) => from), ...writable])];
   return [
-    BASE,
+    BASE_RULES,
     // To know that a folder is there is not to see what is in it.
-    rule("allow file-read-metadata", [...new Set([...readable, places.node].flatMap(above)), ...LINKS].map(literal)),
-    rule("allow file-read* file-map-executable", [...readable.map(subpath), literal(places.node)]),
-    rule("allow file-write*", writable.map(subpath)),
+    formatRule(
+      "allow file-read-metadata",
+      [...new Set([...readable, places.node].flatMap(listParents)), ...SYSTEM_LINKS].map(formatLiteral),
+    ),
+    formatRule("allow file-read* file-map-executable", [...readable.map(formatSubpath), formatLiteral(places.node)]),
+    formatRule("allow file-write*", writable.map(formatSubpath)),
     // A skill's folder stays as it is, also where it is in a folder that can be written to.
-    ...denied(mounts.filter(({ access }) => access === "read").map(({ from }) => from)),
-    ...(places.socket === undefined || places.port === undefined ? [] : networkRules(places.socket, places.port)),
-    ...(places.sockets ?? []).flatMap(socketRules),
+    ...formatDenyRules(mounts.filter(({ access }) => access === "read").map(({ from }) => from)),
+    ...(places.socket === undefined || places.port === undefined ? [] : formatNetworkRules(places.socket, places.port)),
+    ...(places.sockets ?? []).flatMap(formatSocketRules),
     "",
   ].join("\n");
 }
 
 /** What programs need to start at all. No service is named that would act for its caller: those are ways out. */
-const BASE = `(version 1)
+const BASE_RULES = `(version 1)
 (deny default)
 (allow process-fork)
 (allow process-exec)
@@ -123,7 +126,7 @@ const BASE = `(version 1)
 (allow file-read* file-write-data file-ioctl (literal "/dev/null") (literal "/dev/dtracehelper"))`;
 
 /** What comes with the system, and programs that were added to it. Nothing of a user's: not all of /System, where all disks are. */
-const SYSTEM = [
+const SYSTEM_FOLDERS = [
   "/bin",
   "/sbin",
   ...["bin", "lib", "libexec", "sbin", "share"].map((name) => `/usr/${name}`),
@@ -147,63 +150,63 @@ const SYSTEM = [
 ];
 
 /** Where the system leads elsewhere. */
-const LINKS = ["/dev", "/etc", "/tmp", "/var", "/private/var/run"];
+const SYSTEM_LINKS = ["/dev", "/etc", "/tmp", "/var", "/private/var/run"];
 
-function above(path: string): string[] {
+function listParents(path: string): string[] {
   const parent = dirname(path);
-  return parent === path ? [] : [...above(parent), parent];
+  return parent === path ? [] : [...listParents(parent), parent];
 }
 
-function networkRules(socket: string, port: number): string[] {
+function formatNetworkRules(socket: string, port: number): string[] {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new RangeError(`${port} is no port`);
   return [
-    ...socketRules(socket),
+    ...formatSocketRules(socket),
     `(allow network-bind network-inbound (local ip "localhost:${port}"))`,
     `(allow network-outbound (remote ip "localhost:${port}"))`,
   ];
 }
 
-function socketRules(socket: string): string[] {
+function formatSocketRules(socket: string): string[] {
   return [
     "(allow system-socket (socket-domain AF_UNIX))",
-    `(allow network-outbound (remote unix-socket (path-literal ${quoted(socket)})))`,
+    `(allow network-outbound (remote unix-socket (path-literal ${quoteSbplString(socket)})))`,
   ];
 }
 
-function denied(paths: readonly string[]): string[] {
-  return paths.length === 0 ? [] : [rule("deny file-write*", paths.map(subpath))];
+function formatDenyRules(paths: readonly string[]): string[] {
+  return paths.length === 0 ? [] : [formatRule("deny file-write*", paths.map(formatSubpath))];
 }
 
-function rule(head: string, filters: readonly string[]): string {
+function formatRule(head: string, filters: readonly string[]): string {
   return `(${head}\n  ${filters.join("\n  ")})`;
 }
 
-function subpath(path: string): string {
-  return `(subpath ${quoted(path)})`;
+function formatSubpath(path: string): string {
+  return `(subpath ${quoteSbplString(path)})`;
 }
 
-function literal(path: string): string {
-  return `(literal ${quoted(path)})`;
+function formatLiteral(path: string): string {
+  return `(literal ${quoteSbplString(path)})`;
 }
 
 /** A string of the language, which ends at a quotation mark that no backslash stands before. */
-function quoted(path: string): string {
-  if (!path.startsWith("/") || /[\u0000-\u001f\u007f]/.test(path) || !path.isWellFormed()) throw notAPath(path);
+function quoteSbplString(path: string): string {
+  if (!path.startsWith("/") || /[\u0000-\u001f\u007f]/.test(path) || !path.isWellFormed()) throw createPathError(path);
   return `"${path.replace(/["\\]/g, "\\$&")}"`;
 }
 
-interface Parts {
+interface SeatbeltParts {
   sandbox: Sandbox;
   /** The run's own folder. */
   own: string;
   node: string;
-  network: Network | undefined;
+  network: SeatbeltNetwork | undefined;
   sockets: readonly string[];
 }
 
-async function prepare(
-  command: Command,
-  { sandbox, own, node, network, sockets }: Parts,
+async function prepareSeatbeltRun(
+  command: SandboxCommand,
+  { sandbox, own, node, network, sockets }: SeatbeltParts,
 ): Promise<Omit<Program, "file">> {
   const mounts = await Promise.all(
     command.mounts.map(async (mount) => ({ ...mount, from: await realpath(mount.from) })),
@@ -216,32 +219,32 @@ async function prepare(
     sockets,
   };
   await Promise.all([mkdir(places.home), mkdir(places.temporary)]);
-  const argv = network ? forwarded(command.argv, { ...network, node: places.node }) : command.argv;
+  const argv = network ? wrapWithForwarder(command.argv, { ...network, node: places.node }) : command.argv;
   const path = `${dirname(places.node)}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin`;
   return {
-    args: ["-p", seatbeltProfile({ mounts }, places), "--", ...argv],
+    args: ["-p", formatSeatbeltProfile({ mounts }, places), "--", ...argv],
     env: { ...FIXED_VARIABLES, PATH: path, HOME: places.home, TMPDIR: places.temporary, ...command.env },
-    folder: seenPath(sandbox, mounts, command.folder),
+    folder: mapSandboxPath(sandbox, mounts, command.folder),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
   };
 }
 
-interface Network {
+interface SeatbeltNetwork {
   socket: string;
   port: number;
-  notices: readonly Notice[];
+  notices: readonly Problem[];
   close(): Promise<void>;
 }
 
 /** There is one loopback interface for all: the port is known before the profile is written, and only what is open is behind it. */
-async function openNetwork({ network }: Command, folder: string): Promise<Network | undefined> {
+async function openSeatbeltNetwork({ network }: SandboxCommand, folder: string): Promise<SeatbeltNetwork | undefined> {
   if (network.length === 0) return undefined;
-  const port = await freePort();
-  const { notices, onRefused } = refusalNotices();
-  return { ...(await openProxy({ endpoints: network, folder, onRefused })), port, notices };
+  const port = await findFreePort();
+  const { notices, onRefused } = createRefusalNotices();
+  return { ...(await openNetworkProxy({ endpoints: network, folder, onRefused })), port, notices };
 }
 
-async function freePort(): Promise<number> {
+async function findFreePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
@@ -249,14 +252,14 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function noPackages(): SkillError {
+function createPackagesError(): SkillError {
   return new SkillError("sandbox-packages", {
     message: "Packages cannot be added to a sandbox of macOS",
     fix: 'install them on this machine, or set [sandbox] engine = "docker" with an image that has them in config.toml',
   });
 }
 
-function notAPath(path: string): SkillError {
+function createPathError(path: string): SkillError {
   return new SkillError("mount-unusable", {
     message: `A sandbox cannot be given ${JSON.stringify(path)}: a whole path without control characters is needed`,
     fix: "rename the folder",

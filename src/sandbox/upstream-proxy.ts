@@ -1,8 +1,8 @@
 import { request as httpRequest } from "node:http";
 import { BlockList, isIP, isIPv4, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { Endpoint } from "../host/sandbox.ts";
-import { endpointText } from "./endpoint.ts";
+import type { Endpoint } from "../host/sandbox-contract.ts";
+import { formatEndpoint } from "./endpoint.ts";
 
 /** The HTTP proxies that a user configured, by the scheme of what is requested. */
 export interface UpstreamProxies {
@@ -54,7 +54,7 @@ export async function connectThrough(
 ): Promise<Socket | undefined> {
   const { protocol, hostname, port, username, password } = proxy;
   const isTls = protocol === "https:";
-  const path = endpointText(target);
+  const path = formatEndpoint(target);
   const login =
     username === ""
       ? {}

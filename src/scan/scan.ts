@@ -1,47 +1,62 @@
-import { byText } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
-import type { SkillCopy } from "../source/digest.ts";
-import { excerpt } from "./excerpt.ts";
-import { type ScanFinding, type ScanSubject, WEIGHTS, type Weight } from "./finding.ts";
-import { isMentioned, isSample, isTaught } from "./mention.ts";
-import { kindOf, Page } from "./page.ts";
-import { type BytesOfFile, PLACES, type Place, type Rule, type Weighing } from "./rule.ts";
-import { commandIn, ENCODED_COMMAND } from "./rules/blob.ts";
-import { COMBINED_RULES, EFFECTS, INTENTS, LEADING, SIGNS } from "./rules/combined.ts";
-import { FILE_RULES, isBinary, magicOf } from "./rules/file.ts";
-import { hiddenIn } from "./rules/hidden.ts";
-import { SKILL_WIDE_RULES } from "./rules/skill-wide.ts";
-import { TOLD_RULES, TOLD_WORDS } from "./rules/told.ts";
-import { PAGE_RULES, PARTLY_READ, TEXT_RULES } from "./rules.ts";
-import { findCombined, type SignKind, type SignSeen } from "./sign.ts";
-import { openWords, type Pass, type Passed } from "./words.ts";
+import type { SkillCopy } from "../skill/source/skill-copy.ts";
+import { compareText } from "../util/text.ts";
+import { PARTLY_READ_RULE, SOURCE_RULES, TEXT_RULES } from "./all-rules.ts";
+import { createKeywordAutomaton, type KeywordHits, type KeywordPass } from "./keyword-automaton.ts";
+import { isDetectionSample, isExplained, isOnlyMentioned } from "./quoted-context.ts";
+import {
+  FINDING_WEIGHTS,
+  type FindingWeight,
+  formatExcerpt,
+  type RegionWeights,
+  type ScanFinding,
+  type ScannedFile,
+  type ScanRule,
+  type ScanSubject,
+  TEXT_REGIONS,
+  type TextRegion,
+} from "./rule.ts";
+import {
+  EFFECT_SIGNALS,
+  INTENT_SIGNAL_KINDS,
+  LEADING_SIGNALS,
+  SCAN_SIGNALS,
+  SIGNAL_RULES,
+} from "./rules/combined-signals.ts";
+import { findInvisibleText } from "./rules/concealment.ts";
+import { CROSS_FILE_RULES } from "./rules/cross-file.ts";
+import { DISGUISED_FILE_RULES, detectMagic, isBinaryFile } from "./rules/disguised-files.ts";
+import { MANIFEST_MISMATCH_RULES, MANIFEST_MISMATCH_WORDS } from "./rules/manifest-mismatch.ts";
+import { decodeCommand, ENCODED_COMMAND_RULE } from "./rules/obfuscation.ts";
+import { findCombinedSignal, type SeenSignal, type SignalKind } from "./signals.ts";
+import { detectSourceKind, SourceText } from "./source-text.ts";
 
 /** What of a skill is looked at. */
-export function subjectOf(skill: Skill, copy: SkillCopy): ScanSubject {
+export function createScanSubject(skill: Skill, copy: SkillCopy): ScanSubject {
   return { name: skill.name, description: skill.description, manifest: skill.manifest, files: copy.files };
 }
 
 /** What a person should look at before they trust a skill, the heaviest first. Costs no more than reading it a few times. */
 export function scanSkill(subject: ScanSubject): ScanFinding[] {
-  return new Scan().skill(subject);
+  return new SkillScan().skill(subject);
 }
 
 /** The same for files of which nothing is known. */
 export function scanFiles(files: ScanSubject["files"]): ScanFinding[] {
-  return new Scan().files(files);
+  return new SkillScan().files(files);
 }
 
-const LARGEST = 1024 * 1024;
+const MAX_SCANNED_BYTES = 1024 * 1024;
 /** In one line, of what does not count where it stands. */
-const MOST_IGNORED = 32;
+const MAX_IGNORED = 32;
 /** How often one rule is said, of a file and of a skill; and how much in all. */
-const MOST_SIGNS = 48;
-const MOST = { file: 3, skill: 12, all: 100 };
+const MAX_SIGNALS = 48;
+const MAX_FINDINGS = { file: 3, skill: 12, all: 100 };
 
-class Scan {
+class SkillScan {
   readonly #found: ScanFinding[] = [];
   readonly #counts = new Map<string, number>();
-  readonly #pages: Page[] = [];
+  readonly #pages: SourceText[] = [];
   /** The lists of words of which one was seen in some file. */
   readonly #lists = new Set<number>();
   #all: ScanSubject["files"] = new Map();
@@ -51,17 +66,17 @@ class Scan {
     const own = files.get("SKILL.md");
     let read: string | undefined;
     const head = () => {
-      read ??= own ? textOf(own.bytes.subarray(0, LONGEST_HEAD)) : "";
+      read ??= own ? decodeText(own.bytes.subarray(0, MAX_HEAD_LENGTH)) : "";
       return read;
     };
     const told = {
       description,
       manifest,
       pages: this.#pages,
-      lineOf: (key: string) => lineOfKey(head(), key),
-      mentions: (text: string) => isInFiles(text, files, head()),
+      lineOf: (key: string) => findLineOfKey(head(), key),
+      mentions: (text: string) => isMentionedInFiles(text, files, head()),
     };
-    for (const rule of TOLD_RULES) {
+    for (const rule of MANIFEST_MISMATCH_RULES) {
       for (const { file = "SKILL.md", line, weight = rule.weight, seen } of rule.find(told)) {
         this.#say(rule, { weight, file, line: line + 1, column: 1, seen });
       }
@@ -81,8 +96,8 @@ class Scan {
   }
 
   #skillWide(): void {
-    for (const [number, rule] of SKILL_WIDE_RULES.entries()) {
-      const from = SKILL_WIDE_LISTS[number] as number;
+    for (const [number, rule] of CROSS_FILE_RULES.entries()) {
+      const from = CROSS_FILE_LISTS[number] as number;
       if (!rule.all.every((_, list) => this.#lists.has(from + list))) continue;
       const found = rule.find(this.#pages);
       if (!found) continue;
@@ -91,31 +106,32 @@ class Scan {
     }
   }
 
-  #isSample(page: Page, line: number): boolean {
-    return isSample(page, line, (path) => {
+  #isSample(page: SourceText, line: number): boolean {
+    return isDetectionSample(page, line, (path) => {
       const file = this.#all.get(path);
-      return file && textOf(file.bytes.subarray(0, LONGEST_HEAD));
+      return file && decodeText(file.bytes.subarray(0, MAX_HEAD_LENGTH));
     });
   }
 
-  #file(given: BytesOfFile): void {
-    const file = { ...given, kind: magicOf(given.bytes) };
-    for (const rule of FILE_RULES) {
+  #file(given: ScannedFile): void {
+    const file = { ...given, kind: detectMagic(given.bytes) };
+    for (const rule of DISGUISED_FILE_RULES) {
       const found = rule.find(file);
       if (found) this.#say(rule, { weight: found.weight ?? rule.weight, file: file.path, seen: found.seen });
     }
-    const text = utf16(file.bytes);
+    const text = decodeUtf16Text(file.bytes);
     const bytes = text === undefined ? file.bytes : Buffer.from(text);
-    if (text === undefined && isBinary(file)) return;
-    if (bytes.length > LARGEST) this.#say(PARTLY_READ, { weight: "low", file: file.path, seen: "the first MiB" });
-    this.#text(file, bytes.subarray(0, LARGEST));
+    if (text === undefined && isBinaryFile(file)) return;
+    if (bytes.length > MAX_SCANNED_BYTES)
+      this.#say(PARTLY_READ_RULE, { weight: "low", file: file.path, seen: "the first MiB" });
+    this.#text(file, bytes.subarray(0, MAX_SCANNED_BYTES));
   }
 
-  #text({ path, executable }: BytesOfFile, bytes: Uint8Array): void {
-    const passed = pass(bytes);
+  #text({ path, executable }: ScannedFile, bytes: Uint8Array): void {
+    const passed = findKeywords(bytes);
     if (passed.hits.length === 0 && passed.runs.length === 0 && !passed.mayHide) return;
-    const text = textOf(bytes);
-    const page = new Page(path, kindOf(path, text, executable), text);
+    const text = decodeText(bytes);
+    const page = new SourceText(path, detectSourceKind(path, text, executable), text);
     this.#pages.push(page);
     if (passed.mayHide) this.#hidden(page, text);
     this.#statements(page, passed);
@@ -124,7 +140,7 @@ class Scan {
     this.#runs(page, bytes, passed);
   }
 
-  #statements(page: Page, { hits }: Passed): void {
+  #statements(page: SourceText, { hits }: KeywordHits): void {
     for (let at = 0; at < hits.length; at += 2) {
       const rule = TEXT_RULES[hits[at] as number];
       if (!rule || this.#isEnough(rule, page.path)) continue;
@@ -134,12 +150,13 @@ class Scan {
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
         const place = page.placeAt(line, column);
-        const weight = weightIn(rule.weigh, place);
-        if (weight === undefined && ++ignored < MOST_IGNORED) continue;
+        const weight = getRegionWeight(rule.weigh, place);
+        if (weight === undefined && ++ignored < MAX_IGNORED) continue;
         if (weight === undefined) break;
         const isMention =
           weight !== "low" &&
-          ((rule.heedsMentions !== false && isMentioned(page, { line, column, place })) || this.#isSample(page, line));
+          ((rule.heedsMentions !== false && isOnlyMentioned(page, { line, column, place })) ||
+            this.#isSample(page, line));
         const seen = statement.text.slice(found.index, found.index + found.length);
         this.#say(rule, {
           weight: isMention ? "low" : weight,
@@ -153,28 +170,28 @@ class Scan {
     }
   }
 
-  #wholePage(page: Page, { hits }: Passed): void {
+  #wholePage(page: SourceText, { hits }: KeywordHits): void {
     const lists = new Set<number>();
     for (let at = 0; at < hits.length; at += 2) lists.add(hits[at] as number);
-    for (const list of lists) if (list >= FIRST_WIDE) this.#lists.add(list);
-    for (const [number, rule] of PAGE_RULES.entries()) {
-      const from = PAGE_LISTS[number] as number;
+    for (const list of lists) if (list >= FIRST_CROSS_FILE_LIST) this.#lists.add(list);
+    for (const [number, rule] of SOURCE_RULES.entries()) {
+      const from = SOURCE_RULE_LISTS[number] as number;
       if (!rule.all.every((_, list) => lists.has(from + list))) continue;
       const found = rule.find(page);
       if (!found) continue;
       const { line, seen } = found;
       const place = page.placeAt(line);
       const isMention =
-        this.#isSample(page, line) || (place === "block" && isMentioned(page, { line, column: 0, place }));
+        this.#isSample(page, line) || (place === "block" && isOnlyMentioned(page, { line, column: 0, place }));
       const weight = isMention ? "low" : (found.weight ?? rule.weight);
       this.#say(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
     }
   }
 
-  #combined(page: Page, passed: Passed): void {
+  #combined(page: SourceText, passed: KeywordHits): void {
     const signs = this.#signs(page, passed);
-    for (const rule of COMBINED_RULES) {
-      const found = findCombined(rule, signs);
+    for (const rule of SIGNAL_RULES) {
+      const found = findCombinedSignal(rule, signs);
       if (!found) continue;
       const { line, column, seen } = found;
       if (rule.isFallback && this.#isAlarmed(page.path, line + 1, rule.within)) continue;
@@ -189,36 +206,45 @@ class Scan {
   }
 
   /** Most signs count next to a leading one only, and are looked for nowhere else. */
-  #signs(page: Page, passed: Passed): SignSeen[] {
-    const leading = this.#signsIn(page, passed, (kind) => LEADING.has(kind));
+  #signs(page: SourceText, passed: KeywordHits): SeenSignal[] {
+    const leading = this.#signsIn(page, passed, (kind) => LEADING_SIGNALS.has(kind));
     if (leading.length === 0) return [];
     const near = new Set<number>();
     const nearEffects = new Set<number>();
     for (const { kind, line } of leading) {
-      if (EFFECTS.has(kind)) addAround(nearEffects, line, EFFECT_REACH);
-      if (BESIDE_OTHERS.has(kind)) addAround(near, line, REACH);
+      if (EFFECT_SIGNALS.has(kind)) addNearbyRows(nearEffects, line, EFFECT_REACH);
+      if (OTHER_RULE_SIGNALS.has(kind)) addNearbyRows(near, line, SIGNAL_REACH);
     }
-    const isNear = (kind: SignKind, line: number) =>
-      INTENTS.has(kind) ? nearEffects.has(line) : near.has(line) || (BESIDE_EFFECTS.has(kind) && nearEffects.has(line));
-    return [...leading, ...this.#signsIn(page, passed, (kind, line) => !LEADING.has(kind) && isNear(kind, line))];
+    const isNear = (kind: SignalKind, line: number) =>
+      INTENT_SIGNAL_KINDS.has(kind)
+        ? nearEffects.has(line)
+        : near.has(line) || (EFFECT_RULE_SIGNALS.has(kind) && nearEffects.has(line));
+    return [
+      ...leading,
+      ...this.#signsIn(page, passed, (kind, line) => !LEADING_SIGNALS.has(kind) && isNear(kind, line)),
+    ];
   }
 
-  #signsIn(page: Page, { hits }: Passed, isWanted: (kind: SignKind, line: number) => boolean): SignSeen[] {
-    const signs: SignSeen[] = [];
-    const counts = new Map<SignKind, number>();
+  #signsIn(
+    page: SourceText,
+    { hits }: KeywordHits,
+    isWanted: (kind: SignalKind, line: number) => boolean,
+  ): SeenSignal[] {
+    const signs: SeenSignal[] = [];
+    const counts = new Map<SignalKind, number>();
     for (let at = 0; at < hits.length; at += 2) {
-      const sign = SIGNS[(hits[at] as number) - FIRST_SIGN];
+      const sign = SCAN_SIGNALS[(hits[at] as number) - FIRST_SIGNAL_LIST];
       const start = hits[at + 1] as number;
-      if (!sign || !isWanted(sign.kind, start) || (counts.get(sign.kind) ?? 0) >= MOST_SIGNS) continue;
+      if (!sign || !isWanted(sign.kind, start) || (counts.get(sign.kind) ?? 0) >= MAX_SIGNALS) continue;
       const isCode = page.isCode(start);
       if (sign.where === "prose" && (isCode || page.kind === "data")) continue;
       for (const statement of page.statements(start)) {
-        const text = sign.where === "code" && !isCode ? inlineCode(statement.text) : statement.text;
+        const text = sign.where === "code" && !isCode ? keepInlineCode(statement.text) : statement.text;
         const found = sign.find(text, statement);
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
-        const at = { line, column, place: page.placeAt(line, column), isOrder: ORDERED.has(sign.kind) };
-        if (isTaught(page, at) || (sign.where === "code" && isMentioned(page, at))) continue;
+        const at = { line, column, place: page.placeAt(line, column), isOrder: ORDER_SIGNALS.has(sign.kind) };
+        if (isExplained(page, at) || (sign.where === "code" && isOnlyMentioned(page, at))) continue;
         const seen = statement.text.slice(found.index, found.index + found.length);
         signs.push({ kind: sign.kind, line, column, seen });
         counts.set(sign.kind, (counts.get(sign.kind) ?? 0) + 1);
@@ -228,107 +254,116 @@ class Scan {
     return signs;
   }
 
-  #hidden(page: Page, text: string): void {
-    const lines = new Lines(text);
-    for (const { rule, weight, index, seen } of hiddenIn(text, page.kind === "code")) {
+  #hidden(page: SourceText, text: string): void {
+    const lines = new LinePositions(text);
+    for (const { rule, weight, index, seen } of findInvisibleText(text, page.kind === "code")) {
       this.#say(rule, { weight, file: page.path, ...lines.at(index), seen });
     }
   }
 
-  #runs(page: Page, bytes: Uint8Array, { runs }: Passed): void {
-    for (let at = 0; at < runs.length && !this.#isEnough(ENCODED_COMMAND, page.path); at += 2) {
+  #runs(page: SourceText, bytes: Uint8Array, { runs }: KeywordHits): void {
+    for (let at = 0; at < runs.length && !this.#isEnough(ENCODED_COMMAND_RULE, page.path); at += 2) {
       const [from, to] = [runs[at] as number, runs[at + 1] as number];
-      const command = commandIn(textOf(bytes.subarray(from, Math.min(to, from + LONGEST_HEAD))));
+      const command = decodeCommand(decodeText(bytes.subarray(from, Math.min(to, from + MAX_HEAD_LENGTH))));
       if (command === undefined) continue;
-      const { line, column } = new Lines(textOf(bytes.subarray(0, from))).at(Number.POSITIVE_INFINITY);
-      const weight = weightIn(ENCODED_COMMAND.weigh, page.placeAt(line - 1, column - 1));
-      if (weight) this.#say(ENCODED_COMMAND, { weight, file: page.path, line, column, seen: command });
+      const { line, column } = new LinePositions(decodeText(bytes.subarray(0, from))).at(Number.POSITIVE_INFINITY);
+      const weight = getRegionWeight(ENCODED_COMMAND_RULE.weigh, page.placeAt(line - 1, column - 1));
+      if (weight) this.#say(ENCODED_COMMAND_RULE, { weight, file: page.path, line, column, seen: command });
     }
   }
 
   /** Each weight has a number of its own: hints cannot crowd out what weighs more. */
-  #isEnough({ id, weight: most }: Rule, file: string, weight = most): boolean {
+  #isEnough({ id, weight: most }: ScanRule, file: string, weight = most): boolean {
     const key = `${id} ${weight}`;
     const inSkill = this.#counts.get(key) ?? 0;
-    if (inSkill < MOST.file) return false;
-    return inSkill >= MOST.skill || (this.#counts.get(`${key} ${file}`) ?? 0) >= MOST.file;
+    if (inSkill < MAX_FINDINGS.file) return false;
+    return inSkill >= MAX_FINDINGS.skill || (this.#counts.get(`${key} ${file}`) ?? 0) >= MAX_FINDINGS.file;
   }
 
-  #say(rule: Rule, { seen, ...at }: Pick<ScanFinding, "weight" | "file" | "line" | "column"> & { seen: string }): void {
+  #say(
+    rule: ScanRule,
+    { seen, ...at }: Pick<ScanFinding, "weight" | "file" | "line" | "column"> & { seen: string },
+  ): void {
     if (this.#isEnough(rule, at.file, at.weight)) return;
     const key = `${rule.id} ${at.weight}`;
     for (const name of [key, `${key} ${at.file}`]) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
-    const shown = excerpt(seen);
+    const shown = formatExcerpt(seen);
     const message = shown === "" ? rule.title : `${rule.title}: ${shown}`;
     this.#found.push({ rule: rule.id, ...at, message, fix: rule.fix });
   }
 
   /** Where something weighs more, what weighs little adds nothing. */
   #result(): ScanFinding[] {
-    const heavy = new Set(this.#found.filter(({ weight }) => weight !== "low").map(placeOf));
+    const heavy = new Set(this.#found.filter(({ weight }) => weight !== "low").map(formatPlace));
     return this.#found
-      .filter((finding) => finding.weight !== "low" || finding.line === undefined || !heavy.has(placeOf(finding)))
+      .filter((finding) => finding.weight !== "low" || finding.line === undefined || !heavy.has(formatPlace(finding)))
       .sort(
         (a, b) =>
-          WEIGHTS.indexOf(a.weight) - WEIGHTS.indexOf(b.weight) ||
-          byText(a.file, b.file) ||
+          FINDING_WEIGHTS.indexOf(a.weight) - FINDING_WEIGHTS.indexOf(b.weight) ||
+          compareText(a.file, b.file) ||
           (a.line ?? 0) - (b.line ?? 0) ||
           (a.column ?? 0) - (b.column ?? 0) ||
-          byText(a.rule, b.rule),
+          compareText(a.rule, b.rule),
       )
-      .slice(0, MOST.all);
+      .slice(0, MAX_FINDINGS.all);
   }
 }
 
-const LONGEST_HEAD = 64 * 1024;
+const MAX_HEAD_LENGTH = 64 * 1024;
 
 /** The lists of words: one a rule over statements, then those of the rules over pages, then those that only have a page read. */
-const LISTS = [
+const KEYWORD_LISTS = [
   ...TEXT_RULES.map(({ words }) => words),
-  ...PAGE_RULES.flatMap(({ all }) => all),
-  ...SIGNS.map(({ words }) => words),
-  TOLD_WORDS,
-  ...SKILL_WIDE_RULES.flatMap(({ all }) => all),
+  ...SOURCE_RULES.flatMap(({ all }) => all),
+  ...SCAN_SIGNALS.map(({ words }) => words),
+  MANIFEST_MISMATCH_WORDS,
+  ...CROSS_FILE_RULES.flatMap(({ all }) => all),
 ];
-const PAGE_LISTS = PAGE_RULES.map(
-  (_, at) => TEXT_RULES.length + PAGE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
+const SOURCE_RULE_LISTS = SOURCE_RULES.map(
+  (_, at) => TEXT_RULES.length + SOURCE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
 );
 
 /** Signs of what the model is to do with what it finds. */
-const ORDERED: ReadonlySet<SignKind> = new Set(["ships-out", "names-secrets", "takes-secrets", "sends", "tells"]);
+const ORDER_SIGNALS: ReadonlySet<SignalKind> = new Set([
+  "ships-out",
+  "names-secrets",
+  "takes-secrets",
+  "sends",
+  "tells",
+]);
 
 /** How far a sign may be from a leading one, with what statements may be joined. */
-const REACH = 12 + Math.max(...COMBINED_RULES.map(({ within }) => within));
-const EFFECT_RULES = COMBINED_RULES.filter(({ all }) => all.every((kinds) => kinds.some(isIntentOrEffect)));
+const SIGNAL_REACH = 12 + Math.max(...SIGNAL_RULES.map(({ within }) => within));
+const EFFECT_RULES = SIGNAL_RULES.filter(({ all }) => all.every((kinds) => kinds.some(isIntentOrEffect)));
 const EFFECT_REACH = 12 + Math.max(...EFFECT_RULES.map(({ within }) => within));
-const BESIDE_OTHERS = new Set(
-  COMBINED_RULES.filter((rule) => !EFFECT_RULES.includes(rule)).flatMap(({ all }) => all.flat()),
+const OTHER_RULE_SIGNALS = new Set(
+  SIGNAL_RULES.filter((rule) => !EFFECT_RULES.includes(rule)).flatMap(({ all }) => all.flat()),
 );
 /** What else counts next to an effect. */
-const BESIDE_EFFECTS = new Set(EFFECT_RULES.flatMap(({ all }) => all.flat()));
-const FIRST_WIDE = LISTS.length - SKILL_WIDE_RULES.reduce((sum, { all }) => sum + all.length, 0);
-const SKILL_WIDE_LISTS = SKILL_WIDE_RULES.map(
-  (_, at) => FIRST_WIDE + SKILL_WIDE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
+const EFFECT_RULE_SIGNALS = new Set(EFFECT_RULES.flatMap(({ all }) => all.flat()));
+const FIRST_CROSS_FILE_LIST = KEYWORD_LISTS.length - CROSS_FILE_RULES.reduce((sum, { all }) => sum + all.length, 0);
+const CROSS_FILE_LISTS = CROSS_FILE_RULES.map(
+  (_, at) => FIRST_CROSS_FILE_LIST + CROSS_FILE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
 );
-const FIRST_SIGN = TEXT_RULES.length + PAGE_RULES.reduce((sum, { all }) => sum + all.length, 0);
+const FIRST_SIGNAL_LIST = TEXT_RULES.length + SOURCE_RULES.reduce((sum, { all }) => sum + all.length, 0);
 
-let passing: Pass | undefined;
+let keywordPass: KeywordPass | undefined;
 
-function pass(bytes: Uint8Array): Passed {
-  passing ??= openWords(LISTS);
-  return passing(bytes);
+function findKeywords(bytes: Uint8Array): KeywordHits {
+  keywordPass ??= createKeywordAutomaton(KEYWORD_LISTS);
+  return keywordPass(bytes);
 }
 
-function isIntentOrEffect(kind: SignKind): boolean {
-  return EFFECTS.has(kind) || INTENTS.has(kind);
+function isIntentOrEffect(kind: SignalKind): boolean {
+  return EFFECT_SIGNALS.has(kind) || INTENT_SIGNAL_KINDS.has(kind);
 }
 
-function addAround(rows: Set<number>, line: number, reach: number): void {
+function addNearbyRows(rows: Set<number>, line: number, reach: number): void {
   for (let row = line - reach; row <= line + reach; row++) rows.add(row);
 }
 
 /** Where characters stand. Contract: asked in rising order. */
-class Lines {
+class LinePositions {
   readonly #text: string;
   #line = 1;
   #start = 0;
@@ -349,39 +384,39 @@ class Lines {
 }
 
 /** The words of code in a sentence, each where it is in the sentence. */
-function inlineCode(text: string): string {
+function keepInlineCode(text: string): string {
   return text
     .split("`")
     .map((part, at) => (at % 2 === 1 ? part : " ".repeat(part.length)))
     .join(" ");
 }
 
-function weightIn(weigh: Weighing, place: Place): Weight | undefined {
-  return WEIGHTS.find((weight) => weight[0] === weigh[PLACES.indexOf(place)]);
+function getRegionWeight(weigh: RegionWeights, place: TextRegion): FindingWeight | undefined {
+  return FINDING_WEIGHTS.find((weight) => weight[0] === weigh[TEXT_REGIONS.indexOf(place)]);
 }
 
-function placeOf({ file, line }: ScanFinding): string {
+function formatPlace({ file, line }: ScanFinding): string {
   return `${line}:${file}`;
 }
 
-function textOf(bytes: Uint8Array): string {
+function decodeText(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }
 
-function utf16(bytes: Uint8Array): string | undefined {
+function decodeUtf16Text(bytes: Uint8Array): string | undefined {
   const mark = ((bytes[0] ?? 0) << 8) | (bytes[1] ?? 0);
   if (mark !== 0xfffe && mark !== 0xfeff) return undefined;
-  return new TextDecoder(mark === 0xfffe ? "utf-16le" : "utf-16be").decode(bytes.subarray(0, 2 * LARGEST));
+  return new TextDecoder(mark === 0xfffe ? "utf-16le" : "utf-16be").decode(bytes.subarray(0, 2 * MAX_SCANNED_BYTES));
 }
 
-function lineOfKey(head: string, key: string): number {
+function findLineOfKey(head: string, key: string): number {
   return Math.max(
     0,
     head.split("\n").findIndex((line) => line.startsWith(`${key}:`)),
   );
 }
 
-function isInFiles(text: string, files: ScanSubject["files"], head: string): boolean {
+function isMentionedInFiles(text: string, files: ScanSubject["files"], head: string): boolean {
   const end = head.indexOf("\n---", 3);
   for (const [path, { bytes }] of files) {
     const from = path === "SKILL.md" && end !== -1 ? Buffer.byteLength(head.slice(0, end)) : 0;

@@ -73,7 +73,7 @@ export const CLIENT_KEYS = {
 } as const satisfies Readonly<Record<string, ClientKeys>>;
 
 /** A key of a skill that has no effect in a client that does not read it. */
-export interface LostKey {
+export interface UnsupportedKey {
   /** What follows for the client's users. */
   effect: string;
   /** Returns whether this value asks for more than the default. Any value does if left out. */
@@ -81,7 +81,7 @@ export interface LostKey {
 }
 
 /** One row for each key that some client of `skillet export` reads, except `when_to_use`: exports write that into the description. */
-export const LOST_KEYS: Readonly<Record<string, LostKey>> = {
+export const UNSUPPORTED_KEYS: Readonly<Record<string, UnsupportedKey>> = {
   "argument-hint": { effect: "users see no hint for its arguments" },
   arguments: { effect: "named arguments stay placeholders" },
   "disable-model-invocation": {
@@ -102,15 +102,15 @@ export const LOST_KEYS: Readonly<Record<string, LostKey>> = {
   shell: { effect: "commands run in the client's own shell" },
 };
 
-type ClientUse = "skill" | "other";
+type ClientKeyUse = "skill" | "other";
 
 /** Where clients read this key: in a skill, only in their other files, or not at all. */
-export function clientUseOf(key: string): ClientUse | undefined {
-  return USES.get(key);
+export function findClientUse(key: string): ClientKeyUse | undefined {
+  return USE_BY_KEY.get(key);
 }
 
-const rows = Object.values<ClientKeys>(CLIENT_KEYS);
-const USES: ReadonlyMap<string, ClientUse> = new Map([
-  ...rows.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
-  ...rows.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
+const CLIENT_KEY_ROWS = Object.values<ClientKeys>(CLIENT_KEYS);
+const USE_BY_KEY: ReadonlyMap<string, ClientKeyUse> = new Map([
+  ...CLIENT_KEY_ROWS.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
+  ...CLIENT_KEY_ROWS.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
 ]);

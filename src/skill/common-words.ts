@@ -1,6 +1,6 @@
 /** Words with a grammatical role or none, and small talk: the ranking drops them, and a trigger made of them has no weight. */
 const FUNCTION_WORDS = new Set(
-  words(`0 1 2 3 4 5 6 7 8 9 a about all also am an and any are as at be been before being but by can could couldn did didn
+  splitWordList(`0 1 2 3 4 5 6 7 8 9 a about all also am an and any are as at be been before being but by can could couldn did didn
     do does doesn doing don each everything for from get gets getting give had has have having he hello help helps her here
     hey hi him his how i if in into is isn it its just keep let like look looking make makes making me my need needed needs
     no not of ok okay on one or our out please same she should shouldn so some something such than thanks that the their
@@ -14,7 +14,7 @@ const FUNCTION_WORDS = new Set(
  * how often such a word occurs is counted in the catalog.
  */
 const COMMON_WORDS = new Set([
-  ...words(`able above accept across act actual actually add after again against ago ahead allow almost alone along already
+  ...splitWordList(`able above accept across act actual actually add after again against ago ahead allow almost alone along already
     although always among amount another answer anyone anything anyway appear apply area around ask attempt avoid away
     back bad base basic because become begin behind believe below beside best better between beyond big bit both break
     brief bring build buy call came care carry case cause certain chance change check choice choose clean clear close
@@ -44,7 +44,7 @@ const COMMON_WORDS = new Set([
     trouble true try turn two type under understand unless until update usual usually various very visit wait walk watch
     way weak well whatever whenever whether while whole whose wide wish within without wonder word work world worry
     worse worst worth write written wrong year yesterday yet young yourself`),
-  ...words(`access action api app application argument array assign attach attribute backend background block body box branch
+  ...splitWordList(`access action api app application argument array assign attach attribute backend background block body box branch
     browser buffer bug button byte cell channel character class click client cloud code codebase color column command
     comment commit component computer condition config configuration configure connect connection console constant
     content context convert core custom data database date debug default define delete dependency dev develop developer
@@ -65,8 +65,8 @@ const COMMON_WORDS = new Set([
 ]);
 
 /** The same of German, in the forms that requests have. */
-const COMMON_GERMAN = new Set(
-  words(`aber alle alles als also am an andere ändere ändern anlegen antworte antworten arbeite arbeiten auch auf aus baue bauen
+const COMMON_GERMAN_WORDS = new Set(
+  splitWordList(`aber alle alles als also am an andere ändere ändern anlegen antworte antworten arbeite arbeiten auch auf aus baue bauen
     bei beim beschreibe beschreiben bin bist bitte brauche brauchen bringe da dann das dass datei dateien dein deine dem den
     der des die dies diese diesen dieser dieses doch du ein eine einem einen einer eines er erkläre erklären erstell erstelle
     erstellen es etwas fehler find finde finden frage für füge gehe geht gerne gib gibt gut habe haben hallo hat hier hilf
@@ -80,13 +80,15 @@ const COMMON_GERMAN = new Set(
 
 /** File name extensions that most files of some project have, so that a glob for one of them says little. */
 export const COMMON_EXTENSIONS: ReadonlySet<string> = new Set(
-  words(
+  splitWordList(
     "* bash c cc cjs cpp cs css cxx dart go h hpp htm html java js json jsx kt less md mdx mjs mts php pl py rb rs rst scala scss sh swift ts tsx txt vue yaml yml",
   ),
 );
 
 /** Folders that hold most files of a project. */
-export const COMMON_FOLDERS: ReadonlySet<string> = new Set(words("app apps lib libs packages source sources src"));
+export const COMMON_FOLDERS: ReadonlySet<string> = new Set(
+  splitWordList("app apps lib libs packages source sources src"),
+);
 
 /** Contract: the word is in lower case. */
 export function isFunctionWord(word: string): boolean {
@@ -95,20 +97,22 @@ export function isFunctionWord(word: string): boolean {
 
 /** Whether a word, in this form or its base form, is too common to select a skill. Contract: the word is in lower case. */
 export function isCommonWord(word: string): boolean {
-  if (FUNCTION_WORDS.has(word) || COMMON_WORDS.has(word) || COMMON_GERMAN.has(word)) return true;
+  if (FUNCTION_WORDS.has(word) || COMMON_WORDS.has(word) || COMMON_GERMAN_WORDS.has(word)) return true;
   if (word.length === 1) return word >= "a" && word <= "z";
-  return ENDINGS.some(([ending, ...others]) => word.endsWith(ending) && isFormOfCommon(word, ending, others));
+  return INFLECTIONS.some(
+    ([ending, ...others]) => word.endsWith(ending) && isInflectedCommonWord(word, ending, others),
+  );
 }
 
 /** `tries` is a form of `try`, `making` of `make`, `running` of `run`. */
-function isFormOfCommon(word: string, ending: string, others: readonly string[]): boolean {
+function isInflectedCommonWord(word: string, ending: string, others: readonly string[]): boolean {
   const base = word.slice(0, -ending.length);
   if (base.length < 2) return false;
   if (COMMON_WORDS.has(base) || others.some((other) => COMMON_WORDS.has(base + other))) return true;
   return base.at(-1) === base.at(-2) && COMMON_WORDS.has(base.slice(0, -1));
 }
 
-const ENDINGS: readonly (readonly [ending: string, ...others: string[]])[] = [
+const INFLECTIONS: readonly (readonly [ending: string, ...others: string[]])[] = [
   ["s"],
   ["es"],
   ["ies", "y"],
@@ -117,6 +121,6 @@ const ENDINGS: readonly (readonly [ending: string, ...others: string[]])[] = [
   ["ing", "e"],
 ];
 
-function words(list: string): string[] {
+function splitWordList(list: string): string[] {
   return list.trim().split(/\s+/);
 }

@@ -1,13 +1,49 @@
-import { findHidden, spell } from "../shared/hidden.ts";
-import { type Data, emptyData, stringsIn } from "./data.ts";
-import type { Finding, Position } from "./diagnostic.ts";
-import { type Frame, findFrame, newlines, plainText, positionAt } from "./frame.ts";
-import { mend, type ReadYaml, readYaml } from "./yaml.ts";
+import type { FindingCode } from "../errors/finding-codes.ts";
+import { collectStrings, createJsonObject, type JsonObject } from "../util/objects.ts";
+import { truncateLine } from "../util/text.ts";
+import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
+import { type Finding, getSeverity, hasFatalFindings, type Position, type Profile } from "./diagnostics.ts";
+import {
+  countNewlines,
+  type Frontmatter,
+  findFrontmatter,
+  findPosition,
+  normalizeLineEnds,
+  type SkillForm,
+  trimBody,
+} from "./frontmatter.ts";
+import { readYaml, repairYaml, type YamlResult } from "./frontmatter-yaml.ts";
+import { isKnownKey, type ReportProblem, readManifestValues } from "./manifest.ts";
+import { findNameProblem, isWindowsDeviceName, STANDARD_NAME } from "./skill.ts";
+import { validateTriggers } from "./triggers.ts";
+
+/** The two parts of a SKILL.md. */
+export interface ParsedSkillMd {
+  /** The frontmatter as it is written; empty if the text has none that can be read. */
+  frontmatter: JsonObject;
+  /** The instructions. The whole text, unchanged, if it has no frontmatter. */
+  body: string;
+  /** Repairs that were needed, and what could not be read. */
+  findings: readonly Finding[];
+}
+
+/** Splits the text of a SKILL.md into frontmatter and instructions, as discovery does. Never throws. */
+export function parseSkillMd(text: string): ParsedSkillMd {
+  const { data, body, findings } = parseMarkdownDocument(text);
+  const hasFrame = !findings.some(({ code }) => NO_FRONTMATTER_CODES.has(code));
+  return { frontmatter: data, body: hasFrame ? trimBody(body) : text, findings };
+}
+
+const NO_FRONTMATTER_CODES: ReadonlySet<string> = new Set([
+  "frontmatter-missing",
+  "frontmatter-language",
+  "frontmatter-unclosed",
+]);
 
 /** The text of a skill file, taken apart. What could be read is here even where a finding says that it must not be used. */
-export interface Document {
+export interface SkillDocument {
   /** The frontmatter as data, with null-prototype objects; empty when there is none. */
-  readonly data: Data;
+  readonly data: JsonObject;
   readonly body: string;
   /** The line of the file on which `body` starts. */
   readonly bodyLine: number;
@@ -18,18 +54,18 @@ export interface Document {
   locate(key: string): Position | undefined;
 }
 
-const FRONTMATTER_LIMIT = 64 * 1024;
+const MAX_FRONTMATTER_BYTES = 64 * 1024;
 
 /** Takes a Markdown skill file apart. */
-export function parseMarkdown(raw: string): Document {
-  const frame = findFrame(raw);
+export function parseMarkdownDocument(raw: string): SkillDocument {
+  const frame = findFrontmatter(raw);
   if (!("start" in frame)) {
-    return { data: emptyData(), body: frame.text, bodyLine: 1, findings: frame.findings, locate: nowhere };
+    return { data: createJsonObject(), body: frame.text, bodyLine: 1, findings: frame.findings, locate: locateNothing };
   }
-  return parseFrame(frame);
+  return parseFrontmatterDocument(frame);
 }
 
-export function parseFrame(frame: Frame): Document {
+export function parseFrontmatterDocument(frame: Frontmatter): SkillDocument {
   const findings = frame.findings;
   if (!frame.closed) {
     findings.push({
@@ -38,81 +74,82 @@ export function parseFrame(frame: Frame): Document {
       line: frame.firstLine - 1,
       column: 1,
     });
-    return { data: emptyData(), body: "", bodyLine: frame.firstLine, findings, locate: nowhere };
+    return { data: createJsonObject(), body: "", bodyLine: frame.firstLine, findings, locate: locateNothing };
   }
   const source = frame.text.slice(frame.start, frame.end);
-  const { data, locate, mended } = parseSource(source, frame.firstLine, findings);
-  const bodyLine = frame.firstLine + newlines(source) + 1;
+  const { data, locate, mended } = parseYamlSource(source, frame.firstLine, findings);
+  const bodyLine = frame.firstLine + countNewlines(source) + 1;
   return { data, body: frame.text.slice(frame.bodyStart), bodyLine, findings, mended, locate };
 }
 
 /** Takes a YAML skill file apart: the body stands under `instructions`. */
-export function parseYaml(raw: string): Document {
+export function parseYamlDocument(raw: string): SkillDocument {
   const findings: Finding[] = [];
-  const text = plainText(raw, findings);
-  const parsed = parseSource(text, 1, findings, "values");
+  const text = normalizeLineEnds(raw, findings);
+  const parsed = parseYamlSource(text, 1, findings, "values");
   const { instructions } = parsed.data;
   const bodyLine = (parsed.locate("instructions")?.line ?? 1) + 1;
   return { ...parsed, body: typeof instructions === "string" ? instructions : "", bodyLine };
 }
 
 /** Contract: hidden characters are looked for in the `text`, or in the `values` alone where the text holds the body too. */
-function parseSource(
+function parseYamlSource(
   source: string,
   firstLine: number,
   findings: Finding[],
   look: "text" | "values" = "text",
-): Omit<Document, "body" | "bodyLine"> {
+): Omit<SkillDocument, "body" | "bodyLine"> {
   const locate = (key: string) => locateKey(source, firstLine, key);
-  if (source.length * 3 > FRONTMATTER_LIMIT && Buffer.byteLength(source) > FRONTMATTER_LIMIT) {
+  if (source.length * 3 > MAX_FRONTMATTER_BYTES && Buffer.byteLength(source) > MAX_FRONTMATTER_BYTES) {
     findings.push({ code: "frontmatter-too-large", message: "is larger than 64 KiB", line: firstLine, column: 1 });
-    return { data: emptyData(), findings, locate };
+    return { data: createJsonObject(), findings, locate };
   }
-  for (const hidden of look === "text" ? findHidden(source).slice(0, MOST_HIDDEN) : []) {
-    findings.push(hiddenFinding(hidden.kind, hidden.codePoint, positionAt(source, hidden.index, firstLine)));
+  for (const hidden of look === "text" ? findInvisible(source).slice(0, MAX_HIDDEN_FINDINGS) : []) {
+    findings.push(createHiddenFinding(hidden.kind, hidden.codePoint, findPosition(source, hidden.index, firstLine)));
   }
-  if (findings.some((finding) => finding.code === "control-character")) return { data: emptyData(), findings, locate };
-  let result: ReadYaml = readYaml(source, firstLine);
+  if (findings.some((finding) => finding.code === "control-character"))
+    return { data: createJsonObject(), findings, locate };
+  let result: YamlResult = readYaml(source, firstLine);
   let mended: string | undefined;
   if (result.findings.some((finding) => finding.code === "yaml-syntax")) {
-    const repaired = mend(source, firstLine);
+    const repaired = repairYaml(source, firstLine);
     if (repaired) {
       result = repaired.result;
       mended = repaired.text;
     }
   }
   for (const finding of result.findings) findings.push(finding);
-  if (look === "values" || source.includes("\\")) findings.push(...hiddenInValues(result.data, locate));
+  if (look === "values" || source.includes("\\")) findings.push(...findHiddenInValues(result.data, locate));
   const cut = source.includes(" #") ? CUT_DESCRIPTION.exec(source) : null;
   if (cut) {
     const message = "the description ends at a # that starts a comment";
-    findings.push({ code: "value-cut", message, ...positionAt(source, cut.index + cut[0].length - 1, firstLine) });
+    findings.push({ code: "value-cut", message, ...findPosition(source, cut.index + cut[0].length - 1, firstLine) });
   }
   return { data: result.data, findings, locate, mended };
 }
 
 const CUT_DESCRIPTION = /^description:[ \t]+[^"'|>\s#][^\n]*? #/m;
-const MOST_HIDDEN = 20;
+const MAX_HIDDEN_FINDINGS = 20;
 
 /** Escapes such as "\u202e" make hidden characters that the source text does not show. */
-function hiddenInValues(data: Data, locate: Document["locate"]): Finding[] {
+function findHiddenInValues(data: JsonObject, locate: SkillDocument["locate"]): Finding[] {
   const findings: Finding[] = [];
   for (const [key, value] of Object.entries(data)) {
     if (key === "instructions") continue;
-    for (const text of [key, ...stringsIn(value)]) {
-      const [hidden] = findHidden(text);
+    for (const text of [key, ...collectStrings(value)]) {
+      const [hidden] = findInvisible(text);
       if (!hidden) continue;
-      findings.push(hiddenFinding(hidden.kind, hidden.codePoint, locate(key) ?? { line: 1, column: 1 }));
+      findings.push(createHiddenFinding(hidden.kind, hidden.codePoint, locate(key) ?? { line: 1, column: 1 }));
       break;
     }
   }
   return findings;
 }
 
-function hiddenFinding(kind: "control" | "hidden", codePoint: number, position: Position): Finding {
+function createHiddenFinding(kind: "control" | "hidden", codePoint: number, position: Position): Finding {
   return kind === "control"
-    ? { code: "control-character", message: `holds the control character ${spell(codePoint)}`, ...position }
-    : { code: "hidden-text", message: `holds the hidden character ${spell(codePoint)}`, ...position };
+    ? { code: "control-character", message: `holds the control character ${escapeCodePoint(codePoint)}`, ...position }
+    : { code: "hidden-text", message: `holds the hidden character ${escapeCodePoint(codePoint)}`, ...position };
 }
 
 /** Where a line starts with `key:`, `"key":` or `'key':`. */
@@ -134,4 +171,109 @@ function locateKey(source: string, firstLine: number, key: string): Position | u
   return undefined;
 }
 
-function nowhere(): undefined {}
+function locateNothing(): undefined {}
+
+export interface ValidationContext {
+  form: SkillForm;
+  /** The folder's name, or the file's without its ending. */
+  stem: string;
+  profile: Profile;
+}
+
+interface ValidatedSkill {
+  name: string;
+  description: string;
+  data: JsonObject;
+  findings: Finding[];
+  /** False when a finding is an error in the profile: the text is then no skill. */
+  isUsable: boolean;
+}
+
+/** Judges a document as a skill. Only what the profile cares for is reported. */
+export function validateSkill(document: SkillDocument, place: ValidationContext): ValidatedSkill {
+  const { data } = document;
+  const findings = document.findings.filter((finding) => getSeverity(finding.code, place.profile));
+  let last = "";
+  const report: ReportProblem = (code, key, message, meant) => {
+    // One finding says it for a list of ten thousand.
+    if (!getSeverity(code, place.profile) || last === `${code} ${key}`) return;
+    last = `${code} ${key}`;
+    const rename = isKnownKey(key) ? "" : ` \`--fix --rename ${truncateLine(key, 64)}\` renames it`;
+    const hint = meant ? { meant, fix: `did you mean "${meant}"?${rename}` } : {};
+    findings.push({ code, message, key: truncateLine(key, 64), ...document.locate(key), ...hint });
+  };
+  if (hasFatalFindings(findings, place.profile) && isEmptyObject(data)) {
+    return { name: place.stem, description: "", data, findings, isUsable: false };
+  }
+  const values = readManifestValues(data, report);
+  if (values.triggers || values.paths) validateTriggers(data, values.triggers, values.paths ?? [], report);
+  const name = readName(data["name"], place, report);
+  const description = values.description ?? "";
+  if (description === "") report("description-missing", "description", "has no description");
+  if (!/\S/.test(document.body)) {
+    report(
+      "body-missing",
+      "instructions",
+      place.form === "yaml" ? 'has no text under "instructions"' : "has no instructions",
+    );
+  }
+  if (getSeverity("version-missing", place.profile)) {
+    if (getMetadataValue(data, "version") === undefined)
+      report("version-missing", "metadata", "has no metadata.version");
+    if (!Array.isArray(getMetadataValue(data, "tags"))) report("tags-missing", "metadata", "has no list metadata.tags");
+  }
+  return { name, description, data, findings, isUsable: !hasFatalFindings(findings, place.profile) };
+}
+
+function readName(value: unknown, place: ValidationContext, report: ReportProblem): string {
+  const written = readWrittenName(value, report);
+  const problem = written === undefined ? undefined : findNameProblem(written);
+  if (written !== undefined && !problem) {
+    validateName(written, place, report);
+    return written;
+  }
+  if (problem) {
+    const shown = truncateLine(written ?? "", 64);
+    report(
+      problem.code,
+      "name",
+      `the name "${shown}" ${problem.why}; "${truncateLine(place.stem, 64)}" serves in its place`,
+    );
+  }
+  const fallback = findNameProblem(place.stem);
+  if (fallback)
+    report("name-none", "name", `"${truncateLine(place.stem, 64)}" ${fallback.why} and cannot serve as a name`);
+  else validateName(place.stem, place, report);
+  return place.stem;
+}
+
+function readWrittenName(value: unknown, report: ReportProblem): string | undefined {
+  if (typeof value === "string") return value.trim();
+  const type = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
+  if (value === undefined) report("name-missing", "name", "has no name");
+  else if (typeof value === "number") {
+    report("name-type", "name", "the name is a number: quote it");
+    return String(value);
+  } else report("name-type", "name", `the name is ${type}, not text`);
+  return undefined;
+}
+
+function validateName(name: string, place: ValidationContext, report: ReportProblem): void {
+  const say = (code: FindingCode, message: string) => report(code, "name", message);
+  if (!STANDARD_NAME.test(name)) say("name-format", `"${name}" is not lower-case letters, digits and single hyphens`);
+  if (isWindowsDeviceName(name)) say("name-device", `"${name}" is a device name on Windows`);
+  if (/claude|anthropic/i.test(name)) say("name-vendor", `"${name}" holds a vendor's name`);
+  if (name !== place.stem && place.form === "folder") {
+    say("name-differs", `the name is "${name}" and the folder "${truncateLine(place.stem, 64)}"`);
+  }
+}
+
+function getMetadataValue(data: JsonObject, key: string): unknown {
+  const { metadata } = data;
+  return metadata !== null && typeof metadata === "object" ? (metadata as JsonObject)[key] : undefined;
+}
+
+function isEmptyObject(data: JsonObject): boolean {
+  for (const _ in data) return false;
+  return true;
+}

@@ -1,17 +1,17 @@
-import type { Data } from "./data.ts";
-import * as fields from "./fields.ts";
-import { type FieldName, ROWS } from "./manifest.ts";
-import { LONGEST_NAME, STANDARD_NAME } from "./name.ts";
-import { PACKAGE, VARIABLE } from "./needs.ts";
-import { MOST_TRIGGERS } from "./triggers.ts";
+import type { JsonObject } from "../util/objects.ts";
+import { type FieldName, MANIFEST_FIELDS } from "./manifest.ts";
+import * as fields from "./manifest-fields.ts";
+import { SYSTEM_PACKAGE_NAME, VARIABLE_NAME } from "./requirements.ts";
+import { MAX_NAME_LENGTH, STANDARD_NAME } from "./skill.ts";
+import { MAX_TRIGGERS } from "./triggers.ts";
 
 /**
  * What an editor needs to complete and check a skill's frontmatter, as JSON Schema. What it refuses, `check` calls an error of the open
  * standard's profile; keys that nobody knows are kept as data when a skill is loaded, and so it lets them be.
  */
-export function frontmatterSchema(): Data {
-  const { metadata, ...properties } = propertiesOf(ROWS);
-  const inMetadata = propertiesOf(ROWS.filter(({ place }) => place === "metadata"));
+export function createFrontmatterSchema(): JsonObject {
+  const { metadata, ...properties } = buildProperties(MANIFEST_FIELDS);
+  const inMetadata = buildProperties(MANIFEST_FIELDS.filter(({ place }) => place === "metadata"));
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Frontmatter of a skill",
@@ -23,12 +23,12 @@ export function frontmatterSchema(): Data {
   };
 }
 
-function propertiesOf(rows: typeof ROWS): Record<string, Data> {
-  const properties: Record<string, Data> = {};
+function buildProperties(rows: typeof MANIFEST_FIELDS): Record<string, JsonObject> {
+  const properties: Record<string, JsonObject> = {};
   for (const { name, read, keys } of rows) {
     for (const key of keys) {
       const [first = ""] = keys;
-      const { says = KEPT, ...more } = name === "other" ? (OTHERS[key] ?? {}) : FIELDS[name];
+      const { says = KEPT_KEY_TEXT, ...more } = name === "other" ? (OTHER_KEY_DOCS[key] ?? {}) : FIELD_DOCS[name];
       const shape = { ...SHAPE_BY_READER.get(read), ...more };
       properties[key] =
         key === first || name === "other"
@@ -40,14 +40,14 @@ function propertiesOf(rows: typeof ROWS): Record<string, Data> {
 }
 
 /** What is said of a field besides its type: one row each. */
-interface Says {
+interface FieldDoc {
   says?: string;
   examples?: readonly unknown[];
   default?: unknown;
   [keyword: string]: unknown;
 }
 
-const FIELDS: Readonly<Record<Exclude<FieldName, "other">, Says>> = {
+const FIELD_DOCS: Readonly<Record<Exclude<FieldName, "other">, FieldDoc>> = {
   description: {
     says: "What the skill does, and when to use it. All that a model knows of it until it is loaded.",
     examples: ["Writes release notes from the commits. Use when a release is prepared."],
@@ -120,24 +120,24 @@ const FIELDS: Readonly<Record<Exclude<FieldName, "other">, Says>> = {
 };
 
 /** Keys that are read elsewhere. */
-const OTHERS: Readonly<Record<string, Says>> = {
+const OTHER_KEY_DOCS: Readonly<Record<string, FieldDoc>> = {
   name: {
     says: "Its name: that of its folder, which serves when it is left out.",
     type: "string",
     pattern: STANDARD_NAME.source,
-    maxLength: LONGEST_NAME,
+    maxLength: MAX_NAME_LENGTH,
     examples: ["release-notes"],
   },
   instructions: { says: "In a .yaml file: what the agent is to do.", type: ["string", "null"] },
 };
 
-const KEPT = "Kept for the clients that use it.";
+const KEPT_KEY_TEXT = "Kept for the clients that use it.";
 
-const TEXT = ["string", "null"];
-const ITEM = { type: ["string", "number", "boolean"] };
+const TEXT_TYPE = ["string", "null"];
+const ITEM_SHAPE = { type: ["string", "number", "boolean"] };
 /** One text stands for a list too. */
-const LIST = { type: ["array", "string", "number", "boolean", "null"], items: ITEM };
-const SCRIPT = [
+const LIST_SHAPE = { type: ["array", "string", "number", "boolean", "null"], items: ITEM_SHAPE };
+const SCRIPT_SHAPES = [
   { type: "string", minLength: 1 },
   {
     type: "object",
@@ -151,53 +151,53 @@ const SCRIPT = [
 ];
 
 /** What each reader takes without a word. */
-const SHAPES: Readonly<Record<keyof Readers, Data>> = {
-  text: { type: TEXT },
-  hint: { type: ["array", ...TEXT], items: ITEM },
+const SHAPES: Readonly<Record<keyof Readers, JsonObject>> = {
+  text: { type: TEXT_TYPE },
+  hint: { type: ["array", ...TEXT_TYPE], items: ITEM_SHAPE },
   anything: {},
-  version: { type: ["number", ...TEXT] },
+  version: { type: ["number", ...TEXT_TYPE] },
   description: { type: "string", pattern: "\\S", maxLength: 1024 },
-  compatibility: { type: TEXT, maxLength: 500 },
+  compatibility: { type: TEXT_TYPE, maxLength: 500 },
   flag: { type: ["boolean", "null"] },
   steps: { type: ["integer", "null"], minimum: 1, maximum: 1000 },
-  list: LIST,
-  names: LIST,
-  tools: LIST,
-  capabilities: listOf(fields.CAPABILITY),
-  variables: listOf(VARIABLE),
-  packages: listOf(PACKAGE),
-  toolsets: { ...LIST, items: { ...ITEM, pattern: "^\\s*(?:$|(?![/~\\s])[^:\\\\]+:\\s*\\S)" } },
+  list: LIST_SHAPE,
+  names: LIST_SHAPE,
+  tools: LIST_SHAPE,
+  capabilities: createNamesShape(fields.CAPABILITY_ID),
+  variables: createNamesShape(VARIABLE_NAME),
+  packages: createNamesShape(SYSTEM_PACKAGE_NAME),
+  toolsets: { ...LIST_SHAPE, items: { ...ITEM_SHAPE, pattern: "^\\s*(?:$|(?![/~\\s])[^:\\\\]+:\\s*\\S)" } },
   mapping: { type: ["object", "null"] },
-  access: { type: ["object", "null"], properties: { chat_types: LIST } },
+  access: { type: ["object", "null"], properties: { chat_types: LIST_SHAPE } },
   triggers: {
     type: ["object", "array", "null"],
-    properties: triggerKinds(),
-    items: ITEM,
-    maxItems: MOST_TRIGGERS.keywords,
+    properties: createTriggersShape(),
+    items: ITEM_SHAPE,
+    maxItems: MAX_TRIGGERS.keywords,
   },
-  scripts: { anyOf: [...SCRIPT, { type: "array", items: { anyOf: SCRIPT } }, { type: "null" }] },
+  scripts: { anyOf: [...SCRIPT_SHAPES, { type: "array", items: { anyOf: SCRIPT_SHAPES } }, { type: "null" }] },
   schema: { type: ["object", "null"] },
 };
 
 type Readers = {
-  [Name in keyof typeof fields as (typeof fields)[Name] extends fields.Read<infer _> ? Name : never]: 1;
+  [Name in keyof typeof fields as (typeof fields)[Name] extends fields.FieldReader<infer _> ? Name : never]: 1;
 };
 
-const SHAPE_BY_READER = new Map<unknown, Data | undefined>(
+const SHAPE_BY_READER = new Map<unknown, JsonObject | undefined>(
   Object.entries(fields).map(([name, reader]) => [reader, SHAPES[name as keyof Readers]]),
 );
 
 /** Names of one kind; those of one text stand apart by commas or blanks. */
-function listOf(name: RegExp): Data {
+function createNamesShape(name: RegExp): JsonObject {
   const plain = name.source.slice(1, -1);
   return {
-    ...LIST,
-    items: { ...ITEM, pattern: `^(?:\\s*${plain})?\\s*$` },
+    ...LIST_SHAPE,
+    items: { ...ITEM_SHAPE, pattern: `^(?:\\s*${plain})?\\s*$` },
     pattern: `^[,\\s]*(?:${plain}(?:[,\\s]+|$))*$`,
   };
 }
 
-function triggerKinds(): Data {
-  const kinds = Object.entries(MOST_TRIGGERS).filter(([kind]) => kind !== "paths");
-  return Object.fromEntries(kinds.map(([kind, most]) => [kind, { ...LIST, maxItems: most }]));
+function createTriggersShape(): JsonObject {
+  const kinds = Object.entries(MAX_TRIGGERS).filter(([kind]) => kind !== "paths");
+  return Object.fromEntries(kinds.map(([kind, most]) => [kind, { ...LIST_SHAPE, maxItems: most }]));
 }

@@ -1,19 +1,17 @@
-import type { Code } from "../codes/findings.ts";
-import { findHidden, spell } from "../shared/hidden.ts";
-import { estimateTokens, nearest, oneLine } from "../shared/text.ts";
-import { isBroadGlob, isCommonPattern, isCommonPhrase } from "./broad.ts";
-import { type Finding, type Profile, severityOf } from "./diagnostic.ts";
-import type { Document } from "./document.ts";
-import { positionAt, trimBody } from "./frame.ts";
-import { globPattern } from "./glob.ts";
+import type { FindingCode } from "../errors/finding-codes.ts";
+import { globToPattern } from "../util/glob.ts";
+import { estimateTokens, findNearest, truncateLine } from "../util/text.ts";
+import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
+import { type Finding, getSeverity, type Profile } from "./diagnostics.ts";
+import type { SkillDocument } from "./document.ts";
+import { findPosition, trimBody } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
-import { plainPath } from "./script.ts";
-import { isKnownTool, TOOL_NAMES, toolNameOf } from "./tool-names.ts";
-import { findToolsetFile, parseToolsetRef } from "./toolset-ref.ts";
-import { isPhrase, sortPatterns } from "./triggers.ts";
+import { findToolsetFile, parseToolsetRef, stripDotSlash } from "./skill-code.ts";
+import { isKnownTool, parseEntryTool, TOOL_NAMES } from "./tool-names.ts";
+import { classifyPatterns, isBroadGlob, isCommonPattern, isCommonPhrase, isTriggerPhrase } from "./triggers.ts";
 
 export interface LintSubject {
-  document: Document;
+  document: SkillDocument;
   manifest: Manifest;
   /** The paths beside SKILL.md; absent where there is no folder to look in. */
   files?: readonly string[];
@@ -27,32 +25,32 @@ export interface LintSubject {
  */
 export type FindTarget = (path: string) => "skill" | "outside" | "repository" | undefined;
 
-interface Line {
+interface BodyLine {
   text: string;
   number: number;
   isCode: boolean;
   /** Indented by four blanks after an empty line, and not part of a list: Markdown shows it as code. */
   isIndentedCode: boolean;
 }
-type Rule = (subject: LintSubject, lines: readonly Line[]) => Iterable<Omit<Finding, "code">>;
+type LintRule = (subject: LintSubject, lines: readonly BodyLine[]) => Iterable<Omit<Finding, "code">>;
 
 /** One row a rule. Codes, severities and ways to mend them stand in the one table of codes. */
-export const RULES: { readonly [Key in Code]?: Rule } = {
+export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
   "hidden-text-body": function* ({ document }) {
-    for (const { index, codePoint } of findHidden(document.body)) {
-      const position = positionAt(document.body, index, document.bodyLine);
-      yield { message: `the instructions hold the hidden character ${spell(codePoint)}`, ...position };
+    for (const { index, codePoint } of findInvisible(document.body)) {
+      const position = findPosition(document.body, index, document.bodyLine);
+      yield { message: `the instructions hold the hidden character ${escapeCodePoint(codePoint)}`, ...position };
     }
   },
   "dead-link": function* (subject, lines) {
-    for (const { target, place, ...position } of missingTargets(subject, lines)) {
+    for (const { target, place, ...position } of findMissingTargets(subject, lines)) {
       if (place === undefined && !target.startsWith("/"))
-        yield { message: `the link to "${oneLine(target, 120)}" leads nowhere`, ...position };
+        yield { message: `the link to "${truncateLine(target, 120)}" leads nowhere`, ...position };
     }
   },
   "link-outside-skill": function* (subject, lines) {
-    for (const { target, place, ...position } of missingTargets(subject, lines)) {
-      const link = `the link to "${oneLine(target, 120)}"`;
+    for (const { target, place, ...position } of findMissingTargets(subject, lines)) {
+      const link = `the link to "${truncateLine(target, 120)}"`;
       if (place === "outside") yield { message: `${link} leaves the skill's folder`, ...position };
       else if (place === "repository")
         yield { message: `${link} is relative to the repository, not to the skill's folder`, ...position };
@@ -60,8 +58,8 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   },
   "script-missing": function* ({ files, manifest }) {
     for (const { path } of files ? manifest.scripts : []) {
-      if (!files?.includes(plainPath(path)))
-        yield { message: `the script "${oneLine(path, 120)}" is not in the skill's folder` };
+      if (!files?.includes(stripDotSlash(path)))
+        yield { message: `the script "${truncateLine(path, 120)}" is not in the skill's folder` };
     }
   },
   "toolset-missing": function* ({ files, manifest, document }) {
@@ -69,7 +67,7 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
       const ref = parseToolsetRef(written);
       if ("problem" in ref || findToolsetFile(ref, (path) => files?.includes(path) ?? false) !== undefined) continue;
       yield {
-        message: `the toolset "${oneLine(written, 120)}" is not in the skill's folder`,
+        message: `the toolset "${truncateLine(written, 120)}" is not in the skill's folder`,
         ...document.locate("toolsets"),
       };
     }
@@ -85,7 +83,7 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   },
   "open-task": function* (_, lines) {
     for (const { text, number, isCode } of lines) {
-      const prose = isCode ? "" : withoutInlineCode(text);
+      const prose = isCode ? "" : removeInlineCode(text);
       const match = TASK_FIRST.exec(prose) ?? TASK_MARKED.exec(prose);
       if (match) yield { message: "holds a task that is still open", line: number, column: match.index + 1 };
     }
@@ -98,14 +96,14 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
       triggers.keywords.length + triggers.verbs.length + triggers.patterns.length > 0
     )
       return;
-    if (!CUE.test(description))
+    if (!USE_WHEN_HINT.test(description))
       yield { message: "the description does not say when to use the skill", ...document.locate("description") };
   },
   // Triggers that fit every query are left out, and reported where the skill is read.
   "trigger-broad": function* ({ document, manifest: { triggers, paths } }) {
-    const patterns = sortPatterns(triggers.patterns).usable.filter(({ needs }) => isCommonPattern(needs));
-    const globs = sortPatterns(paths, globPattern).usable.filter(({ text }) => isBroadGlob(text));
-    const phrases = (list: readonly string[]) => list.filter((text) => isPhrase(text) && isCommonPhrase(text));
+    const patterns = classifyPatterns(triggers.patterns).usable.filter(({ needs }) => isCommonPattern(needs));
+    const globs = classifyPatterns(paths, globToPattern).usable.filter(({ text }) => isBroadGlob(text));
+    const phrases = (list: readonly string[]) => list.filter((text) => isTriggerPhrase(text) && isCommonPhrase(text));
     const broad: [key: string, list: string, texts: string[], what: string, fix?: string][] = [
       ["triggers", "keywords", phrases(triggers.keywords), "common words"],
       ["triggers", "verbs", phrases(triggers.verbs), "common words"],
@@ -114,7 +112,7 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
     ];
     for (const [key, list, texts, what, fix] of broad) {
       if (texts.length === 0) continue;
-      const shown = texts.slice(0, 5).map((text) => `"${oneLine(text, 64)}"`);
+      const shown = texts.slice(0, 5).map((text) => `"${truncateLine(text, 64)}"`);
       const more = texts.length > 5 ? ` and ${texts.length - 5} more` : "";
       const message = `"${list}" has ${shown.join(", ")}${more}: ${what} alone never give a model the instructions`;
       yield { message, ...document.locate(key), ...(fix ? { fix } : {}) };
@@ -129,10 +127,10 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   },
   "absolute-path": function* (_, lines) {
     for (const { text, number } of lines) {
-      const match = ABSOLUTE.exec(text);
+      const match = ABSOLUTE_PATH.exec(text);
       if (match)
         yield {
-          message: `names "${oneLine(match[1] ?? "", 80)}"`,
+          message: `names "${truncateLine(match[1] ?? "", 80)}"`,
           line: number,
           column: match.index + match[0].indexOf(match[1] ?? "") + 1,
         };
@@ -147,10 +145,10 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
       "disallowed-tools": disallowed,
     })) {
       for (const entry of entries.filter((entry) => !isKnownTool(entry))) {
-        const meant = nearest(toolNameOf(entry), TOOL_NAMES);
+        const meant = findNearest(parseEntryTool(entry), TOOL_NAMES);
         const fix = meant ? { fix: `did you mean "${meant}"?` } : {};
         yield {
-          message: `"${key}" names the tool "${oneLine(toolNameOf(entry), 64)}", which no client has`,
+          message: `"${key}" names the tool "${truncateLine(parseEntryTool(entry), 64)}", which no client has`,
           ...document.locate(key),
           ...fix,
         };
@@ -159,15 +157,15 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   },
 };
 
-export function lint(subject: LintSubject, profile: Profile): Finding[] {
-  const lines = bodyLines(subject.document);
+export function lintDocument(subject: LintSubject, profile: Profile): Finding[] {
+  const lines = splitBodyLines(subject.document);
   const findings: Finding[] = [];
-  for (const [code, rule] of Object.entries(RULES) as [Code, Rule][]) {
-    if (!severityOf(code, profile)) continue;
+  for (const [code, rule] of Object.entries(LINT_RULES) as [FindingCode, LintRule][]) {
+    if (!getSeverity(code, profile)) continue;
     let said = 0;
     for (const finding of rule(subject, lines)) {
       findings.push({ code, ...finding });
-      if (++said === MOST_OF_A_KIND) break;
+      if (++said === MAX_FINDINGS_PER_RULE) break;
     }
   }
   return findings;
@@ -176,7 +174,7 @@ export function lint(subject: LintSubject, profile: Profile): Finding[] {
 const GLOB_FIX = "name a folder or a file, and add a keyword: a phrase of two or more words";
 
 /** Twenty of a kind are enough to mend a file by. */
-const MOST_OF_A_KIND = 20;
+const MAX_FINDINGS_PER_RULE = 20;
 
 // Every repetition is bounded: a megabyte of brackets or backticks must not take longer than any other megabyte.
 const LINK = /\[[^\]\n]{0,300}\]\((?:<([^>\n]{1,300})>|([^()\s]{1,300}))(?:\s{1,9}["'(][^\n]{0,300}?["')])?\)/g;
@@ -184,13 +182,13 @@ const INLINE_CODE = /`[^`\n]{1,300}`/g;
 /** A task at the start of a line or an item, or one that is marked as such elsewhere; prose about TODO comments is neither. */
 const TASK_FIRST = /^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(?:\[[ x]?\] ?)?(?:TODO|FIXME|TBD)\b/;
 const TASK_MARKED = /[\s>*[(-](?:TODO|FIXME|TBD)(?=[:\])(]|\s*$)/;
-const CUE =
+const USE_WHEN_HINT =
   /\b(?:use (?:this|it|when|for|if|to|after|before|whenever)|when(?:ever)?|trigger|invoke|if (?:the )?user|asks?)\b/i;
-const ABSOLUTE =
+const ABSOLUTE_PATH =
   /(?:^|[\s"'`(=:])((?:\/(?:Users|home)\/[^\s"'`)/]+|[A-Za-z]:\\+(?:Users|Documents)[^\s"'`)]*)[^\s"'`)]*)/;
 
-function bodyLines(document: Document): Line[] {
-  const lines: Line[] = [];
+function splitBodyLines(document: SkillDocument): BodyLine[] {
+  const lines: BodyLine[] = [];
   let fence: string | undefined;
   let isInList = false;
   for (const [index, text] of document.body.split("\n").entries()) {
@@ -223,27 +221,27 @@ interface MissingTarget {
 }
 
 /** The links whose targets are not among the skill's listed files. */
-function* missingTargets({ files, findTarget }: LintSubject, lines: readonly Line[]): Generator<MissingTarget> {
+function* findMissingTargets({ files, findTarget }: LintSubject, lines: readonly BodyLine[]): Generator<MissingTarget> {
   if (!files) return;
-  const listed = new Set(files.flatMap(withFolders));
+  const listed = new Set(files.flatMap(listParentFolders));
   for (const { text, number, isCode, isIndentedCode } of lines) {
     if (isCode || isIndentedCode) continue;
-    for (const match of withoutInlineCode(text).matchAll(LINK)) {
-      const target = localTarget(match[1] ?? match[2] ?? "");
+    for (const match of removeInlineCode(text).matchAll(LINK)) {
+      const target = parseLocalTarget(match[1] ?? match[2] ?? "");
       if (target === undefined || listed.has(target)) continue;
       yield { target, place: findTarget?.(target), line: number, column: match.index + 1 };
     }
   }
 }
 
-function withoutInlineCode(text: string): string {
+function removeInlineCode(text: string): string {
   return text.includes("`") ? text.replace(INLINE_CODE, (code) => " ".repeat(code.length)) : text;
 }
 
 /** The path that a link names, from the skill's folder or, with a slash before it, from a root. Nothing for addresses and placeholders. */
-function localTarget(link: string): string | undefined {
+function parseLocalTarget(link: string): string | undefined {
   const written = link.replace(/[?#].*$/, "");
-  const path = decoded(written);
+  const path = decodeLink(written);
   if (path === "" || ADDRESS.test(path) || PLACEHOLDER.test(path)) return undefined;
   const parts: string[] = [];
   for (const part of path.split("/")) {
@@ -259,7 +257,7 @@ const ADDRESS = /^(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
 const PLACEHOLDER =
   /[$<>{}*[\]]|\.\.\.|\u2026|(?:^|\/)path\/to\/|^(?:[Uu]rl|[Ll]ink|[Pp]ath|[Ff]ile|href|[A-Z_]*(?:URL|LINK|PATH|FILE|NAME)[A-Z_]*)$|(?<![A-Za-z])(?:X{2,}|N{2,}|YYYY)(?![A-Za-z])/;
 
-function decoded(text: string): string {
+function decodeLink(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -267,7 +265,7 @@ function decoded(text: string): string {
   }
 }
 
-function withFolders(path: string): string[] {
+function listParentFolders(path: string): string[] {
   const parts = path.split("/");
   return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
 }

@@ -1,8 +1,8 @@
-import type { Code } from "../codes/findings.ts";
-import { firstSentence, isWithinOneEdit, oneLine } from "../shared/text.ts";
-import { CLIENT_KEYS, clientUseOf } from "./client-keys.ts";
-import { type Data, isData } from "./data.ts";
-import * as read from "./fields.ts";
+import type { FindingCode } from "../errors/finding-codes.ts";
+import { isJsonObject, type JsonObject } from "../util/objects.ts";
+import { extractFirstSentence, isWithinOneEdit, truncateLine } from "../util/text.ts";
+import { CLIENT_KEYS, findClientUse } from "./client-keys.ts";
+import * as read from "./manifest-fields.ts";
 
 /** What a skill says of itself, in one shape whatever dialect it was written in. */
 export interface Manifest {
@@ -22,7 +22,7 @@ export interface Manifest {
   readonly model?: string;
   readonly effort?: string;
   readonly maxSteps?: number;
-  readonly inputSchema?: Data;
+  readonly inputSchema?: JsonObject;
   readonly tools: {
     /** Must exist before a run. */
     readonly required: readonly string[];
@@ -33,7 +33,7 @@ export interface Manifest {
     readonly disallowed: readonly string[];
   };
   readonly toolsets: readonly string[];
-  readonly scripts: readonly read.Script[];
+  readonly scripts: readonly read.DeclaredScript[];
   readonly env: readonly string[];
   readonly packages: readonly string[];
   readonly capabilities: readonly string[];
@@ -45,54 +45,54 @@ export interface Manifest {
   readonly context?: string;
   readonly agent?: string;
   readonly defaultEnabled: boolean;
-  readonly metadata: Data;
+  readonly metadata: JsonObject;
   /** Everything as it was written, with the keys that nobody knows. */
-  readonly data: Data;
+  readonly data: JsonObject;
 }
 
 /** Contract: called for each problem with a top-level key. */
-export type Report = (code: Code, key: string, message: string, meant?: string) => void;
+export type ReportProblem = (code: FindingCode, key: string, message: string, meant?: string) => void;
 
 /** The one table of spellings. Where several stand in a file, the first in this order counts. */
 const FIELDS = {
-  description: field(read.description, ["description"]),
-  briefDescription: field(read.text, ["brief_description", "brief-description"], "metadata"),
-  title: field(read.text, ["title"]),
-  version: field(read.version, ["version"], "metadata"),
-  tags: field(read.list, ["tags"], "metadata"),
-  authors: field(read.list, ["authors", "author"], "metadata"),
-  license: field(read.text, ["license"]),
-  compatibility: field(read.compatibility, ["compatibility"]),
-  homepage: field(read.text, ["homepage"]),
-  rationale: field(read.text, ["rationale"]),
-  whenToUse: field(read.text, ["when_to_use", "when-to-use"], "metadata"),
-  triggers: field(read.triggers, ["triggers"], "metadata"),
-  paths: field(read.list, ["paths", "globs"], "metadata"),
-  model: field(read.text, ["model", "preferred_model", "preferred-model"]),
-  effort: field(read.text, ["effort"]),
-  maxSteps: field(read.steps, ["max_iterations", "max-iterations"]),
-  inputSchema: field(read.schema, ["input_schema", "input-schema"]),
-  requiredTools: field(read.tools, ["required_tools", "required-tools"]),
-  allowedTools: field(read.tools, ["allowed_tools"]),
-  preapprovedTools: field(read.tools, ["allowed-tools"]),
-  disallowedTools: field(read.tools, ["disallowed-tools", "disallowed_tools"]),
-  toolsets: field(read.toolsets, ["toolsets"]),
-  scripts: field(read.scripts, ["scripts"]),
-  env: field(read.variables, ["env"]),
-  packages: field(read.packages, ["packages"]),
-  capabilities: field(read.capabilities, ["capabilities"]),
-  sensitive: field(read.flag, ["sensitive"]),
-  access: field(read.access, ["access"]),
-  modelInvocationDisabled: field(read.flag, ["disable-model-invocation", "disable_model_invocation"]),
-  userInvocable: field(read.flag, ["user-invocable", "user-invokable", "user_invocable"]),
-  arguments: field(read.names, ["arguments"]),
-  argumentHint: field(read.hint, ["argument-hint", "argument_hint"]),
-  context: field(read.text, ["context"]),
-  agent: field(read.text, ["agent"]),
-  defaultEnabled: field(read.flag, ["default_enabled", "default-enabled"]),
-  metadata: field(read.mapping, ["metadata"]),
+  description: defineField(read.description, ["description"]),
+  briefDescription: defineField(read.text, ["brief_description", "brief-description"], "metadata"),
+  title: defineField(read.text, ["title"]),
+  version: defineField(read.version, ["version"], "metadata"),
+  tags: defineField(read.list, ["tags"], "metadata"),
+  authors: defineField(read.list, ["authors", "author"], "metadata"),
+  license: defineField(read.text, ["license"]),
+  compatibility: defineField(read.compatibility, ["compatibility"]),
+  homepage: defineField(read.text, ["homepage"]),
+  rationale: defineField(read.text, ["rationale"]),
+  whenToUse: defineField(read.text, ["when_to_use", "when-to-use"], "metadata"),
+  triggers: defineField(read.triggers, ["triggers"], "metadata"),
+  paths: defineField(read.list, ["paths", "globs"], "metadata"),
+  model: defineField(read.text, ["model", "preferred_model", "preferred-model"]),
+  effort: defineField(read.text, ["effort"]),
+  maxSteps: defineField(read.steps, ["max_iterations", "max-iterations"]),
+  inputSchema: defineField(read.schema, ["input_schema", "input-schema"]),
+  requiredTools: defineField(read.tools, ["required_tools", "required-tools"]),
+  allowedTools: defineField(read.tools, ["allowed_tools"]),
+  preapprovedTools: defineField(read.tools, ["allowed-tools"]),
+  disallowedTools: defineField(read.tools, ["disallowed-tools", "disallowed_tools"]),
+  toolsets: defineField(read.toolsets, ["toolsets"]),
+  scripts: defineField(read.scripts, ["scripts"]),
+  env: defineField(read.variables, ["env"]),
+  packages: defineField(read.packages, ["packages"]),
+  capabilities: defineField(read.capabilities, ["capabilities"]),
+  sensitive: defineField(read.flag, ["sensitive"]),
+  access: defineField(read.access, ["access"]),
+  modelInvocationDisabled: defineField(read.flag, ["disable-model-invocation", "disable_model_invocation"]),
+  userInvocable: defineField(read.flag, ["user-invocable", "user-invokable", "user_invocable"]),
+  arguments: defineField(read.names, ["arguments"]),
+  argumentHint: defineField(read.hint, ["argument-hint", "argument_hint"]),
+  context: defineField(read.text, ["context"]),
+  agent: defineField(read.text, ["agent"]),
+  defaultEnabled: defineField(read.flag, ["default_enabled", "default-enabled"]),
+  metadata: defineField(read.mapping, ["metadata"]),
   // Read elsewhere (name, instructions) or kept for the clients that use them.
-  other: field(read.anything, [
+  other: defineField(read.anything, [
     "name",
     "instructions",
     "hooks",
@@ -110,32 +110,33 @@ const FIELDS = {
 
 type Fields = typeof FIELDS;
 export type FieldName = keyof Fields;
-export type Values = { [Name in keyof Fields]?: NonNullable<ReturnType<Fields[Name]["read"]>> };
+export type ManifestValues = { [Name in keyof Fields]?: NonNullable<ReturnType<Fields[Name]["read"]>> };
 
 /** Reads every key of the frontmatter. What cannot be used is left out and reported. */
-export function readValues(data: Data, report: Report): Values {
+export function readManifestValues(data: JsonObject, report: ReportProblem): ManifestValues {
   const values: Record<string, unknown> = {};
   for (const key in data) {
-    const row = BY_KEY.get(key);
-    if (row) readInto(values, row, key, data, report);
+    const row = FIELD_BY_KEY.get(key);
+    if (row) readField(values, row, key, data, report);
     else reportUnknown(key, data, report);
   }
   const { metadata } = data;
-  if (isData(metadata)) {
-    for (const [key, row] of IN_METADATA) {
+  if (isJsonObject(metadata)) {
+    for (const [key, row] of METADATA_FIELDS) {
       if (metadata[key] === undefined || values[row.name] !== undefined) continue;
-      const problem: read.Problem = (code, message) => report(code, "metadata", `"metadata.${key}" ${message}`);
+      const problem: read.ReportFieldProblem = (code, message) =>
+        report(code, "metadata", `"metadata.${key}" ${message}`);
       values[row.name] = row.read(metadata[key], problem);
     }
   }
-  return values as Values;
+  return values as ManifestValues;
 }
 
-export function readManifest(data: Data, report: Report = () => {}): Manifest {
-  const values = readValues(data, report);
+export function readManifest(data: JsonObject, report: ReportProblem = () => {}): Manifest {
+  const values = readManifestValues(data, report);
   const description = values.description ?? "";
   return {
-    ...defined({
+    ...omitUndefinedFields({
       title: values.title,
       version: values.version,
       license: values.license,
@@ -152,26 +153,26 @@ export function readManifest(data: Data, report: Report = () => {}): Manifest {
       agent: values.agent,
     }),
     description,
-    briefDescription: oneLine(values.briefDescription ?? firstSentence(description), LONGEST_BRIEF),
-    tags: values.tags ?? NONE,
-    authors: values.authors ?? NONE,
+    briefDescription: truncateLine(values.briefDescription ?? extractFirstSentence(description), MAX_BRIEF_LENGTH),
+    tags: values.tags ?? NO_ITEMS,
+    authors: values.authors ?? NO_ITEMS,
     triggers: values.triggers ?? NO_TRIGGERS,
-    paths: values.paths ?? NONE,
+    paths: values.paths ?? NO_ITEMS,
     tools: {
-      required: values.requiredTools ?? NONE,
-      allowed: values.allowedTools ?? NONE,
-      preapproved: values.preapprovedTools ?? NONE,
-      disallowed: values.disallowedTools ?? NONE,
+      required: values.requiredTools ?? NO_ITEMS,
+      allowed: values.allowedTools ?? NO_ITEMS,
+      preapproved: values.preapprovedTools ?? NO_ITEMS,
+      disallowed: values.disallowedTools ?? NO_ITEMS,
     },
-    toolsets: values.toolsets ?? NONE,
+    toolsets: values.toolsets ?? NO_ITEMS,
     scripts: values.scripts ?? [],
-    env: values.env ?? NONE,
-    packages: values.packages ?? NONE,
-    capabilities: values.capabilities ?? NONE,
+    env: values.env ?? NO_ITEMS,
+    packages: values.packages ?? NO_ITEMS,
+    capabilities: values.capabilities ?? NO_ITEMS,
     sensitive: values.sensitive ?? false,
     access: values.access ?? {},
     invocation: { byModel: !(values.modelInvocationDisabled ?? false), byUser: values.userInvocable ?? true },
-    arguments: values.arguments ?? NONE,
+    arguments: values.arguments ?? NO_ITEMS,
     defaultEnabled: values.defaultEnabled ?? true,
     metadata: values.metadata ?? {},
     data,
@@ -188,42 +189,56 @@ export const STANDARD_KEYS: readonly string[] = [
   "allowed-tools",
 ];
 
-const LONGEST_BRIEF = 120;
-const NONE: readonly string[] = Object.freeze([]);
-const NO_TRIGGERS: read.Triggers = { keywords: NONE, verbs: NONE, patterns: NONE, examples: NONE, negative: NONE };
+const MAX_BRIEF_LENGTH = 120;
+const NO_ITEMS: readonly string[] = Object.freeze([]);
+const NO_TRIGGERS: read.Triggers = {
+  keywords: NO_ITEMS,
+  verbs: NO_ITEMS,
+  patterns: NO_ITEMS,
+  examples: NO_ITEMS,
+  negative: NO_ITEMS,
+};
 
-interface Field<T> {
-  read: read.Read<T>;
+interface FieldDefinition<T> {
+  read: read.FieldReader<T>;
   keys: readonly string[];
   /** Also looked for under `metadata`, where the standard wants extensions. */
   place?: "metadata";
 }
-export interface Row extends Field<unknown> {
+export interface ManifestField extends FieldDefinition<unknown> {
   name: FieldName;
 }
 
-function field<T>(read: read.Read<T>, keys: readonly string[], place?: "metadata"): Field<T> {
+function defineField<T>(read: read.FieldReader<T>, keys: readonly string[], place?: "metadata"): FieldDefinition<T> {
   return place ? { read, keys, place } : { read, keys };
 }
 
 /** The table, row by row. */
-export const ROWS: readonly Row[] = Object.entries<Field<unknown>>(FIELDS).map(([name, row]) => ({
-  ...row,
-  name: name as FieldName,
-}));
-const BY_KEY = new Map(ROWS.flatMap((row) => row.keys.map((key) => [key, row] as const)));
-const IN_METADATA = [...BY_KEY].filter(([, row]) => row.place === "metadata");
-const STANDARD = new Set(STANDARD_KEYS);
-const KNOWN_TO_VSCODE = new Set<string>([...CLIENT_KEYS.vscode.skill, "user-invokable"]);
-const WIRING = new Set(["capability_provider", "capability-provider", "capability_providers", "providers"]);
+export const MANIFEST_FIELDS: readonly ManifestField[] = Object.entries<FieldDefinition<unknown>>(FIELDS).map(
+  ([name, row]) => ({
+    ...row,
+    name: name as FieldName,
+  }),
+);
+const FIELD_BY_KEY = new Map(MANIFEST_FIELDS.flatMap((row) => row.keys.map((key) => [key, row] as const)));
+const METADATA_FIELDS = [...FIELD_BY_KEY].filter(([, row]) => row.place === "metadata");
+const STANDARD_KEY_SET = new Set(STANDARD_KEYS);
+const VSCODE_KEYS = new Set<string>([...CLIENT_KEYS.vscode.skill, "user-invokable"]);
+const PROVIDER_KEYS = new Set(["capability_provider", "capability-provider", "capability_providers", "providers"]);
 /** Parts of a YAML skill file that are no frontmatter of the standard but the form's own. */
-const OF_THE_FORM = new Set(["instructions"]);
+const YAML_FILE_KEYS = new Set(["instructions"]);
 
-function readInto(values: Record<string, unknown>, row: Row, key: string, data: Data, report: Report): void {
-  if (!STANDARD.has(key) && !OF_THE_FORM.has(key)) {
+function readField(
+  values: Record<string, unknown>,
+  row: ManifestField,
+  key: string,
+  data: JsonObject,
+  report: ReportProblem,
+): void {
+  if (!STANDARD_KEY_SET.has(key) && !YAML_FILE_KEYS.has(key)) {
     const inMetadata = key === "author" ? "key-author" : "key-extension";
     const ours = row.place === "metadata" ? inMetadata : "key-top-level";
-    const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : row.name === "other" ? "key-other-client" : ours;
+    const code = VSCODE_KEYS.has(key) ? "key-client" : row.name === "other" ? "key-other-client" : ours;
     report(code, key, `"${key}" is not a key of the open standard`);
   }
   const preferred = row.keys.length > 1 ? row.keys.find((spelling) => spelling in data) : key;
@@ -234,18 +249,18 @@ function readInto(values: Record<string, unknown>, row: Row, key: string, data: 
   values[row.name] = row.read(data[key], (code, message) => report(code, key, `"${key}" ${message}`));
 }
 
-function reportUnknown(key: string, data: Data, report: Report): void {
-  if (WIRING.has(key)) {
+function reportUnknown(key: string, data: JsonObject, report: ReportProblem): void {
+  if (PROVIDER_KEYS.has(key)) {
     report("provider-wiring", key, `"${key}" is not read from a skill`);
     return;
   }
-  const use = clientUseOf(key);
+  const use = findClientUse(key);
   if (use === "skill") {
     report("key-other-client", key, `"${key}" is not a key of the open standard`);
     return;
   }
-  const meant = use === undefined ? correctedKey(key, data) : undefined;
-  const message = `"${oneLine(key, 64)}" is not a known key`;
+  const meant = use === undefined ? suggestKey(key, data) : undefined;
+  const message = `"${truncateLine(key, 64)}" is not a known key`;
   if (meant !== undefined) report("key-misspelled", key, message, meant);
   else report("key-unknown", key, message);
 }
@@ -254,8 +269,8 @@ function reportUnknown(key: string, data: Data, report: Report): void {
  * The key that a misspelled one stands for: within one edit, of one field alone, and able to hold the value. Singular and plural are
  * two words (`package` and `packages`), so neither is a misspelling of the other.
  */
-function correctedKey(key: string, data: Data): string | undefined {
-  const near = ROWS.flatMap((row) => {
+function suggestKey(key: string, data: JsonObject): string | undefined {
+  const near = MANIFEST_FIELDS.flatMap((row) => {
     const spelling = row.keys.find((known) => isWithinOneEdit(key, known) && !isPluralOf(key, known));
     return spelling === undefined ? [] : [{ row, spelling }];
   });
@@ -263,7 +278,7 @@ function correctedKey(key: string, data: Data): string | undefined {
   if (!only || others.length > 0) return undefined;
   const { row, spelling } = only;
   const isThere = row.name === "other" ? spelling in data : row.keys.some((known) => known in data);
-  return !isThere && takes(row, spelling, data[key]) ? spelling : undefined;
+  return !isThere && acceptsValue(row, spelling, data[key]) ? spelling : undefined;
 }
 
 function isPluralOf(key: string, known: string): boolean {
@@ -271,8 +286,8 @@ function isPluralOf(key: string, known: string): boolean {
 }
 
 /** Whether a field reads this value without a complaint. */
-function takes(row: Row, key: string, value: unknown): boolean {
-  if (row.name === "other") return OF_THE_FILE.has(key) && typeof value === "string";
+function acceptsValue(row: ManifestField, key: string, value: unknown): boolean {
+  if (row.name === "other") return FILE_TEXT_KEYS.has(key) && typeof value === "string";
   let isFine = true;
   const read = row.read(value, () => {
     isFine = false;
@@ -281,14 +296,14 @@ function takes(row: Row, key: string, value: unknown): boolean {
 }
 
 /** Keys of the row `other` that skillet reads itself; both are text. */
-const OF_THE_FILE = new Set(["name", "instructions"]);
+const FILE_TEXT_KEYS = new Set(["name", "instructions"]);
 
 /** Whether this is a key of skillet's own table. */
 export function isKnownKey(key: string): boolean {
-  return BY_KEY.has(key);
+  return FIELD_BY_KEY.has(key);
 }
 
-function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
+function omitUndefinedFields<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
   const kept: { [Key in keyof T]?: NonNullable<T[Key]> } = {};
   for (const key in values) if (values[key] !== undefined) kept[key] = values[key] as NonNullable<T[typeof key]>;
   return kept;

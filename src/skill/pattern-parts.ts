@@ -1,11 +1,11 @@
 /** Says what is wrong with a pattern: the message goes on where the pattern stops, as in `is nested too deeply`. */
-export class Unreadable extends Error {}
+export class PatternSyntaxError extends Error {}
 
-export const MOST_REPEATS = 1000;
-const MOST_CHOICES = 32;
+export const MAX_REPEATS = 1000;
+const MAX_CHOICES = 32;
 
 /** What is known of a part of a pattern. */
-export interface Part {
+export interface PatternPart {
   /** Sets of texts, in the order in which a match has one of each. */
   needs: readonly (readonly string[])[];
   /** The most characters before the first need, between each two, and after the last: one more than there are needs. */
@@ -21,36 +21,36 @@ export interface Part {
   repeats: number;
 }
 
-export const NOTHING: Part = { needs: [], gaps: [0], exact: "", size: 1, isOpen: true, repeats: 1 };
-export const START: Part = { ...NOTHING, isAtStart: true };
+export const EMPTY_PART: PatternPart = { needs: [], gaps: [0], exact: "", size: 1, isOpen: true, repeats: 1 };
+export const START_PART: PatternPart = { ...EMPTY_PART, isAtStart: true };
 /** Exactly one character of some set. */
-export const ONE: Part = { needs: [], gaps: [1], exact: undefined, size: 1, isOpen: false, repeats: 1 };
-export const ANY: Part = { ...ONE, isOpen: true };
-export const DIGIT: Part = { ...ONE, needs: [[..."0123456789"]], gaps: [0, 0] };
-export const FLAGS: Part = { ...NOTHING };
+export const SINGLE_PART: PatternPart = { needs: [], gaps: [1], exact: undefined, size: 1, isOpen: false, repeats: 1 };
+export const ANY_PART: PatternPart = { ...SINGLE_PART, isOpen: true };
+export const DIGIT_PART: PatternPart = { ...SINGLE_PART, needs: [[..."0123456789"]], gaps: [0, 0] };
+export const FLAGS_PART: PatternPart = { ...EMPTY_PART };
 
 export function isWordCode(code: number): boolean {
   return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 32;
 }
 
-export function literal(character: string): Part {
-  return isPlain(character) ? literals(character.toLowerCase()) : ONE;
+export function createLiteral(character: string): PatternPart {
+  return isCaseStable(character) ? createLiteralText(character.toLowerCase()) : SINGLE_PART;
 }
 
 /** Contract: lower-case characters that `isPlain`. */
-export function literals(exact: string): Part {
+export function createLiteralText(exact: string): PatternPart {
   return { needs: NO_NEEDS, gaps: [exact.length], exact, size: exact.length, isOpen: false, repeats: 1 };
 }
 
-const NO_NEEDS: Part["needs"] = [];
+const NO_NEEDS: PatternPart["needs"] = [];
 
 // Where upper and lower case are not one character each, a text that matches need not hold the literal as it is written.
-function isPlain(character: string): boolean {
+function isCaseStable(character: string): boolean {
   if (character.charCodeAt(0) < 128) return true;
   return character.toLowerCase() === character.toUpperCase();
 }
 
-export function inARow(parts: readonly Part[]): Part {
+export function concatenateParts(parts: readonly PatternPart[]): PatternPart {
   const needs: (readonly string[])[] = [];
   const gaps: number[] = [];
   let [run, gap] = ["", 0];
@@ -88,7 +88,7 @@ export function inARow(parts: readonly Part[]): Part {
   return { needs, gaps: [...gaps, gap], exact: undefined, size, isOpen, isAtStart, repeats };
 }
 
-export function oneOf(parts: readonly Part[]): Part {
+export function alternateParts(parts: readonly PatternPart[]): PatternPart {
   const [first] = parts;
   if (first && parts.length === 1) return first;
   let [size, repeats, isOpen, isNeeded] = [1, 1, false, true];
@@ -98,14 +98,14 @@ export function oneOf(parts: readonly Part[]): Part {
     size += part.size;
     repeats = Math.max(repeats, part.repeats);
     isOpen ||= part.isOpen;
-    const place = part.exact ? 0 : placeOfLongest(part.needs);
+    const place = part.exact ? 0 : findLongestNeed(part.needs);
     const best = part.exact ? [part.exact] : (part.needs[place] ?? []);
     isNeeded &&= best.length > 0;
     all.push(...best);
-    width = Math.max(width, widthOf(part));
+    width = Math.max(width, measureWidth(part));
     if (part.exact !== undefined || place === -1) continue;
-    before = Math.max(before, widthBetween(part, 0, place));
-    after = Math.max(after, widthBetween(part, place + 1, part.needs.length));
+    before = Math.max(before, measureWidthBetween(part, 0, place));
+    after = Math.max(after, measureWidthBetween(part, place + 1, part.needs.length));
   }
   const isAtStart = parts.every((part) => part.isAtStart);
   const open = { needs: NO_NEEDS, gaps: [width], exact: undefined, size, isOpen, isAtStart, repeats };
@@ -114,18 +114,18 @@ export function oneOf(parts: readonly Part[]): Part {
   const choices = all.filter(
     (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
   );
-  if (choices.length > MOST_CHOICES) return open;
+  if (choices.length > MAX_CHOICES) return open;
   // The shorter text may be anywhere in the longer one that it replaces.
   const slack = Math.max(...all.map(({ length }) => length)) - Math.min(...all.map(({ length }) => length));
   return { ...open, needs: [choices], gaps: [before + slack, after + slack] };
 }
 
-export function repeat(part: Part, { least, most }: { least: number; most: number }): Part {
+export function repeatPart(part: PatternPart, { least, most }: { least: number; most: number }): PatternPart {
   const counted = Math.max(least, most === Number.POSITIVE_INFINITY ? 1 : most, 1);
   const repeats = part.repeats * counted;
-  if (repeats > MOST_REPEATS) throw new Unreadable("repeats repetitions more than 1,000 times in all");
+  if (repeats > MAX_REPEATS) throw new PatternSyntaxError("repeats repetitions more than 1,000 times in all");
   const size = part.size * counted + 1;
-  const width = widthOf(part);
+  const width = measureWidth(part);
   const times = (count: number) => (width === 0 || count === 0 ? 0 : width * count);
   if (least === 0) return { needs: NO_NEEDS, gaps: [times(most)], exact: undefined, size, isOpen: true, repeats };
   if (part.exact !== undefined && least === 1 && most === 1) return part;
@@ -137,19 +137,19 @@ export function repeat(part: Part, { least, most }: { least: number; most: numbe
 }
 
 /** The place of the set whose shortest text is longest: it is found least often by chance. -1 without a set. */
-function placeOfLongest(needs: Part["needs"]): number {
+function findLongestNeed(needs: PatternPart["needs"]): number {
   let best = -1;
-  for (const [at, set] of needs.entries()) if (shortest(set) > shortest(needs[best] ?? [])) best = at;
+  for (const [at, set] of needs.entries()) if (getShortestLength(set) > getShortestLength(needs[best] ?? [])) best = at;
   return best;
 }
 
 /** The most characters that a match of the part has. */
-function widthOf(part: Part): number {
-  return part.exact?.length ?? widthBetween(part, 0, part.needs.length);
+function measureWidth(part: PatternPart): number {
+  return part.exact?.length ?? measureWidthBetween(part, 0, part.needs.length);
 }
 
 /** The most characters from the gap at one place to that at another, with the needs between them. */
-function widthBetween({ needs, gaps }: Part, from: number, to: number): number {
+function measureWidthBetween({ needs, gaps }: PatternPart, from: number, to: number): number {
   let width = 0;
   for (let at = from; at <= to; at++) {
     width += gaps[at] as number;
@@ -158,6 +158,6 @@ function widthBetween({ needs, gaps }: Part, from: number, to: number): number {
   return width;
 }
 
-function shortest(set: readonly string[]): number {
+function getShortestLength(set: readonly string[]): number {
   return set.length === 0 ? 0 : Math.min(...set.map((text) => text.length));
 }

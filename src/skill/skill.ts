@@ -1,16 +1,17 @@
-import type { Finding } from "./diagnostic.ts";
-import type { Form } from "./frame.ts";
+import type { FindingCode } from "../errors/finding-codes.ts";
+import type { Diagnostic, Finding } from "./diagnostics.ts";
+import type { SkillForm } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
 
 /** Far to near: a later scope overrides an earlier one. */
 export const SCOPES = ["bundled", "integration", "installed", "user", "workspace", "inline"] as const;
-export type Scope = (typeof SCOPES)[number];
+export type SkillScope = (typeof SCOPES)[number];
 
-export interface Origin {
-  readonly scope: Scope;
+export interface SkillOrigin {
+  readonly scope: SkillScope;
   /** The name of the source, as `name@source` takes it. */
   readonly source: string;
-  readonly form: Form;
+  readonly form: SkillForm;
   /** The skill's file as it was found; absent for a skill defined in code. */
   readonly file?: string;
   /** The real path of the skill's folder; only skills in the folder form have one. */
@@ -40,7 +41,7 @@ export interface RemoteOrigin {
 }
 
 /** Returns whether a skill has a folder for its code: on this machine, or made of the files that its server lists. */
-export function hasFolder({ folder, remote }: Origin): boolean {
+export function hasFolder({ folder, remote }: SkillOrigin): boolean {
   return folder !== undefined || remote !== undefined;
 }
 
@@ -55,7 +56,7 @@ export interface SkillFile {
 export const SIGNATURE_FILE = "SKILL.sig";
 
 /** Whether a file belongs to the machine that it is on, and not to what a skill tells: `.env` may hold somebody's keys. */
-export function isPrivate(path: string): boolean {
+export function isPrivateFile(path: string): boolean {
   return /(?:^|\/)\./.test(path);
 }
 
@@ -77,7 +78,7 @@ export interface Skill {
   readonly name: string;
   readonly description: string;
   readonly manifest: Manifest;
-  readonly origin: Origin;
+  readonly origin: SkillOrigin;
   /** What its source saw while reading it. */
   readonly findings: readonly Finding[];
   /** False when its manifest surely asks nothing that a policy looks at: quicker than reading the manifest. */
@@ -104,7 +105,7 @@ export interface Skill {
 }
 
 /** Whether a skill is there for a model, or for a person who calls it by name. */
-export function isFor(whom: "model" | "user", skill: Skill): boolean {
+export function isInvocableBy(whom: "model" | "user", skill: Skill): boolean {
   if (skill.limitsInvocation?.() === false) return true;
   const { invocation } = skill.manifest;
   return whom === "model" ? invocation.byModel : invocation.byUser;
@@ -120,4 +121,110 @@ export function withBody(skill: Skill, body = skill.body()): Skill {
     examples: () => skill.examples(),
     read: (path) => skill.read(path),
   };
+}
+
+export interface LoadedSkills {
+  skills: readonly Skill[];
+  /** What is worth saying of the files that were looked at, also of those that are no skills. */
+  diagnostics: readonly Diagnostic[];
+}
+
+/** Where skills come from. Contract: `load` never throws for what it finds; a broken file is a diagnostic. */
+export interface Source {
+  readonly name: string;
+  readonly scope: SkillScope;
+  /** The folder it reads, when it reads one. */
+  readonly path?: string;
+  load(): LoadedSkills | Promise<LoadedSkills>;
+}
+
+/** Skills defined in code. */
+export function createInlineSource(
+  skills: readonly Skill[],
+  options: { name?: string; scope?: SkillScope } = {},
+): Source {
+  const { name = "inline", scope = "inline" } = options;
+  const placed = skills.map((skill) => withOrigin(skill, { ...skill.origin, scope, source: name }));
+  return { name, scope, load: () => ({ skills: placed, diagnostics: [] }) };
+}
+
+/** The same skill from another place. What it does stays its own: a skill need not be a plain object. */
+export function withOrigin(skill: Skill, origin: SkillOrigin): Skill {
+  return {
+    name: skill.name,
+    description: skill.description,
+    get manifest() {
+      return skill.manifest;
+    },
+    origin,
+    findings: skill.findings,
+    asksOfHost: () => skill.asksOfHost?.() ?? true,
+    limitsInvocation: () => skill.limitsInvocation?.() ?? true,
+    body: () => skill.body(),
+    files: () => skill.files(),
+    examples: () => skill.examples(),
+    read: (path) => skill.read(path),
+    ...(skill.fetch ? { fetch: (files) => skill.fetch?.(files) ?? Promise.resolve() } : {}),
+  };
+}
+
+/** What the open standard asks of a name, beside its length. */
+export const STANDARD_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+export const MAX_NAME_LENGTH = 64;
+
+/** Why `name` cannot be a skill's name anywhere here, or nothing. Length and letters are generous: see `name-format`. */
+export function findNameProblem(name: string): { code: FindingCode; why: string } | undefined {
+  if (name === "") return { code: "name-unusable", why: "is empty" };
+  if ([...name].length > MAX_NAME_LENGTH)
+    return { code: "name-unusable", why: `is longer than ${MAX_NAME_LENGTH} characters` };
+  if (RESERVED_NAMES.has(name.toLowerCase())) return { code: "name-reserved", why: "is reserved" };
+  if (PLAIN_NAME.test(name)) return undefined;
+  if (!new RegExp(USABLE_NAME, "u").test(name))
+    return {
+      code: "name-unusable",
+      why: "may hold only letters, digits, hyphens, and start with one of the first two",
+    };
+  if (new RegExp(INVISIBLE_CHARACTER, "u").test(name))
+    return { code: "name-unusable", why: "holds an invisible character" };
+  if (name.normalize("NFKC") !== name || mixesScripts(name)) {
+    return { code: "name-lookalike", why: "holds letters that look like others" };
+  }
+  return undefined;
+}
+
+export function isWindowsDeviceName(name: string): boolean {
+  return /^(?:con|prn|aux|nul|com\d|lpt\d)$/i.test(name);
+}
+
+const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9 ._-]*$/;
+// As text: compiling Unicode classes takes time of every start, and almost every name is plain.
+const USABLE_NAME = "^[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M} ._-]*$";
+
+const INVISIBLE_CHARACTER = "\\p{Default_Ignorable_Code_Point}";
+
+// `defaults` is a section of the configuration, `skills.lock` a file next to the folders of skills; the others are tools that a model already has.
+const RESERVED_NAMES: ReadonlySet<string> = new Set([
+  "defaults",
+  "skills.lock",
+  "list_skills",
+  "search_skills",
+  "load_skill",
+  "unload_skill",
+  "use_skill",
+  "activate_skills_for",
+  "read_skill_resource",
+  "run_skill_script",
+  "call_skill_tool",
+  "validate_skill",
+  "lint_skill",
+  "open_sections",
+]);
+
+const LATIN_SCRIPT = "\\p{Script=Latin}";
+const LOOKALIKE_SCRIPTS = "[\\p{Script=Cyrillic}\\p{Script=Greek}\\p{Script=Armenian}\\p{Script=Cherokee}]";
+const ONLY_LOOKALIKES = /^[-_. \dасеорхуіјѕһԁԛԝкмтвнαονρτυικχ]+$/;
+
+function mixesScripts(name: string): boolean {
+  if (!new RegExp(LOOKALIKE_SCRIPTS, "u").test(name)) return false;
+  return new RegExp(LATIN_SCRIPT, "u").test(name) || ONLY_LOOKALIKES.test(name.toLowerCase());
 }

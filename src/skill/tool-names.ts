@@ -1,5 +1,7 @@
+import { shortHash } from "../util/text.ts";
+
 /** How other clients call the tools that exist here: one row a tool of ours. */
-const SPELLINGS: Record<string, readonly string[]> = {
+const TOOL_SPELLINGS: Record<string, readonly string[]> = {
   bash: ["Bash", "shell", "run_shell_command", "run_in_terminal", "PowerShell", "execute"],
   read_file: ["Read", "read", "View", "NotebookRead", "read_many_files"],
   write_file: ["Write", "write", "create_file"],
@@ -12,7 +14,7 @@ const SPELLINGS: Record<string, readonly string[]> = {
 };
 
 /** Tools of clients that have no counterpart here but are nobody's misspelling. */
-const FOREIGN = [
+const OTHER_CLIENT_TOOLS = [
   // They look after commands that run already: whoever may use them may not run any command for that.
   "BashOutput",
   "KillShell",
@@ -41,39 +43,132 @@ const FOREIGN = [
   "todo",
 ];
 
-const OURS = new Map(
-  Object.entries(SPELLINGS).flatMap(([ours, theirs]) => [ours, ...theirs].map((name) => [name, ours] as const)),
+const BUILT_IN_BY_NAME = new Map(
+  Object.entries(TOOL_SPELLINGS).flatMap(([ours, theirs]) => [ours, ...theirs].map((name) => [name, ours] as const)),
 );
 
-export const TOOL_NAMES: readonly string[] = [...OURS.keys(), ...FOREIGN];
+export const TOOL_NAMES: readonly string[] = [...BUILT_IN_BY_NAME.keys(), ...OTHER_CLIENT_TOOLS];
 
-const FOLDED = new Map([...OURS].map(([name, ours]) => [name.toLowerCase(), ours]));
+const BUILT_IN_BY_LOWERCASE = new Map([...BUILT_IN_BY_NAME].map(([name, ours]) => [name.toLowerCase(), ours]));
 
 /** What a tool is called here, however a client spells it: `Read` → `read_file`. A name that is nobody's stays as it is. */
-export function ourTool(name: string): string {
-  return OURS.get(name) ?? FOLDED.get(name.toLowerCase()) ?? name;
+export function resolveToolName(name: string): string {
+  return BUILT_IN_BY_NAME.get(name) ?? BUILT_IN_BY_LOWERCASE.get(name.toLowerCase()) ?? name;
 }
 
 /** Our name for the tool of an entry: `Bash(git:*)` → `bash`. */
-export function ourToolName(entry: string): string {
-  return ourTool(toolNameOf(entry));
+export function resolveEntryTool(entry: string): string {
+  return resolveToolName(parseEntryTool(entry));
 }
 
 /** `Bash(git:*)` → `Bash`. */
-export function toolNameOf(entry: string): string {
+export function parseEntryTool(entry: string): string {
   return entry.replace(/\(.*$/s, "");
 }
 
 /** Whether it is a tool of some client that has no counterpart here. */
-export function isForeignTool(entry: string): boolean {
-  return FOREIGN.includes(toolNameOf(entry));
+export function isOtherClientTool(entry: string): boolean {
+  return OTHER_CLIENT_TOOLS.includes(parseEntryTool(entry));
 }
 
 /** Whether some client has a tool of this name. Names with a namespace (`mcp__x__y`, `server.tool`) are always somebody's. */
 export function isKnownTool(entry: string): boolean {
-  const name = toolNameOf(entry);
-  return name === "*" || /__|[./:]/.test(name) || OURS.has(name) || FOREIGN.includes(name) || SKILL_TOOL.test(name);
+  const name = parseEntryTool(entry);
+  return (
+    name === "*" ||
+    /__|[./:]/.test(name) ||
+    BUILT_IN_BY_NAME.has(name) ||
+    OTHER_CLIENT_TOOLS.includes(name) ||
+    SKILL_TOOL.test(name)
+  );
 }
 
 const SKILL_TOOL =
   /^(?:list_skills|search_skills|load_skill|unload_skill|use_skill|read_skill_resource|run_skill_script|validate_skill|lint_skill)$/;
+
+/**
+ * Entries of a list of tools, as tools are called that there are: `web_search` becomes `brave.web_search` where no tool and no other
+ * server has it, `brave.*` all that `brave` has, and `mcp__brave__search` is what other clients call `brave.search`. What stands in
+ * parentheses stays. An entry that means none of them stays too, and one that could mean several, unless all of these are wanted.
+ */
+export function expandToolNames(
+  entries: readonly string[],
+  names: readonly string[],
+  several: "none" | "all" = "none",
+): string[] {
+  return [...new Set(entries.flatMap((entry) => expandEntry(entry, names, several)))];
+}
+
+/** `mcp__server__tool` → `server.tool`, `mcp__server` → `server.*`. */
+export function toDottedToolName(entry: string): string {
+  const name = parseEntryTool(entry).trim();
+  const [, server, tool] = /^mcp__([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(.+))?$/.exec(name) ?? [];
+  return server === undefined ? name : `${server}.${tool ?? "*"}`;
+}
+
+function expandEntry(entry: string, names: readonly string[], several: "none" | "all"): readonly string[] {
+  const isThere = names.includes(resolveEntryTool(entry));
+  if (isThere && several === "none") return [entry];
+  const name = toDottedToolName(entry);
+  const pattern = entry.slice(parseEntryTool(entry).length);
+  const meant = findToolCandidates(name, names);
+  if (isThere) return [entry, ...meant.map((one) => one + pattern)];
+  const isAll = name.endsWith(".*") || several === "all";
+  return meant.length === 1 || (isAll && meant.length > 1) ? meant.map((one) => one + pattern) : [entry];
+}
+
+function findToolCandidates(name: string, names: readonly string[]): readonly string[] {
+  if (name.endsWith(".*")) return names.filter((one) => one.startsWith(name.slice(0, -1)));
+  if (name.includes(".")) return names.filter((one) => one === name);
+  const ours = resolveToolName(name);
+  return names.filter((one) => {
+    const bare = one.slice(one.lastIndexOf(".") + 1);
+    return one.includes(".") && (bare === name || bare === ours);
+  });
+}
+
+/** Names of one list of tools, as providers and clients take them. */
+export interface WireNames {
+  /** For a tool of the list; another's is made as if it stood alone. */
+  toWire(id: string): string;
+  /** Nothing for a name that no tool of the list has. */
+  toId(wire: string): string | undefined;
+}
+
+const MAX_WIRE_NAME_LENGTH = 64;
+const LEGAL_WIRE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** A tool's name where only letters, digits, `_` and `-` are taken: `web.search` → `web__search`. A legal one stays. */
+export function formatWireName(id: string): string {
+  if (LEGAL_WIRE_NAME.test(id)) return id;
+  const wire = id.replaceAll(".", "__");
+  return LEGAL_WIRE_NAME.test(wire) && !AMBIGUOUS_WIRE_NAME.test(id) ? wire : hashWireName(id);
+}
+
+/** For a whole list: no two have the same. Which name a tool gets depends on the others only where theirs would be the same. */
+export function createWireNames(ids: readonly string[]): WireNames {
+  const toId = new Map<string, string>();
+  const toWire = new Map<string, string>();
+  const give = (id: string, wire: string) => {
+    toId.set(wire, id);
+    toWire.set(id, wire);
+  };
+  // Sorted, so that the order of the list does not matter.
+  const unique = [...new Set(ids)].sort();
+  for (const id of unique) if (LEGAL_WIRE_NAME.test(id)) give(id, id);
+  for (const id of unique) {
+    if (toWire.has(id)) continue;
+    let wire = formatWireName(id);
+    for (let again = 0; toId.has(wire); again++) wire = hashWireName(id, again);
+    give(id, wire);
+  }
+  return { toWire: (id) => toWire.get(id) ?? formatWireName(id), toId: (wire) => toId.get(wire) };
+}
+
+/** Names with a dot whose `__` another could have too: `a_.b` and `a._b`, `a__b.c` and `a.b.c`. */
+const AMBIGUOUS_WIRE_NAME = /__|_\.|\._/;
+
+function hashWireName(id: string, again = 0): string {
+  const hash = shortHash(again === 0 ? id : `${id} ${again}`);
+  return `${id.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, MAX_WIRE_NAME_LENGTH - 1 - hash.length)}_${hash}`;
+}

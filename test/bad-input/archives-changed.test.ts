@@ -1,9 +1,8 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { SkillError } from "../../src/shared/error.ts";
-import { readArchive } from "../../src/supply/archive.ts";
-import { unpack } from "../../src/supply/unpack.ts";
+import { SkillError } from "../../src/errors/problem.ts";
+import { extractEntries, readArchive } from "../../src/remote/extract.ts";
 import { longName, pax, tarOf, zipOf } from "../support/archives.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { filesBelow } from "../support/gate.ts";
@@ -85,7 +84,7 @@ test.for(KINDS)(
       const bytes = make(numbers(seed));
       mkdirSync(to);
       try {
-        await unpack(readArchive(bytes, "a.skill"), { to });
+        await extractEntries(readArchive(bytes, "a.skill"), { to });
         counts.taken++;
       } catch (error) {
         if (!(error instanceof SkillError)) throw new Error(`seed ${seed}`, { cause: error });
@@ -102,6 +101,6 @@ test.for(KINDS)(
 test("[Q-12] what was not changed is taken", async () => {
   for (const bytes of [ZIP, gzipSync(TAR), gzipSync(mended(TAR)), gzipSync(gunzipSync(gzipSync(TAR)))]) {
     const to = temporaryFolder();
-    expect((await unpack(readArchive(bytes, "a.skill"), { to })).files).toBeGreaterThan(4);
+    expect((await extractEntries(readArchive(bytes, "a.skill"), { to })).files).toBeGreaterThan(4);
   }
 });

@@ -1,7 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { readArchive } from "../../src/supply/archive.ts";
+import { readArchive } from "../../src/remote/extract.ts";
 import { nestedZip, tarOf, type ZipEntry, zipOf } from "../support/archives.ts";
 import { HELLO, type Row, refuses, throughGate, zip } from "../support/gate.ts";
 

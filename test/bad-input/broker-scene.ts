@@ -1,6 +1,6 @@
-import { openCapabilities } from "../../src/capability/open.ts";
-import type { Effect } from "../../src/host/approvals.ts";
-import type { CapabilityProvider } from "../../src/host/capabilities.ts";
+import { createCapabilities } from "../../src/capabilities/configured-capabilities.ts";
+import type { ApprovalRequest } from "../../src/host/approval.ts";
+import type { CapabilityProvider } from "../../src/host/capability-contract.ts";
 import { memoryNotes } from "../support/broker.ts";
 import { type Parts, useScene } from "../support/use.ts";
 
@@ -29,9 +29,9 @@ export async function commandScene(commands: readonly string[], { provider, ...p
     ...parts,
   });
   const notes = memoryNotes();
-  const capabilities = openCapabilities({ ...made.found, providers: [provider ?? notes.provider] });
-  const effects: Effect[] = [];
-  const approve = async (effect: Effect) => {
+  const capabilities = createCapabilities({ ...made.found, providers: [provider ?? notes.provider] });
+  const effects: ApprovalRequest[] = [];
+  const approve = async (effect: ApprovalRequest) => {
     effects.push(effect);
     return { isApproved: true };
   };

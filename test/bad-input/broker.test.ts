@@ -1,10 +1,10 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { defineProvider } from "../../src/capability/provider.ts";
-import type { Approval, Effect } from "../../src/host/approvals.ts";
-import { readLine, writeLine } from "../../src/host/journal-lines.ts";
-import { resumeRun } from "../../src/run/resume.ts";
+import { resumeRun } from "../../src/agent/run/resume-run.ts";
+import { defineProvider } from "../../src/capabilities/define-provider.ts";
+import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
+import { formatJournalLine, parseJournalLine } from "../../src/store/journal.ts";
 import { brokerScene, codeIn, exchange } from "../support/broker.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { programProvider } from "../support/provider.ts";
@@ -31,7 +31,7 @@ describe("code that has a socket of its run", () => {
     ]);
     const word = Promise.withResolvers<Approval>();
     const asked: AbortSignal[] = [];
-    const approve = (_: Effect, { signal }: { signal: AbortSignal }) => {
+    const approve = (_: ApprovalRequest, { signal }: { signal: AbortSignal }) => {
       asked.push(signal);
       writeFileSync(join(found.workspace, "asked"), "");
       return word.promise;
@@ -93,14 +93,16 @@ describe("a word on a change", () => {
   it("[Q-21] is none for other arguments, also where a journal was edited to say so", async () => {
     const { found, use, capabilities, notes } = await commandScene([`${INVOKE} add --input '{"title": "a"}'`]);
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
-    const effect = result.effect as Effect;
+    const effect = result.effect as ApprovalRequest;
     const host = { ...found, capabilities, caller: CALLER };
     const other = { ...effect, input: { title: "b" } };
     expect(() => found.runs.answer(result.run, { isApproved: true }, other)).toThrow(/asks for another thing/);
     found.runs.answer(result.run, { isApproved: true }, effect);
     const file = join(found.runs.folder, `${result.run}.jsonl`);
-    const lines = readFileSync(file, "utf8").trim().split("\n").map(readLine);
-    const edited = lines.map((line) => line && writeLine(line.type === "answer" ? { ...line, effect: other } : line));
+    const lines = readFileSync(file, "utf8").trim().split("\n").map(parseJournalLine);
+    const edited = lines.map(
+      (line) => line && formatJournalLine(line.type === "answer" ? { ...line, effect: other } : line),
+    );
     writeFileSync(file, edited.join(""));
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "waiting", effect });
     expect(notes.asked).toEqual([]);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openCapabilities } from "../../src/capability/open.ts";
+import { createCapabilities } from "../../src/capabilities/configured-capabilities.ts";
 import { skillText } from "../support/folder.ts";
 import { useScene } from "../support/use.ts";
 import { commandScene, GIVEN, INVOKE, NOTES } from "./broker-scene.ts";
@@ -93,7 +93,7 @@ describe("a workspace", () => {
       { severity: "error", file: expect.stringContaining("project/.skillet/config.toml"), line: expect.any(Number) },
       ...diagnostics.slice(1),
     ]);
-    const capabilities = openCapabilities(found);
+    const capabilities = createCapabilities(found);
     expect(capabilities.providerOf("notes.notes", found.skill("x"))).toBeUndefined();
     expect(capabilities.isGranted("notes.notes", found.skill("x"))).toBe(false);
     expect(capabilities.quota).toEqual({ calls: 200, changes: 20 });

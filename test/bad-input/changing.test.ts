@@ -1,8 +1,8 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Skill } from "../../src/skill/skill.ts";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { codesOf } from "./fixture.ts";
 import { makePipe } from "./pipe.ts";
@@ -40,7 +40,7 @@ describe("what changes while it is loaded", () => {
     let found = 0;
     let missed = 0;
     while (swap.goesOn(Math.min(found, missed) > 0)) {
-      const { skills, diagnostics } = await directorySource({ path: `${root}` }).load();
+      const { skills, diagnostics } = await createDirectorySource({ path: `${root}` }).load();
       const skill = skills.find(({ origin }) => origin.file === `${root}/x/SKILL.md`);
       if (skill) found++;
       else missed++;
@@ -97,7 +97,7 @@ describe("while somebody swaps hard links in a workspace", () => {
       "good-notes.md": "Inside.",
       secret: skillText("x", { body: SECRET }),
     });
-    const source = directorySource({ path: `${root}/skills`, scope: "workspace" });
+    const source = createDirectorySource({ path: `${root}/skills`, scope: "workspace" });
     const [skill] = (await source.load()).skills;
     const swap = await swappingNames(`${root}/skills/x/${name}`, `${root}/good-${name}`, `${root}/secret`);
     const seen = { inside: 0, refused: 0, secret: 0 };

@@ -4,7 +4,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { skillText } from "../support/folder.ts";
 import { type Place, place as placeWith } from "../support/place.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -96,7 +96,7 @@ describe.runIf(isBuilt)("the program", () => {
   it.each<[string, (home: string) => boolean]>([
     ["when it has hardly begun", () => true],
     ["when its run begins", (home) => existsSync(join(home, ".skillet/runs"))],
-    ["when a command of its run goes on", () => processesWith("echo begun; sleep 60")?.length !== 0],
+    ["when a command of its run goes on", () => findHostProcesses("echo begun; sleep 60")?.length !== 0],
   ])("[Q-15] ends at Ctrl-C %s", async (_, isThere) => {
     const here = place();
     const child = start(here, ["run", "slow"]);

@@ -2,9 +2,9 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, linkSync, readFileSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Code } from "../../src/codes/findings.ts";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import type { FindingCode } from "../../src/errors/finding-codes.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { codesOf, expectVerdict, fixturesOf, loads, refused } from "./fixture.ts";
 import { makePipe } from "./pipe.ts";
@@ -25,8 +25,10 @@ test("[Q-09] every fixture of a file has a row", () => {
 });
 
 /** Checks `<root>/x` and loads `root`: what loads, and every code that either says. */
-async function verdict(root: string): Promise<{ names: string[]; codes: Code[]; checked: Code[]; said: string }> {
-  const { skills, diagnostics } = await directorySource({ path: root }).load();
+async function verdict(
+  root: string,
+): Promise<{ names: string[]; codes: FindingCode[]; checked: FindingCode[]; said: string }> {
+  const { skills, diagnostics } = await createDirectorySource({ path: root }).load();
   const { files, diagnostics: others } = checkPath(`${root}/x`);
   const checked = [...others, ...files.flatMap((file) => file.diagnostics)];
   const isValid = files.length === 1 && !checked.some(({ severity }) => severity === "error");
@@ -55,7 +57,7 @@ describe("SKILL.md that is something else", () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     const elsewhere = temporaryFolder({ secret: text });
     symlinkSync(`${elsewhere}/secret`, `${root}/x/${name}`);
-    const { diagnostics, skills } = await directorySource({ path: root }).load();
+    const { diagnostics, skills } = await createDirectorySource({ path: root }).load();
     expect(skills).toEqual([]);
     expect(JSON.stringify(diagnostics)).not.toContain(SECRET);
     expect(JSON.stringify(checkPath(root))).not.toContain(SECRET);
@@ -208,7 +210,7 @@ describe("folders without end", () => {
     symlinkSync(".", `${root}/group/here`);
     symlinkSync("b", `${root}/a`);
     symlinkSync("a", `${root}/b`);
-    const { skills, diagnostics } = await directorySource({ path: root }).load();
+    const { skills, diagnostics } = await createDirectorySource({ path: root }).load();
     expect(skills.map(({ name }) => name)).toEqual(["y", "x"]);
     expect(codesOf(diagnostics)).toEqual(["link-loop"]);
   });

@@ -1,11 +1,11 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import type { Code } from "../../src/codes/findings.ts";
-import { type Diagnostic, stopsLoading } from "../../src/skill/diagnostic.ts";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
-import type { Loaded } from "../../src/source/source.ts";
+import type { FindingCode } from "../../src/errors/finding-codes.ts";
+import { type Diagnostic, stopsLoading } from "../../src/skill/diagnostics.ts";
+import type { LoadedSkills } from "../../src/skill/skill.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 
 export const FIXTURES = fileURLToPath(new URL("../fixtures/skills", import.meta.url));
 
@@ -20,19 +20,19 @@ export interface Row {
   /** Under which name it loads; false when it must not. */
   loads: string | false;
   /** Every code that `check` says in the profile `load`, and no other. */
-  codes: readonly Code[];
+  codes: readonly FindingCode[];
 }
 
 /** A fixture that loads under its folder's name. */
-export function loads(folder: string, title: string, ...codes: Code[]): Row {
+export function loads(folder: string, title: string, ...codes: FindingCode[]): Row {
   return { folder, title, loads: folder, codes };
 }
 
-export function loadsAs(name: string, folder: string, title: string, ...codes: Code[]): Row {
+export function loadsAs(name: string, folder: string, title: string, ...codes: FindingCode[]): Row {
   return { folder, title, loads: name, codes };
 }
 
-export function refused(folder: string, title: string, ...codes: Code[]): Row {
+export function refused(folder: string, title: string, ...codes: FindingCode[]): Row {
   return { folder, title, loads: false, codes };
 }
 
@@ -40,7 +40,7 @@ export function fixturesOf(kind: Kind): string[] {
   return readdirSync(FIXTURES).filter((folder) => folder.startsWith(`${kind}-`));
 }
 
-let loading: Loaded | Promise<Loaded> | undefined;
+let loading: LoadedSkills | Promise<LoadedSkills> | undefined;
 
 /** Checks and loads a fixture, and holds both against its row. Contract: check and discovery agree on what is a skill. */
 export async function expectVerdict(row: Row): Promise<void> {
@@ -56,7 +56,7 @@ export async function expectVerdict(row: Row): Promise<void> {
         : false,
     codes: codesOf(said),
   }).toEqual({ loads: row.loads, codes: [...row.codes].sort() });
-  loading ??= directorySource({ path: FIXTURES }).load();
+  loading ??= createDirectorySource({ path: FIXTURES }).load();
   const { skills, diagnostics } = await loading;
   const seen = diagnostics.filter((diagnostic) => diagnostic.file.startsWith(`${path}/`));
   expect({
@@ -66,6 +66,6 @@ export async function expectVerdict(row: Row): Promise<void> {
   expect(row.codes).toEqual(expect.arrayContaining(codesOf(seen)));
 }
 
-export function codesOf(findings: Iterable<{ code: Code }>): Code[] {
+export function codesOf(findings: Iterable<{ code: FindingCode }>): FindingCode[] {
   return [...new Set([...findings].map(({ code }) => code))].sort();
 }

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { expectVerdict, FIXTURES, fixturesOf, KINDS, loads, refused } from "./fixture.ts";
 
@@ -115,7 +115,7 @@ describe("the fixtures", () => {
 
 describe("what is read from odd values", () => {
   const skillIn = async (folder: string) => {
-    const { skills } = await directorySource({ path: FIXTURES }).load();
+    const { skills } = await createDirectorySource({ path: FIXTURES }).load();
     const skill = skills.find(({ origin }) => origin.file === `${FIXTURES}/${folder}/SKILL.md`);
     if (!skill) throw new Error(`${folder} does not load`);
     return skill;
@@ -156,7 +156,7 @@ test("[Q-10] one bad file takes no other skill with it", async () => {
     "long-key/SKILL.md": `---\ndescription: A long key. Use when tested.\n${"k".repeat(60_000)}: x\n---\n\nDo it.\n`,
     "right/SKILL.md": "---\nname: right\ndescription: A right one. Use when tested.\n---\n\nDo it.\n",
   });
-  const { skills } = await directorySource({ path }).load();
+  const { skills } = await createDirectorySource({ path }).load();
   expect(skills.map(({ name }) => name)).toContain("right");
   expect(checkPath(path).files.map(({ name }) => name)).toContain("right");
 });

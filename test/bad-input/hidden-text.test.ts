@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { findHidden, reveal } from "../../src/shared/hidden.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { parseMarkdown, parseYaml } from "../../src/skill/document.ts";
-import { readSkill } from "../../src/skill/read.ts";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { escapeLine, findInvisible } from "../../src/util/untrusted-text.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { codesOf, expectVerdict, FIXTURES, fixturesOf, loads, refused } from "./fixture.ts";
 
@@ -107,8 +106,8 @@ describe("one character at a time", () => {
   test.for(GROUPS)("[Q-08] %s inside a word are found and shown", ([, kind, codePoints]) => {
     for (const codePoint of codePoints) {
       const text = `de${String.fromCodePoint(codePoint)}ploy`;
-      expect(findHidden(text)).toEqual([{ index: 2, codePoint, kind }]);
-      expect(reveal(text)).toBe(`de\\u{${codePoint.toString(16)}}ploy`);
+      expect(findInvisible(text)).toEqual([{ index: 2, codePoint, kind }]);
+      expect(escapeLine(text)).toBe(`de\\u{${codePoint.toString(16)}}ploy`);
     }
   });
 
@@ -118,8 +117,8 @@ describe("one character at a time", () => {
       const raw = `description: de${String.fromCodePoint(codePoint)}ploy`;
       const escaped = `description: "de\\U${codePoint.toString(16).padStart(8, "0")}ploy"`;
       for (const line of [raw, escaped]) {
-        const document = parseMarkdown(`---\nname: x\n${line}\n---\nDo it.\n`);
-        const { isUsable, findings } = readSkill(document, { form: "folder", stem: "x", profile: "load" });
+        const document = parseMarkdownDocument(`---\nname: x\n${line}\n---\nDo it.\n`);
+        const { isUsable, findings } = validateSkill(document, { form: "folder", stem: "x", profile: "load" });
         expect([line, isUsable, codesOf(findings)]).toEqual([line, false, [code]]);
       }
     }
@@ -147,7 +146,7 @@ describe("smuggling in what usually passes", () => {
     ["a supplementary selector after an emoji", "\u{1f600}\u{e0101}"],
     ["two supplementary selectors after an ideograph", "\u8fba\u{e0101}\u{e0102}"],
   ])("[Q-08] finds %s", ([, text]) => {
-    expect(findHidden(`Use ${text} here`).length).toBeGreaterThan(0);
+    expect(findInvisible(`Use ${text} here`).length).toBeGreaterThan(0);
   });
 });
 
@@ -170,8 +169,8 @@ describe("skills in other forms", () => {
     const text = 'name: x\ndescription: "Use when \\u202e tested."\ninstructions: Do it.\n';
     const path = temporaryFolder({ "x.yaml": text });
     expect(check(`${path}/x.yaml`)).toEqual({ isValid: false, codes: ["hidden-text"] });
-    expect((await directorySource({ path }).load()).skills).toEqual([]);
-    expect(codesOf(parseYaml(text).findings)).toEqual(["hidden-text"]);
+    expect((await createDirectorySource({ path }).load()).skills).toEqual([]);
+    expect(codesOf(parseYamlDocument(text).findings)).toEqual(["hidden-text"]);
   });
 
   test.for([
@@ -195,8 +194,8 @@ test("[Q-08] a character is hidden or not, whatever stands beside it that is pla
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);
     // A hexagram is none of the plain ones, and nothing that another character could belong to.
-    const [alone, beside] = [findHidden(character), findHidden(`\u4dc0${character}`)];
-    if (alone.length !== beside.length || reveal(`\u4dc0${character}`) !== `\u4dc0${reveal(character)}`)
+    const [alone, beside] = [findInvisible(character), findInvisible(`\u4dc0${character}`)];
+    if (alone.length !== beside.length || escapeLine(`\u4dc0${character}`) !== `\u4dc0${escapeLine(character)}`)
       differing.push(code.toString(16));
   }
   expect(differing).toEqual([]);

@@ -15,19 +15,20 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { contentOfCopy } from "../../src/install/content.ts";
-import { exportSkill } from "../../src/install/export.ts";
-import { copyTree } from "../../src/install/tree.ts";
-import { fileBytes, filesNow } from "../../src/mcp/publish-file.ts";
-import { publishManifest } from "../../src/mcp/publish-manifest.ts";
-import { openSession } from "../../src/session/session.ts";
-import { folderIdOf } from "../../src/shared/inside.ts";
+import {
+  listPublishedFiles,
+  publishManifest,
+  readPublishedFile,
+} from "../../src/adapters/mcp-server/published-skill.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
+import { exportSkill } from "../../src/clients/export-skill.ts";
 import type { Skill } from "../../src/skill/skill.ts";
-import { copySkill } from "../../src/source/digest.ts";
-import { directorySource } from "../../src/source/directory.ts";
-import { expectedFolder, listSkillFiles, readSkillFile } from "../../src/source/file-list.ts";
-import { relisted } from "../../src/source/relisted.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { copySkill, withCurrentFiles } from "../../src/skill/source/skill-copy.ts";
+import { getExpectedFolder, listSkillFiles, readSkillFile } from "../../src/skill/source/skill-files.ts";
+import { copyFolderTree, hashSkillCopy } from "../../src/store/folder-copy.ts";
+import { statFolderId } from "../../src/util/safe-path.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { modelServer } from "../support/model-server.ts";
@@ -54,8 +55,8 @@ async function scene() {
     mkdirSync(join(root, "elsewhere", dirname(place)), { recursive: true });
     cpSync(join(root, "private"), join(root, "elsewhere", place), { recursive: true });
   }
-  const source = directorySource({ path: `${root}/a`, recursive: true });
-  const catalog = await openCatalog([source]);
+  const source = createDirectorySource({ path: `${root}/a`, recursive: true });
+  const catalog = await loadCatalog([source]);
   return { root, catalog, skill: catalog.get("odd"), folder: join(root, "a/b/skills/odd") };
 }
 
@@ -77,13 +78,13 @@ const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>>
   "a file": (skill) => Buffer.from(skill.read("key")).toString(),
   "a file below": (skill) => Buffer.from(skill.read("deep/key")).toString(),
   "its instructions": (skill) => skill.body(),
-  "the list of its files": (skill) => JSON.stringify(relisted(skill).files()),
+  "the list of its files": (skill) => JSON.stringify(withCurrentFiles(skill).files()),
   "a copy": (skill) => [...copySkill(skill).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
   "a copy of the files that there are now": (skill) =>
-    [...copySkill(relisted(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
+    [...copySkill(withCurrentFiles(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
   "its examples": (skill) => skill.examples().join(),
-  "a published file": (skill) => String(fileBytes(skill, "key")),
-  "the published files": (skill) => JSON.stringify(filesNow(skill)),
+  "a published file": (skill) => String(readPublishedFile(skill, "key")),
+  "the published files": (skill) => JSON.stringify(listPublishedFiles(skill)),
   "the published SKILL.md": async (skill) => String((await publishManifest(skill, "odd"))?.bytes),
   "an export": (skill, root) => {
     const path = join(root, "out");
@@ -94,9 +95,9 @@ const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>>
       .join();
   },
   "a client's copy": (skill, root) => {
-    contentOfCopy(skill, "");
-    const written = copyTree({
-      ...{ folder: skill.origin.folder ?? "", expected: expectedFolder(skill.origin), links: "inside" },
+    hashSkillCopy(skill, "");
+    const written = copyFolderTree({
+      ...{ folder: skill.origin.folder ?? "", expected: getExpectedFolder(skill.origin), links: "inside" },
       ...{ to: join(root, "to"), target: join(root, "to"), isReadOnly: false },
     });
     return written.filter((path) => /key$/.test(path)).map((path) => readFileSync(path, "utf8"));
@@ -128,7 +129,7 @@ describe("a skill whose place another folder takes", () => {
   it("[Q-09] is not read by its path where a link above led to another one already when it was found", async () => {
     const { root, skill, folder } = await scene();
     swap(root, "a/b/skills", "elsewhere");
-    const origin = { ...skill.origin, folderId: folderIdOf(folder) ?? "" };
+    const origin = { ...skill.origin, folderId: statFolderId(folder) ?? "" };
     expect(origin.folderId).not.toBe(skill.origin.folderId);
     expect(readSkillFile(origin, "key")).toMatchObject({ code: "changed" });
     expect(listSkillFiles(origin).files).toEqual([]);
@@ -167,7 +168,7 @@ describe("a skill whose place another folder takes", () => {
         looks++;
         for (const path of ["key", "deep/key"])
           expect(await attempt(() => Buffer.from(skill.read(path)).toString())).not.toContain(SECRET);
-        expect(await attempt(() => JSON.stringify(relisted(skill).files()))).not.toContain("name-of-secret");
+        expect(await attempt(() => JSON.stringify(withCurrentFiles(skill).files()))).not.toContain("name-of-secret");
       }
       expect(looks).toBeGreaterThan(0);
     },
@@ -194,7 +195,7 @@ describe("a skill whose place another folder takes", () => {
     expect(Buffer.from(skill.read("key")).toString()).toBe("edited");
     mkdirSync(`${root}/linked`);
     symlinkSync(folder, `${root}/linked/odd`);
-    const linked = (await openCatalog([directorySource({ path: `${root}/linked` })])).get("odd");
+    const linked = (await loadCatalog([createDirectorySource({ path: `${root}/linked` })])).get("odd");
     expect(Buffer.from(linked.read("key")).toString()).toBe("edited");
     expect(copySkill(linked).files.size).toBe(3);
   });
@@ -266,7 +267,7 @@ describe("a file with a second name", () => {
     expect(skill.files()).toEqual({ files: [], findings: [FINDING] });
     expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
     expect([...copySkill(skill).files.keys()]).toEqual(["SKILL.md"]);
-    expect(() => contentOfCopy(skill, "")).toThrow(expect.objectContaining({ code: "not-copied" }));
+    expect(() => hashSkillCopy(skill, "")).toThrow(expect.objectContaining({ code: "not-copied" }));
     const path = join(found.root, "x.zip");
     const { leftOut } = exportSkill({ skill, format: "skill-zip", path });
     expect(leftOut).toEqual([expect.stringContaining("hard link")]);
@@ -299,7 +300,7 @@ describe("a file with a second name", () => {
     rmSync(join(folder, "key"));
     linkSync(join(found.root, "home/key"), join(folder, "key"));
     expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-outside" }));
-    expect(String(fileBytes(skill, "key"))).not.toContain(SECRET);
+    expect(String(readPublishedFile(skill, "key"))).not.toContain(SECRET);
     expect(() => copySkill(skill)).toThrow(expect.objectContaining({ code: "resource-outside" }));
   });
 

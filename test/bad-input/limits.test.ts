@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { Code } from "../../src/codes/findings.ts";
-import { parseMarkdown } from "../../src/skill/document.ts";
-import { readSkill } from "../../src/skill/read.ts";
+import type { FindingCode } from "../../src/errors/finding-codes.ts";
+import { parseMarkdownDocument, validateSkill } from "../../src/skill/document.ts";
 import { countSteps, runOften } from "../support/steps.ts";
 import { codesOf } from "./fixture.ts";
 
-type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/read.ts");
+type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/document.ts");
 
 const KIB_64 = 64 * 1024;
 const HEAD = "name: x\ndescription: Use when tested.\n";
@@ -14,15 +13,15 @@ interface Generated {
   title: string;
   source: string;
   /** All codes of the profile `load`; a skill that has none of them or only harmless ones is loaded. */
-  codes: readonly Code[];
+  codes: readonly FindingCode[];
   isUsable: boolean;
 }
 
-function refused(title: string, source: string, ...codes: Code[]): Generated {
+function refused(title: string, source: string, ...codes: FindingCode[]): Generated {
   return { title, source, codes, isUsable: false };
 }
 
-function accepted(title: string, source: string, ...codes: Code[]): Generated {
+function accepted(title: string, source: string, ...codes: FindingCode[]): Generated {
   return { title, source, codes, isUsable: true };
 }
 
@@ -108,7 +107,7 @@ describe("generated frontmatter", () => {
     "[Q-10] answers %s, in a time that grows with it",
     ([, row]) => {
       const text = `---\n${row.source}---\n\nDo it.\n`;
-      const judge = () => readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" });
+      const judge = () => validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" });
       const { isUsable, findings } = judge();
       expect({ isUsable, codes: codesOf(findings) }).toEqual({ isUsable: row.isUsable, codes: [...row.codes].sort() });
       runOften(10, judge);
@@ -131,7 +130,7 @@ describe("generated frontmatter", () => {
   ] as const;
   test.for(MENDED)("[Q-10] mends or refuses %s, in a time that grows with it", ([, source]) => {
     const text = `---\n${HEAD}${source}---\n\nDo it.\n`;
-    runOften(10, () => parseMarkdown(text));
+    runOften(10, () => parseMarkdownDocument(text));
   });
 
   test("[Q-10] is answered in no more than a hundred steps for each byte that it may have", async () => {
@@ -140,9 +139,9 @@ describe("generated frontmatter", () => {
       ...MENDED.map(([title, source]) => [title, HEAD + source]),
     ];
     const counts = await countSteps(
-      ["src/skill/document.ts", "src/skill/read.ts"],
-      ({ parseMarkdown, readSkill }: Modules, text: string) =>
-        readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" }),
+      ["src/skill/document.ts", "src/skill/document.ts"],
+      ({ parseMarkdownDocument, validateSkill }: Modules, text: string) =>
+        validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" }),
       rows.map(([, source]) => `---\n${source}---\n\nDo it.\n`),
     );
     for (const [index, [title]] of rows.entries()) expect(counts[index], title).toBeLessThan(100 * KIB_64);
@@ -155,8 +154,8 @@ describe("how much is said", () => {
     ["tags", `tags:\n${" - [x]\n".repeat(9_000)}`],
     ["scripts", `scripts:\n${" - 1\n".repeat(12_000)}`],
   ])("[Q-10] ten thousand wrong %s do not make ten thousand findings", ([, source]) => {
-    const document = parseMarkdown(`---\n${HEAD}${source}---\n\nDo it.\n`);
-    const { findings } = readSkill(document, { form: "folder", stem: "x", profile: "load" });
+    const document = parseMarkdownDocument(`---\n${HEAD}${source}---\n\nDo it.\n`);
+    const { findings } = validateSkill(document, { form: "folder", stem: "x", profile: "load" });
     expect(findings.length).toBeGreaterThan(0);
     expect(findings.length).toBeLessThan(300);
   });
@@ -164,8 +163,8 @@ describe("how much is said", () => {
   test("[Q-10] a message is short, however long what it is about", () => {
     const long = "k".repeat(60_000);
     for (const source of [`${HEAD}"${long}": x\n`, `name: ${long}\ndescription: x\n`, `${HEAD}version: ${long}\n`]) {
-      const document = parseMarkdown(`---\n${source}---\n\nDo it.\n`);
-      const { findings } = readSkill(document, { form: "folder", stem: "x", profile: "load" });
+      const document = parseMarkdownDocument(`---\n${source}---\n\nDo it.\n`);
+      const { findings } = validateSkill(document, { form: "folder", stem: "x", profile: "load" });
       expect(findings.length).toBeGreaterThan(0);
       for (const { message } of findings) expect(message.length).toBeLessThan(300);
     }

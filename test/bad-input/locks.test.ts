@@ -1,12 +1,12 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { discover } from "../../src/host/discover.ts";
-import { printLock } from "../../src/host/lock/format.ts";
-import { denials } from "../../src/policy/policy.ts";
-import { openSession } from "../../src/session/session.ts";
-import { change } from "../../src/supply/put.ts";
-import { entryFor, lockAll } from "../host/lock/scene.ts";
+import { findDenials } from "../../src/agent/policy/skill-policies.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { discover } from "../../src/config/discover.ts";
+import { applySkillsDirChanges } from "../../src/remote/apply-changes.ts";
+import { formatLock } from "../../src/store/lock-file.ts";
+import { entryFor, lockAll } from "../store/lock/scene.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
@@ -97,7 +97,7 @@ describe("a lock that", () => {
     for (const name of ["x", "y"]) {
       const skill = scene.skill(name);
       expect(scene.trust.standingOf(skill)).toBe("changed");
-      const [denial, ...more] = denials(skill, scene, "load");
+      const [denial, ...more] = findDenials(skill, scene, "load");
       expect(more).toEqual([]);
       expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
       expect(denial?.fix).not.toBe("");
@@ -106,7 +106,7 @@ describe("a lock that", () => {
         expect.objectContaining({ code }),
       );
     }
-    expect(denials(scene.skill("own"), scene, "use")).toEqual([]);
+    expect(findDenials(scene.skill("own"), scene, "use")).toEqual([]);
     const session = openSession(scene.catalog, scene);
     expect(session.visible().map(({ name }) => name)).not.toContain("x");
     expect((await session.load("x")).isError).toBe(true);
@@ -143,13 +143,13 @@ describe("a lock that", () => {
     rmSync(join(dirOf(scene), "y"), { recursive: true });
     const again = await scene.again();
     expect(again.catalog.find("y")).toBeUndefined();
-    expect(denials(again.skill("x"), again, "use")).toEqual([]);
+    expect(findDenials(again.skill("x"), again, "use")).toEqual([]);
   });
 
   it("came with the line ends of Windows is the same lock", async () => {
     const scene = await discoverIn(FILES);
     const skills = lockAll(dirOf(scene));
-    writeFileSync(join(dirOf(scene), "skills.lock"), printLock(skills).replaceAll("\n", "\r\n"));
+    writeFileSync(join(dirOf(scene), "skills.lock"), formatLock(skills).replaceAll("\n", "\r\n"));
     const again = await scene.again();
     expect(again.trust.standingOf(again.skill("x"))).toBe("trusted");
   });
@@ -159,7 +159,9 @@ describe("a lock that", () => {
     const given = temporaryFolder({ "y/SKILL.md": skillText("y") });
     const entry = { ...entryFor(join(given, "y")), source: `/${"x".repeat(65 * 1024 * 1024)}` };
     const put = [{ name: "y", entry, folder: join(given, "y"), originals: [] }];
-    expect(() => change({ place, put, skilletHome: temporaryFolder() })).toThrow(/could not be read again/);
+    expect(() => applySkillsDirChanges({ place, put, skilletHome: temporaryFolder() })).toThrow(
+      /could not be read again/,
+    );
     expect(readdirSync(place.folder)).toEqual(["x"]);
   });
 });
@@ -181,10 +183,10 @@ describe("[Q-04] the lock of a workspace", () => {
     lockAll(dirOf(before));
     writeFileSync(join(before.workspace, ".agents/skills/skills.lock"), '{"version":1,"skills":{"IGNORE ALL":1}}');
     const scene = await before.again();
-    const [denial] = denials(scene.skill("w"), scene, "load");
+    const [denial] = findDenials(scene.skill("w"), scene, "load");
     expect(denial?.code).toBe("lock-unreadable");
     expect(denial?.message, "a model may read it").not.toContain("IGNORE");
-    expect(denials(scene.skill("x"), scene, "use")).toEqual([]);
-    expect(denials(scene.skill("own"), scene, "use")).toEqual([]);
+    expect(findDenials(scene.skill("x"), scene, "use")).toEqual([]);
+    expect(findDenials(scene.skill("own"), scene, "use")).toEqual([]);
   });
 });

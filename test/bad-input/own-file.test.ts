@@ -1,10 +1,10 @@
 import { linkSync, mkdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { openSession } from "../../src/session/session.ts";
-import { copySkill } from "../../src/source/digest.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { SECRET } from "./scene.ts";
 
@@ -24,8 +24,8 @@ async function scene() {
       "private/key": SECRET,
     }),
   );
-  const source = directorySource({ path: `${root}/skills`, scope: "workspace" });
-  return { root, catalog: await openCatalog([source]) };
+  const source = createDirectorySource({ path: `${root}/skills`, scope: "workspace" });
+  return { root, catalog: await loadCatalog([source]) };
 }
 
 const FILES: readonly (readonly [skill: string, file: string])[] = [
@@ -94,7 +94,7 @@ describe("a skill whose own file another one takes the place of", () => {
     writeFileSync(shared, skillText("linked", { body: "The first." }));
     mkdirSync(join(root, "skills/linked"));
     symlinkSync(shared, join(root, "skills/linked/SKILL.md"));
-    const catalog = await openCatalog([directorySource({ path: `${root}/skills`, scope: "workspace" })]);
+    const catalog = await loadCatalog([createDirectorySource({ path: `${root}/skills`, scope: "workspace" })]);
     expect(catalog.get("linked").body()).toBe("The first.");
     const session = openSession(catalog, { workspace: root });
     writeFileSync(shared, skillText("linked", { body: "The second, and longer." }));

@@ -12,8 +12,8 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { replaceFile } from "../../src/host/locked-file.ts";
-import { readRegularFile, readRegularText } from "../../src/shared/regular-file.ts";
+import { replaceFile } from "../../src/store/locked-file.ts";
+import { readRegularFile, readRegularText } from "../../src/util/file-access.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { skilletProcess } from "../support/skillet-process.ts";

@@ -12,10 +12,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { MOUNT_POINTS } from "../../src/sandbox/packages/base.ts";
-import { lockText, setKey } from "../../src/sandbox/packages/lock.ts";
-import { buildPackages, findRoot } from "../../src/sandbox/packages/packages.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { formatPackageLock, formatSetKey } from "../../src/sandbox/packages/apt.ts";
+import { MOUNT_POINTS } from "../../src/sandbox/packages/apt-layer.ts";
+import { buildPackages, findPackageRoot } from "../../src/sandbox/packages/apt-packages.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "../sandbox/packages/place.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
@@ -93,12 +93,12 @@ describe.skipIf(!debian)("a place where packages are built", () => {
     writeFiles(own, {
       ...Object.fromEntries(MOUNT_POINTS.map((point) => [`bases/base-1/root${point}/x`, ""])),
       "layers/layer-1/root/x": "",
-      "layers/layer-1/lock.json": lockText({ kind: "layer", ...set, packages: [] }),
+      "layers/layer-1/lock.json": formatPackageLock({ kind: "layer", ...set, packages: [] }),
       "sets/x": "",
     });
     symlinkSync("base-1", join(own, "bases", `${host.suite}-${host.arch}`));
-    symlinkSync("layer-1", join(own, "sets", setKey(set)));
-    return { own, set, find: () => findRoot(names, { own, shared: undefined }).kind };
+    symlinkSync("layer-1", join(own, "sets", formatSetKey(set)));
+    return { own, set, find: () => findPackageRoot(names, { own, shared: undefined }).kind };
   }
 
   const PARTS = ["", "sets", "layers", "layers/layer-1", "layers/layer-1/root", "bases", "bases/base-1"];
@@ -131,8 +131,8 @@ describe.skipIf(!debian)("a place where packages are built", () => {
     "[Q-18] is not led to %s by a link of a set",
     (target) => {
       const { own, set, find } = fakeLayer();
-      rmSync(join(own, "sets", setKey(set)));
-      symlinkSync(target, join(own, "sets", setKey(set)));
+      rmSync(join(own, "sets", formatSetKey(set)));
+      symlinkSync(target, join(own, "sets", formatSetKey(set)));
       expect(find()).toBe("missing");
     },
   );
@@ -174,11 +174,11 @@ describe.skipIf(!canBuild)("a build", () => {
       });
     });
     expect(child.signalCode).toBe("SIGKILL");
-    expect(findRoot([another], { own, shared }).kind).toBe("missing");
-    await expect.poll(() => processesWith(own)).toEqual([]);
+    expect(findPackageRoot([another], { own, shared }).kind).toBe("missing");
+    await expect.poll(() => findHostProcesses(own)).toEqual([]);
     expect((await buildPackages([another], { own, shared })).kind).toBe("layer");
     expect(readdirSync(join(own, "staging"))).toEqual([]);
-    expect(findRoot([another], { own, shared }).kind).toBe("layer");
+    expect(findPackageRoot([another], { own, shared }).kind).toBe("layer");
   });
 
   it.skipIf(!isRoot)(

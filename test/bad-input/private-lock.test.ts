@@ -1,8 +1,7 @@
 import { chmodSync, chownSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { printLock } from "../../src/host/lock/format.ts";
-import { treeDigest } from "../../src/host/lock/tree.ts";
+import { digestTree, formatLock } from "../../src/store/lock-file.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { startSite } from "../support/skill-site.ts";
@@ -20,9 +19,9 @@ describe.each([
     const command = written.split(" ");
     const site = await startSite({});
     for (const path of SOURCES) {
-      const entry = { source: `${site.url}${path}`, digest: treeDigest(FILES), files: FILES, grants: [] };
+      const entry = { source: `${site.url}${path}`, digest: digestTree(FILES), files: FILES, grants: [] };
       const commit = path.endsWith(".git") ? { commit: "0".repeat(40) } : {};
-      const lock = printLock({ x: { ...entry, ...commit } });
+      const lock = formatLock({ x: { ...entry, ...commit } });
       const root = realpathSync(temporaryFolder({ "home/readme": "", "project/.agents/skills/skills.lock": lock }));
       const files = readdirSync(root, { recursive: true, encoding: "utf8" }).map((file) => join(root, file));
       chmodSync(root, 0o755);

@@ -1,18 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { findHidden, reveal } from "../../src/shared/hidden.ts";
-import type { Data } from "../../src/skill/data.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { PROFILES } from "../../src/skill/diagnostic.ts";
-import { parseMarkdown, parseYaml } from "../../src/skill/document.ts";
-import { trimBody } from "../../src/skill/frame.ts";
-import { readSkill } from "../../src/skill/read.ts";
-import { toSkillMd } from "../../src/skill/render.ts";
-import { readSimpleYaml } from "../../src/skill/simple-yaml.ts";
-import { readAnyYaml } from "../../src/skill/yaml.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { PROFILES } from "../../src/skill/diagnostics.ts";
+import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
+import { trimBody } from "../../src/skill/frontmatter.ts";
+import { readFullYaml, readSimpleYaml, toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
+import type { JsonObject } from "../../src/util/objects.ts";
+import { escapeLine, findInvisible } from "../../src/util/untrusted-text.ts";
 import { countSteps, runOften } from "../support/steps.ts";
 
-type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/read.ts");
+type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/document.ts");
 
 /** What YAML, Unicode or this project's own scanners treat in a special way. */
 const ODD = fc.constantFrom(
@@ -39,9 +36,13 @@ const oddText = (maxLength: number) => fc.array(ODD, { maxLength }).map((parts) 
 const anyText = fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string(), oddText(12));
 
 function judgeAll(source: string): void {
-  for (const document of [parseMarkdown(source), parseMarkdown(`---\n${source}\n---\nDo it.\n`), parseYaml(source)]) {
+  for (const document of [
+    parseMarkdownDocument(source),
+    parseMarkdownDocument(`---\n${source}\n---\nDo it.\n`),
+    parseYamlDocument(source),
+  ]) {
     for (const profile of PROFILES) {
-      const { isUsable, name, description, findings } = readSkill(document, { form: "folder", stem: "x", profile });
+      const { isUsable, name, description, findings } = validateSkill(document, { form: "folder", stem: "x", profile });
       if (isUsable && (name === "" || description === "")) throw new Error("is usable without a name or description");
       if (!isUsable && findings.length === 0) throw new Error("is refused without a word");
     }
@@ -67,13 +68,14 @@ test("[Q-10] no pattern, repeated until 64 KiB are full, takes more steps than i
       const room = size - Buffer.byteLength(head + tail) - 1;
       return `---\n${head}${unit.repeat(Math.floor(room / Buffer.byteLength(unit)))}${tail}\n---\nDo it.\n`;
     });
-  const judge = (text: string) => readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" });
+  const judge = (text: string) =>
+    validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" });
   for (const text of textsOf(64 * 1024)) runOften(8, () => judge(text));
   const texts = textsOf(16 * 1024);
   const counts = await countSteps(
-    ["src/skill/document.ts", "src/skill/read.ts"],
-    ({ parseMarkdown, readSkill }: Modules, text: string) =>
-      readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" }),
+    ["src/skill/document.ts", "src/skill/document.ts"],
+    ({ parseMarkdownDocument, validateSkill }: Modules, text: string) =>
+      validateSkill(parseMarkdownDocument(text), { form: "folder", stem: "x", profile: "load" }),
     texts,
   );
   for (const [index, text] of texts.entries()) expect(counts[index], text.slice(0, 40)).toBeLessThan(100 * 16 * 1024);
@@ -124,8 +126,8 @@ test("[Q-25] what toSkillMd writes is read again with the same values", () => {
       const skill = accepted(given);
       if (!skill) return;
       written++;
-      const document = parseMarkdown(toSkillMd(skill));
-      const read = readSkill(document, { form: "folder", stem: given.name, profile: "load" });
+      const document = parseMarkdownDocument(toSkillMd(skill));
+      const read = validateSkill(document, { form: "folder", stem: given.name, profile: "load" });
       expect(read.isUsable).toBe(true);
       expect(read.name).toBe(skill.name);
       expect(read.description).toBe(skill.description);
@@ -256,7 +258,7 @@ test("[Q-25] whatever the quick reader reads, the real parser reads the same", (
       const simple = readSimpleYaml(source);
       if (!simple) return;
       read++;
-      const any = readAnyYaml(source, 1);
+      const any = readFullYaml(source, 1);
       expect(any.findings).toEqual([]);
       expect(JSON.stringify(ordered(simple))).toBe(JSON.stringify(ordered(any.data)));
     }),
@@ -269,12 +271,12 @@ test("[Q-23] nothing that acts on a terminal gets through reveal", () => {
   const acting = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\u200b\u2060-\u2064]|\p{Surrogate}/u;
   fc.assert(
     fc.property(fc.oneof(anyText, oddText(30)), (text) => {
-      const shown = reveal(text);
+      const shown = escapeLine(text);
       expect(acting.test(shown)).toBe(false);
       // Tags pass as parts of a flag only, marks of direction only beside what is written from the right.
       for (const [tags] of shown.matchAll(/[\u{e0000}-\u{e007f}]+/gu)) expect([...tags].length).toBeLessThan(7);
       if (/^[\x20-\x7e]*$/.test(text)) expect(shown).toBe(text);
-      if (findHidden(text).length === 0 && !/[\n\r\t]/.test(text)) expect(shown).toBe(text);
+      if (findInvisible(text).length === 0 && !/[\n\r\t]/.test(text)) expect(shown).toBe(text);
     }),
     { numRuns: 20_000 },
   );
@@ -287,6 +289,6 @@ function ordered(data: unknown): unknown {
   return { pairs: Object.entries(data).map(([key, item]) => [key, ordered(item)]) };
 }
 
-function sorted(data: Data): unknown {
+function sorted(data: JsonObject): unknown {
   return ordered(Object.fromEntries(Object.entries(data).sort(([a], [b]) => (a < b ? -1 : 1))));
 }

@@ -1,13 +1,13 @@
 import { chmodSync, linkSync, readdirSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type InsideCode, isInside } from "../../src/shared/inside.ts";
-import { LARGEST_RESOURCE } from "../../src/source/file-list.ts";
+import { MAX_RESOURCE_BYTES } from "../../src/skill/source/skill-files.ts";
+import { isInside, type PathErrorCode } from "../../src/util/safe-path.ts";
 import { makePipe } from "./pipe.ts";
 import { onlySkill, read, scene } from "./scene.ts";
 
 describe("paths", () => {
-  const ROWS: [path: string, code: InsideCode][] = [
+  const ROWS: [path: string, code: PathErrorCode][] = [
     ["../secret", "outside"],
     ["..", "outside"],
     ["sub/../../secret", "outside"],
@@ -71,7 +71,7 @@ describe("paths", () => {
 });
 
 describe("links", () => {
-  const refusedLinks: [title: string, target: (beside: string) => string, path: string, code: InsideCode][] = [
+  const refusedLinks: [title: string, target: (beside: string) => string, path: string, code: PathErrorCode][] = [
     ["to a file outside", () => "../secret", "link", "outside"],
     ["to a file outside by its absolute path", (beside) => `${beside}/secret`, "link", "outside"],
     ["to a folder outside", () => "..", "link/secret", "outside"],
@@ -203,10 +203,10 @@ describe("what is no regular file", () => {
 
   test("[Q-09] a file of exactly the limit is read, one byte more is not", async () => {
     const { root, beside } = scene({ large: "" });
-    truncateSync(`${root}/large`, LARGEST_RESOURCE);
+    truncateSync(`${root}/large`, MAX_RESOURCE_BYTES);
     const skill = await onlySkill(beside);
-    expect(skill.read("large").length).toBe(LARGEST_RESOURCE);
-    truncateSync(`${root}/large`, LARGEST_RESOURCE + 1);
+    expect(skill.read("large").length).toBe(MAX_RESOURCE_BYTES);
+    truncateSync(`${root}/large`, MAX_RESOURCE_BYTES + 1);
     expect(() => skill.read("large")).toThrow(expect.objectContaining({ code: "resource-too-large" }));
   });
 

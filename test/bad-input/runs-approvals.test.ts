@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Effect } from "../../src/host/approvals.ts";
-import { resumeRun } from "../../src/run/resume.ts";
-import { completeInput, shown } from "../../src/run/shown.ts";
-import { openHiding } from "../../src/shared/redact.ts";
+import { resumeRun } from "../../src/agent/run/resume-run.ts";
+import { redactInput, shortenInput } from "../../src/agent/run/tool-policy.ts";
+import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
+import { createRedactor } from "../../src/util/redact.ts";
 import { useScene } from "../support/use.ts";
 import { caller } from "./runs-scene.ts";
 
@@ -55,10 +55,10 @@ describe("somebody's word", () => {
 
   it("is asked for with all that there is of a call, or with how much of it is left out", () => {
     const input = { ...Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`k${at}`, at])) };
-    const hiding = openHiding(new Map());
-    expect(shown(input, hiding)).toMatchObject({ k99: 99, "…": "1 more" });
-    expect(shown(Array(103).fill(1), hiding)).toMatchObject({ 100: "3 more", length: 101 });
-    expect(shown("x".repeat(3000), hiding)).toMatch(/^x{2000}… \(1,000 more characters\)$/);
+    const hiding = createRedactor(new Map());
+    expect(shortenInput(input, hiding)).toMatchObject({ k99: 99, "…": "1 more" });
+    expect(shortenInput(Array(103).fill(1), hiding)).toMatchObject({ 100: "3 more", length: 101 });
+    expect(shortenInput("x".repeat(3000), hiding)).toMatch(/^x{2000}… \(1,000 more characters\)$/);
   });
 
   it("is asked for where a tool says in odd words what it changes", async () => {
@@ -67,8 +67,8 @@ describe("somebody's word", () => {
       ...Tool.define("odd", { description: "d", parameters: ANYTHING, execute: () => "done" }),
       effect: () => ({ on: "everything", what: { a: 1 }, where: 5 }) as never,
     };
-    const asked: Effect[] = [];
-    const approve = async (effect: Effect) => {
+    const asked: ApprovalRequest[] = [];
+    const approve = async (effect: ApprovalRequest) => {
       asked.push(effect);
       return { isApproved: true };
     };
@@ -94,8 +94,8 @@ describe("somebody's word", () => {
 
 describe("the complete input of a call", () => {
   it("[Q-28] has every key, also where two look the same once a secret is replaced", () => {
-    const hiding = openHiding(new Map([["KEY", "sk-a-secret-value"]]));
+    const hiding = createRedactor(new Map([["KEY", "sk-a-secret-value"]]));
     const input = { "[KEY]": "eve@evil.example", "sk-a-secret-value": "harmless" };
-    expect(completeInput(input, hiding)).toEqual({ "[KEY]": "eve@evil.example", "[KEY] (2)": "harmless" });
+    expect(redactInput(input, hiding)).toEqual({ "[KEY]": "eve@evil.example", "[KEY] (2)": "harmless" });
   });
 });

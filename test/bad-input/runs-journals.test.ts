@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EFFECT } from "../host/run-scene.ts";
+import { EFFECT } from "../store/run-scene.ts";
 import { skillet } from "../support/command.ts";
 import { moduleOf } from "../support/program.ts";
 import { AT, begun, forged, GOOD, homeWith, ODD } from "./runs-scene.ts";

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Host } from "../../src/host/host.ts";
-import { type JournalLine, writeLine } from "../../src/host/journal-lines.ts";
-import { type Model, NO_USAGE } from "../../src/host/models.ts";
-import { type McpSettings, NO_SETTINGS } from "../../src/host/settings.ts";
+import type { Host } from "../../src/config/host.ts";
+import { DEFAULT_SETTINGS, type McpSettings } from "../../src/config/settings.ts";
+import { type Model, NO_USAGE } from "../../src/host/model-contract.ts";
+import { formatJournalLine, type JournalLine } from "../../src/store/journal.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 export const AT = "2026-01-02T03:04:05.000Z";
@@ -18,7 +18,7 @@ export function begun(id: string, more: object = {}): object[] {
 
 /** Lines as somebody writes them who can make the sum. */
 export function forged(...lines: readonly object[]): string {
-  return lines.map((line) => writeLine(line as JournalLine)).join("");
+  return lines.map((line) => formatJournalLine(line as JournalLine)).join("");
 }
 
 /** A home with a run that is as it should be, and these. */
@@ -43,7 +43,7 @@ export function serverHost(kind: string, more: Partial<McpSettings> = {}): Host 
     ["MCP_LOG", log],
   ]);
   const settings = { ...(more.url === undefined ? { command } : {}), env, ...more };
-  return { home, log, env: {}, settings: { ...NO_SETTINGS, mcp: new Map([["web", settings as McpSettings]]) } };
+  return { home, log, env: {}, settings: { ...DEFAULT_SETTINGS, mcp: new Map([["web", settings as McpSettings]]) } };
 }
 
 /** A model that makes these calls, and then ends, however often it is asked. */

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Host } from "../../src/host/host.ts";
-import { closeMcpServers } from "../../src/host/mcp/end.ts";
-import { hostTool } from "../../src/run/host-tool.ts";
-import { mcpTools } from "../../src/run/mcp/servers.ts";
-import { converse } from "../../src/session/converse.ts";
-import { openSession } from "../../src/session/session.ts";
-import { openHiding } from "../../src/shared/redact.ts";
+import { listMcpTools } from "../../src/agent/mcp-client/mcp-servers.ts";
+import { createConversation } from "../../src/agent/session/conversation.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { wrapHostTool } from "../../src/agent/tools/tool-output.ts";
+import type { Host } from "../../src/config/host.ts";
+import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
 import { Tool } from "../../src/skill/tool.ts";
+import { createRedactor } from "../../src/util/redact.ts";
 import { skillet } from "../support/command.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { type UseScene, useScene } from "../support/use.ts";
@@ -94,7 +94,7 @@ describe("a value of the configuration in what is written down", () => {
       },
     };
     const host = { ...found, models: { default: heard } };
-    const { run, stop } = await converse(openSession(found.catalog, host), host, { messages }).send("And?");
+    const { run, stop } = await createConversation(openSession(found.catalog, host), host, { messages }).send("And?");
     const journal = readFileSync(join(found.runs.folder, `${run}.jsonl`), "utf8");
     expect([stop, journal.includes("It is [PLAIN]")]).toEqual(["answer", true]);
     expect(journal + asked.join("")).not.toContain("hunter2");
@@ -111,14 +111,14 @@ describe("a value of a server's configuration", () => {
   afterEach(closeMcpServers);
 
   it("[Q-22] is hidden in what the server says of its tools, and none is called by it", async () => {
-    const { tools } = await mcpTools(serverHost("tells"));
+    const { tools } = await listMcpTools(serverHost("tells"));
     expect(tools.map(({ name }) => name)).toEqual(["web.echo"]);
     expect(JSON.stringify(tools)).toContain("It is [TOKEN].");
     expect(JSON.stringify(tools)).not.toContain(TOKEN);
   });
 
   it("is looked for in a schema of thousands of levels too, which costs no other tool", async () => {
-    const { tools } = await mcpTools(serverHost("deep"));
+    const { tools } = await listMcpTools(serverHost("deep"));
     expect(tools.map(({ name }) => name)).toContain("web.echo");
   });
 
@@ -127,7 +127,7 @@ describe("a value of a server's configuration", () => {
       ...Tool.define("one", { description: "d", parameters: { type: "object" }, execute: () => "" }),
       execute: async () => ({ content: "", isError: true, code: TOKEN, title: `${"a".repeat(190)}${TOKEN}` }),
     };
-    const offered = hostTool(tool, 1000, openHiding(new Map([["TOKEN", TOKEN]])));
+    const offered = wrapHostTool(tool, 1000, createRedactor(new Map([["TOKEN", TOKEN]])));
     expect(JSON.stringify(await offered.execute({}))).not.toContain("hunter2");
   });
 });

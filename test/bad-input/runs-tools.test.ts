@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openStatistics } from "../../src/host/statistics.ts";
+import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { ended } from "../support/statistics-events.ts";
 import { opened, ownSkill, toolsetOf } from "../support/toolset.ts";
@@ -36,7 +36,7 @@ describe("a tool that says odd things", () => {
 
 describe("statistics", () => {
   it("take note of what comes after a run whose numbers are none", () => {
-    const statistics = openStatistics(temporaryFolder());
+    const statistics = createStatisticsStore(temporaryFolder());
     const usage = { inputTokens: Number.NaN, outputTokens: 1e300, cachedTokens: 0 };
     statistics.take(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
     statistics.take(ended("next"));

@@ -3,12 +3,12 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
-import { closeMcpServers } from "../../src/host/mcp/end.ts";
-import { openRuns } from "../../src/host/runs.ts";
-import { openStatistics } from "../../src/host/statistics.ts";
-import { mcpTools } from "../../src/run/mcp/servers.ts";
-import { openSession } from "../../src/session/session.ts";
-import { EFFECT, elsewhere, ID, newRun } from "../host/run-scene.ts";
+import { listMcpTools } from "../../src/agent/mcp-client/mcp-servers.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
+import { createRunStore } from "../../src/store/runs.ts";
+import { createStatisticsStore } from "../../src/store/statistics.ts";
+import { EFFECT, elsewhere, ID, newRun } from "../store/run-scene.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { temporaryFolder } from "../support/folder.ts";
@@ -75,7 +75,7 @@ describe("a journal that somebody wrote", () => {
 
   it("is called off or answered by processes that want it at once, and holds one word at most", async () => {
     const home = temporaryFolder();
-    const runs = openRuns(home);
+    const runs = createRunStore(home);
     const journal = runs.begin(newRun());
     journal.ask("approval:1.1", EFFECT);
     journal.close();
@@ -246,7 +246,7 @@ describe("a server of MCP that is odd", () => {
     it(`is a result like any other: ${kind}`, async () => {
       const echoed = await withGrowingLimit(
         async (seconds) => {
-          const { tools, problems } = await mcpTools(serverHost(kind, { seconds }));
+          const { tools, problems } = await listMcpTools(serverHost(kind, { seconds }));
           return { problems, result: await tools.find(({ name }) => name === "web.echo")?.execute({}) };
         },
         ({ problems }) => problems.length === 0,
@@ -257,8 +257,8 @@ describe("a server of MCP that is odd", () => {
   }
 
   it("[Q-24] has no pages without end, and no tools that are none", async () => {
-    expect(await mcpTools(serverHost("pages"))).toEqual({ tools: [], problems: [] });
-    const { tools } = await mcpTools(serverHost("nothings"));
+    expect(await listMcpTools(serverHost("pages"))).toEqual({ tools: [], problems: [] });
+    const { tools } = await listMcpTools(serverHost("nothings"));
     expect(tools.map(({ name }) => name)).toEqual(["web.__proto__", "web.echo"]);
   });
 
@@ -269,7 +269,7 @@ describe("a server of MCP that is odd", () => {
       response.writeHead(404).end();
     });
     const first = await listening((_, response) => response.writeHead(307, { location: other }).end());
-    const { problems } = await mcpTools(serverHost("", { url: first, token: TOKEN }));
+    const { problems } = await listMcpTools(serverHost("", { url: first, token: TOKEN }));
     expect(problems).toMatchObject([{ code: "mcp-failed" }]);
     expect(JSON.stringify(problems)).not.toContain(TOKEN);
     expect(heard.filter((header) => header.includes(TOKEN))).toEqual([]);
@@ -290,7 +290,7 @@ describe("statistics", () => {
   it("[Q-23] take any name for one, and show none that acts on a terminal", async () => {
     const home = temporaryFolder();
     const names = ["a'b\"c", "😀", "__proto__", "'; DROP TABLE uses; --", ACTS, "x".repeat(10_000)];
-    const statistics = openStatistics(join(home, ".skillet"));
+    const statistics = createStatisticsStore(join(home, ".skillet"));
     for (const name of names) statistics.take(ended(name));
     expect(new Set(statistics.perSkill().map(({ skill }) => skill))).toEqual(new Set(names));
     for (const args of [["stats"], ["stats", "--json"]]) {

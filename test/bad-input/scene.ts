@@ -1,7 +1,7 @@
 import { realpathSync, writeFileSync } from "node:fs";
-import { readInside } from "../../src/shared/inside.ts";
-import { directorySource } from "../../src/source/directory.ts";
-import { FileSkill } from "../../src/source/file-skill.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { FileSkill } from "../../src/skill/source/file-skill.ts";
+import { readFileInside } from "../../src/util/safe-path.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 export const SECRET = "hunter2-do-not-quote";
@@ -23,13 +23,13 @@ export function scene(files: Record<string, string> = {}): { root: string; besid
 }
 
 export function read(root: string, path: string): string {
-  const result = readInside(root, path, LIMIT);
+  const result = readFileInside(root, path, LIMIT);
   return "bytes" in result ? result.bytes.toString() : result.code;
 }
 
 /** The one skill below a folder. */
 export async function onlySkill(path: string): Promise<FileSkill> {
-  const { skills } = await directorySource({ path }).load();
+  const { skills } = await createDirectorySource({ path }).load();
   const [skill] = skills;
   if (skills.length !== 1 || !(skill instanceof FileSkill)) throw new Error(`${skills.length} skills in ${path}`);
   return skill;

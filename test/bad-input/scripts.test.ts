@@ -6,10 +6,10 @@ import { createServer as createSocketServer, type Server as SocketServer } from 
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { openCapabilities } from "../../src/capability/open.ts";
-import { FIXED_VARIABLES } from "../../src/host/sandbox.ts";
-import { runScript, type ScriptEvent, type ScriptResult } from "../../src/run/script.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { runScript, type ScriptEvent, type ScriptResult } from "../../src/agent/run/run-script.ts";
+import { createCapabilities } from "../../src/capabilities/configured-capabilities.ts";
+import { FIXED_VARIABLES } from "../../src/host/sandbox-contract.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { giveValuesIn } from "../support/give-values.ts";
@@ -233,7 +233,7 @@ while True: time.sleep(1)
       { from: 1 },
     );
     expect(result).toMatchObject({ ending: "timeout", exitCode: undefined, stdout: "up\nup\n" });
-    expect(processesWith(mark)).toEqual([]);
+    expect(findHostProcesses(mark)).toEqual([]);
   });
 
   it("[Q-15] does not go on in a child that holds its output and writes to it", async () => {
@@ -241,7 +241,7 @@ while True: time.sleep(1)
     const found = await scene('(setsid sh -c "while :; do echo more; done" "$1" &) ; echo done; exit 3');
     const result = await run(found, [mark]);
     expect(result.ending === "exit" ? result.exitCode : result.ending).toBeOneOf([3, "output"]);
-    expect(processesWith(mark)).toEqual([]);
+    expect(findHostProcesses(mark)).toEqual([]);
   });
 
   it.each(USERS)("[Q-15] is gone with a network and all when its host is killed, run by %s", async (as) => {
@@ -256,10 +256,10 @@ while True: time.sleep(1)
     );
     const { child, ended } = start(["script", "x", "go", mark], { home, as });
     await new Promise((resolve) => child.stdout?.once("data", resolve));
-    expect(processesWith(mark)?.length).toBeGreaterThan(1);
+    expect(findHostProcesses(mark)?.length).toBeGreaterThan(1);
     child.kill("SIGKILL");
     await ended;
-    await expect.poll(() => processesWith(mark)).toEqual([]);
+    await expect.poll(() => findHostProcesses(mark)).toEqual([]);
   });
 });
 
@@ -277,7 +277,7 @@ describe("a script that takes all it can get", () => {
     const { ended } = start(["script", "--json", "x", "go", mark], { home, as });
     let most = 0;
     const watch = setInterval(() => {
-      most = Math.max(most, processesWith(mark)?.length ?? 0);
+      most = Math.max(most, findHostProcesses(mark)?.length ?? 0);
     }, 50);
     const { stdout } = await ended;
     clearInterval(watch);
@@ -287,7 +287,7 @@ describe("a script that takes all it can get", () => {
     expect(ending).toBeOneOf(["timeout", "output", "exit"]);
     expect(isolation).toMatchObject({ level: "strong", bounds: expect.stringMatching(/^(?:tree|process)$/) });
     expect(spawnSync("/bin/true").status).toBe(0);
-    expect(processesWith(mark)).toEqual([]);
+    expect(findHostProcesses(mark)).toEqual([]);
   });
 
   it("[Q-17] gets no 3 GB, in one process or in thirty", async () => {
@@ -634,7 +634,7 @@ describe("a host without a sandbox", () => {
     const config = '[sandbox]\nlevel = "none"\n';
     for (const more of ["sensitive: true\n", "capabilities: [mail.read]\n"]) {
       const found = await scene("echo ran > ran", { more, config });
-      const capabilities = openCapabilities({ providers: [idleProvider("mail")], isGranted: () => true });
+      const capabilities = createCapabilities({ providers: [idleProvider("mail")], isGranted: () => true });
       const host = { ...found, caller: { chatType: "private" }, capabilities };
       expect(await run(host)).toMatchObject({ ending: "refused", refusals: [{ code: "isolation-too-weak" }] });
       expect(existsSync(join(found.root, "home/.skillet/skills/x/ran"))).toBe(false);

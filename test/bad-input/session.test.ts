@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, realpathSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { openSession } from "../../src/session/session.ts";
-import { findHidden } from "../../src/shared/hidden.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import type { ToolResult } from "../../src/skill/tool.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { findInvisible } from "../../src/util/untrusted-text.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { makePipe } from "./pipe.ts";
 import { SECRET } from "./scene.ts";
@@ -26,7 +26,9 @@ async function open(files: Record<string, string | Uint8Array> = {}) {
   const workspace = `${beside}/workspace`;
   const folder = `${workspace}/skills/odd`;
   for (const [path, content] of Object.entries(files)) writeFileSync(`${folder}/${path}`, content);
-  const session = openSession(await openCatalog([directorySource({ path: `${workspace}/skills` })]), { workspace });
+  const session = openSession(await loadCatalog([createDirectorySource({ path: `${workspace}/skills` })]), {
+    workspace,
+  });
   return { beside, workspace, folder, session, call: session.call.bind(session) };
 }
 
@@ -36,7 +38,7 @@ function expectRefused(result: ToolResult, code: string): void {
   expect(result.content).not.toContain(SECRET);
   expect(result.content.length).toBeLessThan(3000);
   expect(result.content).not.toContain("\n");
-  expect(findHidden(result.content)).toEqual([]);
+  expect(findInvisible(result.content)).toEqual([]);
 }
 
 describe("read_skill_resource", () => {
@@ -321,7 +323,7 @@ describe.each(["validate_skill", "lint_skill"])("%s", (tool) => {
     const result = await call(tool, { content });
     expect(JSON.parse(result.content)).toHaveProperty("findings");
     expect(result.content.length).toBeLessThan(100_000);
-    expect(findHidden(result.content)).toEqual([]);
+    expect(findInvisible(result.content)).toEqual([]);
     expect("polluted" in {}).toBe(false);
   });
 });

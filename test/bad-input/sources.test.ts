@@ -2,12 +2,11 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { SkillError } from "../../src/shared/error.ts";
-import { parseAddress } from "../../src/supply/address.ts";
-import { candidateOf, prepare } from "../../src/supply/candidate.ts";
-import type { Address } from "../../src/supply/contract.ts";
-import { fetchSource } from "../../src/supply/fetch.ts";
-import { fetchOffer } from "../../src/supply/fetch-offer.ts";
+import { SkillError } from "../../src/errors/problem.ts";
+import { findCandidate, prepareCandidate } from "../../src/remote/candidate.ts";
+import { fetchListing, fetchSource } from "../../src/remote/fetch-source.ts";
+import type { SourceAddress } from "../../src/remote/remote-source.ts";
+import { parseSourceAddress } from "../../src/remote/source-address.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { addLink, addSubmodule, canary, makeRepository, type Repository } from "../support/repositories.ts";
 
@@ -23,7 +22,10 @@ function openTrap() {
 }
 
 /** What came of fetching: a code, or `fetched`. */
-async function outcomeOf(address: Address, env: Record<string, string | undefined> = process.env): Promise<string> {
+async function outcomeOf(
+  address: SourceAddress,
+  env: Record<string, string | undefined> = process.env,
+): Promise<string> {
   try {
     await fetchSource(address, { to: temporaryFolder(), env });
     return "fetched";
@@ -34,7 +36,11 @@ async function outcomeOf(address: Address, env: Record<string, string | undefine
   }
 }
 
-const at = (url: string, more: { ref?: string; inside?: string } = {}): Address => ({ kind: "git", url, ...more });
+const at = (url: string, more: { ref?: string; inside?: string } = {}): SourceAddress => ({
+  kind: "git",
+  url,
+  ...more,
+});
 
 describe("an address that is a command", () => {
   it.each([
@@ -49,7 +55,9 @@ describe("an address that is a command", () => {
   ])("runs nothing and has its code: %s", (text, code) => {
     const trap = openTrap();
     const options = { cwd: trap.folder, home: trap.folder };
-    expect(() => parseAddress(text.replace("PWNED", trap.pwned), options)).toThrow(expect.objectContaining({ code }));
+    expect(() => parseSourceAddress(text.replace("PWNED", trap.pwned), options)).toThrow(
+      expect.objectContaining({ code }),
+    );
     expect(trap.hasSprung()).toBe(false);
   });
 
@@ -293,9 +301,9 @@ describe("a folder that wants to run something", () => {
     const folder = temporaryFolder(SKILL);
     execFileSync("mkfifo", [join(folder, "greet/pipe")]);
     const work = temporaryFolder();
-    const { fetched, offer } = await fetchOffer({ kind: "folder", path: folder }, work, { env: process.env });
+    const { fetched, offer } = await fetchListing({ kind: "folder", path: folder }, work, { env: process.env });
     expect(readdirSync(join(fetched.folder, "greet"))).toEqual(["SKILL.md"]);
-    expect(() => prepare(candidateOf("greet", offer), fetched, join(work, "greet"))).toThrow(
+    expect(() => prepareCandidate(findCandidate("greet", offer), fetched, join(work, "greet"))).toThrow(
       expect.objectContaining({ code: "entry-kind" }),
     );
   });

@@ -1,8 +1,8 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Notice } from "../../src/host/sandbox.ts";
-import { checkPath } from "../../src/source/check.ts";
+import type { Problem } from "../../src/errors/problem.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
@@ -11,7 +11,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const GOOD = { "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) };
 
-async function problemOf(files: Record<string, string>, references?: string[]): Promise<Notice | undefined> {
+async function problemOf(files: Record<string, string>, references?: string[]): Promise<Problem | undefined> {
   const { problems, tools } = await opened(ownSkill(files, references));
   expect(tools).toEqual([]);
   expect(problems.length).toBeLessThanOrEqual(1);

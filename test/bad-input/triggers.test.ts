@@ -1,17 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { disclose } from "../../src/catalog/disclose.ts";
-import { LONGEST_QUERY, type Matcher, openMatcher } from "../../src/catalog/match.ts";
-import type { Code } from "../../src/codes/findings.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { checkPath } from "../../src/source/check.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { createMatcher, type Matcher } from "../../src/catalog/search/matcher.ts";
+import { MAX_QUERY_LENGTH } from "../../src/catalog/search/query.ts";
+import type { FindingCode } from "../../src/errors/finding-codes.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
 import { countSteps, expectLinearSteps } from "../support/steps.ts";
 import { codesOf } from "./fixture.ts";
 
-type Modules = typeof import("../../src/catalog/match.ts") & typeof import("../support/skills.ts");
+type Modules = typeof import("../../src/catalog/search/matcher.ts") & typeof import("../support/skills.ts");
 
 type Parts = Pick<Sketch, "keywords" | "verbs" | "patterns" | "negative" | "examples"> & { paths?: string[] };
 
@@ -21,9 +22,9 @@ async function load({ paths = [], keywords = [], ...more }: Parts) {
   const folder = temporaryFolder({
     "odd/SKILL.md": skillText("odd", { more: `triggers: ${triggers}\npaths: ${JSON.stringify(paths)}\n` }),
   });
-  const { skills, diagnostics } = await directorySource({ path: folder }).load();
+  const { skills, diagnostics } = await createDirectorySource({ path: folder }).load();
   const codes = codesOf(diagnostics).filter((code) => code.startsWith("trigger-"));
-  return { folder, codes, diagnostics, matcher: openMatcher(skills) };
+  return { folder, codes, diagnostics, matcher: createMatcher(skills) };
 }
 
 function wakes(matcher: Matcher, query: string, files: readonly string[] = []): boolean {
@@ -32,7 +33,7 @@ function wakes(matcher: Matcher, query: string, files: readonly string[] = []): 
 
 const many = (count: number, text: (index: number) => string) => Array.from({ length: count }, (_, at) => text(at));
 
-const WRONG: [what: string, parts: Parts, ...codes: Code[]][] = [
+const WRONG: [what: string, parts: Parts, ...codes: FindingCode[]][] = [
   ["an open class", { patterns: ["["] }, "trigger-pattern"],
   ["an open group", { patterns: ["(a"] }, "trigger-pattern"],
   ["a group that was not opened", { patterns: ["a)"] }, "trigger-pattern"],
@@ -153,7 +154,7 @@ describe("keywords are texts, whatever they look like", () => {
   ];
 
   it.each(ROWS)("[T-02] %j is found in %j, not in %j", (keyword, found, notFound) => {
-    const matcher = openMatcher([sketch("odd", { keywords: [keyword] })]);
+    const matcher = createMatcher([sketch("odd", { keywords: [keyword] })]);
     expect([wakes(matcher, found), wakes(matcher, notFound)]).toEqual([true, false]);
   });
 });
@@ -198,11 +199,11 @@ describe("queries", () => {
 
   it("[Q-11] take steps that grow with the length, whatever they look like", async () => {
     await expectLinearSteps(
-      ["src/catalog/match.ts", "test/support/skills.ts"],
-      ({ openMatcher, sketch }: Modules, [keywords, patterns, query]) => {
+      ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
+      ({ createMatcher, sketch }: Modules, [keywords, patterns, query]) => {
         const more = { paths: ["src/**/*.ts", "**/a/**/b/**/c"] };
         const odd = sketch("odd", { keywords, patterns, more });
-        openMatcher([odd, sketch("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
+        createMatcher([odd, sketch("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
       },
       WORST.map(([what, query]) => [
         what,
@@ -221,11 +222,11 @@ describe("queries", () => {
     };
     const query = many(300, () => next() ?? "").join(" ");
     const [count] = await countSteps(
-      ["src/catalog/match.ts", "test/support/skills.ts"],
-      ({ openMatcher, sketch }: Modules, [patterns, query]) => {
+      ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
+      ({ createMatcher, sketch }: Modules, [patterns, query]) => {
         const whole = sketch("odd", { keywords: ["rollout"] });
         const manifest = { ...whole.manifest, triggers: { ...whole.manifest.triggers, patterns } };
-        openMatcher([{ ...whole, manifest }]).match(query);
+        createMatcher([{ ...whole, manifest }]).match(query);
       },
       [[patterns, query] as const],
     );
@@ -240,7 +241,7 @@ describe("queries", () => {
       expect(disclose(catalog, `${long} rollout`)).toMatchObject({ tier: "full", isCut: true });
       expect(disclose(catalog, `${long} rollout ${long}`)).toMatchObject({ tier: "breadcrumb", isCut: true });
     }
-    const exact = "rollout".padEnd(LONGEST_QUERY, " x");
+    const exact = "rollout".padEnd(MAX_QUERY_LENGTH, " x");
     expect([disclose(catalog, exact).isCut, disclose(catalog, `${exact}x`).isCut]).toEqual([false, true]);
   });
 
@@ -251,11 +252,11 @@ describe("queries", () => {
     ["emoji", "👩‍💻🏴󠁧󠁢󠁥󠁮󠁧󠁿rollout👍🏽"],
     ["a mark after it", "the rollout\u200b, now"],
   ])("[T-02] a keyword is found beside %s", (_, query) => {
-    expect(wakes(openMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
+    expect(wakes(createMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
   });
 
   it("[T-03] a mention is seen wherever the name stands too", () => {
-    const matcher = openMatcher([sketch("odd", {})]);
+    const matcher = createMatcher([sketch("odd", {})]);
     for (const query of ["this is odd: /odd now", "how odd, so use the odd skill", "src/odd and $odd"])
       expect([query, matcher.match(query).matches[0]?.level]).toEqual([query, "explicit"]);
   });
@@ -281,7 +282,7 @@ describe("globs", () => {
 
   it.each(ROWS)("[X-07] %j", (glob, fits, fitsNot) => {
     const whole = sketch("odd", { keywords: ["rollout"] });
-    const matcher = openMatcher([{ ...whole, manifest: { ...whole.manifest, paths: [glob] } }]);
+    const matcher = createMatcher([{ ...whole, manifest: { ...whole.manifest, paths: [glob] } }]);
     const found = (path: string) => wakes(matcher, "look", [path]);
     expect([fits.filter((path) => !found(path)), fitsNot.filter(found)]).toEqual([[], []]);
   });

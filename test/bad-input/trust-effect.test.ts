@@ -2,10 +2,9 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { runScript } from "../../src/run/script.ts";
-import { storeFolder } from "../../src/sandbox/places.ts";
-import { storedAsJudged } from "../../src/sandbox/store.ts";
-import { copySkill } from "../../src/source/digest.ts";
+import { runScript } from "../../src/agent/run/run-script.ts";
+import { getSkillStoreFolder, storeVerifiedCopy } from "../../src/sandbox/sandbox-folders.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
@@ -205,7 +204,7 @@ describe("a toolset that was trusted", () => {
     async (how) => {
       const mark = join(temporaryFolder(), "ran");
       const { found, load } = await loading({ "own.cjs": WORD, "data.json": "{}" });
-      const copy = storedAsJudged(copySkill(found.skill("x")), storeFolder(found.home));
+      const copy = storeVerifiedCopy(copySkill(found.skill("x")), getSkillStoreFolder(found.home));
       writeFileSync(join(copy, "own.cjs"), evilAt(mark));
       expect(await load({ [how]: "../own.cjs" })).toMatchObject({
         isError: true,

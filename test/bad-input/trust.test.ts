@@ -14,9 +14,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { runScript, type ScriptResult } from "../../src/run/script.ts";
+import { runScript, type ScriptResult } from "../../src/agent/run/run-script.ts";
 import { withBody } from "../../src/skill/skill.ts";
-import { copySkill } from "../../src/source/digest.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import { type Ran, skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";

@@ -2,10 +2,10 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { NO_SETTINGS } from "../../src/host/settings.ts";
-import { useSkill } from "../../src/run/use.ts";
-import { converse } from "../../src/session/converse.ts";
-import { openSession } from "../../src/session/session.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
+import { createConversation } from "../../src/agent/session/conversation.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -13,8 +13,8 @@ import { hostWith, oddModel, toolOf } from "./use-scene.ts";
 
 const usage = { inputTokens: 60, outputTokens: 0, cachedTokens: 0 };
 const forever = () => oddModel({ text: "so far", calls: [{ id: "1", tool: "list_skills", input: {} }], usage });
-const limits = { ...NO_SETTINGS.limits, tokens: 100, seconds: 20 };
-const settings = { ...NO_SETTINGS, limits };
+const limits = { ...DEFAULT_SETTINGS.limits, tokens: 100, seconds: 20 };
+const settings = { ...DEFAULT_SETTINGS, limits };
 
 describe("a limit", () => {
   it.each([Number.NaN, Number.POSITIVE_INFINITY, 1e12, 100])(
@@ -23,7 +23,9 @@ describe("a limit", () => {
       const catalog = await catalogOf({ x: {} });
       const host = hostWith(forever(), { settings });
       expect(await useSkill(catalog, host, { skill: "x", tokens })).toMatchObject({ stop: "budget", iterations: 2 });
-      const conversation = converse(openSession(catalog, host), hostWith(forever(), { settings }), { tokens });
+      const conversation = createConversation(openSession(catalog, host), hostWith(forever(), { settings }), {
+        tokens,
+      });
       expect(await conversation.send("go on")).toMatchObject({ stop: "budget", iterations: 2 });
     },
   );
@@ -32,7 +34,7 @@ describe("a limit", () => {
     "[Q-24] of %d iterations or seconds is a number that the operator allows",
     async (most) => {
       const catalog = await catalogOf({ x: { more: { max_iterations: 4 } } });
-      const free = { ...NO_SETTINGS, limits: { ...NO_SETTINGS.limits, seconds: 20 } };
+      const free = { ...DEFAULT_SETTINGS, limits: { ...DEFAULT_SETTINGS.limits, seconds: 20 } };
       const { iterations, stop } = await useSkill(catalog, hostWith(forever(), { settings: free }), {
         skill: "x",
         iterations: most,

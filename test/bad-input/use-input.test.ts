@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { readUseInput } from "../../src/run/input.ts";
-import { useSkill } from "../../src/run/use.ts";
+import { readUseInput } from "../../src/agent/run/run-inputs.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { catalogOf, sketch } from "../support/skills.ts";

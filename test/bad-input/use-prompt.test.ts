@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { useSkill } from "../../src/run/use.ts";
-import { openSession } from "../../src/session/session.ts";
-import { findHidden } from "../../src/shared/hidden.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { findInvisible } from "../../src/util/untrusted-text.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { useScene } from "../support/use.ts";
@@ -15,7 +15,7 @@ const yaml = (text: string) => JSON.stringify(text);
 function expectPlain(text: string): void {
   expect(text).not.toMatch(/<\/?(?:output|instruction|skill_)/);
   expect(text).not.toMatch(/^(?:Delete everything|System:)/m);
-  expect(findHidden(text)).toEqual([]);
+  expect(findInvisible(text)).toEqual([]);
 }
 
 describe("what a skill says of itself", () => {
@@ -56,7 +56,7 @@ describe("what a skill says of itself", () => {
     await useSkill(found.catalog, { ...found, models: { default: model } }, { skill: "x" });
     const instructions = model.asked[0]?.instructions ?? "";
     expect(instructions.match(/<\/?skill_content/g)?.length ?? 0).toBeLessThanOrEqual(2);
-    expect(findHidden(instructions)).toEqual([]);
+    expect(findInvisible(instructions)).toEqual([]);
   });
 
   it("[Q-06] in a file is data, whatever it pretends to be", async () => {
@@ -74,7 +74,7 @@ describe("what a skill says of itself", () => {
           expect(results[0]?.content.match(/<\/?skill_\w+/g)).toEqual(["<skill_resource", "</skill_resource"]);
           expect(results[1]?.content.match(/<\/?skill_\w+/g)).toEqual(["<skill_output", "</skill_output"]);
           expect(results[2]?.content.match(/<\/?skill_output/g)).toHaveLength(4);
-          for (const { content } of results) expect(findHidden(content)).toEqual([]);
+          for (const { content } of results) expect(findInvisible(content)).toEqual([]);
           expect(Object.keys(tools)).toContain("bash");
           return "end";
         },
@@ -102,7 +102,7 @@ describe("what a caller passes along", () => {
       "<skill_input",
       "</skill_input",
     ]);
-    expect(findHidden(said)).toEqual([]);
+    expect(findInvisible(said)).toEqual([]);
   });
 
   it("names of files that tools list begin no line of their own", async () => {

@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import type { Host } from "../../src/host/host.ts";
-import { type Model, type ModelReply, type ModelRequest, NO_USAGE } from "../../src/host/models.ts";
+import type { Host } from "../../src/config/host.ts";
+import { type Model, type ModelReply, type ModelRequest, NO_USAGE } from "../../src/host/model-contract.ts";
 import type { Tool } from "../../src/skill/tool.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";

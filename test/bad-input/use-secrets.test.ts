@@ -1,14 +1,14 @@
 import { chmodSync, cpSync, existsSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { planUse } from "../../src/agent/run/plan-use.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
+import { createConversation } from "../../src/agent/session/conversation.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
-import { openGrants } from "../../src/host/grants.ts";
-import { NO_SETTINGS } from "../../src/host/settings.ts";
-import { planUse } from "../../src/run/plan-use.ts";
-import { useSkill } from "../../src/run/use.ts";
-import { converse } from "../../src/session/converse.ts";
-import { openSession } from "../../src/session/session.ts";
-import { copySkill } from "../../src/source/digest.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
+import { createSecretGrants } from "../../src/store/trust.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
@@ -121,7 +121,7 @@ describe("a value of the configuration", () => {
 
   it("[Q-22] is hidden before a long output is cut", async () => {
     const value = "abcdefghijklmnopqrstuvwxyz0123456789";
-    const settings = { ...NO_SETTINGS, skills: new Map([["x", { variables: new Map([["K", value]]) }]]) };
+    const settings = { ...DEFAULT_SETTINGS, skills: new Map([["x", { variables: new Map([["K", value]]) }]]) };
     const catalog = await catalogOf({ x: { more: { env: ["K"] } } });
     for (const before of [8965, 8980, 8999, 10_990, 11_000]) {
       const model = callsOnce("t", {});
@@ -151,7 +151,7 @@ describe("a value of the configuration", () => {
       config: given(SECRET),
       turns: [() => "ok"],
     });
-    const conversation = converse(openSession(found.catalog, found), found);
+    const conversation = createConversation(openSession(found.catalog, found), found);
     await conversation.send(`My key is ${SECRET}.`);
     expectHidden([conversation.messages, server.requests[0]?.prompt]);
   });
@@ -260,7 +260,7 @@ describe("what was given to a skill", () => {
       ".skillet/skills/x/SKILL.md": skill("two"),
     });
     const copies = [found.skill("x"), found.catalog.find("x@~/.skillet/skills")].flatMap((copy) => copy ?? []);
-    const owners = copies.map((copy) => openGrants(join(found.root, "home/.skillet")).claim(copy).place);
+    const owners = copies.map((copy) => createSecretGrants(join(found.root, "home/.skillet")).claim(copy).place);
     expect(owners).toHaveLength(2);
     expect(new Set(owners).size).toBe(1);
   });
@@ -302,7 +302,7 @@ describe("a workspace that nobody trusts", () => {
       await session.call("load_skill", { skill: name });
       await session.call("validate_skill", { skill: name });
       await session.call("run_skill_script", { skill: name, script: "scripts/go.sh" });
-      await converse(session, found).send(`use the ${name} skill`);
+      await createConversation(session, found).send(`use the ${name} skill`);
       await useSkill(found.catalog, hostWith(oddModel({ text: "x" }), found), { skill: name });
     }
     expect(existsSync(join(found.root, "project/PWN"))).toBe(false);

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
 import type { RunEvent } from "../../src/host/events.ts";
-import { useSkill } from "../../src/run/use.ts";
 import { catalogOf } from "../support/skills.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 import { callsOnce, hostWith, nested, oddModel, resultsFor, toolOf } from "./use-scene.ts";

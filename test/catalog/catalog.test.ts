@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { promptListing } from "../../src/catalog/listing.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import type { Scope } from "../../src/skill/skill.ts";
-import { directorySource } from "../../src/source/directory.ts";
-import { inlineSource } from "../../src/source/source.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
+import { formatPromptListing } from "../../src/catalog/listing.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { createInlineSource, type SkillScope } from "../../src/skill/skill.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
-const source = (root: string, name: string, scope: Scope) => directorySource({ path: join(root, name), name, scope });
+const source = (root: string, name: string, scope: SkillScope) =>
+  createDirectorySource({ path: join(root, name), name, scope });
 
 describe("openCatalog", () => {
   it("[S-01, P-03] lets the nearer scope win, whatever order the sources come in, and keeps what it shadows", async () => {
@@ -20,7 +20,7 @@ describe("openCatalog", () => {
     );
     const sources = scopes.map((scope) => source(root, scope, scope));
     for (const order of [sources, [...sources].reverse()]) {
-      const catalog = await openCatalog(order);
+      const catalog = await loadCatalog(order);
       expect(catalog.get("same").description).toBe("From workspace");
       expect(catalog.shadowed.map(({ origin }) => origin.scope)).toEqual([
         "user",
@@ -37,7 +37,7 @@ describe("openCatalog", () => {
       "s/summarize/SKILL.md": skillText("summarize", { more: "input_schema:\n  type: object\n" }),
       "s/explain/SKILL.md": skillText("explain"),
     });
-    const catalog = await openCatalog([source(root, "s", "workspace")]);
+    const catalog = await loadCatalog([source(root, "s", "workspace")]);
     expect(catalog.names()).toEqual(["explain", "summarize"]);
     expect(catalog.has("summarize")).toBe(true);
     expect(catalog.has("sumarize")).toBe(false);
@@ -59,7 +59,7 @@ describe("openCatalog", () => {
       "far/a/SKILL.md": skillText("a", { description: "far" }),
       "near/a/SKILL.md": skillText("a", { description: "near" }),
     });
-    const catalog = await openCatalog([source(root, "far", "user"), source(root, "near", "workspace")]);
+    const catalog = await loadCatalog([source(root, "far", "user"), source(root, "near", "workspace")]);
     expect(catalog.get("a").description).toBe("near");
     expect(catalog.get("a@far").description).toBe("far");
     expect(catalog.get("a@user").description).toBe("far");
@@ -73,7 +73,7 @@ describe("openCatalog", () => {
       "s/b/SKILL.md": skillText("a", { description: "second folder" }),
       "s/a/SKILL.md": skillText("a", { description: "first folder" }),
     });
-    const catalog = await openCatalog([source(root, "s", "workspace")]);
+    const catalog = await loadCatalog([source(root, "s", "workspace")]);
     expect(catalog.copies("a").map(({ description }) => description)).toEqual([
       "first folder",
       "second folder",
@@ -84,24 +84,24 @@ describe("openCatalog", () => {
 
   it("takes one real folder that two sources lead to as one skill", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
-    const catalog = await openCatalog([
+    const catalog = await loadCatalog([
       source(root, "s", "user"),
-      directorySource({ path: join(root, "s"), name: "again", scope: "workspace" }),
+      createDirectorySource({ path: join(root, "s"), name: "again", scope: "workspace" }),
     ]);
     expect(catalog.shadowed).toEqual([]);
   });
 
   it("says when two names differ only in capitals", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("deploy"), "s/b/SKILL.md": skillText("Deploy") });
-    const catalog = await openCatalog([source(root, "s", "user")]);
+    const catalog = await loadCatalog([source(root, "s", "user")]);
     expect(catalog.names()).toEqual(["Deploy", "deploy"]);
     expect(catalog.diagnostics.map(({ code }) => code)).toContain("name-case-clash");
   });
 
   it("[S-33] takes integration skills from sources that a program registers, and survives one that fails", async () => {
     const skill = defineSkill({ name: "mail", description: "Mail.", instructions: "Do mail." });
-    const catalog = await openCatalog([
-      inlineSource([skill], { name: "mail-integration", scope: "integration" }),
+    const catalog = await loadCatalog([
+      createInlineSource([skill], { name: "mail-integration", scope: "integration" }),
       { name: "broken", scope: "integration", load: () => Promise.reject(new Error("no connection")) },
     ]);
     expect(catalog.get("mail@mail-integration").origin.scope).toBe("integration");
@@ -122,7 +122,7 @@ describe("openCatalog", () => {
       load: () => ({ skills: [skill], diagnostics: [] }),
     } as const;
     const root = temporaryFolder({ "s/mail/SKILL.md": skillText("mail", { description: "Nearer" }) });
-    const catalog = await openCatalog([integration, source(root, "s", "user")]);
+    const catalog = await loadCatalog([integration, source(root, "s", "user")]);
     expect(catalog.get("mail").description).toBe("Nearer");
     for (const name of ["mail@desk", "mail@integration"])
       expect(catalog.get(name).origin).toEqual({ scope: "integration", source: "desk", form: "code" });
@@ -132,9 +132,9 @@ describe("openCatalog", () => {
 
   it("takes skills of any kind into a source in code, and says when a source gives none", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
-    const first = await openCatalog([source(root, "s", "user")]);
-    const again = await openCatalog([
-      inlineSource(first.skills),
+    const first = await loadCatalog([source(root, "s", "user")]);
+    const again = await loadCatalog([
+      createInlineSource(first.skills),
       { name: "void", scope: "user", load: () => undefined as never },
     ]);
     expect(again.get("a").body()).toBe(first.get("a").body());
@@ -144,7 +144,7 @@ describe("openCatalog", () => {
 
   it("leaves out what one thing or a list of things speaks against", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a"), "s/b/SKILL.md": skillText("b") });
-    const catalog = await openCatalog([source(root, "s", "user")]);
+    const catalog = await loadCatalog([source(root, "s", "user")]);
     const names = (isDenied: Parameters<typeof catalog.available>[0]) =>
       catalog.available(isDenied).map(({ name }) => name);
     expect(names(() => [])).toEqual(["a", "b"]);
@@ -154,7 +154,7 @@ describe("openCatalog", () => {
 
   it("gives a new snapshot on reload and leaves the old one as it was", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
-    const before = await openCatalog([source(root, "s", "user")]);
+    const before = await loadCatalog([source(root, "s", "user")]);
     writeFiles(root, { "s/b/SKILL.md": skillText("b") });
     expect((await before.reload()).names()).toEqual(["a", "b"]);
     expect(before.names()).toEqual(["a"]);
@@ -167,8 +167,8 @@ describe("promptListing", () => {
       "s/a/SKILL.md": "---\ndescription: |\n  One\n  two\n---\nx\n",
       "s/b/SKILL.md": skillText("b"),
     });
-    const catalog = await openCatalog([source(root, "s", "user")]);
-    expect(promptListing(catalog.skills)).toBe("- a: One two\n- b: Does b. Use when asked for b.");
-    expect(promptListing([])).toBe("");
+    const catalog = await loadCatalog([source(root, "s", "user")]);
+    expect(formatPromptListing(catalog.skills)).toBe("- a: One two\n- b: Does b. Use when asked for b.");
+    expect(formatPromptListing([])).toBe("");
   });
 });

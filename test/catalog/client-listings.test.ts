@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
   type ClientSkillText,
-  clientNamed,
+  findClientByMcpName,
   type ListingClient,
-  listForClient,
+  simulateClientListing,
 } from "../../src/catalog/client-listings.ts";
 import { cuedSkills } from "./cued-skills.ts";
 
@@ -39,7 +39,7 @@ function skillsOf({ skills, extra }: Captured): ClientSkillText[] {
 
 describe("a client's own list, compared with requests of the real program", () => {
   it.each(CAPTURED)("%s", (file, captured) => {
-    const ours = listForClient(captured.client, skillsOf(captured)).filter(({ shown }) => shown !== "dropped");
+    const ours = simulateClientListing(captured.client, skillsOf(captured)).filter(({ shown }) => shown !== "dropped");
     expect(ours.map(({ name }) => name).sort()).toEqual(captured.listed.map(([name]) => name).sort());
     const real = new Map(captured.listed.map(([name, length, end]) => [name, { length, end }]));
     for (const { name, description } of ours) {
@@ -53,17 +53,17 @@ describe("a client's own list, compared with requests of the real program", () =
   it("drops what GitHub Copilot CLI drops, and nothing elsewhere", () => {
     const skills = Object.entries(EXTRA).map(([name, description]) => ({ name, description }));
     const dropped = (client: ListingClient) =>
-      listForClient(client, skills).flatMap(({ name, shown }) => (shown === "dropped" ? name : []));
+      simulateClientListing(client, skills).flatMap(({ name, shown }) => (shown === "dropped" ? name : []));
     expect(dropped("copilot")).toEqual(["zz-long-1093", "zz-long-1618"]);
     for (const client of ["claude", "codex", "gemini", "opencode"] as const) expect(dropped(client)).toEqual([]);
   });
 
   it("has when_to_use for Claude Code alone", () => {
     const skills = [{ name: "a", description: "Does a.", whenToUse: "When asked for a." }];
-    expect(listForClient("claude", skills)).toMatchObject([
+    expect(simulateClientListing("claude", skills)).toMatchObject([
       { description: "Does a. - When asked for a.", hasCue: true },
     ]);
-    expect(listForClient("codex", skills)).toMatchObject([{ description: "Does a.", hasCue: false }]);
+    expect(simulateClientListing("codex", skills)).toMatchObject([{ description: "Does a.", hasCue: false }]);
   });
 });
 
@@ -76,5 +76,5 @@ it("knows clients by the names that they announce over MCP", () => {
     "copilot-cli",
     "cursor-vscode",
   ];
-  expect(names.map(clientNamed)).toEqual(["claude", "codex", "gemini", "opencode", "copilot", undefined]);
+  expect(names.map(findClientByMcpName)).toEqual(["claude", "codex", "gemini", "opencode", "copilot", undefined]);
 });

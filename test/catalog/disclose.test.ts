@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { ASKS, asksWhatThereIs } from "../../src/catalog/asks.ts";
-import { openCatalog } from "../../src/catalog/catalog.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { type DiscloseOptions, disclose, TIERS } from "../../src/catalog/disclose.ts";
-import { promptListing, promptSection } from "../../src/catalog/listing.ts";
-import { estimateTokens } from "../../src/shared/text.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { isListIntent, LIST_INTENT_PHRASES } from "../../src/catalog/list-intents.ts";
+import { formatPromptListing, formatPromptSection } from "../../src/catalog/listing.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { estimateTokens } from "../../src/util/text.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { catalogOf, type Sketch } from "../support/skills.ts";
 
@@ -179,7 +179,7 @@ describe("triggers that cannot be used", () => {
       "a/SKILL.md":
         '---\ndescription: Audits.\ntriggers:\n  patterns: ["(?=audit)", ".*"]\n  keywords: ["-"]\n---\nAudit.\n',
     });
-    const catalog = await openCatalog([directorySource({ path: root })]);
+    const catalog = await loadCatalog([createDirectorySource({ path: root })]);
     expect(disclose(catalog, "licences")).toMatchObject({
       tier: "registry",
       text: "[1 skills available]\n- a: Audits.",
@@ -218,14 +218,14 @@ describe("asking what there is", () => {
     "can you list your skills please?",
     "LIST AVAILABLE SKILLS",
     "show me the skills",
-  ])("is %j", (query) => expect(asksWhatThereIs(query)).toBe(true));
+  ])("is %j", (query) => expect(isListIntent(query)).toBe(true));
   it.each(["list skills needed for a nurse", "what would you do?", "what can I do", "help", "", "?", "list"])(
     "is not %j",
-    (query) => expect(asksWhatThereIs(query)).toBe(false),
+    (query) => expect(isListIntent(query)).toBe(false),
   );
   it("is every phrase of the table, and those a user adds", async () => {
-    for (const phrase of ASKS) expect(asksWhatThereIs(phrase), phrase).toBe(true);
-    expect(asksWhatThereIs("Zeig mal her!", ["zeig mal her"])).toBe(true);
+    for (const phrase of LIST_INTENT_PHRASES) expect(isListIntent(phrase), phrase).toBe(true);
+    expect(isListIntent("Zeig mal her!", ["zeig mal her"])).toBe(true);
     expect((await told(triggered, "zeig mal", { asks: ["Zeig mal"] })).tier).toBe("registry");
   });
 });
@@ -365,18 +365,18 @@ describe("the static listing", () => {
 Before replying, check if any available skill matches the user's request.
 If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.
 `;
-    expect(promptSection(skills)).toBe(`${heading}
+    expect(formatPromptSection(skills)).toBe(`${heading}
 - **code-review**: Review code for issues and improvements Before a merge.
 - **research**: Research topics using Perplexity AI`);
     expect(
-      promptSection(skills, { pathOf: ({ name }) => (name === "research" ? "/skill/research" : undefined) }),
+      formatPromptSection(skills, { pathOf: ({ name }) => (name === "research" ? "/skill/research" : undefined) }),
     ).toContain("- **research**: Research topics using Perplexity AI (/skill/research)");
-    expect(promptSection([])).toBe("");
+    expect(formatPromptSection([])).toBe("");
   });
 
   it("[X-07] says when to use a skill beside what it does", async () => {
     const { skills } = await catalogOf({ a: { description: "Does a.", more: { when_to_use: "When a is due." } } });
-    expect(promptListing(skills)).toBe("- a: Does a. When a is due.");
+    expect(formatPromptListing(skills)).toBe("- a: Does a. When a is due.");
   });
 });
 
@@ -401,7 +401,7 @@ describe("a skill that can no longer be read", () => {
       "a/SKILL.md": "---\ndescription: A.\ntriggers:\n  keywords: [ferry]\n---\nAlpha.\n",
       "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [ferry]\n---\nBeta.\n",
     });
-    const catalog = await openCatalog([directorySource({ path: root })]);
+    const catalog = await loadCatalog([createDirectorySource({ path: root })]);
     expect(disclose(catalog, "ferry").text).toContain("Alpha.");
     const { rmSync } = await import("node:fs");
     rmSync(`${root}/a/SKILL.md`);

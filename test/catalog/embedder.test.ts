@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createEmbeddedMatcher, type Embedder } from "../../src/catalog/embedder.ts";
+import { createEmbeddedMatcher, type Embedder } from "../../src/catalog/search/embedder.ts";
 import { sketch } from "../support/skills.ts";
 
 /** A small embedder with a number for each topic, which words of several languages belong to. */

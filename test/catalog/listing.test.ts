@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { type DiscloseOptions, disclose } from "../../src/catalog/disclose.ts";
-import { defineSkill } from "../../src/skill/define.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { catalogOf, sketch } from "../support/skills.ts";
 import { type CuedSkill, cuedSkills } from "./cued-skills.ts";
@@ -157,8 +157,8 @@ describe("the prefix and the suffix", () => {
       import { createHash } from "node:crypto";
       import { disclose } from ${url("src/catalog/disclose.ts")};
       import { openCatalog } from ${url("src/catalog/catalog.ts")};
-      import { defineSkill } from ${url("src/skill/define.ts")};
-      import { inlineSource } from ${url("src/source/source.ts")};
+      import { defineSkill } from ${url("src/skill/define-skill.ts")};
+      import { inlineSource } from ${url("src/skill/skill.ts")};
       import { cuedSkills } from ${url("test/catalog/cued-skills.ts")};
       const skills = cuedSkills(300).map(({ name, description, whenToUse }) =>
         defineSkill({ name, description, instructions: "Do it.", frontmatter: whenToUse ? { when_to_use: whenToUse } : {} }));

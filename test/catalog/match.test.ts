@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { isSelected, type Match, openMatcher } from "../../src/catalog/match.ts";
+import { createMatcher, isSelectedMatch, type Match } from "../../src/catalog/search/matcher.ts";
 import { type Sketch, sketch } from "../support/skills.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
-const MODULES = ["src/catalog/match.ts", "test/support/skills.ts"];
-type Modules = { openMatcher: typeof openMatcher; sketch: typeof sketch };
+const MODULES = ["src/catalog/search/matcher.ts", "test/support/skills.ts"];
+type Modules = { openMatcher: typeof createMatcher; sketch: typeof sketch };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
-  openMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
+  createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
 const said = ({ skill, level, reasons }: Match) =>
   `${skill.name} ${level}: ${reasons.map(({ kind, text }) => `${kind} ${text}`).join(", ")}`;
 const matched = (skills: Record<string, Sketch>, query: string, options = {}) =>
@@ -345,7 +345,7 @@ describe("ranking by words", () => {
   it("says nothing for a query of empty words", () => {
     expect(matcherFor(skills).match("can you please help me with this").matches).toEqual([]);
     expect(matcherFor(skills).match("").matches).toEqual([]);
-    expect(openMatcher([]).match("anything").matches).toEqual([]);
+    expect(createMatcher([]).match("anything").matches).toEqual([]);
   });
 
   it("finds words of scripts without blanks", () => {
@@ -435,7 +435,7 @@ describe("a query that matches hundreds of skills", () => {
     expect(found["b-weak"]).toBe("b-weak weak: keyword write");
     expect(found["c-words"]).toMatch(/^c-words words: words /);
     expect(found["d-nothing"]).toBeUndefined();
-    expect(matches.filter(isSelected)).toHaveLength(100);
+    expect(matches.filter(isSelectedMatch)).toHaveLength(100);
   });
 
   it("finds a weak skill whose pattern would select it, if it matched, after the 100 that are selected", () => {

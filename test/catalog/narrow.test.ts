@@ -1,19 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { type Catalog, openCatalog } from "../../src/catalog/catalog.ts";
-import { narrowCatalog } from "../../src/catalog/narrow.ts";
-import type { Scope, Skill } from "../../src/skill/skill.ts";
-import { inlineSource, type Source } from "../../src/source/source.ts";
+import { type Catalog, filterCatalog, loadCatalog } from "../../src/catalog/catalog.ts";
+import { createInlineSource, type Skill, type SkillScope, type Source } from "../../src/skill/skill.ts";
 import { sketch } from "../support/skills.ts";
 
 /** As a source has them: with where they came from. */
-function place(name: string, scope: Scope, skills: readonly Skill[]): Source {
+function place(name: string, scope: SkillScope, skills: readonly Skill[]): Source {
   const placed = skills.map((skill) => ({ ...skill, origin: { ...skill.origin, source: name, scope } }));
-  return { ...inlineSource(placed), name, scope, load: async () => ({ skills: placed, diagnostics: [] }) };
+  return { ...createInlineSource(placed), name, scope, load: async () => ({ skills: placed, diagnostics: [] }) };
 }
 
 /** `mail` and `chat` are in two places each; the workspace is nearer. */
 async function twoPlaces(): Promise<Catalog> {
-  return openCatalog([
+  return loadCatalog([
     place("own", "user", [sketch("mail"), sketch("chat"), sketch("note")]),
     place("near", "workspace", [sketch("mail"), sketch("chat")]),
   ]);
@@ -24,7 +22,7 @@ const ids = (skills: readonly Skill[]) => skills.map(({ name, origin }) => `${na
 describe("a narrower catalog", () => {
   it("has the skills that are kept and no others, whichever way they are asked for", async () => {
     const whole = await twoPlaces();
-    const catalog = narrowCatalog(whole, ({ name }) => name !== "chat");
+    const catalog = filterCatalog(whole, ({ name }) => name !== "chat");
     expect(catalog.names()).toEqual(["mail", "note"]);
     expect(ids(catalog.skills)).toEqual(["mail@near", "note@own"]);
     expect(ids(catalog.shadowed)).toEqual(["mail@own"]);
@@ -44,7 +42,7 @@ describe("a narrower catalog", () => {
   });
 
   it("finds a copy by its place, where that is kept", async () => {
-    const catalog = narrowCatalog(await twoPlaces(), ({ name, origin }) => name !== "mail" || origin.source === "near");
+    const catalog = filterCatalog(await twoPlaces(), ({ name, origin }) => name !== "mail" || origin.source === "near");
     expect(catalog.get("mail@near").origin.source).toBe("near");
     expect(catalog.get("mail@workspace").origin.source).toBe("near");
     expect(catalog.find("mail@own")).toBeUndefined();
@@ -53,7 +51,7 @@ describe("a narrower catalog", () => {
   });
 
   it("lets no copy come forward that one hides which is left out", async () => {
-    const catalog = narrowCatalog(await twoPlaces(), ({ origin }) => origin.source === "own");
+    const catalog = filterCatalog(await twoPlaces(), ({ origin }) => origin.source === "own");
     expect(catalog.names()).toEqual(["note"]);
     for (const name of ["mail", "mail@own", "mail@user", "mail@near"]) expect(catalog.find(name), name).toBeUndefined();
     expect(catalog.copies("mail")).toEqual([]);
@@ -61,7 +59,7 @@ describe("a narrower catalog", () => {
   });
 
   it("does not name what is left out when it says what was meant", async () => {
-    const catalog = narrowCatalog(await twoPlaces(), ({ name }) => name === "mail");
+    const catalog = filterCatalog(await twoPlaces(), ({ name }) => name === "mail");
     const missing = (name: string) =>
       expect.objectContaining({ code: "not-found", fix: expect.stringContaining(name) });
     expect(() => catalog.get("mial")).toThrow(missing('did you mean "mail"?'));
@@ -72,7 +70,7 @@ describe("a narrower catalog", () => {
   it("stays narrow when the sources are read again, for what is new too", async () => {
     const skills = [sketch("mail"), sketch("chat")];
     const source: Source = { name: "own", scope: "user", load: async () => ({ skills: [...skills], diagnostics: [] }) };
-    const catalog = narrowCatalog(await openCatalog([source]), ({ name }) => name.startsWith("m"));
+    const catalog = filterCatalog(await loadCatalog([source]), ({ name }) => name.startsWith("m"));
     skills.push(sketch("memo"), sketch("chess"));
     const again = await (await catalog.reload()).reload();
     expect(again.names()).toEqual(["mail", "memo"]);
@@ -82,7 +80,7 @@ describe("a narrower catalog", () => {
 
   it("looks again when a skill is asked for: what is not kept any more is not found", async () => {
     let isKept = true;
-    const catalog = narrowCatalog(await twoPlaces(), () => isKept);
+    const catalog = filterCatalog(await twoPlaces(), () => isKept);
     expect(catalog.has("mail")).toBe(true);
     isKept = false;
     expect(catalog.has("mail")).toBe(false);
@@ -91,7 +89,7 @@ describe("a narrower catalog", () => {
   });
 
   it("tells what is available to whom, as the whole one does", async () => {
-    const catalog = narrowCatalog(await twoPlaces(), ({ name }) => name !== "chat");
+    const catalog = filterCatalog(await twoPlaces(), ({ name }) => name !== "chat");
     const isDenied = ({ name }: Skill) => (name === "mail" ? [{ code: "no" }] : []);
     expect(catalog.available(isDenied).map(({ name }) => name)).toEqual(["note"]);
     expect(catalog.definitions(isDenied)).toEqual([{ name: "note", description: "Skill note." }]);
@@ -99,8 +97,8 @@ describe("a narrower catalog", () => {
 
   it("keeps the definition of a skill whose name is not written in a line as it is", async () => {
     const spaced = { ...sketch("notes"), name: "my  notes" };
-    const whole = await openCatalog([place("own", "user", [spaced, sketch("chat")])]);
-    const catalog = narrowCatalog(whole, ({ name }) => name !== "chat");
+    const whole = await loadCatalog([place("own", "user", [spaced, sketch("chat")])]);
+    const catalog = filterCatalog(whole, ({ name }) => name !== "chat");
     expect(catalog.available().map(({ name }) => name)).toEqual(["my  notes"]);
     expect(catalog.definitions().map(({ name }) => name)).toEqual(["my notes"]);
   });

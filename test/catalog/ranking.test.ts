@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openMatcher } from "../../src/catalog/match.ts";
+import { createMatcher } from "../../src/catalog/search/matcher.ts";
 import { type Sketch, sketch } from "../support/skills.ts";
 import { countSteps, expectLinearSteps } from "../support/steps.ts";
 import { evaluationMatcher, measureHits } from "./evaluation/measure.ts";
@@ -7,11 +7,11 @@ import { PASTES } from "./evaluation/pastes.ts";
 import { EVALUATION_REQUESTS, type RequestKind } from "./evaluation/requests.ts";
 import { EVALUATION_SKILLS } from "./evaluation/skills.ts";
 
-const MODULES = ["src/catalog/match.ts", "test/catalog/evaluation/measure.ts"];
-type Modules = { openMatcher: typeof openMatcher; evaluationMatcher: typeof evaluationMatcher };
+const MODULES = ["src/catalog/search/matcher.ts", "test/catalog/evaluation/measure.ts"];
+type Modules = { openMatcher: typeof createMatcher; evaluationMatcher: typeof evaluationMatcher };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
-  openMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
+  createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
 const namesFor = (skills: Record<string, Sketch>, query: string, bodies = true) =>
   matcherFor(skills)
     .match(query, { bodies })

@@ -11,16 +11,13 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { openMatcher } from "../../src/catalog/match.ts";
-import { narrowCatalog } from "../../src/catalog/narrow.ts";
-import { buildPostings } from "../../src/catalog/postings.ts";
-import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search-index.ts";
-import { attachSearchStore } from "../../src/catalog/search-store.ts";
-import type { Skill } from "../../src/skill/skill.ts";
-import { directorySource } from "../../src/source/directory.ts";
-import { openSearchFile, type SearchStore } from "../../src/source/search-file.ts";
-import { inlineSource } from "../../src/source/source.ts";
+import { attachSearchStore, filterCatalog, loadCatalog, type SearchStore } from "../../src/catalog/catalog.ts";
+import { createMatcher } from "../../src/catalog/search/matcher.ts";
+import { buildPostings } from "../../src/catalog/search/postings.ts";
+import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search/search-index.ts";
+import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { createSearchFileStore } from "../../src/store/cache-file.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sketch } from "../support/skills.ts";
 import { evaluationSkills } from "./evaluation/measure.ts";
@@ -48,9 +45,9 @@ function scene(texts = TEXTS) {
     utimesSync(fileOf(name), at, at);
   };
   for (const [name, text] of Object.entries(texts)) write(name, text);
-  const store = openSearchFile(cache, "key");
+  const store = createSearchFileStore(cache, "key");
   const open = async (extra: readonly Skill[] = []) => {
-    const { skills: found } = await openCatalog([directorySource({ path: skills }), inlineSource(extra)]);
+    const { skills: found } = await loadCatalog([createDirectorySource({ path: skills }), createInlineSource(extra)]);
     attachSearchStore(found, store);
     return found;
   };
@@ -69,7 +66,7 @@ function scene(texts = TEXTS) {
 }
 
 const namesIn = (skills: readonly Skill[], query: string) =>
-  openMatcher(skills)
+  createMatcher(skills)
     .match(query, { bodies: true })
     .matches.map(({ skill }) => skill.name);
 
@@ -89,12 +86,12 @@ describe("the search index", () => {
   it("[A-09] is another one for a narrower catalog, and both are kept", async () => {
     const { skills, store, remove } = scene();
     const open = async () => {
-      const whole = await openCatalog([directorySource({ path: skills })]);
+      const whole = await loadCatalog([createDirectorySource({ path: skills })]);
       attachSearchStore(whole.skills, store);
-      return { whole, narrow: narrowCatalog(whole, ({ name }) => name !== "beta") };
+      return { whole, narrow: filterCatalog(whole, ({ name }) => name !== "beta") };
     };
     const { whole, narrow } = await open();
-    expect(narrowCatalog(whole, () => true).skills).toBe(whole.skills);
+    expect(filterCatalog(whole, () => true).skills).toBe(whole.skills);
     namesIn(whole.skills, "zeppelin");
     const kept = store.load();
     namesIn(narrow.skills, "zeppelin");
@@ -182,10 +179,10 @@ describe("the search index", () => {
     const withStore = () => {
       const list = [...skills];
       attachSearchStore(list, store);
-      return openMatcher(list);
+      return createMatcher(list);
     };
     withStore().match("once", { bodies: true });
-    const [kinds, fresh, loaded] = [[true, false], openMatcher(skills), withStore()];
+    const [kinds, fresh, loaded] = [[true, false], createMatcher(skills), withStore()];
     const queries = [...EVALUATION_REQUESTS.map(({ query }) => query), ...UNRELATED_PROMPTS];
     for (const query of queries) {
       for (const bodies of kinds) {

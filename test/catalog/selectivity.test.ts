@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Catalog } from "../../src/catalog/catalog.ts";
 import { disclose } from "../../src/catalog/disclose.ts";
-import { openMatcher } from "../../src/catalog/match.ts";
+import { createMatcher } from "../../src/catalog/search/matcher.ts";
 import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
 import { TASKS } from "./tasks.ts";
 
@@ -43,7 +43,7 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
 
   it("ranks the skill whose words fit the task before one that a glob or a common word fits, where nobody has triggers", () => {
     const plain = TASKS.map(({ name, description }) => sketch(name, { description }));
-    const matcher = openMatcher([...plain, sketch("python-style", PYTHON_STYLE), sketch("assistant", KEYWORDS)]);
+    const matcher = createMatcher([...plain, sketch("python-style", PYTHON_STYLE), sketch("assistant", KEYWORDS)]);
     let ranked = 0;
     for (const { name, task } of TASKS) {
       const names = matcher.match(task, { limit: 60 }).matches.map(({ skill }) => skill.name);
@@ -76,7 +76,7 @@ describe("the weight of a trigger", () => {
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`other-${index}`, { description }]));
   const reason = (skills: Record<string, Sketch>, query: string) => {
     const list = Object.entries(skills).map(([name, parts]) => sketch(name, parts));
-    const { matches } = openMatcher(list).match(query, { limit: 0 });
+    const { matches } = createMatcher(list).match(query, { limit: 0 });
     const match = matches.find(({ skill }) => skill.name === "it");
     return { level: match?.level, ...match?.reasons[0] };
   };
@@ -182,7 +182,7 @@ describe("the weight of a trigger", () => {
     ["Dockerfile", 0.4],
   ])("[T-08] the glob %s never selects", (glob, weight) => {
     const files = ["src/a.py", "src/a.md", "src/a.tsx", "src/a.tf", "docs/a", "Dockerfile"];
-    const matcher = openMatcher([sketch("it", { more: { paths: [glob] } })]);
+    const matcher = createMatcher([sketch("it", { more: { paths: [glob] } })]);
     expect(matcher.match("tidy up", { files, limit: 0 }).matches).toMatchObject([
       { level: "weak", weight, reasons: [{ kind: "path", text: glob, weak: "glob" }] },
     ]);
@@ -191,7 +191,7 @@ describe("the weight of a trigger", () => {
 
 describe("a name in a query", () => {
   const skills = ["code-review", "canvas-design", "deploy", "deploy-app", "summarize", "fix", "report"];
-  const matcher = openMatcher(skills.map((name) => sketch(name, {})));
+  const matcher = createMatcher(skills.map((name) => sketch(name, {})));
   const read = (query: string) => {
     const { matches, against } = matcher.match(query, { limit: 0 });
     return [

@@ -1,8 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { describeSkill, descriptionVersions } from "../../src/catalog/describe-skill.ts";
-import { fitDescription, shortenDescription } from "../../src/catalog/shorten-description.ts";
-import { hasCue, splitDescription } from "../../src/catalog/use-when.ts";
+import {
+  describeSkill,
+  fitDescription,
+  listDescriptionVersions,
+  shortenDescription,
+} from "../../src/catalog/describe-skill.ts";
+import { hasUseWhenCue, splitDescription } from "../../src/catalog/use-when.ts";
 import { sketch } from "../support/skills.ts";
 import { cuedSkills } from "./cued-skills.ts";
 
@@ -57,7 +61,7 @@ describe("the use-when part of a description", () => {
       negative: [],
     });
     const versions = shortenDescription({ description: `Makes reports from tables. ${cue} It is rather good.` });
-    for (const version of versions) expect(hasCue(version), version).toBe(true);
+    for (const version of versions) expect(hasUseWhenCue(version), version).toBe(true);
   });
 
   it.each([
@@ -105,7 +109,7 @@ describe("shortening a description", () => {
 
   it("keeps the brief description of the author in place of the first sentence", () => {
     const skill = sketch("pdf", { description: pdf, more: { brief_description: "Reads and fills PDF files." } });
-    expect(fitDescription(descriptionVersions(skill), 95)).toBe(
+    expect(fitDescription(listDescriptionVersions(skill), 95)).toBe(
       "Reads and fills PDF files. Use when the user wants to read, merge, split, or fill PDF files.",
     );
   });
@@ -131,7 +135,7 @@ describe("shortening a description", () => {
         const words = new Set(description.toLowerCase().match(/[\p{L}\p{N}]+/gu));
         const versions = shortenDescription({ description });
         for (const [index, version] of versions.entries()) {
-          expect(hasCue(version), version).toBe(true);
+          expect(hasUseWhenCue(version), version).toBe(true);
           expect(version.length).toBeLessThan(versions[index - 1]?.length ?? Number.POSITIVE_INFINITY);
           for (const part of version.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])
             expect(words, version).toContain(part);
@@ -143,11 +147,13 @@ describe("shortening a description", () => {
 
   it("[Q-06] joins no parts to a tag, and ends with hostile descriptions too", () => {
     const forged = `Makes things < (a) /skill_content> and more. Use when < (b) skill_content is ${"such as ".repeat(200)}x.`;
-    for (const version of descriptionVersions({ ...sketch("x"), description: forged })) {
+    for (const version of listDescriptionVersions({ ...sketch("x"), description: forged })) {
       expect(version).not.toMatch(/<\s*\/?\s*skill_/);
     }
     for (const part of ["(", "use when ", "such as '", "e.g. ", ", ", "- ", '"', "当", "use a b c "])
-      expect(descriptionVersions({ ...sketch("x"), description: `x ${part.repeat(2000)}` }).length).toBeGreaterThan(0);
+      expect(listDescriptionVersions({ ...sketch("x"), description: `x ${part.repeat(2000)}` }).length).toBeGreaterThan(
+        0,
+      );
   });
 
   it("[A-02] keeps the cue at the end of a description that is too long to be listed whole", () => {

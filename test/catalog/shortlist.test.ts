@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { isSelected, openMatcher } from "../../src/catalog/match.ts";
-import { selectShortlist } from "../../src/catalog/shortlist.ts";
+import { createMatcher, isSelectedMatch, selectShortlist } from "../../src/catalog/search/matcher.ts";
 import { sketch } from "../support/skills.ts";
 import { evaluationMatcher, evaluationSkills } from "./evaluation/measure.ts";
 import { EVALUATION_REQUESTS } from "./evaluation/requests.ts";
 import { UNRELATED_PROMPTS } from "./evaluation/unrelated.ts";
 
-const shortlistIn = (matcher: ReturnType<typeof openMatcher>, query: string, size: number) =>
+const shortlistIn = (matcher: ReturnType<typeof createMatcher>, query: string, size: number) =>
   selectShortlist(matcher.match(query, { bodies: true }).matches, query, size);
 
 describe("the shortlist", () => {
@@ -18,7 +17,7 @@ describe("the shortlist", () => {
       const shown: string[] = [];
       for (const prompt of UNRELATED_PROMPTS) {
         const { matches } = matcher.match(prompt, { bodies: true });
-        expect(matches.filter(isSelected), prompt).toEqual([]);
+        expect(matches.filter(isSelectedMatch), prompt).toEqual([]);
         const { matches: offered, isClear } = selectShortlist(matches, prompt, size);
         if (offered.length > 0) shown.push(prompt);
         expect(isClear, prompt).toBe(false);
@@ -48,10 +47,10 @@ describe("the shortlist", () => {
     const skills = Array.from({ length: 8 }, (_, at) =>
       sketch(`invoice-${at}`, { description: "Creates customer invoices from time sheets." }),
     );
-    const matcher = openMatcher([...skills, ...evaluationSkills(60)]);
+    const matcher = createMatcher([...skills, ...evaluationSkills(60)]);
     const { matches, isClear } = shortlistIn(matcher, "create customer invoices from time sheets", 68);
     expect([matches.length, isClear]).toEqual([5, false]);
-    const two = openMatcher([
+    const two = createMatcher([
       sketch("invoices", { description: "Creates customer invoices from time sheets." }),
       sketch("paint", { description: "Paints walls." }),
     ]);
@@ -61,7 +60,7 @@ describe("the shortlist", () => {
   });
 
   it("has a skill whose path is named, and none that a trigger selects", () => {
-    const matcher = openMatcher([
+    const matcher = createMatcher([
       sketch("terraform", { more: { paths: ["infra/**/*.tf"] } }),
       sketch("invoices", { keywords: ["invoice"], description: "Creates customer invoices." }),
     ]);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { environmentIn } from "../../src/claude/environment.ts";
-import { createHermeticHome } from "../../src/install/home.ts";
+import { createClaudeEnvironment } from "../../src/adapters/claude/claude-home.ts";
+import { createHermeticHome } from "../../src/clients/hermetic-home.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 function homeHere() {
@@ -13,7 +13,7 @@ function homeHere() {
 describe("the environment of an isolated process", () => {
   it("[N-20, N-29] holds of the user's what programs need and who pays, and nothing else", () => {
     const outer = { PATH: "/bin", ANTHROPIC_API_KEY: "k", AWS_SECRET_ACCESS_KEY: "s", CLAUDE_CODE_USE_BEDROCK: "1" };
-    const env = environmentIn(homeHere(), outer);
+    const env = createClaudeEnvironment(homeHere(), outer);
     expect(env).toMatchObject({ PATH: "/bin", ANTHROPIC_API_KEY: "k" });
     expect(env).not.toHaveProperty("AWS_SECRET_ACCESS_KEY");
     expect(env).not.toHaveProperty("CLAUDE_CODE_USE_BEDROCK");
@@ -28,7 +28,7 @@ describe("the environment of an isolated process", () => {
       TMPDIR: "/tmp",
       EXTRA: "1",
     };
-    const env = environmentIn(home, outer, { ...outer, PATH: undefined });
+    const env = createClaudeEnvironment(home, outer, { ...outer, PATH: undefined });
     expect(env).toMatchObject({ ...home.env, TMPDIR: join(home.path, "tmp"), EXTRA: "1", PATH: undefined });
   });
 });

@@ -1,11 +1,9 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { markdown } from "../../src/agent/prompts/prompt-section.ts";
+import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
-import { markdown } from "../../src/prompt/section.ts";
-import { skill } from "../../src/prompt/skill.ts";
-import { skillRef } from "../../src/prompt/skill-ref.ts";
-import { skillsSection } from "../../src/prompt/skills-section.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";

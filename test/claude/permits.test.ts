@@ -1,11 +1,9 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Effect } from "../../src/host/approvals.ts";
-import { markdown } from "../../src/prompt/section.ts";
-import { skill } from "../../src/prompt/skill.ts";
-import { skillRef } from "../../src/prompt/skill-ref.ts";
-import { skillsSection } from "../../src/prompt/skills-section.ts";
+import { markdown } from "../../src/agent/prompts/prompt-section.ts";
+import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
+import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
@@ -68,7 +66,7 @@ describe.skipIf(!hasClaude)("what Claude may do", () => {
 
   it("asks about what nobody allowed, and does what is agreed to", async () => {
     const cwd = temporaryFolder();
-    const asked: Effect[] = [];
+    const asked: ApprovalRequest[] = [];
     const write = (name: string) => ({ tool: "Write", input: { file_path: join(cwd, name), content: "x" } });
     const { requests, events } = await evaluated(
       promptOf(task),

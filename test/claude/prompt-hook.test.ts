@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createPromptHook } from "../../src/claude/index.ts";
-import type { SdkMessage } from "../../src/claude/sdk.ts";
-import { discover } from "../../src/host/discover.ts";
-import type { Advice } from "../../src/session/advise.ts";
+import type { SdkMessage } from "../../src/adapters/claude/claude-sdk.ts";
+import { createPromptHook } from "../../src/adapters/claude/index.ts";
+import type { Advice } from "../../src/agent/session/advise.ts";
+import { discover } from "../../src/config/discover.ts";
 import { CLAUDE_MODEL, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";

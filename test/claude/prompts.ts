@@ -1,7 +1,6 @@
-import { promptTemplate } from "../../src/prompt/prompt.ts";
-import { markdown, type Section } from "../../src/prompt/section.ts";
-import { skill } from "../../src/prompt/skill.ts";
-import { skillsSection } from "../../src/prompt/skills-section.ts";
+import { markdown, type Section } from "../../src/agent/prompts/prompt-section.ts";
+import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
+import { skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import { Tool } from "../../src/skill/tool.ts";
 
 export const task = markdown({ title: "Task", key: "task", template: "Look at the code." });

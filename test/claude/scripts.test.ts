@@ -1,10 +1,9 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { planScripts, sandboxProblem, scriptGrants } from "../../src/claude/scripts.ts";
-import { promptTemplate } from "../../src/prompt/prompt.ts";
-import { skillRef } from "../../src/prompt/skill-ref.ts";
-import { skillsSection } from "../../src/prompt/skills-section.ts";
-import { isGranted } from "../../src/skill/tool-grant.ts";
+import { findSandboxProblem, listScriptGrants, planScripts } from "../../src/adapters/claude/claude-home.ts";
+import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
+import { skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
+import { isToolCallGranted } from "../../src/skill/tool-grants.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const root = () =>
@@ -24,13 +23,13 @@ describe("scripts of referenced skills", () => {
   it("[N-32] can be run by default where a sandbox holds them, and no other command", () => {
     const folder = root();
     expect(planScripts(promptOf(join(folder, "scan")), true, undefined).tools).toEqual(
-      sandboxProblem() ? ["Read", "Glob", "Grep"] : ["Read", "Glob", "Grep", "Bash"],
+      findSandboxProblem() ? ["Read", "Glob", "Grep"] : ["Read", "Glob", "Grep", "Bash"],
     );
     expect(planScripts(promptOf(join(folder, "plain")), true, undefined).tools).toEqual(["Read", "Glob", "Grep"]);
     expect(planScripts(promptOf(join(folder, "scan")), false, undefined).tools).toEqual(["Read", "Glob", "Grep"]);
     const skill = skillRef(join(folder, "scan")).toSkill();
-    const grants = scriptGrants(new Map([["scan", skill]]), "/home/x/.claude/skills");
-    const may = (command: string) => grants.some((grant) => isGranted([grant], "bash", { command }));
+    const grants = listScriptGrants(new Map([["scan", skill]]), "/home/x/.claude/skills");
+    const may = (command: string) => grants.some((grant) => isToolCallGranted([grant], "bash", { command }));
     expect(may("/home/x/.claude/skills/scan/scripts/scan.sh src")).toBe(true);
     expect(may("bash /home/x/.claude/skills/scan/scripts/scan.sh")).toBe(true);
     for (const other of ["ls", "/home/x/.claude/skills/scan/scripts/scan.sh; rm -rf x", "bash -c ls"])
@@ -38,9 +37,9 @@ describe("scripts of referenced skills", () => {
   });
 
   it("[N-32] need programs, and a missing one is a problem that names its package", () => {
-    expect(sandboxProblem("linux", () => "/usr/bin/x")).toBeUndefined();
-    expect(sandboxProblem("darwin", () => undefined)).toBeUndefined();
-    const problem = sandboxProblem("linux", (program) => (program === "bwrap" ? "/usr/bin/bwrap" : undefined));
+    expect(findSandboxProblem("linux", () => "/usr/bin/x")).toBeUndefined();
+    expect(findSandboxProblem("darwin", () => undefined)).toBeUndefined();
+    const problem = findSandboxProblem("linux", (program) => (program === "bwrap" ? "/usr/bin/bwrap" : undefined));
     expect(problem).toMatchObject({
       code: "claude-sandbox-missing",
       message: expect.stringContaining("socat is not installed"),

@@ -1,6 +1,6 @@
-import { type ClaudeOptions, evaluateWithClaude } from "../../src/claude/index.ts";
+import { type ClaudeOptions, evaluateWithClaude } from "../../src/adapters/claude/index.ts";
+import type { Prompt } from "../../src/agent/prompts/prompt-template.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
-import type { Prompt } from "../../src/prompt/prompt.ts";
 import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 

@@ -13,7 +13,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { adoptSkills } from "../../src/supply/index.ts";
+import { adoptSkills } from "../../src/remote/index.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { makeRepository } from "../support/repositories.ts";

@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { agreeing, askApproval } from "../../src/cli/approval.ts";
-import type { Io } from "../../src/cli/io.ts";
-import type { Effect } from "../../src/host/approvals.ts";
-import { EFFECT } from "../host/run-scene.ts";
+import { createApprovalPrompt, createApprovingHost } from "../../src/cli/approval-prompt.ts";
+import type { CommandIo } from "../../src/cli/output.ts";
+import type { ApprovalRequest } from "../../src/host/approval.ts";
+import { EFFECT } from "../store/run-scene.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
@@ -32,7 +32,7 @@ describe("what is asked", () => {
   const { signal } = new AbortController();
   /** Asks about an effect, with whoever gives these answers. */
   async function asked(
-    effect: Partial<Effect>,
+    effect: Partial<ApprovalRequest>,
     answers: (string | undefined)[] | ((question: string) => string),
     until = signal,
     columns?: number,
@@ -49,8 +49,8 @@ describe("what is asked", () => {
       questions.push(question);
       return typeof answers === "function" ? answers(question) : answers.shift();
     };
-    const io: Io = { stdout: stream, stderr: stream, env: { NO_COLOR: "1" }, cwd: "/", ask };
-    const word = await askApproval(io)?.({ ...EFFECT, ...effect }, { signal: until });
+    const io: CommandIo = { stdout: stream, stderr: stream, env: { NO_COLOR: "1" }, cwd: "/", ask };
+    const word = await createApprovalPrompt(io)?.({ ...EFFECT, ...effect }, { signal: until });
     return { word, questions, said };
   }
 
@@ -167,15 +167,15 @@ describe("what is asked", () => {
   });
 
   it("is asked of nobody where nobody sits, and --yes is no word for what is outside", async () => {
-    const io: Io = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/" };
-    expect(askApproval(io)).toBe(undefined);
+    const io: CommandIo = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/" };
+    expect(createApprovalPrompt(io)).toBe(undefined);
     const found = await discoverIn({});
-    const { host } = agreeing(io, found, { yes: true });
+    const { host } = createApprovingHost(io, found, { yes: true });
     expect(host.approve).toBe(undefined);
     expect(host.approvals.isAlways({ ...EFFECT, on: "workspace" })).toBe(true);
     expect(host.approvals.isAlways(EFFECT)).toBe(false);
     expect(host.approvals.isAlways({ ...EFFECT, on: "other" })).toBe(false);
-    const { host: refusing } = agreeing(io, found, { wait: false });
+    const { host: refusing } = createApprovingHost(io, found, { wait: false });
     expect(await refusing.approve?.(EFFECT, { signal })).toEqual({
       isApproved: false,
       reason: "there is nobody to ask",
@@ -192,8 +192,8 @@ describe("what is asked", () => {
       open--;
       return "y";
     };
-    const io: Io = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/", ask };
-    const { host } = agreeing(io, await discoverIn({}), {});
+    const io: CommandIo = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/", ask };
+    const { host } = createApprovingHost(io, await discoverIn({}), {});
     const words = await Promise.all([1, 2, 3].map(() => host.approve?.(EFFECT, { signal })));
     expect([words.length, most]).toEqual([3, 1]);
   });

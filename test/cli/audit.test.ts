@@ -1,9 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openAudit } from "../../src/capability/audit.ts";
-import { canonical, chained, GENESIS } from "../../src/capability/audit-chain.ts";
-import type { AuditEntry } from "../../src/host/capabilities.ts";
+import { chainAuditEntry, createAuditLog, GENESIS_HASH, stringifyCanonical } from "../../src/capabilities/audit-log.ts";
+import type { AuditEntry } from "../../src/host/capability-contract.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
@@ -15,7 +14,7 @@ const ASKED: AuditEntry = {
 /** A home whose log has these lines. */
 function logged(entries: readonly Partial<AuditEntry>[]) {
   const home = temporaryFolder({ ".skillet/readme": "" });
-  const log = openAudit(join(home, ".skillet"));
+  const log = createAuditLog(join(home, ".skillet"));
   for (const entry of entries) log.add({ ...ASKED, ...entry });
   const run = (...args: string[]) => skillet(["audit", ...args], { env: { HOME: home } });
   return { home, file: log.file, run };
@@ -159,14 +158,14 @@ describe("the audit log on the command line", () => {
     mkdirSync(join(home, ".skillet"));
     const at = new Date().toISOString();
     const lines: string[] = [];
-    let last = { seq: 0, hash: GENESIS };
+    let last = { seq: 0, hash: GENESIS_HASH };
     for (let index = 0; index < 100_000; index++) {
-      const line = chained(ASKED, at, last);
-      lines.push(canonical(line));
+      const line = chainAuditEntry(ASKED, at, last);
+      lines.push(stringifyCanonical(line));
       last = line;
     }
     writeFileSync(file, `${lines.join("\n")}\n`);
-    writeFileSync(join(home, ".skillet/audit.head"), canonical({ hash: last.hash, seq: last.seq }));
+    writeFileSync(join(home, ".skillet/audit.head"), stringifyCanonical({ hash: last.hash, seq: last.seq }));
     expect(statSync(file).size).toBeGreaterThan(30_000_000);
     expect((await skillet(["audit"], { env: { HOME: home } })).stderr).toContain("50 of 100,000 lines");
   });

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openAudit } from "../../src/capability/audit.ts";
+import { createAuditLog } from "../../src/capabilities/audit-log.ts";
 import { skillText } from "../support/folder.ts";
 import { wired } from "../support/wired.ts";
 
@@ -343,7 +343,7 @@ if (method === "auth.complete") answer({ credential: { account: "ada", secret: {
       /\nCapabilities .*\n {2}✓ desk {2}.*\n {4}signed in: ada\n {2}~\/\.skillet\/vault\.json {2}1 sign-in, locked with vault\.key, which lies beside it: that protects copies of the vault alone.*\n {2}~\/\.skillet\/audit\.jsonl {2}1 line, whole\n/,
     );
     expect(code).toBe(0);
-    const { file } = openAudit(join(home, ".skillet"));
+    const { file } = createAuditLog(join(home, ".skillet"));
     writeFileSync(file, readFileSync(file, "utf8").replace('"ok"', '"no"'));
     const edited = await run(["doctor", "--json"]);
     expect(edited.code).toBe(1);

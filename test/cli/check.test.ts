@@ -4,9 +4,9 @@ import { join } from "node:path";
 import draft04 from "ajv-draft-04";
 import formats from "ajv-formats";
 import { describe, expect, it } from "vitest";
-import { PROFILES } from "../../src/skill/diagnostic.ts";
-import { ROWS } from "../../src/skill/manifest.ts";
-import { checkPath, validateSkillFile } from "../../src/source/check.ts";
+import { PROFILES } from "../../src/skill/diagnostics.ts";
+import { MANIFEST_FIELDS } from "../../src/skill/manifest.ts";
+import { checkPath, validateSkillFile } from "../../src/skill/source/check-skills.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
@@ -152,7 +152,7 @@ describe("checking", () => {
   });
 
   it("[P-12] never suggests to move a key to where it has no effect", () => {
-    for (const { keys, place, name } of ROWS) {
+    for (const { keys, place, name } of MANIFEST_FIELDS) {
       for (const key of keys) {
         const folder = temporaryFolder({ "x/SKILL.md": skillText("x", { more: `${key}: v1.0.0\n` }) });
         const { files } = checkPath(join(folder, "x"), { profile: "agentskills" });

@@ -2,9 +2,9 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { commandPaths } from "../../src/cli/program.ts";
-import { SHELLS } from "../../src/cli/rows/shell.ts";
-import { PROFILES } from "../../src/skill/diagnostic.ts";
+import { SHELLS } from "../../src/cli/commands/completion.ts";
+import { listCommandPaths } from "../../src/cli/program.ts";
+import { PROFILES } from "../../src/skill/diagnostics.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
@@ -24,7 +24,7 @@ async function nextWords(typed: readonly string[], cwd?: string): Promise<string
   return (await next(typed, cwd)).map((line) => line.split("\t")[0] ?? "");
 }
 
-const paths = commandPaths();
+const paths = await listCommandPaths();
 
 describe("skillet completion", () => {
   it.each(paths)("knows what stands below it, and every option that the help names: skillet %s", async (path) => {

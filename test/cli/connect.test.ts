@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CLIENT_NAMES } from "../../src/cli/rows/serve.ts";
+import { MCP_CLIENT_NAMES } from "../../src/cli/command-definition.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { HAS_ORDINARY_USER, ORDINARY_USER } from "../support/ordinary-user.ts";
@@ -89,7 +89,7 @@ const LIVED_IN: Record<string, Record<string, string>> = {
 
 describe("skillet connect", () => {
   it("[A-07] writes the server and the hook of each client, once, and removes both without a trace", async () => {
-    for (const client of CLIENT_NAMES) {
+    for (const client of MCP_CLIENT_NAMES) {
       const at = place();
       const before = at.all();
       const first = await at.connect([client, "--yes"]);
@@ -108,7 +108,7 @@ describe("skillet connect", () => {
   });
 
   it("[A-07] keeps other servers, other hooks, comments, line ends and modes, and restores files to the byte", async () => {
-    for (const client of CLIENT_NAMES) {
+    for (const client of MCP_CLIENT_NAMES) {
       const at = place(LIVED_IN[client]);
       for (const file of Object.keys(LIVED_IN[client] ?? {})) chmodSync(join(at.folder, file), 0o640);
       const before = at.all();
@@ -158,7 +158,7 @@ describe("skillet connect", () => {
 
   it("[A-07] writes the hooks that the clients read", async () => {
     const at = place();
-    for (const client of CLIENT_NAMES) await at.connect([client, "--yes"]);
+    for (const client of MCP_CLIENT_NAMES) await at.connect([client, "--yes"]);
     const json = (file: string) => JSON.parse(at.text(`home/${file}`));
     const tool = {
       type: "mcp_tool",
@@ -204,7 +204,7 @@ describe("skillet connect", () => {
 
   it("[A-07] writes project files for --project, and a process per prompt for --hook-command", async () => {
     const at = place();
-    for (const client of CLIENT_NAMES) {
+    for (const client of MCP_CLIENT_NAMES) {
       expect((await at.connect([client, "--project", "--hook-command", "--yes"])).code, client).toBe(0);
     }
     expect(readdirSync(at.home).sort()).toEqual([".skillet", "x"]);
@@ -231,7 +231,7 @@ describe("skillet connect", () => {
     const shared = await at.connect(["copilot", "--project", "--remove", "--yes"]);
     expect(shared.stdout).toContain("stays as it is: claude uses it too");
     expect(at.text("project/.mcp.json")).toContain("skillet");
-    for (const client of CLIENT_NAMES) await at.connect([client, "--project", "--remove", "--yes"]);
+    for (const client of MCP_CLIENT_NAMES) await at.connect([client, "--project", "--remove", "--yes"]);
     expect(Object.keys(at.all())).toEqual(["home", "home/x", "project", "project/x"]);
   });
 

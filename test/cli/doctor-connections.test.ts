@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CLIENT_NAMES } from "../../src/cli/rows/serve.ts";
-import { checkConnections } from "../../src/mcp/config/connection-check.ts";
-import { readConnection } from "../../src/mcp/config/connection-state.ts";
+import { MCP_CLIENT_NAMES } from "../../src/cli/command-definition.ts";
+import { checkConnections } from "../../src/clients/check-connections.ts";
+import { readConnection } from "../../src/clients/plan-connection.ts";
 import { skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
@@ -44,9 +44,9 @@ function replace(file: string, from: string, to: string): void {
 describe("skillet doctor", () => {
   it("[A-07] starts the server and the hook of each connected client", async () => {
     const at = place();
-    for (const client of CLIENT_NAMES) await at.connect(client);
+    for (const client of MCP_CLIENT_NAMES) await at.connect(client);
     const { code, connections } = await at.doctor();
-    expect(connections.map(({ client }: { client: string }) => client)).toEqual(CLIENT_NAMES);
+    expect(connections.map(({ client }: { client: string }) => client)).toEqual(MCP_CLIENT_NAMES);
     for (const { client, server, hook, problems } of connections) {
       expect([client, server, problems]).toEqual([
         client,

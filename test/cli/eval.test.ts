@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readTriggerQueries } from "../../src/source/trigger-queries.ts";
+import { readTriggerQueries } from "../../src/skill/source/file-skill.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 

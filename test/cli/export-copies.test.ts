@@ -1,8 +1,8 @@
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { EXPORT_TARGETS, FILE_TARGETS } from "../../src/cli/rows/install.ts";
-import { FORMATS } from "../../src/install/export.ts";
+import { EXPORT_TARGETS, FILE_TARGETS } from "../../src/cli/command-definition.ts";
+import { EXPORT_FORMATS } from "../../src/clients/export-skill.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { scene } from "./install-scene.ts";
 
@@ -21,7 +21,7 @@ const CLIENTS = EXPORT_TARGETS.filter((target) => !Object.hasOwn(FILE_TARGETS, t
 
 describe("skillet export", () => {
   it("has a target for every file format", () => {
-    expect(Object.values(FILE_TARGETS)).toEqual(Object.keys(FORMATS));
+    expect(Object.values(FILE_TARGETS)).toEqual(Object.keys(EXPORT_FORMATS));
   });
 
   it.each(CLIENTS)("[Q-12] leaves the files of %s as they were when the copy is removed again", async (client) => {

@@ -1,12 +1,13 @@
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
-import { buildProgram, commandPaths } from "../../src/cli/program.ts";
+import { buildWholeProgram, listCommandPaths } from "../../src/cli/program.ts";
 import { skillet } from "../support/command.ts";
 
 const COLUMNS = 80;
 const LINES = 40;
 const SILENT = { write: () => {} };
-const program = buildProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." }, [], () => {});
+const PATHS = await listCommandPaths();
+const program = await buildWholeProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." });
 
 function wordsOf(path: string): string[] {
   return path === "" ? [] : path.split(" ");
@@ -29,11 +30,7 @@ describe("skillet --help", () => {
     const rows = listed.map((line) => /^ {2}.{9}([a-z-]+(?:, [a-z-]+)*) {2,}(\S.*)$/.exec(line) ?? [line]);
     expect(rows.filter((row) => row.length === 1)).toEqual([]);
     const names = rows.flatMap(([, terms = ""]) => terms.split(", "));
-    expect([...names].sort()).toEqual(
-      commandPaths()
-        .filter((path) => /^[a-z-]+$/.test(path))
-        .sort(),
-    );
+    expect([...names].sort()).toEqual(PATHS.filter((path) => /^[a-z-]+$/.test(path)).sort());
   });
 
   it("is also `skillet help`, at every level", async () => {
@@ -45,7 +42,7 @@ describe("skillet --help", () => {
 });
 
 describe("the help of every command", () => {
-  it.each(commandPaths())("fits 80 columns and ends with examples: skillet %s", async (path) => {
+  it.each(PATHS)("fits 80 columns and ends with examples: skillet %s", async (path) => {
     const help = await helpOf(path);
     expect(help.split("\n").filter((line) => line.length > COLUMNS)).toEqual([]);
     const examples = examplesIn(help);

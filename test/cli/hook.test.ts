@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { HOOK_CLIENTS } from "../../src/cli/rows/serve.ts";
-import { HOOK_FORMATS } from "../../src/session/prompt-hooks.ts";
+import { PROMPT_HOOK_CLIENTS } from "../../src/cli/commands/hook.ts";
+import { HOOK_FORMATS } from "../../src/clients/prompt-hooks.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
@@ -53,7 +53,7 @@ const INPUTS: Record<string, (id: string, cwd: string) => object> = {
 
 describe("skillet hook", () => {
   it("has the same clients in its help as in the table", () => {
-    expect(HOOK_CLIENTS).toEqual(Object.keys(HOOK_FORMATS));
+    expect(PROMPT_HOOK_CLIENTS).toEqual(Object.keys(HOOK_FORMATS));
   });
 
   it.each(Object.keys(HOOK_FORMATS))(

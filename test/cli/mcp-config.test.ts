@@ -13,14 +13,14 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CLIENTS } from "../../src/mcp/config/clients.ts";
-import { parseJsonc } from "../../src/mcp/config/jsonc.ts";
+import { parseJsonc } from "../../src/clients/jsonc.ts";
+import { MCP_CLIENTS } from "../../src/clients/mcp-clients.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const BIN = join(root, "bin", "skillet.cjs");
-const NAMES = Object.keys(CLIENTS);
+const NAMES = Object.keys(MCP_CLIENTS);
 
 /** A home and a project of their own, and what there is in them. */
 function place(files: Record<string, string | Uint8Array> = {}) {
@@ -41,7 +41,7 @@ function place(files: Record<string, string | Uint8Array> = {}) {
 }
 
 const fileOf = (name: string, { home, project }: { home: string; project: string }, scope: "user" | "project") =>
-  CLIENTS[name]?.[scope]({ home, workspace: project, env: {}, platform: process.platform }) ?? "";
+  MCP_CLIENTS[name]?.[scope]({ home, workspace: project, env: {}, platform: process.platform }) ?? "";
 
 describe("skillet mcp-config", () => {
   it("prints the snippet alone on stdout, and beside it where it belongs and what to do", async () => {

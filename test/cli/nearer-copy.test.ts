@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openSession } from "../../src/session/session.ts";
+import { openSession } from "../../src/agent/session/session.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";

@@ -1,8 +1,8 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Io } from "../../src/cli/io.ts";
 import { main } from "../../src/cli/main.ts";
+import type { CommandIo } from "../../src/cli/output.ts";
 import { cachedBase, canBuild, lackedPackages, places } from "../sandbox/packages/place.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
@@ -16,7 +16,7 @@ const [buildSkillPackages, listPackages, prunePackages] = (["build", "list", "pr
 async function call(
   command: Command,
   cwd: string,
-  more: { args?: string[]; env?: Record<string, string> } & Pick<Io, "ask" | "interrupted"> = {},
+  more: { args?: string[]; env?: Record<string, string> } & Pick<CommandIo, "ask" | "interrupted"> = {},
 ) {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => ({
@@ -26,7 +26,7 @@ async function call(
   });
   const env = { HOME: temporaryFolder(), ...more.env };
   const { ask, interrupted } = more;
-  const io: Io = {
+  const io: CommandIo = {
     ...{ stdout: stream("stdout"), stderr: stream("stderr"), env, cwd },
     ...(ask && { ask }),
     ...(interrupted && { interrupted }),

@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { evaluate } from "../../src/catalog/evaluate.ts";
-import { openMatcher } from "../../src/catalog/match.ts";
-import { openProgress, waitingFor } from "../../src/cli/progress.ts";
+import { createMatcher } from "../../src/catalog/search/matcher.ts";
+import { createProgress, runWithWaitIndicator } from "../../src/cli/progress.ts";
+import { evaluateTriggers } from "../../src/eval/trigger-evaluation.ts";
 import type { RunEvent } from "../../src/host/events.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { checkPath } from "../../src/source/check.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 /** What the moving line says last, after these events. */
 async function moving(events: readonly object[]): Promise<string> {
   const written: string[] = [];
   const stderr = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
-  const progress = openProgress({ stdout: stderr, stderr, env: { NO_COLOR: "1" }, cwd: "/" });
+  const progress = createProgress({ stdout: stderr, stderr, env: { NO_COLOR: "1" }, cwd: "/" });
   for (const event of events) progress.take({ run: "r", at: "", skill: "x", ...event } as RunEvent);
   written.length = 0;
   await expect.poll(() => written.length).toBeGreaterThan(0);
@@ -36,7 +36,7 @@ describe("work that lets nothing else happen", () => {
     const written: string[] = [];
     const stderr = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
     const start = performance.now();
-    await waitingFor({ stdout: stderr, stderr, env: { NO_COLOR: "1" }, cwd: "/" }, "counting", ({ at }) => {
+    await runWithWaitIndicator({ stdout: stderr, stderr, env: { NO_COLOR: "1" }, cwd: "/" }, "counting", ({ at }) => {
       for (let done = 0; written.length < 3; done++) {
         at(`counting ${done}`);
         const ms = performance.now() - start;
@@ -59,8 +59,8 @@ describe("work that lets nothing else happen", () => {
     const skills = names.map((name) => defineSkill({ name, description: `Does ${name}.`, instructions: "Do it." }));
     const queries = [{ query: "do it", shouldTrigger: true, isHeldOut: true }];
     const scored: number[] = [];
-    evaluate(
-      openMatcher(skills),
+    evaluateTriggers(
+      createMatcher(skills),
       skills.map((skill) => ({ skill, queries })),
       { onScored: (done) => scored.push(done) },
     );

@@ -1,8 +1,8 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openCatalog } from "../../src/catalog/catalog.ts";
-import { directorySource } from "../../src/source/directory.ts";
+import { loadCatalog } from "../../src/catalog/catalog.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { mcpProcess, placeWith } from "../support/mcp-process.ts";
 import { modelServer } from "../support/model-server.ts";
@@ -25,7 +25,9 @@ const files = (root: string) =>
 
 describe("a skill named like a property of JavaScript objects", () => {
   it("[Q-08] is found, and only under its own name", async () => {
-    const catalog = await openCatalog([directorySource({ path: join(temporaryFolder(files("skills")), "skills") })]);
+    const catalog = await loadCatalog([
+      createDirectorySource({ path: join(temporaryFolder(files("skills")), "skills") }),
+    ]);
     expect(catalog.names()).toEqual([...NAMES].sort());
     expect(catalog.diagnostics).toEqual([]);
     for (const name of ["toString", "valueOf", "hasOwnProperty", "__proto__"]) expect(catalog.has(name)).toBe(false);
@@ -33,7 +35,7 @@ describe("a skill named like a property of JavaScript objects", () => {
 
   it("[Q-08] __proto__ is no name: the folder's name is used in its place", async () => {
     const path = temporaryFolder({ "odd/SKILL.md": skillText("__proto__") });
-    const { skills, diagnostics } = await directorySource({ path }).load();
+    const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["odd"]);
     expect(diagnostics.map(({ code }) => code)).toEqual(["name-unusable"]);
   });

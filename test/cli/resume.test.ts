@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openRuns } from "../../src/host/runs.ts";
+import { createRunStore } from "../../src/store/runs.ts";
 import { skillText } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
@@ -26,7 +26,7 @@ describe("skillet resume", () => {
     await expect.poll(() => existsSync(join(spot.project, "hung"))).toBe(true);
     there.signal("SIGKILL");
     await there.ended;
-    const runs = openRuns(join(spot.home, ".skillet"));
+    const runs = createRunStore(join(spot.home, ".skillet"));
     const { id, state } = runs.find("last");
     expect([state, existsSync(join(runs.folder, `${id}.owner`))]).toEqual(["interrupted", true]);
     const { code, stdout } = await spot.run(["resume", "last", "--yes"]);
@@ -53,7 +53,7 @@ describe("skillet resume", () => {
     expect([first.code, id]).toEqual([130, expect.stringContaining("-")]);
     const second = await interrupted("resume", id);
     expect([second.code, second.stderr]).toEqual([130, expect.stringContaining(`skillet resume ${id}`)]);
-    const runs = openRuns(join(spot.home, ".skillet"));
+    const runs = createRunStore(join(spot.home, ".skillet"));
     expect(runs.find(id).state).toBe("interrupted");
     expect((await spot.run(["cancel", id])).code).toBe(0);
   });

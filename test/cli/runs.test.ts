@@ -2,23 +2,23 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/host/events.ts";
-import { writeLine } from "../../src/host/journal-lines.ts";
-import { NO_USAGE } from "../../src/host/models.ts";
-import { openRuns, type Runs } from "../../src/host/runs.ts";
-import { EFFECT, newRun, TAIL } from "../host/run-scene.ts";
+import { NO_USAGE } from "../../src/host/model-contract.ts";
+import { formatJournalLine } from "../../src/store/journal.ts";
+import { createRunStore, type RunStore } from "../../src/store/runs.ts";
+import { EFFECT, newRun, TAIL } from "../store/run-scene.ts";
 import { type Place, place } from "../support/place.ts";
 
-type Journal = ReturnType<Runs["begin"]>;
+type Journal = ReturnType<RunStore["begin"]>;
 
 interface Written extends Place {
-  runs: Runs;
+  runs: RunStore;
   begun(id: string, work?: (journal: Journal) => void, head?: Parameters<typeof newRun>[1]): string;
 }
 
 /** A home in which runs were written down. */
 function written(): Written {
   const at = place({});
-  const runs = openRuns(join(at.home, ".skillet"));
+  const runs = createRunStore(join(at.home, ".skillet"));
   return {
     ...at,
     runs,
@@ -83,8 +83,8 @@ describe("skillet runs", () => {
     begun("20260101-000002-00000002", () => {}, { skill: "other" });
     const at = new Date(Date.now() - 3 * 86_400_000).toISOString();
     const old = [
-      writeLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
-      writeLine({ ...TAIL, type: "end", at }),
+      formatJournalLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
+      formatJournalLine({ ...TAIL, type: "end", at }),
     ];
     writeFileSync(join(runs.folder, "20250101-000000-00000009.jsonl"), old.join(""));
     const ids = async (...args: string[]) =>

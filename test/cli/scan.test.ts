@@ -4,7 +4,7 @@ import { join } from "node:path";
 import draft04 from "ajv-draft-04";
 import formats from "ajv-formats";
 import { describe, expect, it } from "vitest";
-import { RULES } from "../../src/scan/rules.ts";
+import { SCAN_RULES } from "../../src/scan/all-rules.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
@@ -195,7 +195,7 @@ describe("skillet scan", () => {
       outputs.push(stdout, stderr);
     }
     const page = readFileSync(join(import.meta.dirname, "../../docs/scan.md"), "utf8");
-    const table = RULES.flatMap(({ id, title, why, fix }) => [id, title, why, fix]);
+    const table = SCAN_RULES.flatMap(({ id, title, why, fix }) => [id, title, why, fix]);
     for (const text of [...outputs, page, ...table]) expect(text).not.toMatch(/\bsafe(?:ly|ty)?\b/i);
   });
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { SCHEMA_KINDS } from "../../src/cli/rows/write.ts";
+import { SCHEMA_KINDS } from "../../src/cli/commands/schema.ts";
 import { skillet } from "../support/command.ts";
 
 describe("skillet schema", () => {

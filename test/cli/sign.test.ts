@@ -2,8 +2,8 @@ import { generateKeyPairSync } from "node:crypto";
 import { cpSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openSigners } from "../../src/host/signers.ts";
-import { checkSignature } from "../../src/supply/signature.ts";
+import { checkSignature } from "../../src/remote/signature.ts";
+import { createSignerStore } from "../../src/store/signers.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { terminal } from "../support/terminal.ts";
@@ -28,7 +28,7 @@ function place() {
     run: (args: readonly string[], options: RunOptions = {}) =>
       skillet(args, { cwd, ...options, env: { ...env, ...options.env } }),
     check: (name: string) =>
-      checkSignature({ folder: join(cwd, "skills", name), name, signers: openSigners(join(home, ".skillet")) }),
+      checkSignature({ folder: join(cwd, "skills", name), name, signers: createSignerStore(join(home, ".skillet")) }),
   };
 }
 

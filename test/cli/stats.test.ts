@@ -1,7 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openStatistics } from "../../src/host/statistics.ts";
+import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { modelServer } from "../support/model-server.ts";
@@ -13,12 +13,12 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
 
 /** A home with three skills, in which this was done. */
-function place(work: (statistics: ReturnType<typeof openStatistics>) => void = () => {}) {
+function place(work: (statistics: ReturnType<typeof createStatisticsStore>) => void = () => {}) {
   const cwd = temporaryFolder();
   const home = join(cwd, "home");
   const skills = ["alpha", "beta", "gamma"].map((name) => [`home/.skillet/skills/${name}/SKILL.md`, skillText(name)]);
   writeFiles(cwd, { ...Object.fromEntries(skills), "project/x": "" });
-  work(openStatistics(join(home, ".skillet")));
+  work(createStatisticsStore(join(home, ".skillet")));
   const options = { cwd: join(cwd, "project"), env: { HOME: home, SKILLS_DIR: "none" } };
   return (args: string[], more: RunOptions = {}) => skillet(["stats", ...args], { ...options, ...more });
 }

@@ -1,10 +1,10 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openApprovals } from "../../src/host/approvals.ts";
-import { openLocks } from "../../src/host/lock/locks.ts";
-import { openTrust } from "../../src/host/trust.ts";
-import { addSkills, trustPlaced } from "../../src/supply/add-skills.ts";
+import { addSkills, trustApplied } from "../../src/remote/add.ts";
+import { createApprovalStore } from "../../src/store/approvals.ts";
+import { createSkillLocks } from "../../src/store/lock-diff.ts";
+import { createTrustStore } from "../../src/store/trust.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { makeRepository } from "../support/repositories.ts";
 import { answering, repositoryOf, supplyScene } from "./supply-scene.ts";
@@ -75,7 +75,7 @@ describe("a skill that is put into a project", () => {
     writeFiles(root, { "source/tt/SKILL.md": skillText("tt"), "source/tt/scripts/a.sh": "#!/bin/sh\necho good\n" });
     const skill = join(cwd, ".agents/skills/tt");
     const options = { source: join(root, "source/tt"), isProject: true, workspace: cwd, env: { HOME: home } };
-    let coming: Parameters<typeof trustPlaced>[0] = [];
+    let coming: Parameters<typeof trustApplied>[0] = [];
     await addSkills({
       ...options,
       agree: (all) => {
@@ -88,8 +88,8 @@ describe("a skill that is put into a project", () => {
     rmSync(join(skilletHome, "trust.json"));
     const lock = readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8");
     const place = { folder: join(cwd, ".agents/skills"), isProject: true, shown: "" };
-    const trust = openTrust(skilletHome, [], openLocks(skilletHome));
-    trustPlaced(coming, place, trust);
+    const trust = createTrustStore(skilletHome, [], createSkillLocks(skilletHome));
+    trustApplied(coming, place, trust);
     expect(trust.list()).toEqual([]);
     expect(readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8")).toBe(lock);
   });
@@ -107,7 +107,7 @@ describe("a skill of the lock whose folder is gone", () => {
   it("does not give way to one from another source, and leaves it nothing that was agreed to", async () => {
     const { run, folder, home } = await added();
     const other = repositoryOf("x");
-    const approvals = openApprovals(join(home, ".skillet"));
+    const approvals = createApprovalStore(join(home, ".skillet"));
     const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
     approvals.add(word);
     rmSync(folder, { recursive: true });
@@ -116,18 +116,18 @@ describe("a skill of the lock whose folder is gone", () => {
       stderr: expect.stringContaining("--force puts this one in its place"),
     });
     expect((await run(["add", other.url, "--yes", "--force"])).code).toBe(0);
-    expect(openApprovals(join(home, ".skillet")).isAlways(word)).toBe(false);
+    expect(createApprovalStore(join(home, ".skillet")).isAlways(word)).toBe(false);
   });
 
   it("leaves nothing that was agreed to for another that a program adds there", async () => {
     const { home, cwd, folder } = await added();
-    const approvals = openApprovals(join(home, ".skillet"));
+    const approvals = createApprovalStore(join(home, ".skillet"));
     const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
     approvals.add(word);
     approvals.add({ ...word, place: "/elsewhere/x" });
     const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, agree: () => true };
     await addSkills({ ...options, isForced: true });
-    const left = openApprovals(join(home, ".skillet"));
+    const left = createApprovalStore(join(home, ".skillet"));
     expect([left.isAlways(word), left.isAlways({ ...word, place: "/elsewhere/x" })]).toEqual([false, true]);
   });
 });

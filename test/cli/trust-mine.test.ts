@@ -295,8 +295,8 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     const { run, home, script, cwd } = await runScene();
     const watches = join(home, ".skillet/own-watches");
     // As a process leaves it that is killed while a command runs.
-    const { openOwnWatches } = await import("../../src/host/own-watch.ts");
-    openOwnWatches(join(home, ".skillet")).begin([cwd]);
+    const { createOwnFolderWatches } = await import("../../src/store/own-folder-watch.ts");
+    createOwnFolderWatches(join(home, ".skillet")).begin([cwd]);
     for (const name of readdirSync(watches)) {
       if (name.endsWith(".owner")) writeFileSync(join(watches, name), '{"pid":999999999,"host":"","start":""}');
     }

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { discover } from "../../src/host/discover.ts";
+import { discover } from "../../src/config/discover.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 

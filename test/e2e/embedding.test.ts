@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { PEER_GROUPS, PEER_RANGES } from "../../src/host/peers.ts";
+import { PEER_GROUPS, PEER_RANGES } from "../../src/util/peer-packages.ts";
 import { createProject, type EmbeddingProject, PRINTED } from "../embed/project.ts";
 
 const root = join(import.meta.dirname, "..", "..");

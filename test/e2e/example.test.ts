@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { checkPath } from "../../src/source/check.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
 

@@ -62,9 +62,9 @@ describe("the package", () => {
 
   it("can be imported as a library, with its types beside it", () => {
     const script = `
-      import { discover, defineSkill, inlineSource } from "skillet";
+      import { discover, defineSkill, createInlineSource } from "skillet";
       const mine = defineSkill({ name: "mine", description: "Mine.", instructions: "Do it." });
-      const { catalog } = await discover({ workspace: ".", sources: [inlineSource([mine])] });
+      const { catalog } = await discover({ workspace: ".", sources: [createInlineSource([mine])] });
       console.log(catalog.names().join());`;
     const result = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
       cwd: folder,

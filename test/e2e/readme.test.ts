@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { screens } from "../../tools/screens.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import {
@@ -50,7 +50,7 @@ describe("the code of the README", () => {
       const provider = createOpenAICompatible({ name: "test", baseURL, apiKey: "${API_KEY}" });
       console.log((await answer(provider("${MODEL}"), "use the knots skill")).text);`;
     const skill = skillText("knots", { body: "Make a bowline." });
-    const files = { "skills/knots/SKILL.md": skill, "agent.ts": moduleWith("skillToolset"), "main.ts": main };
+    const files = { "skills/knots/SKILL.md": skill, "agent.ts": moduleWith("createSkillToolset"), "main.ts": main };
     expect(await run(files, url)).toEqual({ stdout: "Moored.\n", stderr: "" });
     expect(requests[0]?.instructions).toMatch(
       /^You are a helpful assistant\.\n\n\[1 skills available\]\n- knots: Does knots\. Use when asked for knots\.\n\n<skill_content name="knots">\nMake a/,
@@ -115,7 +115,7 @@ describe("the README", () => {
       expect(readFileSync(join(ROOT, path), "utf8"), path).toContain(`<title>${words}</title>`);
   });
 
-  it.skipIf(!systemProgram("bwrap") && !process.env["CI"])(
+  it.skipIf(!findSystemProgram("bwrap") && !process.env["CI"])(
     "has pictures of what the program prints now: `npm run screens` makes them",
     async () => {
       const made = await screens();

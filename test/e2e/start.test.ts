@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
@@ -29,7 +29,7 @@ function startWith(instead: string) {
   const home = temporaryFolder();
   if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
   const hidden = ["/usr/bin/sudo"].filter(existsSync).flatMap((path) => ["--ro-bind", "/dev/null", path]);
-  const around = ["--dev-bind", "/", "/", "--ro-bind", instead, systemProgram("bwrap") ?? "", ...hidden];
+  const around = ["--dev-bind", "/", "/", "--ro-bind", instead, findSystemProgram("bwrap") ?? "", ...hidden];
   const id = String(ORDINARY_USER);
   const drop = ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"];
   const as = isRoot ? ["--cap-add", "ALL", "--", ...drop] : ["--"];
@@ -40,7 +40,7 @@ function startWith(instead: string) {
 const nextOf = (stdout: string) =>
   Array.from(stdout.matchAll(/^ {2}npx skillet (.+?) {2,}\S/gm), ([, line = ""]) => line);
 
-const hasSandbox = systemProgram("bwrap") !== undefined || process.env["CI"] !== undefined;
+const hasSandbox = findSystemProgram("bwrap") !== undefined || process.env["CI"] !== undefined;
 
 describe.skipIf(!hasSandbox)("npm start", () => {
   it("shows the skills, uses one of them in the sandbox without a key, and names commands that work as they are typed", () => {

@@ -151,9 +151,9 @@ describe("the types of the package", () => {
 
   it.each(VERSIONS)("of what needs the SDKs have no error of ours with TypeScript %s", (version) => {
     project.install(`typescript@${version}`, "@types/node@22", "ai@7", "@modelcontextprotocol/server@2", "zod@4");
-    const program = `import { skillToolset } from "skillet/ai";
+    const program = `import { createSkillToolset } from "skillet/ai";
       import { createMcpServer } from "skillet/mcp";
-      export const modules = [skillToolset, createMcpServer];\n`;
+      export const modules = [createSkillToolset, createMcpServer];\n`;
     writeFileSync(join(project.folder, "sdks.mts"), program);
     const options = ["--noEmit", "--strict", "--target", "es2022", "--types", "node", "--lib", "es2024,dom"];
     let said = "";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { discover } from "../../src/host/discover.ts";
-import { type HttpServing, serveHttp } from "../../src/mcp/http.ts";
-import { createMcpServer } from "../../src/mcp/server.ts";
-import { openSession } from "../../src/session/session.ts";
+import { type HttpServing, serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
+import { createMcpServer } from "../../src/adapters/mcp-server/mcp-server.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { discover } from "../../src/config/discover.ts";
 import { addFixtures } from "./support/fixtures.ts";
 
 /** Skillet's own server over HTTP, with what the conformance suite asks for by name besides the skills of this home. */

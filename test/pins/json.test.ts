@@ -1,7 +1,7 @@
 import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { commandPaths } from "../../src/cli/program.ts";
+import { listCommandPaths } from "../../src/cli/program.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
@@ -289,7 +289,7 @@ describe("--json", () => {
     expect(printed.unseen().filter((key) => !RARE.has(key))).toEqual([]);
 
     const withJson: string[] = [];
-    for (const path of commandPaths()) {
+    for (const path of await listCommandPaths()) {
       const { stdout } = await skillet([...(path === "" ? [] : path.split(" ")), "--help"]);
       if (stdout.includes("--json")) withJson.push(path);
     }

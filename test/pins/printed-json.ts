@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { commandPaths } from "../../src/cli/program.ts";
+import { listCommandPaths } from "../../src/cli/program.ts";
 import type { Ran, RunOptions } from "../support/command.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
@@ -99,9 +99,10 @@ export class Printed {
 /** What the page gives another order. */
 const ORDERED = new Set(["Stats", "Eval"]);
 
+const paths = await listCommandPaths();
+
 /** The command in a line, without what it is given. */
 export function pathIn(args: readonly string[]): string {
-  const paths = commandPaths();
   const two = args.slice(0, 2).join(" ");
   return paths.includes(two) ? two : (args[0] ?? "");
 }

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import * as claude from "../../src/claude/index.ts";
-import { EXIT } from "../../src/cli/exit.ts";
-import { NO_SETTINGS } from "../../src/host/settings.ts";
+import * as claude from "../../src/adapters/claude/index.ts";
+import * as mcp from "../../src/adapters/mcp-server/index.ts";
+import { EXIT } from "../../src/cli/command-definition.ts";
+import * as install from "../../src/clients/index.ts";
+import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import * as library from "../../src/index.ts";
-import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOPS } from "../../src/index.ts";
-import * as install from "../../src/install/index.ts";
-import * as mcp from "../../src/mcp/index.ts";
+import { FINDING_CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOP_REASONS } from "../../src/index.ts";
+import * as supply from "../../src/remote/index.ts";
 import * as sandbox from "../../src/sandbox/index.ts";
-import * as supply from "../../src/supply/index.ts";
 
 describe("what others depend on", () => {
   it("is what skillet/mcp exports", () => {
@@ -36,7 +36,7 @@ describe("what others depend on", () => {
     expect(Object.keys(install.NATIVE_CLIENTS)).toEqual([
       ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
     ]);
-    expect(Object.keys(install.FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
+    expect(Object.keys(install.EXPORT_FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
   });
 
   it("is what skillet/supply exports", () => {
@@ -157,8 +157,8 @@ describe("what others depend on", () => {
       TMPDIR: "/tmp",
       LANG: "C.UTF-8",
     });
-    expect(NO_SETTINGS.scripts).toEqual({ seconds: 60, output: 1_048_576, arguments: 100, argumentBytes: 4096 });
-    expect(NO_SETTINGS.sandbox).toEqual({
+    expect(DEFAULT_SETTINGS.scripts).toEqual({ seconds: 60, output: 1_048_576, arguments: 100, argumentBytes: 4096 });
+    expect(DEFAULT_SETTINGS.sandbox).toEqual({
       network: [],
       pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
       memory: 536_870_912,
@@ -168,7 +168,7 @@ describe("what others depend on", () => {
   });
 
   it("is how a run ends, and what it may use", () => {
-    expect(STOPS).toEqual([
+    expect(STOP_REASONS).toEqual([
       "answer",
       "complete",
       "failed",
@@ -180,7 +180,7 @@ describe("what others depend on", () => {
       "waiting",
       "error",
     ]);
-    expect(NO_SETTINGS.limits).toEqual({
+    expect(DEFAULT_SETTINGS.limits).toEqual({
       iterations: 10,
       mostIterations: 50,
       seconds: 900,
@@ -191,7 +191,7 @@ describe("what others depend on", () => {
   });
 
   it("is the codes and what each weighs by profile", () => {
-    const weights = Object.entries(CODES).map(([code, { weigh }]) => `${code} ${weigh}`);
+    const weights = Object.entries(FINDING_CODES).map(([code, { weigh }]) => `${code} ${weigh}`);
     expect(weights.join("\n")).toMatchInlineSnapshot(`
       "not-found eeeee
       unreadable eeeee
@@ -310,7 +310,7 @@ describe("what others depend on", () => {
   });
 
   it("has a weight for each profile, a meaning and a fix in every row", () => {
-    for (const [code, { weigh, means, fix }] of Object.entries(CODES)) {
+    for (const [code, { weigh, means, fix }] of Object.entries(FINDING_CODES)) {
       expect(weigh, code).toMatch(/^[Eewi-][ewi-]{4}$/);
       expect(means, code).toMatch(/^\S.*\.$/);
       expect(fix, code).not.toBe("");

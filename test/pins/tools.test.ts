@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { openSession } from "../../src/agent/session/session.ts";
 import { TIERS } from "../../src/catalog/disclose.ts";
-import { LEVELS } from "../../src/catalog/match.ts";
-import { openSession } from "../../src/session/session.ts";
+import { MATCH_LEVELS } from "../../src/catalog/search/matcher.ts";
 import type { Tool } from "../../src/skill/tool.ts";
 import { catalogOf } from "../support/skills.ts";
 
@@ -19,7 +19,7 @@ function described(tools: readonly Tool[]): string {
 describe("what models and their programs depend on", () => {
   it("is the tiers and the levels", () => {
     expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
-    expect(LEVELS).toEqual(["explicit", "phrase", "trigger", "weak", "words"]);
+    expect(MATCH_LEVELS).toEqual(["explicit", "phrase", "trigger", "weak", "words"]);
   });
 
   it("[S-11, W-08] is the tools of a session and what they take", async () => {

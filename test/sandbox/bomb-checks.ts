@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { type Check, MIB, type Ran, type Scene } from "./scene.ts";
 
 const PERL = "/usr/bin/perl";
@@ -168,7 +168,7 @@ export const BOMBS: readonly Check[] = [
       const ran = await perl(scene, DEEP, [400_000, token], {
         limits: { memory: 512 * MIB },
         onOutput() {
-          if (seen.length === 0) seen = withAncestors(processesWith(token)?.map(({ pid }) => pid) ?? []);
+          if (seen.length === 0) seen = withAncestors(findHostProcesses(token)?.map(({ pid }) => pid) ?? []);
           return true;
         },
       });

@@ -3,14 +3,14 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
-import { SANDBOX_DEFAULTS } from "../../src/host/sandbox-settings.ts";
-import { type BubblewrapOptions, bubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
-import { furniture } from "../../src/sandbox/furniture.ts";
-import { openSandbox } from "../../src/sandbox/open.ts";
-import { isRoot, ownUser, sandboxFolder } from "../../src/sandbox/places.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
-import { isInside } from "../../src/shared/inside.ts";
+import { DEFAULT_SANDBOX_SETTINGS } from "../../src/config/limits.ts";
+import { createBaseMounts } from "../../src/sandbox/base-mounts.ts";
+import { type BubblewrapOptions, createBubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
+import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
+import { allocateRunUser, getSandboxFolder, isRoot } from "../../src/sandbox/sandbox-folders.ts";
+import { isInside } from "../../src/util/safe-path.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { asUser, type Tried } from "../support/as-user.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { BOMBS } from "./bomb-checks.ts";
@@ -30,13 +30,13 @@ describeWithBubblewrap("bubblewrap", () => {
     apart.catch(() => {}); // It is told where it is waited for.
   });
 
-  describeSandbox(`as ${whoever}`, "strong", () => openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+  describeSandbox(`as ${whoever}`, "strong", () => createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
 
   const made = (options: Partial<BubblewrapOptions>) =>
-    bubblewrapSandbox({
-      program: systemProgram("bwrap") ?? "",
-      mounts: furniture(sandboxFolder(home), home),
-      ...(isRoot() ? { user: ownUser } : {}),
+    createBubblewrapSandbox({
+      program: findSystemProgram("bwrap") ?? "",
+      mounts: createBaseMounts(getSandboxFolder(home), home),
+      ...(isRoot() ? { user: allocateRunUser } : {}),
       ...options,
     });
 
@@ -64,7 +64,7 @@ describeWithBubblewrap("bubblewrap", () => {
   it.runIf(process.getuid?.() === 0)(
     "[Q-02] runs each command of root as a user of its own, that no account has",
     async () => {
-      const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+      const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
       const users = new Set<number>();
       const look = async (token: string) => {
         const stop = new AbortController();
@@ -72,7 +72,7 @@ describeWithBubblewrap("bubblewrap", () => {
           args: [token],
           signal: stop.signal,
           onOutput() {
-            for (const { users: own } of processesWith(token) ?? []) for (const user of own) users.add(user);
+            for (const { users: own } of findHostProcesses(token) ?? []) for (const user of own) users.add(user);
             stop.abort();
             return true;
           },
@@ -89,7 +89,7 @@ describeWithBubblewrap("bubblewrap", () => {
   it.runIf(process.getuid?.() === 0)(
     "[Q-13] shows root's code no path of a home folder in the list of its mounts",
     async () => {
-      const { run } = sceneFor(await openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+      const { run } = sceneFor(await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
       const { stdout } = await run(["/bin/cat", "/proc/self/mountinfo"]);
       const roots = stdout
         .trim()
@@ -108,7 +108,7 @@ describeWithBubblewrap("bubblewrap", () => {
   );
 
   it("[Q-13] refuses a NUL in a path or a value, which would begin an option of bubblewrap's", async () => {
-    const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
     const { run, folder, end } = sceneFor(sandbox);
     const bad = "/tmp\0--ro-bind\0/\0/tmp/host";
     const mount = { from: folder(), to: bad, access: "read" as const };
@@ -119,7 +119,7 @@ describeWithBubblewrap("bubblewrap", () => {
   });
 
   it("[Q-14] tells the operator what code asked for that is not open", async () => {
-    const { run } = sceneFor(await openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+    const { run } = sceneFor(await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home }));
     const ask = ["/usr/bin/curl", "-s", "http://other.example/", "http://other.example/"] as const;
     const ran = await run(ask, { network: [{ host: "127.0.0.1", port: 1 }] });
     expect(ran.notices).toEqual([
@@ -133,7 +133,7 @@ describeWithBubblewrap("bubblewrap", () => {
   });
 
   it("[Q-01] lets no variable of the code's act on bubblewrap, which is outside", async () => {
-    const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
     const ran = await sceneFor(sandbox).run(["/bin/true"], { env: { LD_DEBUG: "files" } });
     expect(ran.stderr).toContain("/bin/true");
     expect(ran.stderr).not.toContain("bwrap");

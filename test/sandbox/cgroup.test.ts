@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { sweep } from "../../src/sandbox/cgroup.ts";
+import { removeStaleCgroups } from "../../src/sandbox/cgroup.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 
@@ -24,7 +24,7 @@ describe.runIf(process.platform === "linux")("a cgroup, seen from another namesp
     const names = [`skillet-1-${GONE}-1`, `skillet-${own}-${GONE}-1`, `skillet-${own}-${process.pid}-1`, "other"];
     const folder = temporaryFolder();
     for (const name of names) mkdirSync(join(folder, name));
-    sweep(folder);
+    removeStaleCgroups(folder);
     expect(readdirSync(folder).sort()).toEqual([names[3], names[0], names[2]].sort());
   });
 });

@@ -2,16 +2,21 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { FIXED_VARIABLES, LEVELS, type Level, seenPath } from "../../src/host/sandbox.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import {
+  FIXED_VARIABLES,
+  ISOLATION_LEVELS,
+  type IsolationLevel,
+  mapSandboxPath,
+} from "../../src/host/sandbox-contract.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { BOMBS } from "./bomb-checks.ts";
 import { DOORS } from "./door-checks.ts";
 import { ENDINGS } from "./ending-checks.ts";
 import { type Check, MIB, type Scene } from "./scene.ts";
 
 /** The checks that a sandbox of a level has to pass. */
-export function checksFor(level: Level): Check[] {
-  return CHECKS.filter((one) => LEVELS.indexOf(one.level) <= LEVELS.indexOf(level));
+export function checksFor(level: IsolationLevel): Check[] {
+  return CHECKS.filter((one) => ISOLATION_LEVELS.indexOf(one.level) <= ISOLATION_LEVELS.indexOf(level));
 }
 
 const KNOWN = new Set([...Object.keys(FIXED_VARIABLES), "PWD", "OLDPWD", "SHLVL", "_"]);
@@ -46,7 +51,7 @@ const RESULTS: Check[] = [
     async check({ shell, sandbox, folder }) {
       const shared = folder({}, true);
       const mounts = [{ from: shared, to: "/workspace", access: "read-write" as const }];
-      const heard = seenPath(sandbox, mounts, "/workspace/heard");
+      const heard = mapSandboxPath(sandbox, mounts, "/workspace/heard");
       // The second is not written before the first was heard.
       const ran = await shell('echo one; until [ -e "$1" ]; do sleep 0.02; done; echo two', {
         args: [heard],
@@ -216,7 +221,7 @@ const SURROUNDINGS: Check[] = [
       const ran = await shell("cat /proc/[0-9]*/cmdline; echo; sleep 0.3", {
         env: { SECRET: secret },
         onOutput() {
-          outside ??= processesWith(secret);
+          outside ??= findHostProcesses(secret);
           return true;
         },
       });
@@ -241,7 +246,7 @@ const SURROUNDINGS: Check[] = [
         run(["/bin/pwd"], { mounts, folder: "/skill" }),
         run(["/bin/cat", "a.txt"], { mounts, folder: "/skill" }),
       ]);
-      assert.deepEqual([place.stdout, read.stdout], [`${seenPath(sandbox, mounts, "/skill")}\n`, "hello"]);
+      assert.deepEqual([place.stdout, read.stdout], [`${mapSandboxPath(sandbox, mounts, "/skill")}\n`, "hello"]);
     },
   },
   {

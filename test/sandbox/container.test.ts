@@ -4,16 +4,16 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
-import type { Command, Sandbox } from "../../src/host/sandbox.ts";
-import { containerArguments, containerSandbox } from "../../src/sandbox/container.ts";
+import type { Sandbox, SandboxCommand } from "../../src/host/sandbox-contract.ts";
+import { createContainerArguments, createContainerSandbox } from "../../src/sandbox/container.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 import { describeSandbox } from "./contract.ts";
 
 const IMAGE = `debian@sha256:${"0".repeat(64)}`;
 const LIMITS = { seconds: 10, output: 1024, memory: 256 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
-const command = (more: Partial<Command> & Pick<Command, "argv">): Command => ({
+const command = (more: Partial<SandboxCommand> & Pick<SandboxCommand, "argv">): SandboxCommand => ({
   env: {},
   folder: "/",
   mounts: [],
@@ -73,7 +73,7 @@ function scene(options: { is?: "down" | "stuck" } = {}) {
   const temporary = temporaryFolder();
   const program = join(folder, "docker");
   chmodSync(program, 0o755);
-  const sandbox = containerSandbox({
+  const sandbox = createContainerSandbox({
     program,
     image: IMAGE,
     folder: temporary,
@@ -92,7 +92,7 @@ function scene(options: { is?: "down" | "stuck" } = {}) {
 
 async function run(
   sandbox: Sandbox,
-  wanted: Command,
+  wanted: SandboxCommand,
   options: { most?: number; signal?: AbortSignal; onOutput?: () => void } = {},
 ) {
   const output = { stdout: "", stderr: "" };
@@ -130,7 +130,7 @@ describe("what a container's client is told (no engine was there to hear it)", (
   });
 
   it("[Q-13, Q-14, Q-17] closes everything, bounds the whole tree, and names no secret", () => {
-    expect(containerArguments(given, { ...names, by: "docker" })).toEqual([
+    expect(createContainerArguments(given, { ...names, by: "docker" })).toEqual([
       ...["run", "--rm", "--init", "--pull", "never", "--name", "skillet-1", "--cidfile", "/run/id"],
       ...["--network", "none", "--ipc", "private", "--cgroupns", "private", "--hostname", "skill"],
       ...["--user", "65534:65534", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
@@ -144,14 +144,14 @@ describe("what a container's client is told (no engine was there to hear it)", (
       ...["--env-file", "/run/v", "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "0", "--interactive"],
       ...["--workdir", "/skill", "--entrypoint", "python3", IMAGE, "/skill/scripts/a.py", "--image", "x"],
     ]);
-    const podman = containerArguments(given, { ...names, by: "podman" });
+    const podman = createContainerArguments(given, { ...names, by: "podman" });
     expect(podman).toEqual(expect.arrayContaining(["--http-proxy=false", "--unsetenv-all"]));
     expect(JSON.stringify(podman)).not.toContain("secret");
   });
 
   it("[Q-13] names the user of the run where the caller may become it, and never root", () => {
     const userOf = (user?: number) => {
-      const told = containerArguments(
+      const told = createContainerArguments(
         { ...given, ...(user === undefined ? {} : { user }) },
         { ...names, by: "docker" },
       );
@@ -165,7 +165,9 @@ describe("what a container's client is told (no engine was there to hear it)", (
 
   it("[Q-13] refuses a path that could not be one", () => {
     const mounts = [{ from: "/a\nb", to: "/skill", access: "read" as const }];
-    expect(() => containerArguments({ ...given, mounts }, { ...names, by: "docker" })).toThrow("has a line break");
+    expect(() => createContainerArguments({ ...given, mounts }, { ...names, by: "docker" })).toThrow(
+      "has a line break",
+    );
   });
 });
 
@@ -283,7 +285,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
       message: "The container could not be started: Cannot connect to the daemon",
       fix: expect.stringContaining("docker images"),
     });
-    const missing = containerSandbox({ program: "/no/such/podman", image: IMAGE, folder: temporaryFolder() });
+    const missing = createContainerSandbox({ program: "/no/such/podman", image: IMAGE, folder: temporaryFolder() });
     await expect(run(missing, command({ argv: ["true"] }))).rejects.toMatchObject({ code: "sandbox-start" });
     expect([missing.by, left()]).toEqual(["podman", []]);
   });
@@ -310,10 +312,11 @@ describe("a run in a container (by a client of the test's own: a real engine was
 });
 
 const image = process.env["SKILLET_TEST_IMAGE"];
-const engine = image === undefined ? undefined : (["docker", "podman"] as const).find((name) => systemProgram(name));
-const client = engine && systemProgram(engine);
+const engine =
+  image === undefined ? undefined : (["docker", "podman"] as const).find((name) => findSystemProgram(name));
+const client = engine && findSystemProgram(engine);
 if (image !== undefined && engine && client) {
   describeSandbox(`a container of ${engine}`, "strong", async () =>
-    containerSandbox({ program: client, engine, image }),
+    createContainerSandbox({ program: client, engine, image }),
   );
 }

@@ -1,11 +1,11 @@
 import { afterEach, beforeAll, describe, it } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
-import type { Level, Sandbox } from "../../src/host/sandbox.ts";
+import type { IsolationLevel, Sandbox } from "../../src/host/sandbox-contract.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { checksFor } from "./checks.ts";
 import { type Scene, sceneFor } from "./scene.ts";
 
 /** The one suite that every sandbox passes: all that its level claims (`checks.ts`). */
-export function describeSandbox(name: string, level: Level, open: () => Promise<Sandbox>): void {
+export function describeSandbox(name: string, level: IsolationLevel, open: () => Promise<Sandbox>): void {
   describe(name, () => {
     let scene: Scene;
     beforeAll(async () => {
@@ -18,7 +18,7 @@ export function describeSandbox(name: string, level: Level, open: () => Promise<
 }
 
 /** Whether there is a bubblewrap to be tried. Contract: where tests decide (CI) its lack is a failure, and is not passed over. */
-export const hasBubblewrap = process.platform === "linux" && systemProgram("bwrap") !== undefined;
+export const hasBubblewrap = process.platform === "linux" && findSystemProgram("bwrap") !== undefined;
 
 export function describeWithBubblewrap(name: string, body: () => void): void {
   const isPassedOver = !hasBubblewrap && process.env["CI"] === undefined;

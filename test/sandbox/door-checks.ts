@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import type { Duplex } from "node:stream";
-import type { Door } from "../../src/host/sandbox.ts";
+import type { SandboxSocket } from "../../src/host/sandbox-contract.ts";
 import type { Check, Scene } from "./scene.ts";
 
 /** Says what it was told, and whose door it is. */
@@ -10,7 +10,7 @@ const ASK = `const socket = require("node:net").connect(process.env.THE_DOOR);
   socket.on("error", (error) => console.log(error.code));
   socket.end("hello\\n");`;
 
-function door(name: string, onConnection = (connection: Duplex) => echo(connection, name)): Door {
+function door(name: string, onConnection = (connection: Duplex) => echo(connection, name)): SandboxSocket {
   return { to: "/run/skillet/door.sock", variable: "THE_DOOR", onConnection };
 }
 

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { type Outcome, type Sandbox, seenPath } from "../../src/host/sandbox.ts";
-import { type BubblewrapOptions, bubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
-import { isRoot, ownUser } from "../../src/sandbox/places.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { mapSandboxPath, type Sandbox, type SandboxOutcome } from "../../src/host/sandbox-contract.ts";
+import { type BubblewrapOptions, createBubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
+import { allocateRunUser, isRoot } from "../../src/sandbox/sandbox-folders.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { type Check, LIMITS, type Ran, type RunOptions, type Scene, sceneFor } from "./scene.ts";
 
@@ -28,7 +28,7 @@ const WAITING = "--unshare-user --unshare-pid --die-with-parent --info-fd 8 --us
 /** Runs what does not want to end. Contract: it was there, and `ending` came of what was done. */
 async function lingering(
   { shell }: Scene,
-  ending: Outcome["ending"],
+  ending: SandboxOutcome["ending"],
   options: RunOptions = {},
 ): Promise<{ token: string; ran: Ran }> {
   const token = `linger-${randomUUID()}`;
@@ -41,7 +41,7 @@ async function lingering(
       limits: { ...limits, ...(limits.seconds === undefined ? {} : { seconds: limits.seconds * more }) },
       args: [token, ending],
       onOutput(stream, bytes) {
-        if (alive === 0) alive = processesWith(token)?.length ?? 0;
+        if (alive === 0) alive = findHostProcesses(token)?.length ?? 0;
         return onOutput(stream, bytes);
       },
     });
@@ -65,9 +65,9 @@ async function settled(look: () => unknown): Promise<void> {
 /** Waits until nothing with a token on its command line runs any more. Ends what goes on after all. */
 async function assertGone(token: string): Promise<void> {
   try {
-    await waitFor(() => assert.deepEqual(processesWith(token), [], "descendants are still there"));
+    await waitFor(() => assert.deepEqual(findHostProcesses(token), [], "descendants are still there"));
   } finally {
-    for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
+    for (const { pid } of findHostProcesses(token) ?? []) process.kill(pid, "SIGKILL");
   }
 }
 
@@ -117,7 +117,7 @@ export const ENDINGS: Check[] = [
       const token = `orphan-${randomUUID()}`;
       const host = startHost(sandbox, token);
       try {
-        await waitFor(() => (processesWith(token)?.length ?? 0) >= 4);
+        await waitFor(() => (findHostProcesses(token)?.length ?? 0) >= 4);
       } finally {
         host.kill("SIGKILL");
       }
@@ -133,7 +133,7 @@ export const ENDINGS: Check[] = [
         const host = startHost(sandbox, token, STARTED);
         try {
           // The sandbox is being made: its first process is there, and does not know yet whose end is its own.
-          while ((processesWith(token)?.length ?? 0) < 2) await setImmediate();
+          while ((findHostProcesses(token)?.length ?? 0) < 2) await setImmediate();
         } finally {
           host.kill("SIGKILL");
         }
@@ -175,7 +175,7 @@ export const ENDINGS: Check[] = [
         echo "{ \\"child-pid\\": $! }" >&5
         echo asked; echo >&6; read -r go <&6 && echo started; wait\n`;
       const program = join(folder({ bwrap: text }), "bwrap");
-      const early = sceneFor(bubblewrapSandbox({ program, ...(isRoot() ? { user: ownUser } : {}) }));
+      const early = sceneFor(createBubblewrapSandbox({ program, ...(isRoot() ? { user: allocateRunUser } : {}) }));
       // Where the machine is busy, it may be over before it has asked.
       for (let seconds = 1; ; seconds *= 2) {
         const ran = await early.run(["/bin/true"], { limits: { seconds } });
@@ -200,7 +200,7 @@ export const ENDINGS: Check[] = [
     async check({ shell, sandbox, folder }) {
       const written = folder({}, true);
       const mounts = [{ from: written, to: "/workspace", access: "read-write" as const }];
-      const path = seenPath(sandbox, mounts, "/workspace/it");
+      const path = mapSandboxPath(sandbox, mounts, "/workspace/it");
       const ran = await shell('touch "$1"', { args: [path], mounts, signal: AbortSignal.abort() });
       assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["abort", undefined, ""]);
       assert.deepEqual(readdirSync(written), []);
@@ -212,7 +212,7 @@ export const ENDINGS: Check[] = [
     async check({ shell }) {
       const token = `child-${randomUUID()}`;
       const ran = await shell("sh -c 'while :; do sleep 1; done' \"$1\" & echo done", { args: [token] });
-      for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL"); // Without a sandbox nobody else would.
+      for (const { pid } of findHostProcesses(token) ?? []) process.kill(pid, "SIGKILL"); // Without a sandbox nobody else would.
       assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["exit", 0, "done\n"]);
     },
   },
@@ -231,7 +231,7 @@ export const ENDINGS: Check[] = [
         shell("yes", { args: [token], onOutput: () => false }),
         shell('echo x > /tmp/x; exit 3 # "$1"', { args: [token] }),
       ]);
-      assert.deepEqual(processesWith(token), []);
+      assert.deepEqual(findHostProcesses(token), []);
       const left = () => {
         const now = leftovers();
         return { ...now, descriptors: Math.max(Number(now["descriptors"]), Number(before["descriptors"])) }; // Other tests of this process close theirs.

@@ -1,7 +1,7 @@
 import { isIPv4 } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { endpointText, isPrivate, readEndpoint } from "../../src/sandbox/endpoint.ts";
+import { formatEndpoint, isPrivateAddress, parseEndpoint } from "../../src/sandbox/endpoint.ts";
 
 describe("readEndpoint", () => {
   it.each([
@@ -16,7 +16,7 @@ describe("readEndpoint", () => {
     ["[0:0:0:0:0:0:0:1]:80", "::1", 80],
     ["[2001:DB8::A]:80", "2001:db8::a", 80],
   ])("[Q-14] reads %s as one host and one port", (text, host, port) => {
-    expect(readEndpoint(text)).toEqual({ host, port });
+    expect(parseEndpoint(text)).toEqual({ host, port });
   });
 
   it.each([
@@ -80,7 +80,7 @@ describe("readEndpoint", () => {
     "[127.0.0.1]:80",
     "[[::1]]:80",
   ])("[Q-14] does not read %j", (text) => {
-    expect(readEndpoint(text)).toBeUndefined();
+    expect(parseEndpoint(text)).toBeUndefined();
   });
 
   it("[Q-14] reads what it writes as the same endpoint", () => {
@@ -92,8 +92,8 @@ describe("readEndpoint", () => {
     );
     fc.assert(
       fc.property(host, fc.integer({ min: 1, max: 65_535 }), (name, port) => {
-        const endpoint = readEndpoint(`${name}:${port}`);
-        if (endpoint) expect(readEndpoint(endpointText(endpoint))).toEqual(endpoint);
+        const endpoint = parseEndpoint(`${name}:${port}`);
+        if (endpoint) expect(parseEndpoint(formatEndpoint(endpoint))).toEqual(endpoint);
       }),
     );
   });
@@ -105,7 +105,7 @@ describe("readEndpoint", () => {
     );
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 4 }), (parts) => {
-        const host = readEndpoint(`${parts.join(".")}:80`)?.host;
+        const host = parseEndpoint(`${parts.join(".")}:80`)?.host;
         if (host !== undefined) expect([host, isIPv4(host)]).toEqual([parts.join("."), true]);
       }),
     );
@@ -168,7 +168,7 @@ describe("isPrivate", () => {
     "[::1]",
     "2a00:1450::1%eth0",
   ])("[Q-14] counts %j as private", (address) => {
-    expect(isPrivate(address)).toBe(true);
+    expect(isPrivateAddress(address)).toBe(true);
   });
 
   it.each([
@@ -193,14 +193,14 @@ describe("isPrivate", () => {
     "2606:4700:4700::1111",
     "2a00:1450:4001::5efe:8.8.8.8",
   ])("[Q-14] counts %s as public", (address) => {
-    expect(isPrivate(address)).toBe(false);
+    expect(isPrivateAddress(address)).toBe(false);
   });
 
   it("[Q-14] judges an IPv4 address the same in every form of IPv6 that stands for it", () => {
     fc.assert(
       fc.property(fc.ipV4(), (address) => {
         const forms = [`::ffff:${address}`, `::ffff:0:${address}`, `64:ff9b::${address}`];
-        expect(forms.map(isPrivate)).toEqual(forms.map(() => isPrivate(address)));
+        expect(forms.map(isPrivateAddress)).toEqual(forms.map(() => isPrivateAddress(address)));
       }),
     );
   });

@@ -5,8 +5,8 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { forwarded, NETWORK_SOCKET, refusalNotices } from "../../src/sandbox/forward.ts";
-import { openProxy } from "../../src/sandbox/network.ts";
+import { createRefusalNotices, NETWORK_SOCKET, wrapWithForwarder } from "../../src/sandbox/network-forwarder.ts";
+import { openNetworkProxy } from "../../src/sandbox/network-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const NODE = "/opt/skillet/bin/node";
@@ -42,7 +42,7 @@ async function scene() {
   const plain = await listening(createServer(hello));
   const closed = await listening(createServer(hello));
   const tls = await listening(createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, hello));
-  const proxy = await openProxy({
+  const proxy = await openNetworkProxy({
     endpoints: [plain, tls].map((port) => ({ host: "127.0.0.1", port })),
     folder,
     ...(user.uid === undefined ? {} : { owner: user }),
@@ -60,7 +60,7 @@ async function scene() {
       cert,
       "/cert.pem",
     ];
-    return inBubblewrap([...mounts, "--", ...forwarded(argv, { node: NODE })]);
+    return inBubblewrap([...mounts, "--", ...wrapWithForwarder(argv, { node: NODE })]);
   };
   return { run, plain, closed, tls };
 }
@@ -200,7 +200,8 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
 
 describe("the forwarder", () => {
   it("[Q-15] passes signals on, and dies of the one that the command dies of", async () => {
-    const start = (script: string) => forwarded(["/bin/sh", "-c", script], { node: process.execPath, socket: "/none" });
+    const start = (script: string) =>
+      wrapWithForwarder(["/bin/sh", "-c", script], { node: process.execPath, socket: "/none" });
     const run = (script: string, signal: NodeJS.Signals) => {
       const [file, ...args] = start(script);
       let isSent = false;
@@ -219,7 +220,7 @@ describe("the forwarder", () => {
   });
 
   it("[Q-14] is one text that needs nothing but Node", () => {
-    const [, , , text = ""] = forwarded(["/bin/true"], { node: NODE });
+    const [, , , text = ""] = wrapWithForwarder(["/bin/true"], { node: NODE });
     expect(() => new Function("require", "process", text)).not.toThrow();
     expect([...text.matchAll(/require\("([^"]+)"\)/g)].map(([, name]) => name)).toEqual([
       "node:child_process",
@@ -231,7 +232,7 @@ describe("the forwarder", () => {
 
 describe("what was asked for and refused", () => {
   it("[Q-14] is told to the operator, who learns why", () => {
-    const { notices, onRefused } = refusalNotices();
+    const { notices, onRefused } = createRefusalNotices();
     const endpoint = { host: "other.example", port: 443 };
     for (const reason of ["closed", "private", "unresolved", "closed"] as const) onRefused({ endpoint, reason });
     expect(notices).toEqual([
@@ -254,7 +255,7 @@ describe("what was asked for and refused", () => {
   });
 
   it("[Q-14] is told once each, and ten times at most", () => {
-    const { notices, onRefused } = refusalNotices();
+    const { notices, onRefused } = createRefusalNotices();
     for (let port = 1; port <= 1000; port++) onRefused({ endpoint: { host: "a.example", port }, reason: "closed" });
     expect(notices).toHaveLength(10);
   });

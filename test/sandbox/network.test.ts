@@ -6,11 +6,11 @@ import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
   type LoopbackProxyOptions,
+  type NetworkProxyOptions,
   openLoopbackProxy,
-  openProxy,
-  type ProxyOptions,
-  type Refusal,
-} from "../../src/sandbox/network.ts";
+  openNetworkProxy,
+  type ProxyRefusal,
+} from "../../src/sandbox/network-proxy.ts";
 import { upstreamFor } from "../../src/sandbox/upstream-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
@@ -29,9 +29,9 @@ const hello: RequestListener = (request, response) => {
   if (request.method === "GET") response.end("hello");
 };
 
-async function proxyFor(endpoints: ProxyOptions["endpoints"], options: Partial<ProxyOptions> = {}) {
-  const refusals: Refusal[] = [];
-  const proxy = await openProxy({
+async function proxyFor(endpoints: NetworkProxyOptions["endpoints"], options: Partial<NetworkProxyOptions> = {}) {
+  const refusals: ProxyRefusal[] = [];
+  const proxy = await openNetworkProxy({
     endpoints,
     folder: temporaryFolder(),
     onRefused: (refusal) => refusals.push(refusal),
@@ -145,7 +145,7 @@ describe("the proxy of a run", () => {
       import { createServer } from "node:http";
       import { text } from "node:stream/consumers";
       import { request } from "node:http";
-      import { openProxy } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/network.ts"))};
+      import { openProxy } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/network-proxy.ts"))};
       const serve = (host, body) => new Promise((resolve) => { const server = createServer((_, response) => response.end(body)); server.listen(80, host, () => resolve(server)); });
       const servers = [await serve("93.184.215.14", "public"), await serve("127.0.0.1", "private")];
       const asked = [];
@@ -298,7 +298,7 @@ describe("the proxy of a run", () => {
     const { socket } = await proxyFor([]);
     expect([statSync(socket).mode & 0o777, statSync(dirname(socket)).mode & 0o777]).toEqual([0o600, 0o700]);
     const folder = join(temporaryFolder({ [`${"x".repeat(90)}/y`]: "" }), "x".repeat(90));
-    await expect(openProxy({ endpoints: [], folder })).rejects.toMatchObject({ code: "socket-path" });
+    await expect(openNetworkProxy({ endpoints: [], folder })).rejects.toMatchObject({ code: "socket-path" });
   });
 });
 

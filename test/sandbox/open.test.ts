@@ -3,14 +3,14 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSyn
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { systemProgram } from "../../src/host/programs.ts";
-import { SANDBOX_DEFAULTS, type SandboxSettings } from "../../src/host/sandbox-settings.ts";
-import { openSandbox } from "../../src/sandbox/open.ts";
+import { DEFAULT_SANDBOX_SETTINGS, type SandboxSettings } from "../../src/config/limits.ts";
+import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { describeWithBubblewrap } from "./contract.ts";
 
 const open = (settings: Partial<SandboxSettings> = {}, home = temporaryFolder()) =>
-  openSandbox({ settings: { ...SANDBOX_DEFAULTS, ...settings }, home });
+  createSandbox({ settings: { ...DEFAULT_SANDBOX_SETTINGS, ...settings }, home });
 const isRoot = process.getuid?.() === 0;
 const source = join(import.meta.dirname, "../../src");
 
@@ -35,7 +35,7 @@ async function openedWhere({
   cwd?: string;
 }) {
   const node = [process.execPath, "--input-type=module", "-e", OPENS, temporaryFolder()];
-  const bwrap = change.length === 0 ? [] : [systemProgram("bwrap") ?? "", "--dev-bind", "/", "/", ...change, "--"];
+  const bwrap = change.length === 0 ? [] : [findSystemProgram("bwrap") ?? "", "--dev-bind", "/", "/", ...change, "--"];
   const [file = "", ...args] = [...bwrap, ...node];
   const { stdout } = await promisify(execFile)(file, args, { cwd, env: { PATH: "/usr/bin:/bin", ...env } });
   return JSON.parse(stdout);
@@ -174,7 +174,7 @@ describe("a program of the system's", () => {
   if (isRoot) {
     it("[Q-13] is one that none but root can have put there", () => {
       const good = folderWith(0o755);
-      expect(systemProgram("tool", [good])).toBe(join(good, "tool"));
+      expect(findSystemProgram("tool", [good])).toBe(join(good, "tool"));
       const bad = [
         folderWith(0o775),
         folderWith(0o757),
@@ -186,12 +186,12 @@ describe("a program of the system's", () => {
       chownSync(join(ofAnother, "tool"), 12345, 12345);
       const inAnothers = folderWith(0o755);
       chownSync(inAnothers, 12345, 12345);
-      expect(systemProgram("tool", [...bad, ofAnother, inAnothers])).toBeUndefined();
-      expect(systemProgram("tool", [...bad, good])).toBe(join(good, "tool"));
+      expect(findSystemProgram("tool", [...bad, ofAnother, inAnothers])).toBeUndefined();
+      expect(findSystemProgram("tool", [...bad, good])).toBe(join(good, "tool"));
     });
   } else {
     it("[Q-13] is not one of an ordinary user's", () => {
-      expect(systemProgram("tool", [folderWith(0o755)])).toBeUndefined();
+      expect(findSystemProgram("tool", [folderWith(0o755)])).toBeUndefined();
     });
   }
 });

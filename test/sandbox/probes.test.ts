@@ -3,17 +3,16 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { safetyCard } from "../../src/cli/commands/safety-card.ts";
-import { discover } from "../../src/host/discover.ts";
-import type { Sandbox } from "../../src/host/sandbox.ts";
-import { SANDBOX_DEFAULTS, type SandboxSettings } from "../../src/host/sandbox-settings.ts";
-import { probeWorkspace } from "../../src/run/workspace/probe-workspace.ts";
-import { bareSandbox } from "../../src/sandbox/bare.ts";
-import { openSandbox } from "../../src/sandbox/open.ts";
-import { sandboxFolder } from "../../src/sandbox/places.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
-import { probeKilledHost } from "../../src/sandbox/probe-killed-host.ts";
-import { isLookedAround, type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { probeWorkspace } from "../../src/agent/workspace/probe-workspace.ts";
+import { printSafetyReport } from "../../src/cli/commands/sandbox-views.ts";
+import { discover } from "../../src/config/discover.ts";
+import { DEFAULT_SANDBOX_SETTINGS, type SandboxSettings } from "../../src/config/limits.ts";
+import type { Sandbox } from "../../src/host/sandbox-contract.ts";
+import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
+import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { findHostProcesses, probeKilledHost } from "../../src/sandbox/probe-host.ts";
+import { isProbeComplete, type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { getSandboxFolder } from "../../src/sandbox/sandbox-folders.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { describeWithBubblewrap } from "./contract.ts";
 
@@ -24,7 +23,7 @@ describeWithBubblewrap("the probes", () => {
   let probes: ProbeResult[];
   const told: ProbeResult[] = [];
   beforeAll(async () => {
-    sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
     probes = await probeSandbox(sandbox, { home, onProbe: (probe) => told.push(probe) });
   });
 
@@ -47,7 +46,7 @@ describeWithBubblewrap("the probes", () => {
   });
 
   it("leave nothing of what they laid out", () => {
-    const left = [home, homedir(), tmpdir(), process.cwd(), sandboxFolder(home)]
+    const left = [home, homedir(), tmpdir(), process.cwd(), getSandboxFolder(home)]
       .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
       .filter((path) => /(?:\.skillet-bait-|\/bait-|\/probe-)/.test(path) && existsSync(path));
     expect(left.filter((path) => !isRunning(path))).toEqual([]);
@@ -103,12 +102,12 @@ describeWithBubblewrap("the probes", () => {
         return sandbox.run(command, options);
       },
     };
-    expect(isLookedAround(await probeSandbox(own, { home }))).toBe(true);
+    expect(isProbeComplete(await probeSandbox(own, { home }))).toBe(true);
     expect([...started].sort()).toEqual(["/bin/sh", "node"]);
   });
 
   it("[Q-13] run nothing where there is no isolation", async () => {
-    const bare = bareSandbox();
+    const bare = createNoSandbox();
     let runs = 0;
     const counted: Sandbox = { ...bare, run: (...given) => bare.run(...given).finally(() => runs++) };
     expect(await probeSandbox(counted, { home })).toEqual([]);
@@ -120,8 +119,8 @@ describeWithBubblewrap("the probes", () => {
     const holds = async (one: Sandbox) => (await probeWorkspace(one, settings)).map((probe) => [probe.id, probe.holds]);
     const promised = ["Q-14", "Q-14", "Q-27", "Q-27"];
     expect(await holds(sandbox)).toEqual(promised.map((id) => [id, true]));
-    expect(await holds(bareSandbox())).toEqual([]);
-    const claimed: Sandbox = { ...bareSandbox(), level: "strong" };
+    expect(await holds(createNoSandbox())).toEqual([]);
+    const claimed: Sandbox = { ...createNoSandbox(), level: "strong" };
     expect((await holds(claimed)).slice(0, 2)).toEqual([
       ["Q-14", false],
       ["Q-14", false],
@@ -129,7 +128,7 @@ describeWithBubblewrap("the probes", () => {
   });
 
   it("[Q-15] kill skillet while a sandbox starts and while code runs, and see what is left without a sandbox", async () => {
-    const options = { settings: SANDBOX_DEFAULTS, home };
+    const options = { settings: DEFAULT_SANDBOX_SETTINGS, home };
     const holds = async (module?: string) =>
       (await probeKilledHost({ ...options, module })).map((probe) => probe.holds);
     expect(await holds()).toEqual([true, true]);
@@ -157,9 +156,9 @@ describeWithBubblewrap("the probes", () => {
       const stream = { write: (piece: string) => (text += piece) };
       const io = { stdout: stream, stderr: stream, env: {}, cwd: home };
       const { settings, around } = await discover({ workspace: home, env: { HOME: home }, follow: false });
-      const sandbox = { ...SANDBOX_DEFAULTS, ...sandboxSettings };
+      const sandbox = { ...DEFAULT_SANDBOX_SETTINGS, ...sandboxSettings };
       const found = { settings: { ...settings, sandbox }, around: { ...around, skilletHome: home } };
-      const code = await safetyCard(io, { json }, found);
+      const code = await printSafetyReport(io, { json }, found);
       return { code, text, lines: text.trimEnd().split("\n") };
     }
 
@@ -207,5 +206,5 @@ esac
 /** Of another run of the probes, at the same time. */
 function isRunning(path: string): boolean {
   const token = /bait-[0-9a-f-]+/.exec(path)?.[0];
-  return token === undefined ? path.includes("/probe-") : processesWith(token)?.length !== 0;
+  return token === undefined ? path.includes("/probe-") : findHostProcesses(token)?.length !== 0;
 }

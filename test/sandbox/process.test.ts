@@ -3,21 +3,21 @@ import { getEventListeners } from "node:events";
 import { chmodSync, closeSync, copyFileSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { Command, OutputStream } from "../../src/host/sandbox.ts";
-import { bareSandbox } from "../../src/sandbox/bare.ts";
-import { isOwnUser, SYSTEM_FOLDER } from "../../src/sandbox/places.ts";
-import { processesWith } from "../../src/sandbox/probe-host.ts";
+import type { ProcessStream, SandboxCommand } from "../../src/host/sandbox-contract.ts";
+import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { type Program, runProcess } from "../../src/sandbox/process.ts";
-import { shortHash } from "../../src/shared/hash.ts";
+import { isRunUser, SYSTEM_SANDBOX_FOLDER } from "../../src/sandbox/sandbox-folders.ts";
+import { shortHash } from "../../src/util/text.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { moduleOf } from "../support/program.ts";
 import { describeSandbox } from "./contract.ts";
 
-describeSandbox("no sandbox", "none", async () => bareSandbox());
+describeSandbox("no sandbox", "none", async () => createNoSandbox());
 
 async function run(program: Omit<Program, "env"> & Partial<Program>, seconds = 10, signal?: AbortSignal) {
-  const said: Record<OutputStream, string> = { stdout: "", stderr: "" };
+  const said: Record<ProcessStream, string> = { stdout: "", stderr: "" };
   const outcome = await runProcess({ env: {}, ...program }, seconds, {
     onOutput(stream, bytes) {
       said[stream] += bytes;
@@ -194,7 +194,7 @@ describe("a process", () => {
   it("[Q-13] without a sandbox is refused when it would lose packages", async () => {
     const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], root: "/layer" };
     const limits = { seconds: 5, output: 1, memory: 1, processes: 1, disk: 1 };
-    await expect(bareSandbox().run({ ...command, limits }, { onOutput: () => true })).rejects.toMatchObject({
+    await expect(createNoSandbox().run({ ...command, limits }, { onOutput: () => true })).rejects.toMatchObject({
       code: "sandbox-packages",
     });
   });
@@ -233,7 +233,7 @@ describe("a process", () => {
       const text = "sh -c 'while :; do sleep 1; done' ${mark} & true";
       await runProcess({ file: "/bin/sh", args: ["-c", text], env: {} }, 100, { onOutput: () => true });`;
     onTestFinished(() => {
-      for (const { pid } of processesWith(mark) ?? []) process.kill(pid, "SIGKILL");
+      for (const { pid } of findHostProcesses(mark) ?? []) process.kill(pid, "SIGKILL");
     });
     execFileSync(process.execPath, ["--input-type=module", "-e", script], { timeout: 45_000 });
   });
@@ -241,10 +241,10 @@ describe("a process", () => {
 
 describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
   const limits = { seconds: 20, output: 1 << 20, memory: 1 << 28, processes: 64, disk: 1 << 20 };
-  async function said(argv: Command["argv"], more: Partial<Command> = {}) {
+  async function said(argv: SandboxCommand["argv"], more: Partial<SandboxCommand> = {}) {
     let text = "";
     const command = { argv, env: {}, folder: "/", mounts: [], network: [], limits, ...more };
-    const { exitCode } = await bareSandbox().run(command, {
+    const { exitCode } = await createNoSandbox().run(command, {
       onOutput(_, bytes) {
         text += bytes;
         return true;
@@ -255,7 +255,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
 
   it("[Q-13] never runs code as root: as a user that no account has, or the one that is named, with no group of root's", async () => {
     const own = (await said(["/usr/bin/id", "-u"])).text.trim();
-    expect(isOwnUser(Number(own))).toBe(true);
+    expect(isRunUser(Number(own))).toBe(true);
     const text = "id -u; id -g; id -G; cat /proc/self/status | grep -E '^Cap(Eff|Prm)'";
     const named = await said(["/bin/sh", "-c", text], { user: ORDINARY_USER });
     expect(named.text).toMatch(/^12345\n12345\n12345\nCapPrm:\s0+\nCapEff:\s0+\n$/);
@@ -269,7 +269,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     copyFileSync(process.execPath, node);
     // Its copy is as large as Node, and of no use to another run.
     const { size, mtimeMs } = statSync(node);
-    const copy = join(SYSTEM_FOLDER, "furniture", `node-${shortHash(`${node}:${size}:${mtimeMs}`)}`);
+    const copy = join(SYSTEM_SANDBOX_FOLDER, "furniture", `node-${shortHash(`${node}:${size}:${mtimeMs}`)}`);
     onTestFinished(() => rmSync(copy));
     const script = `const { bareSandbox } = await import(${JSON.stringify(moduleOf("sandbox/bare"))});
       const limits = ${JSON.stringify(limits)};

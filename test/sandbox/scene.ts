@@ -1,33 +1,39 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Command, Level, Outcome, OutputStream, Sandbox } from "../../src/host/sandbox.ts";
+import type {
+  IsolationLevel,
+  ProcessStream,
+  Sandbox,
+  SandboxCommand,
+  SandboxOutcome,
+} from "../../src/host/sandbox-contract.ts";
 
 /** One promise of every sandbox. No test framework in here: an ordinary user runs them too (`test/support/as-user.ts`). */
 export interface Check {
   title: string;
   /** The lowest level that claims it. */
-  level: Level;
+  level: IsolationLevel;
   check(scene: Scene): Promise<void>;
 }
 
-export interface Ran extends Outcome {
+export interface Ran extends SandboxOutcome {
   stdout: string;
   stderr: string;
   bytes: Buffer;
 }
 
-export interface RunOptions extends Partial<Omit<Command, "limits">> {
-  limits?: Partial<Command["limits"]>;
+export interface RunOptions extends Partial<Omit<SandboxCommand, "limits">> {
+  limits?: Partial<SandboxCommand["limits"]>;
   signal?: AbortSignal;
-  onOutput?: (stream: OutputStream, bytes: Buffer) => boolean;
+  onOutput?: (stream: ProcessStream, bytes: Buffer) => boolean;
 }
 
 export interface Scene {
   sandbox: Sandbox;
   /** Node, as the sandbox sees it. */
   node: string;
-  run(argv: Command["argv"], options?: RunOptions): Promise<Ran>;
+  run(argv: SandboxCommand["argv"], options?: RunOptions): Promise<Ran>;
   shell(text: string, options?: RunOptions & { args?: string[] }): Promise<Ran>;
   /** A folder that code can read; one that it can write to, if need be. */
   folder(files?: Record<string, string>, isWritable?: boolean): string;
@@ -40,7 +46,7 @@ export const LIMITS = { seconds: 40, output: MIB, memory: 256 * MIB, processes: 
 export function sceneFor(sandbox: Sandbox): Scene {
   const folders: string[] = [];
   const run: Scene["run"] = async (argv, { limits, signal, onOutput, ...command } = {}) => {
-    const said: Record<OutputStream, Buffer[]> = { stdout: [], stderr: [] };
+    const said: Record<ProcessStream, Buffer[]> = { stdout: [], stderr: [] };
     const outcome = await sandbox.run(
       { argv, env: {}, folder: "/", mounts: [], network: [], ...command, limits: { ...LIMITS, ...limits } },
       {

@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type Command, type Mount, seenPath } from "../../src/host/sandbox.ts";
-import { seatbeltProfile, seatbeltSandbox } from "../../src/sandbox/seatbelt.ts";
-import { failedPromise } from "../../src/sandbox/self-test.ts";
+import { type Mount, mapSandboxPath, type SandboxCommand } from "../../src/host/sandbox-contract.ts";
+import { findFailedPromise } from "../../src/sandbox/create-sandbox.ts";
+import { createSeatbeltSandbox, formatSeatbeltProfile } from "../../src/sandbox/seatbelt.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { describeSandbox } from "./contract.ts";
 
@@ -37,17 +37,17 @@ function read(profile: string): Form[] {
 
 describe("a profile for sandbox-exec (which was not there to read it)", () => {
   it("[Q-13] denies what it does not allow, and allows what programs need to start", () => {
-    expect(seatbeltProfile({ mounts: [] }, PLACES)).toContain(BASE);
+    expect(formatSeatbeltProfile({ mounts: [] }, PLACES)).toContain(BASE);
   });
 
   it("[Q-02, Q-14] lets a run write to its own folders and the workspace, and reach the proxy alone", () => {
-    const profile = seatbeltProfile({ mounts: MOUNTS }, { ...PLACES, ...NETWORK });
+    const profile = formatSeatbeltProfile({ mounts: MOUNTS }, { ...PLACES, ...NETWORK });
     expect(profile.slice(profile.indexOf("(allow file-write*"))).toBe(WRITES_AND_NETWORK);
-    expect(seatbeltProfile({ mounts: MOUNTS }, PLACES)).not.toMatch(/network|socket/);
+    expect(formatSeatbeltProfile({ mounts: MOUNTS }, PLACES)).not.toMatch(/network|socket/);
   });
 
   it("[Q-02] reads the system, what is mounted, and of a user's folders nothing else", () => {
-    const forms = read(seatbeltProfile({ mounts: MOUNTS }, PLACES)) as Form[][];
+    const forms = read(formatSeatbeltProfile({ mounts: MOUNTS }, PLACES)) as Form[][];
     const readable = forms.filter(([action, operation]) => action === "allow" && operation === "file-read*").flat(2);
     const paths = readable.flatMap((form) => (typeof form === "object" && "text" in form ? [form.text] : []));
     expect(paths.filter((path) => /^\/(?:Users|private\/var\/run1)/.test(path))).toEqual([
@@ -95,7 +95,7 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
     const shape = (form: Form): unknown =>
       Array.isArray(form) ? form.map(shape) : typeof form === "string" ? form : "text";
     const rules = (from: string) =>
-      read(seatbeltProfile({ mounts: [{ from, to: "/skill", access: "read-write" }] }, PLACES));
+      read(formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read-write" }] }, PLACES));
     // What is above a path is named too: as many rules, and none that is new.
     const heads = (forms: Form[]) => forms.map((form) => (form as Form[]).slice(0, 2).map(shape));
     const usual = heads(rules("/a"));
@@ -117,7 +117,9 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
   it.each(["", "relative", "/a\nb", "/a\0", "/a\u007f", "/\ud800"])(
     "[Q-13] refuses a path that is none: %j",
     (from) => {
-      expect(() => seatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow("whole path");
+      expect(() => formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow(
+        "whole path",
+      );
     },
   );
 });
@@ -133,8 +135,8 @@ function scene() {
   const folder = temporaryFolder({ "sandbox-exec": PROGRAM, "skill/a.txt": "content" });
   const own = temporaryFolder();
   chmodSync(join(folder, "sandbox-exec"), 0o755);
-  const sandbox = seatbeltSandbox({ program: join(folder, "sandbox-exec"), folder: own });
-  const command: Command = {
+  const sandbox = createSeatbeltSandbox({ program: join(folder, "sandbox-exec"), folder: own });
+  const command: SandboxCommand = {
     argv: ["/bin/sh", "-c", 'pwd; cat a.txt; echo "$KEY"; echo "$HOME" "$TMPDIR"; echo x > "$HOME/y"; exit 4'],
     env: { KEY: "value" },
     folder: "/skill",
@@ -142,7 +144,7 @@ function scene() {
     network: [],
     limits: { seconds: 5, output: 1024, memory: 1e9, processes: 10, disk: 1e6 },
   };
-  const run = async (more: Partial<Command> = {}) => {
+  const run = async (more: Partial<SandboxCommand> = {}) => {
     let output = "";
     const onOutput = (_: string, bytes: Buffer) => {
       output += bytes;
@@ -166,7 +168,7 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     expect([at, content]).toEqual([realpathSync(join(folder, "skill")), "content"]);
     expect(places).toMatch(/\/skillet-\w+\/home \S+\/skillet-\w+\/tmp$/);
     expect([existsSync(places.split(" ")[0] ?? ""), readdirSync(own)]).toEqual([false, []]);
-    expect(seenPath(sandbox, command.mounts, "/skill/scripts/a.py")).toBe(join(folder, "skill/scripts/a.py"));
+    expect(mapSandboxPath(sandbox, command.mounts, "/skill/scripts/a.py")).toBe(join(folder, "skill/scripts/a.py"));
     expect(readFileSync(join(folder, "profile"), "utf8")).toContain(
       `(subpath "${realpathSync(join(folder, "skill"))}")`,
     );
@@ -200,11 +202,11 @@ describe("a run under a profile (by a program of the test's own: there is no mac
 
   it("[Q-13] is not believed where code can write to the system, nor where it does not start", async () => {
     const { sandbox, folder } = scene();
-    expect(await failedPromise(sandbox)).toMatch(/^code /); // The test's own program keeps nothing apart.
+    expect(await findFailedPromise(sandbox)).toMatch(/^code /); // The test's own program keeps nothing apart.
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\nexit 71\n");
-    expect(await failedPromise(sandbox)).toBe("its test ended with exit, exit 71");
+    expect(await findFailedPromise(sandbox)).toBe("its test ended with exit, exit 71");
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\necho end\n");
-    expect(await failedPromise(sandbox)).toBeUndefined();
+    expect(await findFailedPromise(sandbox)).toBeUndefined();
   });
 });
 
@@ -252,5 +254,7 @@ const WRITES_AND_NETWORK = `(allow file-write*
 `;
 
 if (process.platform === "darwin") {
-  describeSandbox("a profile of macOS", "partial", async () => seatbeltSandbox({ program: "/usr/bin/sandbox-exec" }));
+  describeSandbox("a profile of macOS", "partial", async () =>
+    createSeatbeltSandbox({ program: "/usr/bin/sandbox-exec" }),
+  );
 }

@@ -13,8 +13,8 @@ import {
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { storeSkill } from "../../src/sandbox/store.ts";
-import type { SkillCopy } from "../../src/source/digest.ts";
+import { storeSkillCopy } from "../../src/sandbox/sandbox-folders.ts";
+import type { SkillCopy } from "../../src/skill/source/skill-copy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 
@@ -50,14 +50,14 @@ async function storedElsewhere(store: string, umask: string): Promise<string> {
 describe("the store of skills", () => {
   it("[Q-02] holds the very bytes, under the name of their digest", () => {
     const store = join(temporaryFolder(), "a", "store");
-    const folder = storeSkill(copy, store);
+    const folder = storeSkillCopy(copy, store);
     expect(folder).toBe(join(store, copy.digest.slice("sha256:".length)));
     expect(readFileSync(join(folder, "scripts/deep/run.sh"), "utf8")).toBe("#!/bin/sh\n");
     expect(readdirSync(store)).toEqual([copy.digest.slice("sha256:".length)]);
   });
 
   it("[Q-02] lets everybody read and nobody else write, and has no set-id bit anywhere", () => {
-    const folder = storeSkill(copy, join(temporaryFolder(), "store"));
+    const folder = storeSkillCopy(copy, join(temporaryFolder(), "store"));
     const modes = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((path) => [
       path,
       modeOf(join(folder, path)),
@@ -85,11 +85,11 @@ describe("the store of skills", () => {
 
   it("[Q-02] gives the same folder for the same digest, and leaves what is there as it is", () => {
     const store = join(temporaryFolder(), "store");
-    const folder = storeSkill(copy, store);
+    const folder = storeSkillCopy(copy, store);
     const { ino } = statSync(join(folder, "SKILL.md"));
-    expect(storeSkill(copy, store)).toBe(folder);
+    expect(storeSkillCopy(copy, store)).toBe(folder);
     expect(statSync(join(folder, "SKILL.md")).ino).toBe(ino);
-    expect(storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store)).not.toBe(folder);
+    expect(storeSkillCopy(copyOf({ "SKILL.md": { text: "other" } }), store)).not.toBe(folder);
   });
 
   it("[Q-02] stands many that write the same skill at once", async () => {
@@ -102,29 +102,29 @@ describe("the store of skills", () => {
 
   it("[Q-02] throws away what a killed run left and what nobody used for a month, and keeps the rest", () => {
     const store = join(temporaryFolder(), "store");
-    const old = storeSkill(copy, store);
+    const old = storeSkillCopy(copy, store);
     const draft = join(store, ".left-behind");
     const fresh = join(store, ".just-now");
     for (const path of [draft, fresh]) mkdirSync(path);
     utimesSync(old, 0, 0);
     utimesSync(draft, 0, 0);
-    const other = storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store);
+    const other = storeSkillCopy(copyOf({ "SKILL.md": { text: "other" } }), store);
     expect([old, draft, fresh, other].map((path) => existsSync(path))).toEqual([false, false, true, true]);
   });
 
   it("[Q-02] keeps what is used again and again", () => {
     const store = join(temporaryFolder(), "store");
-    const folder = storeSkill(copy, store);
+    const folder = storeSkillCopy(copy, store);
     utimesSync(folder, 0, 0);
-    storeSkill(copy, store);
-    storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store);
+    storeSkillCopy(copy, store);
+    storeSkillCopy(copyOf({ "SKILL.md": { text: "other" } }), store);
     expect(existsSync(folder)).toBe(true);
   });
 
   it("[Q-02] says which folder cannot be written to, and what to do", () => {
     const store = join(temporaryFolder({ store: "a file" }), "store");
     chmodSync(store, 0o600);
-    expect(() => storeSkill(copy, store)).toThrowError(
+    expect(() => storeSkillCopy(copy, store)).toThrowError(
       expect.objectContaining({ code: "unwritable", fix: expect.stringContaining("can be written to") }),
     );
   });
@@ -139,7 +139,7 @@ describe("the store of skills", () => {
       "../../../../outside.txt",
       "/../../../../outside.txt",
     ]) {
-      expect(() => storeSkill(copyOf({ [path]: { text: "changed" } }), store)).toThrow();
+      expect(() => storeSkillCopy(copyOf({ [path]: { text: "changed" } }), store)).toThrow();
     }
     expect(readdirSync(folder, { recursive: true }).filter((path) => String(path).endsWith("outside.txt"))).toEqual([
       "outside.txt",

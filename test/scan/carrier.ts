@@ -1,6 +1,6 @@
-import type { ScanSubject } from "../../src/scan/finding.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { parseMarkdown } from "../../src/skill/document.ts";
+import type { ScanSubject } from "../../src/scan/rule.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { parseMarkdownDocument } from "../../src/skill/document.ts";
 import { readManifest } from "../../src/skill/manifest.ts";
 
 /** A skill of a labelled set: its files by path, as they would stand in its folder. */
@@ -18,7 +18,7 @@ export interface Labelled {
 /** What `skillet scan` would look at. */
 export function subjectFrom({ id, files }: Labelled): ScanSubject {
   const text = files["SKILL.md"];
-  const { data } = typeof text === "string" ? parseMarkdown(text) : { data: defineSkill(BARE).manifest.data };
+  const { data } = typeof text === "string" ? parseMarkdownDocument(text) : { data: defineSkill(BARE).manifest.data };
   const manifest = readManifest(data);
   return {
     name: id,

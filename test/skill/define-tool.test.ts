@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { SkillError } from "../../src/shared/error.ts";
+import { SkillError } from "../../src/errors/problem.ts";
 import type { ToolContext } from "../../src/skill/define-tool.ts";
 import { Tool } from "../../src/skill/tool.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { PromptValidationError } from "../../src/shared/error.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import { parseMarkdown } from "../../src/skill/document.ts";
-import { toSkillMd } from "../../src/skill/render.ts";
+import { PromptValidationError } from "../../src/errors/problem.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { parseMarkdownDocument } from "../../src/skill/document.ts";
+import { toSkillMd } from "../../src/skill/frontmatter-yaml.ts";
 
 const valid = { name: "code-review", description: "Reviews code.", instructions: "Look at it." };
 
@@ -49,7 +49,7 @@ describe("defineSkill", () => {
       sensitive: true,
       access: { chatTypes: ["private"] },
     });
-    const { data } = parseMarkdown(toSkillMd(skill));
+    const { data } = parseMarkdownDocument(toSkillMd(skill));
     expect(data).toEqual({
       name: "code-review",
       description: "Reviews code.",
@@ -94,7 +94,7 @@ describe("defineSkill", () => {
       instructions: "# Title\n\n---\n\nname: not frontmatter\n\n  indented\n",
       frontmatter: { tags: ["yes", "no", "1.0", "~", "2024-01-01"], metadata: { version: "1.0.0" } },
     });
-    const document = parseMarkdown(toSkillMd(skill));
+    const document = parseMarkdownDocument(toSkillMd(skill));
     expect(document.findings).toEqual([]);
     expect(document.data).toEqual({
       name: "tricky",

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseMarkdown, parseYaml } from "../../src/skill/document.ts";
+import { parseMarkdownDocument, parseYamlDocument } from "../../src/skill/document.ts";
 
 const codes = (document: { findings: { code: string }[] }) => document.findings.map(({ code }) => code);
 
@@ -7,28 +7,28 @@ describe("parseMarkdown", () => {
   it("[P-05] takes whole lines --- as delimiters, so that a --- in a value or in the body is safe", () => {
     const text =
       "---\nname: a\ndescription: a --- b\nnote: '---'\nlong: |\n  ---- not\n  --- neither\n---\n\none\n\n---\n\ntwo\n";
-    const document = parseMarkdown(text);
+    const document = parseMarkdownDocument(text);
     expect(document.data).toEqual({ name: "a", description: "a --- b", note: "---", long: "---- not\n--- neither\n" });
     expect(document.body).toBe("\none\n\n---\n\ntwo\n");
     expect(document.findings).toEqual([]);
   });
 
   it("[P-05] gives empty metadata and the whole text when there is no frontmatter", () => {
-    const document = parseMarkdown("# Title\n\ntext\n");
+    const document = parseMarkdownDocument("# Title\n\ntext\n");
     expect(document.data).toEqual({});
     expect(document.body).toBe("# Title\n\ntext\n");
     expect(codes(document)).toEqual(["frontmatter-missing"]);
   });
 
   it("knows the lines of keys and of the body", () => {
-    const document = parseMarkdown("---\nname: a\n\n# comment\ndescription: b\n---\n\ntext\n");
+    const document = parseMarkdownDocument("---\nname: a\n\n# comment\ndescription: b\n---\n\ntext\n");
     expect(document.locate("description")).toEqual({ line: 5, column: 1 });
     expect(document.locate("model")).toBeUndefined();
     expect(document.bodyLine).toBe(7);
   });
 
   it("says where YAML breaks, by the file's lines", () => {
-    const document = parseMarkdown("---\nname: a\ndescription: b\nmetadata:\n  - a\n  b: c\n---\nbody\n");
+    const document = parseMarkdownDocument("---\nname: a\ndescription: b\nmetadata:\n  - a\n  b: c\n---\nbody\n");
     const [finding] = document.findings;
     expect(finding).toMatchObject({ code: "yaml-syntax", line: 6 });
   });
@@ -42,7 +42,7 @@ describe("parseMarkdown", () => {
     ["blank lines before them", "\n\n---\ndescription: d\n---\nb", ["leading-blank"]],
     ["a closing delimiter at the end of the file", "---\ndescription: d\n---", []],
   ])("reads through %s and says so", (_, text, expected) => {
-    const document = parseMarkdown(text);
+    const document = parseMarkdownDocument(text);
     expect(document.data).toEqual({ description: "d" });
     expect(codes(document)).toEqual(expected);
   });
@@ -52,7 +52,7 @@ describe("parseMarkdown", () => {
     ["a comment that goes on", "<!-- a\nb -->\n---\ndescription: d\n---\nb"],
     ["text before the lines", "A page.\n---\ndescription: d\n---\nb"],
   ])("[W-30] takes %s for no frontmatter", (_, text) => {
-    expect(codes(parseMarkdown(text))).toEqual(["frontmatter-missing"]);
+    expect(codes(parseMarkdownDocument(text))).toEqual(["frontmatter-missing"]);
   });
 
   it.each([
@@ -72,32 +72,32 @@ describe("parseMarkdown", () => {
     ["a colon in an item of a list", "notes:\n  - a: b: c\n  - d", { notes: [{ a: "b: c" }, "d"] }],
     ["no blank after the colon", "description:text", { description: "text" }],
   ])("repairs %s only, and says where", (_, line, expected) => {
-    const document = parseMarkdown(`---\nname: kept\n${line}\nmodel: fast\n---\nbody\n`);
+    const document = parseMarkdownDocument(`---\nname: kept\n${line}\nmodel: fast\n---\nbody\n`);
     expect(document.data).toEqual({ name: "kept", ...expected, model: "fast" });
     expect(new Set(codes(document))).toEqual(new Set(["yaml-repaired"]));
     expect(document.findings[0]?.line).toBeGreaterThanOrEqual(3);
   });
 
   it("does not repair what breaks a limit or uses an alias", () => {
-    expect(codes(parseMarkdown(`---\ndescription: ${"[".repeat(40)}\n---\nb`))).toEqual(["yaml-limit"]);
-    expect(codes(parseMarkdown("---\ndescription: *all\n---\nb"))).toEqual(["yaml-alias"]);
+    expect(codes(parseMarkdownDocument(`---\ndescription: ${"[".repeat(40)}\n---\nb`))).toEqual(["yaml-limit"]);
+    expect(codes(parseMarkdownDocument("---\ndescription: *all\n---\nb"))).toEqual(["yaml-alias"]);
   });
 
   it("says that a # after a blank cuts the description", () => {
-    const document = parseMarkdown("---\ndescription: Knows C #1\n---\nb");
+    const document = parseMarkdownDocument("---\ndescription: Knows C #1\n---\nb");
     expect(document.data).toEqual({ description: "Knows C" });
     expect(document.findings).toMatchObject([{ code: "value-cut", line: 2, column: 22 }]);
   });
 
   it("never quotes what it could not read, because it may be a link to something else", () => {
-    const document = parseMarkdown("---\nroot:x:0:0: [secret\n  }{\n---\nb");
+    const document = parseMarkdownDocument("---\nroot:x:0:0: [secret\n  }{\n---\nb");
     expect(JSON.stringify(document.findings)).not.toContain("secret");
   });
 });
 
 describe("parseYaml", () => {
   it("[W-04] takes the body from instructions", () => {
-    const document = parseYaml("name: a\ndescription: b\ninstructions: |\n  one\n  two\n");
+    const document = parseYamlDocument("name: a\ndescription: b\ninstructions: |\n  one\n  two\n");
     expect(document.body).toBe("one\ntwo\n");
     expect(document.findings).toEqual([]);
   });

@@ -3,17 +3,16 @@ import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Data } from "../../src/skill/data.ts";
-import { severityOf } from "../../src/skill/diagnostic.ts";
-import { parseMarkdown, parseYaml } from "../../src/skill/document.ts";
-import { frontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
-import { ROWS } from "../../src/skill/manifest.ts";
-import { readSkill } from "../../src/skill/read.ts";
+import { getSeverity } from "../../src/skill/diagnostics.ts";
+import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
+import { createFrontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
+import { MANIFEST_FIELDS } from "../../src/skill/manifest.ts";
+import type { JsonObject } from "../../src/util/objects.ts";
 
 const root = join(import.meta.dirname, "../..");
-const schema = frontmatterSchema() as { properties: Record<string, Data> };
+const schema = createFrontmatterSchema() as { properties: Record<string, JsonObject> };
 const fits = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
-const metadata = (schema.properties["metadata"]?.["properties"] ?? {}) as Record<string, Data>;
+const metadata = (schema.properties["metadata"]?.["properties"] ?? {}) as Record<string, JsonObject>;
 
 /** What the schema can say, and so has to: the rest are rules about what a value means. */
 const SAID_TOO = new Set([
@@ -21,34 +20,37 @@ const SAID_TOO = new Set([
   ...["description-too-long", "compatibility-too-long"],
 ]);
 
-const DOCUMENT = parseMarkdown("---\ndescription: d\n---\nDo it.\n");
+const DOCUMENT = parseMarkdownDocument("---\ndescription: d\n---\nDo it.\n");
 
 /** What `check` calls an error of the open standard, but for keys, which a schema for editors lets be. */
-function errorsIn(data: Data): string[] {
-  const { findings } = readSkill({ ...DOCUMENT, data }, { form: "folder", stem: "some-skill", profile: "agentskills" });
+function errorsIn(data: JsonObject): string[] {
+  const { findings } = validateSkill(
+    { ...DOCUMENT, data },
+    { form: "folder", stem: "some-skill", profile: "agentskills" },
+  );
   return findings
     .map(({ code }) => code)
-    .filter((code) => severityOf(code, "agentskills") === "error" && !/^key-|^name-(?:missing|differs)$/.test(code));
+    .filter((code) => getSeverity(code, "agentskills") === "error" && !/^key-|^name-(?:missing|differs)$/.test(code));
 }
 
 describe("the schema of a frontmatter", () => {
   it.each(globSync("{skills,examples}/**/SKILL.md", { cwd: root, exclude: ["**/node_modules/**"] }))(
     "takes %s",
     (path) => {
-      const { data } = parseMarkdown(readFileSync(join(root, path), "utf8"));
+      const { data } = parseMarkdownDocument(readFileSync(join(root, path), "utf8"));
       expect(fits(data), JSON.stringify(fits.errors)).toBe(true);
     },
   );
 
   it("takes a skill in one YAML file, with its instructions", () => {
-    expect(fits(parseYaml("name: greet\ndescription: Greets. Use when asked.\ninstructions: Say hello.\n").data)).toBe(
-      true,
-    );
-    expect(fits(parseYaml("description: Greets.\ninstructions: [Say, hello]\n").data)).toBe(false);
+    expect(
+      fits(parseYamlDocument("name: greet\ndescription: Greets. Use when asked.\ninstructions: Say hello.\n").data),
+    ).toBe(true);
+    expect(fits(parseYamlDocument("description: Greets.\ninstructions: [Say, hello]\n").data)).toBe(false);
   });
 
   it("has every spelling of the table with a description, and marks those that another is taken before", () => {
-    const keys = ROWS.flatMap((row) =>
+    const keys = MANIFEST_FIELDS.flatMap((row) =>
       row.keys.map((key) => [key, row.name !== "other" && key !== row.keys[0]] as const),
     );
     expect(Object.keys(schema.properties).sort()).toEqual(keys.map(([key]) => key).sort());
@@ -56,7 +58,7 @@ describe("the schema of a frontmatter", () => {
       expect(schema.properties[key]?.["deprecated"] ?? false, key).toBe(isLater);
       expect(schema.properties[key]?.["description"], key).toMatch(/^(?:As `[\w-]+`: )?[A-Z`].*\.$/);
     }
-    const placed = ROWS.filter(({ place }) => place === "metadata").flatMap((row) => row.keys);
+    const placed = MANIFEST_FIELDS.filter(({ place }) => place === "metadata").flatMap((row) => row.keys);
     expect(Object.keys(metadata).sort()).toEqual([...placed].sort());
   });
 
@@ -75,7 +77,7 @@ describe("the schema of a frontmatter", () => {
 
   const fixtures = globSync("test/fixtures/skills/*/SKILL.md", { cwd: root }).flatMap((path) => {
     if (!statSync(join(root, path)).isFile()) return [];
-    const { data } = parseMarkdown(readFileSync(join(root, path), "utf8"));
+    const { data } = parseMarkdownDocument(readFileSync(join(root, path), "utf8"));
     return Object.keys(data).length > 0 ? [[path.split("/").at(-2) ?? "", data] as const] : [];
   });
 
@@ -118,13 +120,13 @@ describe("the schema of a frontmatter", () => {
   );
 
   // Instructions are the body of a YAML file: that they are none is said of the file.
-  const keys = ROWS.flatMap((row) => (row.name === "other" ? row.keys : row.keys.slice(0, 1)));
+  const keys = MANIFEST_FIELDS.flatMap((row) => (row.name === "other" ? row.keys : row.keys.slice(0, 1)));
   const places = [
     ...keys.filter((key) => key !== "instructions").map((key) => (written: unknown) => ({ [key]: written })),
     ...Object.keys(metadata).map((key) => (written: unknown) => ({ metadata: { [key]: written } })),
   ];
 
-  const expectSame = (data: Data) => {
+  const expectSame = (data: JsonObject) => {
     const errors = errorsIn(data);
     if (!fits(data)) expect(errors, JSON.stringify(data)).not.toEqual([]);
     if (errors.some((code) => SAID_TOO.has(code))) expect(fits(data), `${errors} ${JSON.stringify(data)}`).toBe(false);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { CODES } from "../../src/codes/findings.ts";
-import { parseMarkdown } from "../../src/skill/document.ts";
-import { ROWS, readManifest } from "../../src/skill/manifest.ts";
+import { FINDING_CODES } from "../../src/errors/finding-codes.ts";
+import { parseMarkdownDocument } from "../../src/skill/document.ts";
+import { MANIFEST_FIELDS, readManifest } from "../../src/skill/manifest.ts";
 
 function manifestOf(frontmatter: string) {
   const problems: string[] = [];
-  const { data } = parseMarkdown(`---\n${frontmatter}\n---\nbody\n`);
+  const { data } = parseMarkdownDocument(`---\n${frontmatter}\n---\nbody\n`);
   const manifest = readManifest(data, (code, key) => problems.push(`${code} ${key}`));
   return {
     manifest,
@@ -41,7 +41,7 @@ describe("readManifest", () => {
       const { problems } = manifestOf(`description: d\ncapabilities: ["${id}"]`);
       expect(problems, id).toContain("capability-format capabilities");
     }
-    const { checkText } = await import("../../src/source/check.ts");
+    const { checkText } = await import("../../src/skill/source/check-skills.ts");
     const text = "---\nname: x\ndescription: Does x. Use when asked to.\ncapabilities: [email]\n---\n\nDo it.\n";
     const { diagnostics } = checkText(text, { profile: "shipped" });
     expect(diagnostics).toContainEqual(expect.objectContaining({ code: "capability-format", severity: "error" }));
@@ -203,12 +203,14 @@ const SAMPLES: Record<string, string> = {
 };
 
 describe("the advice on keys", () => {
-  const keys = ROWS.flatMap(({ name, keys }) => keys.map((key) => ({ key, value: SAMPLES[name] ?? "text" })));
+  const keys = MANIFEST_FIELDS.flatMap(({ name, keys }) =>
+    keys.map((key) => ({ key, value: SAMPLES[name] ?? "text" })),
+  );
   it.each(keys)("on $key never moves it to where it has no effect", ({ key, value }) => {
     const advice: string[] = [];
     const read = (frontmatter: string) => {
-      const { data } = parseMarkdown(`---\n${frontmatter}\n---\nbody\n`);
-      const { data: _, metadata: __, ...manifest } = readManifest(data, (code) => advice.push(CODES[code].fix));
+      const { data } = parseMarkdownDocument(`---\n${frontmatter}\n---\nbody\n`);
+      const { data: _, metadata: __, ...manifest } = readManifest(data, (code) => advice.push(FINDING_CODES[code].fix));
       return manifest;
     };
     const base = key === "description" ? "" : "description: d\n";
@@ -220,7 +222,7 @@ describe("the advice on keys", () => {
 
   it("on keys that only other clients read leaves them where those read them", () => {
     for (const key of ["hooks", "shell", "handoffs", "background", "platforms"]) {
-      const { data } = parseMarkdown(`---\ndescription: d\n${key}: x\n---\nbody\n`);
+      const { data } = parseMarkdownDocument(`---\ndescription: d\n${key}: x\n---\nbody\n`);
       const codes: string[] = [];
       readManifest(data, (code) => codes.push(code));
       expect(codes, key).toEqual(["key-other-client"]);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { isPackageName, variableProblem } from "../../src/skill/needs.ts";
-import { checkPath } from "../../src/source/check.ts";
+import { findVariableProblem, isSystemPackageName } from "../../src/skill/requirements.ts";
+import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 describe("what a skill asks for", () => {
   it.each(["jq", "g++", "libssl3", "python3.11", "a0", "x".repeat(64), "lib+.x"])("may be the package %s", (name) => {
-    expect(isPackageName(name)).toBe(true);
+    expect(isSystemPackageName(name)).toBe(true);
   });
 
   it.each([
@@ -23,14 +23,16 @@ describe("what a skill asks for", () => {
     "jq/stable",
     "jq:i386",
   ])("[Q-18] is not the package %j", (name) => {
-    expect(isPackageName(name)).toBe(false);
+    expect(isSystemPackageName(name)).toBe(false);
   });
 
-  it.each(["API_KEY", "a", "_x1"])("may be the variable %s", (name) => expect(variableProblem(name)).toBeUndefined());
+  it.each(["API_KEY", "a", "_x1"])("may be the variable %s", (name) =>
+    expect(findVariableProblem(name)).toBeUndefined(),
+  );
 
   it.each(["PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "A=B", "1A", "", "a-b", "http_proxy", "GIT_SSH_COMMAND"])(
     "is not the variable %j",
-    (name) => expect(variableProblem(name)).toEqual(expect.any(String)),
+    (name) => expect(findVariableProblem(name)).toEqual(expect.any(String)),
   );
 
   it("is checked, with the line, and a script that is declared and not there is too", () => {

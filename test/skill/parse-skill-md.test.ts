@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseSkillMd } from "../../src/skill/parse-skill-md.ts";
+import { parseSkillMd } from "../../src/skill/document.ts";
 
 describe("parseSkillMd", () => {
   it("[P-26] splits a file into frontmatter and body, with --- safe in values and in the body", () => {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { describe, expect, it } from "vitest";
-import { PatternIndex } from "../../src/catalog/patterns.ts";
-import { judgePattern } from "../../src/skill/pattern.ts";
-import { sortPatterns } from "../../src/skill/triggers.ts";
+import { PatternIndex } from "../../src/catalog/search/pattern-index.ts";
+import { analyzePattern } from "../../src/skill/pattern-parser.ts";
+import { classifyPatterns } from "../../src/skill/triggers.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
 /** What the syntax treats in a special way, whole and in halves. */
@@ -103,7 +103,7 @@ describe("judgePattern", () => {
     let accepted = 0;
     fc.assert(
       fc.property(fc.oneof(wild, sound, fc.string({ maxLength: 12 })), (pattern) => {
-        if ("problem" in judgePattern(pattern)) return;
+        if ("problem" in analyzePattern(pattern)) return;
         accepted++;
         compile(pattern);
       }),
@@ -117,14 +117,14 @@ describe("judgePattern", () => {
     ..."\\p{Grek} \\p{Latn} \\p{Zyyy} [\\p{^Hani}] \\Q\\E* \\Q\\E{2} (?i)* a** a{2}{2} \\pX \\p{Nope}".split(" "),
   ])("[T-02] refuses %s, which the engine does not know", (pattern) => {
     expect(() => compile(pattern)).toThrow();
-    expect(judgePattern(pattern)).toHaveProperty("problem");
+    expect(analyzePattern(pattern)).toHaveProperty("problem");
   });
 
   it("[T-02] needs only texts that whatever matches holds", () => {
     let matched = 0;
     fc.assert(
       fc.property(fc.oneof(sound, sound, wild), fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, queries) => {
-        const judged = judgePattern(pattern);
+        const judged = analyzePattern(pattern);
         if ("problem" in judged || judged.needs.length === 0) return;
         const engine = compiled(pattern);
         for (const query of queries.filter((candidate) => engine?.test(candidate))) {
@@ -144,7 +144,7 @@ describe("judgePattern", () => {
     const queries = ["a", "Deploy it.", "日本", "42", "!?", "x\ny", "B", " "];
     fc.assert(
       fc.property(sound, (pattern) => {
-        const judged = judgePattern(pattern);
+        const judged = analyzePattern(pattern);
         if ("problem" in judged || judged.isBroad) return;
         const engine = compile(pattern);
         expect([pattern, queries.every((query) => engine.test(query))]).toEqual([pattern, false]);
@@ -174,7 +174,7 @@ describe("judgePattern", () => {
     ],
     ...["[\\s\\S]", "[\\w\\W]+", "\\p{Any}", "\\PN", "[\\x{0}-\\x{10FFFF}]", "[[:^digit:]]", "[^\\d]+"],
   ])("[T-02] %j says nothing about any query", (pattern) => {
-    expect(judgePattern(pattern)).toMatchObject({ isBroad: true });
+    expect(analyzePattern(pattern)).toMatchObject({ isBroad: true });
   });
 
   it("[Q-11] judges the longest pattern that it takes in steps that grow with its length, and one of 100 KB in next to none", async () => {
@@ -193,11 +193,12 @@ describe("judgePattern", () => {
       "a?",
       "é",
     ];
-    for (const unit of units) expect(judgePattern(unit.repeat(100_000))).toHaveProperty("problem");
+    for (const unit of units) expect(analyzePattern(unit.repeat(100_000))).toHaveProperty("problem");
     const lengths = [250, 500, 1000];
     const counts = await expectLinearSteps(
-      ["src/skill/pattern.ts"],
-      ({ judgePattern }: typeof import("../../src/skill/pattern.ts"), pattern: string) => judgePattern(pattern),
+      ["src/skill/pattern-parser.ts"],
+      ({ analyzePattern }: typeof import("../../src/skill/pattern-parser.ts"), pattern: string) =>
+        analyzePattern(pattern),
       [
         ...units.map((unit) => [unit, lengths.map((length) => unit.repeat(length).slice(0, length))] as const),
         ["100 KB", units.map((unit) => unit.repeat(100_000))],
@@ -221,7 +222,7 @@ describe("PatternIndex", () => {
         fc.array(text, { minLength: 2, maxLength: 2 }),
         (patterns, queries) => {
           const index = new PatternIndex<string>();
-          const { usable: judged } = sortPatterns([...new Set(patterns)]);
+          const { usable: judged } = classifyPatterns([...new Set(patterns)]);
           for (const { pattern, needs } of judged) index.add(pattern, needs, pattern);
           const usable = judged.map(({ pattern }) => pattern);
           for (const query of queries) {
@@ -281,7 +282,7 @@ describe("PatternIndex", () => {
         fc.array(long, { minLength: 2, maxLength: 2 }),
         (patterns, queries) => {
           const index = new PatternIndex<string>();
-          const { usable } = sortPatterns([...new Set(patterns)]);
+          const { usable } = classifyPatterns([...new Set(patterns)]);
           for (const { pattern, needs } of usable) index.add(pattern, needs, pattern);
           for (const query of queries) {
             const expected = usable.flatMap(({ pattern }) => (compile(pattern).test(query) ? pattern : []));
@@ -302,7 +303,7 @@ describe("PatternIndex", () => {
     ["\\bone two .{0,2}three", "one two x three"],
   ])("[T-02] tries %s from where a match of it can begin", (pattern, match) => {
     const index = new PatternIndex<number>();
-    const { usable } = sortPatterns([pattern]);
+    const { usable } = classifyPatterns([pattern]);
     for (const { needs } of usable) index.add(pattern, needs, 1);
     const line = `${"foo zed one two ".repeat(80)}\n`;
     expect(foundIn(index, `${line}${line}and ${match} here\n`)).toEqual([pattern]);

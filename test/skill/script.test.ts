@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { findScript, inlineDependencies, interpreterOf, scriptsOf } from "../../src/skill/script.ts";
+import {
+  detectInterpreter,
+  findScript,
+  listSkillScripts,
+  parseInlineDependencies,
+} from "../../src/skill/skill-code.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 
@@ -20,7 +25,7 @@ describe("the scripts of a skill", () => {
       "skills/x/scripts/notes.md": "",
       "skills/x/scripts/data.json": "",
     });
-    expect(scriptsOf(skill("x"))).toEqual([
+    expect(listSkillScripts(skill("x"))).toEqual([
       { path: "tools/report.py", name: "report" },
       { path: "scripts/a.sh", name: "alpha", description: "Does a" },
       { path: "scripts/deep/b.mjs", name: "b" },
@@ -62,7 +67,7 @@ describe("the scripts of a skill", () => {
     ["x", "echo", undefined],
     ["x.md", "echo", undefined],
   ])("%s that starts with %j is run by %s", (path, text, wanted) => {
-    const interpreter = interpreterOf(path, bytes(text));
+    const interpreter = detectInterpreter(path, bytes(text));
     expect(interpreter && [interpreter.program, ...interpreter.args].filter(Boolean).join(" ")).toBe(wanted);
   });
 
@@ -77,6 +82,6 @@ describe("the scripts of a skill", () => {
     ['print("# /// script")', undefined],
     ["", undefined],
   ])("[S-27] declares what it needs in its own comments: %j", (text, wanted) => {
-    expect(inlineDependencies(text)).toEqual(wanted);
+    expect(parseInlineDependencies(text)).toEqual(wanted);
   });
 });

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fillCommand } from "../../src/skill/shell-values.ts";
+import { substituteInCommand } from "../../src/skill/substitute-arguments.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const run = (shell: string, command: string, cwd = "/") =>
@@ -26,7 +26,8 @@ describe("arguments in a command", () => {
     ["in a quoted document nothing is put in", "cat <<'END'\n$1\nEND\necho $1", "x", "$1\nx\n"],
     ["an apostrophe in a remark is none", '# don\'t\necho "$1"', "'a  b'", "a  b\n"],
   ])("%s", (_, command, given, printed) => {
-    for (const shell of ["sh", "bash"]) expect(run(shell, fillCommand(command, { arguments: given }))).toBe(printed);
+    for (const shell of ["sh", "bash"])
+      expect(run(shell, substituteInCommand(command, { arguments: given }))).toBe(printed);
   });
 
   const PLACES = [
@@ -80,7 +81,7 @@ describe("arguments in a command", () => {
         const text = pieces.join("");
         const given = `'${text.replaceAll("'", "")}' ${text}`;
         try {
-          run("bash", fillCommand(command, { arguments: given }), folder);
+          run("bash", substituteInCommand(command, { arguments: given }), folder);
         } catch {
           // A command may fail over what it is given.
         }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { substitute } from "../../src/skill/substitute.ts";
+import { substituteArguments } from "../../src/skill/substitute-arguments.ts";
 
 describe("what is put into instructions", () => {
   it.each([
@@ -21,31 +21,33 @@ describe("what is put into instructions", () => {
     ["Deploy $1 with `awk '{print $0}'`", "prod", "Deploy prod with `awk '{print $0}'`"],
     ["$1|$2", '"un closed', "un closed|$2"],
   ])("[X-02] %j given %j is %j", (body, given, text) => {
-    expect(substitute(body, { arguments: given })).toBe(text);
+    expect(substituteArguments(body, { arguments: given })).toBe(text);
   });
 
   it("[X-02] leaves a literal $5 alone when no argument was given, and takes $ARGUMENTS out", () => {
-    expect(substitute("It costs $5, $1 each: $ARGUMENTS.", {})).toBe("It costs $5, $1 each: .");
+    expect(substituteArguments("It costs $5, $1 each: $ARGUMENTS.", {})).toBe("It costs $5, $1 each: .");
   });
 
   it("[X-02] takes named arguments, the first for the first", () => {
     const names = ["issue", "branch"];
-    expect(substitute("Fix $issue on $branch, not $other", { arguments: "12 main", names })).toBe(
+    expect(substituteArguments("Fix $issue on $branch, not $other", { arguments: "12 main", names })).toBe(
       "Fix 12 on main, not $other",
     );
-    expect(substitute("Fix $issue on $branch", { arguments: "12", names })).toBe("Fix 12 on $branch");
-    expect(substitute("$issue-fix, $pr-number", { arguments: "12 7", names: ["issue", "pr-number"] })).toBe(
+    expect(substituteArguments("Fix $issue on $branch", { arguments: "12", names })).toBe("Fix 12 on $branch");
+    expect(substituteArguments("$issue-fix, $pr-number", { arguments: "12 7", names: ["issue", "pr-number"] })).toBe(
       "12-fix, 7",
     );
   });
 
   it("[X-02] puts the folder in, under both names", () => {
-    expect(substitute("${SKILL_DIR}/a ${CLAUDE_SKILL_DIR}/b ${HOME}", { folder: "/s" })).toBe("/s/a /s/b ${HOME}");
-    expect(substitute("${SKILL_DIR}/a", {})).toBe("${SKILL_DIR}/a");
+    expect(substituteArguments("${SKILL_DIR}/a ${CLAUDE_SKILL_DIR}/b ${HOME}", { folder: "/s" })).toBe(
+      "/s/a /s/b ${HOME}",
+    );
+    expect(substituteArguments("${SKILL_DIR}/a", {})).toBe("${SKILL_DIR}/a");
   });
 
   it("[X-02] does not look again at what it put in", () => {
-    expect(substitute("$ARGUMENTS|$1", { arguments: "$1 $ARGUMENTS ${SKILL_DIR} $&", folder: "/s" })).toBe(
+    expect(substituteArguments("$ARGUMENTS|$1", { arguments: "$1 $ARGUMENTS ${SKILL_DIR} $&", folder: "/s" })).toBe(
       "$1 $ARGUMENTS ${SKILL_DIR} $&|$1",
     );
   });

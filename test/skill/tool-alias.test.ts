@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { NO_SETTINGS, type Settings } from "../../src/host/settings.ts";
-import { neededServers } from "../../src/run/mcp/needed.ts";
-import { expandToolNames } from "../../src/skill/tool-alias.ts";
+import { selectMcpServers } from "../../src/agent/tools/contributed-tools.ts";
+import { DEFAULT_SETTINGS, type Settings } from "../../src/config/settings.ts";
+import { expandToolNames } from "../../src/skill/tool-names.ts";
 
 const NAMES = [
   "bash",
@@ -50,7 +50,7 @@ describe("entries of a list of tools", () => {
 describe("the servers that a run needs", () => {
   const env = new Map<string, string>();
   const settings: Settings = {
-    ...NO_SETTINGS,
+    ...DEFAULT_SETTINGS,
     mcp: new Map([
       ["brave", { env }],
       ["github", { env, tools: ["search", "issues"] }],
@@ -72,11 +72,11 @@ describe("the servers that a run needs", () => {
     ["none that is switched off", [["off.x"]], []],
     ["none for a tool of a skill", [["deploy.start"]], []],
   ])("%s", (_, allowed, expected) => {
-    expect([...neededServers(settings, allowed)]).toEqual(expected);
+    expect([...selectMcpServers(settings, allowed)]).toEqual(expected);
   });
 
   it("none for web_search where a search engine is configured", () => {
     const configured = { ...settings, tools: { ...settings.tools, webSearch: { provider: "searxng" as const } } };
-    expect([...neededServers(configured, [["web_search"]])]).toEqual([]);
+    expect([...selectMcpServers(configured, [["web_search"]])]).toEqual([]);
   });
 });

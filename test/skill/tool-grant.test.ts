@@ -1,13 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { tools } from "../../src/skill/fields.ts";
-import { matchesGlob } from "../../src/skill/glob-match.ts";
-import { simpleCommands } from "../../src/skill/shell-words.ts";
-import { isForbidden, isGranted, mayOffer, readGrant } from "../../src/skill/tool-grant.ts";
-import { isKnownTool, ourTool } from "../../src/skill/tool-names.ts";
+import { tools } from "../../src/skill/manifest-fields.ts";
+import {
+  hasGrantFor,
+  isToolCallForbidden,
+  isToolCallGranted,
+  parseSimpleCommands,
+  parseToolGrant,
+} from "../../src/skill/tool-grants.ts";
+import { isKnownTool, resolveToolName } from "../../src/skill/tool-names.ts";
+import { matchesGlob } from "../../src/util/glob.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
-const bash = (grants: string[], command: string) => isGranted(grants, "bash", { command });
+const bash = (grants: string[], command: string) => isToolCallGranted(grants, "bash", { command });
 
 describe("an entry of a list of tools", () => {
   it.each([
@@ -28,13 +33,13 @@ describe("an entry of a list of tools", () => {
     ["Bash(git:*)x", { tool: "bash", pattern: "" }],
     ["BashOutput", { tool: "BashOutput" }],
   ])("[X-04] %s is read as a tool of ours and what of it", (entry, grant) => {
-    expect(readGrant(entry)).toEqual(grant);
+    expect(parseToolGrant(entry)).toEqual(grant);
   });
 
   it("[X-04] that looks after commands grants none", () => {
     expect(bash(["BashOutput", "KillShell", "Bash(git:*)"], "rm -rf x")).toBe(false);
     expect(["BashOutput", "KillShell"].every(isKnownTool)).toBe(true);
-    expect(ourTool("GREP")).toBe("grep");
+    expect(resolveToolName("GREP")).toBe("grep");
   });
 
   it.each([
@@ -209,8 +214,8 @@ describe("a grant for commands", () => {
 
   it("[X-04] covers nothing but commands that are text", () => {
     for (const input of [undefined, null, {}, { command: 1 }, { command: ["git log"] }, "git log", ["git log"]])
-      expect(isGranted(["Bash(git:*)"], "bash", input)).toBe(false);
-    expect(isGranted(["Bash"], "bash", {})).toBe(true);
+      expect(isToolCallGranted(["Bash(git:*)"], "bash", input)).toBe(false);
+    expect(isToolCallGranted(["Bash"], "bash", {})).toBe(true);
   });
 
   const granted = fc.constantFrom("git log", "git log -5 'a b'", 'git log "x $Y"', "git log --format=%H 2>&1", "git");
@@ -264,16 +269,16 @@ describe("a grant for commands", () => {
     );
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
-        const commands = simpleCommands(pieces.join(""));
+        const commands = parseSimpleCommands(pieces.join(""));
         for (const [name] of commands ?? []) expect(name).toMatch(/^(?:\[|[\w./+@%:,-]+)$/);
       }),
       { numRuns: 5000 },
     );
     const texts = ["'", '"', "(", "\\", "a ", "$", "*", "&", '\\"'];
     await expectLinearSteps(
-      ["src/skill/tool-grant.ts"],
-      ({ isGranted }: typeof import("../../src/skill/tool-grant.ts"), command: string) =>
-        isGranted(["Bash(* * * * * * * b)", `Bash(${"a*".repeat(500)}b)`], "bash", { command }),
+      ["src/skill/tool-grants.ts"],
+      ({ isToolCallGranted }: typeof import("../../src/skill/tool-grants.ts"), command: string) =>
+        isToolCallGranted(["Bash(* * * * * * * b)", `Bash(${"a*".repeat(500)}b)`], "bash", { command }),
       texts.map((text) => [text, [4000, 8000, 16_000].map((times) => `git ${text.repeat(times)}`)]),
     );
   });
@@ -281,7 +286,7 @@ describe("a grant for commands", () => {
 
 describe("a grant for files", () => {
   const path = (entry: string, tool: string, value: string | undefined) =>
-    isGranted([entry], tool, value === undefined ? {} : { path: value });
+    isToolCallGranted([entry], tool, value === undefined ? {} : { path: value });
 
   it.each([
     ["Read(src/**)", "read_file", "src/a.ts"],
@@ -333,8 +338,8 @@ describe("a grant for files", () => {
       [`${"**/".repeat(200)}b`, "a/"],
     ] as const;
     await expectLinearSteps(
-      ["src/skill/glob-match.ts"],
-      ({ matchesGlob }: typeof import("../../src/skill/glob-match.ts"), [glob, text]) => matchesGlob(glob, text),
+      ["src/util/glob.ts"],
+      ({ matchesGlob }: typeof import("../../src/util/glob.ts"), [glob, text]) => matchesGlob(glob, text),
       globs.map(([glob, text]) => [text, [1000, 2000, 4000].map((times) => [glob, text.repeat(times)] as const)]),
     );
     expect(matchesGlob("**/a/**/b", "a/x/b")).toBe(true);
@@ -363,19 +368,19 @@ describe("a grant for anything else", () => {
     ["*", "whatever", {}, true],
     ["*(x)", "whatever", {}, false],
   ])("[X-04] %s for %s with %j: %j", (entry, tool, input, isCovered) => {
-    expect(isGranted([entry], tool, input)).toBe(isCovered);
+    expect(isToolCallGranted([entry], tool, input)).toBe(isCovered);
   });
 
   it("[X-04] is what a tool is offered for, with a pattern or without", () => {
-    expect(mayOffer(["Bash(git:*)"], "bash")).toBe(true);
-    expect(mayOffer(["Read"], "bash")).toBe(false);
-    expect(mayOffer([], "bash")).toBe(false);
-    expect(mayOffer(["Grep"], "grep")).toBe(true);
+    expect(hasGrantFor(["Bash(git:*)"], "bash")).toBe(true);
+    expect(hasGrantFor(["Read"], "bash")).toBe(false);
+    expect(hasGrantFor([], "bash")).toBe(false);
+    expect(hasGrantFor(["Grep"], "grep")).toBe(true);
   });
 });
 
 describe("a tool that is forbidden", () => {
-  const forbids = (entry: string, command: string) => isForbidden([entry], "bash", { command });
+  const forbids = (entry: string, command: string) => isToolCallForbidden([entry], "bash", { command });
 
   it.each([
     ["Bash", "ls"],
@@ -406,9 +411,9 @@ describe("a tool that is forbidden", () => {
   });
 
   it("[X-03] in part is still offered, and with no input nothing is judged", () => {
-    expect(isForbidden(["Bash(rm:*)"], "bash", undefined)).toBe(false);
-    expect(isForbidden(["Bash"], "bash", undefined)).toBe(true);
-    expect(isForbidden(["Bash(rm:*)"], "bash", {})).toBe(true);
+    expect(isToolCallForbidden(["Bash(rm:*)"], "bash", undefined)).toBe(false);
+    expect(isToolCallForbidden(["Bash"], "bash", undefined)).toBe(true);
+    expect(isToolCallForbidden(["Bash(rm:*)"], "bash", {})).toBe(true);
   });
 
   it.each([
@@ -427,6 +432,6 @@ describe("a tool that is forbidden", () => {
     ["WebFetch(domain:evil.org)", "web_fetch", { url: "https://a.evil.org/" }, true],
     ["mcp__x__y(z)", "mcp__x__y", {}, true],
   ])("[X-03] by %s for %s with %j: %j", (entry, tool, input, isTouched) => {
-    expect(isForbidden([entry], tool, input)).toBe(isTouched);
+    expect(isToolCallForbidden([entry], tool, input)).toBe(isTouched);
   });
 });

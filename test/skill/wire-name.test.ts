@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { wireName, wireNames } from "../../src/skill/wire-name.ts";
+import { createWireNames, formatWireName } from "../../src/skill/tool-names.ts";
 
 const LEGAL = /^[a-zA-Z0-9_-]{1,64}$/;
 
@@ -15,24 +15,24 @@ describe("a tool's name on the wire", () => {
     ["a.b.c", "a__b__c"],
     ["mcp__web__search", "mcp__web__search"],
   ])("%s is %s", (id, wire) => {
-    expect(wireName(id)).toBe(wire);
+    expect(formatWireName(id)).toBe(wire);
   });
 
   it.each(["", "süß", "two words", "a/b", "a.b\n", "a_.b", "a._b", "a__b.c", `a.${"b".repeat(62)}`, "x".repeat(65)])(
     "%j has a hash, and begins as it does",
     (id) => {
-      expect(wireName(id)).toMatch(/^[\w-]*_[a-z0-9]{2,14}$/);
-      expect(wireName(id)).toMatch(LEGAL);
-      expect(wireName(id).slice(0, 1)).toBe(id === "" ? "_" : id.slice(0, 1));
+      expect(formatWireName(id)).toMatch(/^[\w-]*_[a-z0-9]{2,14}$/);
+      expect(formatWireName(id)).toMatch(LEGAL);
+      expect(formatWireName(id).slice(0, 1)).toBe(id === "" ? "_" : id.slice(0, 1));
     },
   );
 
   it("is legal, always the same, and stays when it is made again", () => {
     fc.assert(
       fc.property(ANY, (id) => {
-        expect(wireName(id)).toMatch(LEGAL);
-        expect(wireName(id)).toBe(wireName(id));
-        expect(wireName(wireName(id))).toBe(wireName(id));
+        expect(formatWireName(id)).toMatch(LEGAL);
+        expect(formatWireName(id)).toBe(formatWireName(id));
+        expect(formatWireName(formatWireName(id))).toBe(formatWireName(id));
       }),
     );
   });
@@ -42,7 +42,7 @@ describe("a tool's name on the wire", () => {
     fc.assert(
       fc.property(dotted, dotted, (one, other) => {
         fc.pre(one !== other);
-        expect(wireName(one)).not.toBe(wireName(other));
+        expect(formatWireName(one)).not.toBe(formatWireName(other));
       }),
       { numRuns: 2000 },
     );
@@ -53,7 +53,7 @@ describe("the names of a list of tools", () => {
   it("are legal, differ, and lead back", () => {
     fc.assert(
       fc.property(fc.uniqueArray(ANY, { maxLength: 40 }), (ids) => {
-        const names = wireNames(ids);
+        const names = createWireNames(ids);
         const wires = ids.map(names.toWire);
         for (const wire of wires) expect(wire).toMatch(LEGAL);
         expect(new Set(wires).size).toBe(ids.length);
@@ -65,32 +65,34 @@ describe("the names of a list of tools", () => {
   it("do not depend on their order, nor on tools that are called otherwise", () => {
     fc.assert(
       fc.property(fc.uniqueArray(ANY, { maxLength: 20 }), (ids) => {
-        const names = wireNames(ids);
-        const turned = wireNames(ids.toReversed());
+        const names = createWireNames(ids);
+        const turned = createWireNames(ids.toReversed());
         for (const id of ids) expect(turned.toWire(id)).toBe(names.toWire(id));
-        for (const id of ids.filter((one) => !ids.some((other) => other !== one && wireName(other) === wireName(one))))
-          expect(names.toWire(id)).toBe(wireName(id));
+        for (const id of ids.filter(
+          (one) => !ids.some((other) => other !== one && formatWireName(other) === formatWireName(one)),
+        ))
+          expect(names.toWire(id)).toBe(formatWireName(id));
       }),
     );
   });
 
   it("give the hash to the one with a dot, and let the legal one stay", () => {
-    const names = wireNames(["a.b", "a__b"]);
+    const names = createWireNames(["a.b", "a__b"]);
     expect(names.toWire("a__b")).toBe("a__b");
     expect(names.toWire("a.b")).toMatch(/^a_b_[a-z0-9]+$/);
     expect(names.toId("a__b")).toBe("a__b");
   });
 
   it("find another hash where a tool is called like the first", () => {
-    const taken = wireName("a b");
-    const names = wireNames(["a b", taken]);
+    const taken = formatWireName("a b");
+    const names = createWireNames(["a b", taken]);
     expect(names.toWire(taken)).toBe(taken);
     expect(names.toWire("a b")).not.toBe(taken);
     expect(names.toId(names.toWire("a b"))).toBe("a b");
   });
 
   it("know no name of another list, and make one for another's tool all the same", () => {
-    const names = wireNames(["a.b"]);
+    const names = createWireNames(["a.b"]);
     expect(names.toId("c__d")).toBeUndefined();
     expect(names.toWire("c.d")).toBe("c__d");
   });

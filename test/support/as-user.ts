@@ -3,12 +3,13 @@
  * `node as-user.ts HOME` runs the probes and every check of the contract, and prints `Tried` as JSON.
  * A test starts it with `asUser()`; it is never imported by what it runs.
  */
+
 import { spawn } from "node:child_process";
 import { chownSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SANDBOX_DEFAULTS } from "../../src/host/sandbox-settings.ts";
-import { openSandbox } from "../../src/sandbox/open.ts";
+import { DEFAULT_SANDBOX_SETTINGS } from "../../src/config/limits.ts";
+import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { checksFor } from "../sandbox/checks.ts";
 import { sceneFor } from "../sandbox/scene.ts";
@@ -60,7 +61,7 @@ export async function asUser(): Promise<Tried> {
 async function main(userHome: string): Promise<void> {
   const home = join(userHome, ".skillet");
   mkdirSync(home, { recursive: true });
-  const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+  const sandbox = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
   const scene = sceneFor(sandbox);
   const checks: Tried["checks"] = {};
   for (const { title, check } of checksFor(sandbox.level)) {

@@ -4,17 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import {
-  type Frame,
-  LARGEST_FRAME,
-  METHODS,
-  type Method,
-  PROTOCOL,
+  BROKER_METHODS,
+  BROKER_PROTOCOL_VERSION,
+  type BrokerMethod,
+  type BrokerRequest,
+  MAX_BROKER_REQUEST_BYTES,
   SOCKET_VARIABLE,
   TOKEN_VARIABLE,
-} from "../../src/capability/protocol.ts";
+} from "../../src/capabilities/broker-protocol.ts";
 
 /** What each method may be asked with: the first ones it must be. */
-const PARAMS: Record<Method, { needs: string[]; takes: string[] }> = {
+const PARAMS: Record<BrokerMethod, { needs: string[]; takes: string[] }> = {
   list: { needs: [], takes: [] },
   invoke: { needs: ["capability", "operation", "input"], takes: ["account", "key", "approval"] },
   "auth.begin": { needs: ["capability"], takes: ["scopes"] },
@@ -26,7 +26,7 @@ export interface BrokerSocket {
   path: string;
   /** What code that asks it has in its environment. */
   env: Record<string, string>;
-  frames: Frame[];
+  frames: BrokerRequest[];
   /** Resolves when somebody has ended a connection. */
   left: Promise<void>;
 }
@@ -39,11 +39,11 @@ type Answer =
 export const TOKEN = "a-token.of-a-run.signed";
 
 /** Answers as a broker does, on a socket of its own. The test fails over a request that is none of the protocol's. */
-export async function brokerSocket(answer: (frame: Frame, count: number) => Answer): Promise<BrokerSocket> {
+export async function brokerSocket(answer: (frame: BrokerRequest, count: number) => Answer): Promise<BrokerSocket> {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
   chmodSync(folder, 0o755);
   const path = join(folder, "broker.sock");
-  const frames: Frame[] = [];
+  const frames: BrokerRequest[] = [];
   const problems: string[] = [];
   const nonces = new Set<string>();
   let leave = () => {};
@@ -60,16 +60,16 @@ export async function brokerSocket(answer: (frame: Frame, count: number) => Answ
     let said = "";
     socket.on("data", (bytes) => {
       said += bytes;
-      if (said.length > LARGEST_FRAME) problems.push("a request is too large");
+      if (said.length > MAX_BROKER_REQUEST_BYTES) problems.push("a request is too large");
       if (!said.includes("\n")) return;
       const [line = "", ...rest] = said.split("\n");
       if (rest.join("") !== "") problems.push(`there is more than one line: ${rest.join("\n")}`);
-      const frame = JSON.parse(line) as Frame;
+      const frame = JSON.parse(line) as BrokerRequest;
       problems.push(...problemsOf(frame, nonces));
       frames.push(frame);
       const reply = answer(frame, frames.length);
       if (typeof reply === "function") reply(socket);
-      else socket.end(`${JSON.stringify({ v: PROTOCOL, id: `req_${frames.length}`, ...reply })}\n`);
+      else socket.end(`${JSON.stringify({ v: BROKER_PROTOCOL_VERSION, id: `req_${frames.length}`, ...reply })}\n`);
     });
   });
   await new Promise<void>((resolve) => server.listen(path, resolve));
@@ -83,16 +83,16 @@ export async function brokerSocket(answer: (frame: Frame, count: number) => Answ
   return { path, env: { [SOCKET_VARIABLE]: path, [TOKEN_VARIABLE]: TOKEN }, frames, left };
 }
 
-function problemsOf(frame: Frame, nonces: Set<string>): string[] {
+function problemsOf(frame: BrokerRequest, nonces: Set<string>): string[] {
   const problems: string[] = [];
   const check = (holds: boolean, problem: string) => void (holds || problems.push(problem));
   check(Object.keys(frame).sort().join() === "method,nonce,params,token,v", `it says ${Object.keys(frame)}`);
-  check(frame.v === PROTOCOL, "the version is another");
+  check(frame.v === BROKER_PROTOCOL_VERSION, "the version is another");
   check(frame.token === TOKEN, "the token is another");
   check(typeof frame.nonce === "string" && frame.nonce.length > 8 && frame.nonce.length <= 64, "the nonce is none");
   check(!nonces.has(frame.nonce), "the nonce was there before");
   nonces.add(frame.nonce);
-  check(METHODS.includes(frame.method), `the method is ${frame.method}`);
+  check(BROKER_METHODS.includes(frame.method), `the method is ${frame.method}`);
   const { needs, takes } = PARAMS[frame.method] ?? { needs: [], takes: [] };
   for (const name of needs) check(name in frame.params, `${frame.method} has no ${name}`);
   for (const name of Object.keys(frame.params))

@@ -3,14 +3,18 @@ import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { type Broker, openBroker } from "../../src/capability/broker.ts";
-import { type CapabilityOptions, openCapabilities } from "../../src/capability/open.ts";
-import { type Reply, TOKEN_VARIABLE } from "../../src/capability/protocol.ts";
-import { defineProvider } from "../../src/capability/provider.ts";
-import type { BrokerRun, Called } from "../../src/capability/scene.ts";
-import { openTokens, type Tokens } from "../../src/capability/token.ts";
-import type { Approval, Effect } from "../../src/host/approvals.ts";
-import type { AuditLine, Capabilities, CapabilityProvider, ProviderCall } from "../../src/host/capabilities.ts";
+import type { BrokerRun, CapabilityOutcome } from "../../src/capabilities/broker-context.ts";
+import { type BrokerReply, TOKEN_VARIABLE } from "../../src/capabilities/broker-protocol.ts";
+import {
+  type Broker,
+  type BrokerTokens,
+  createBroker,
+  createBrokerTokens,
+} from "../../src/capabilities/capability-broker.ts";
+import { type CapabilityOptions, createCapabilities } from "../../src/capabilities/configured-capabilities.ts";
+import { defineProvider } from "../../src/capabilities/define-provider.ts";
+import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
+import type { AuditLine, Capabilities, CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "./folder.ts";
 import { sketch } from "./skills.ts";
 
@@ -59,12 +63,12 @@ export interface BrokerScene {
   socket: string;
   token: string;
   /** What somebody was asked. */
-  effects: Effect[];
-  called: Called[];
+  effects: ApprovalRequest[];
+  called: CapabilityOutcome[];
   origins: [label: string, text: string][];
   /** Sends a request as code in the sandbox does, and gives the answer. */
-  send(method: string, params?: object, more?: object): Promise<Reply>;
-  invoke(operation: string, input?: object, more?: object): Promise<Reply>;
+  send(method: string, params?: object, more?: object): Promise<BrokerReply>;
+  invoke(operation: string, input?: object, more?: object): Promise<BrokerReply>;
   lines(): AuditLine[];
 }
 
@@ -73,19 +77,19 @@ interface Parts extends CapabilityOptions {
   /** What the skill declares. */
   declares?: readonly string[];
   words?: Approval[];
-  tokens?: Tokens;
+  tokens?: BrokerTokens;
 }
 
 /** A broker behind a real socket, for a run of skill `x`. */
 export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
-  const { run = {}, declares = ["notes.notes"], words = [], tokens = openTokens(), ...options } = parts;
+  const { run = {}, declares = ["notes.notes"], words = [], tokens = createBrokerTokens(), ...options } = parts;
   const home = temporaryFolder();
-  const capabilities = openCapabilities({ home, env: {}, isGranted: () => true, ...options });
-  const effects: Effect[] = [];
-  const called: Called[] = [];
+  const capabilities = createCapabilities({ home, env: {}, isGranted: () => true, ...options });
+  const effects: ApprovalRequest[] = [];
+  const called: CapabilityOutcome[] = [];
   const origins: [string, string][] = [];
   const steps = new Map<string, unknown>();
-  const broker = openBroker(
+  const broker = createBroker(
     capabilities,
     {
       run: "run_1",
@@ -137,7 +141,7 @@ async function listen(onConnection: (socket: import("node:net").Socket) => void)
 }
 
 /** Sends a line, or what is not one, and reads the answer. */
-export async function exchange(socket: string, line: string, { isCut = false } = {}): Promise<Reply> {
+export async function exchange(socket: string, line: string, { isCut = false } = {}): Promise<BrokerReply> {
   const text = await new Promise<string>((resolve, reject) => {
     let read = "";
     const connection = connect(socket);
@@ -150,6 +154,6 @@ export async function exchange(socket: string, line: string, { isCut = false } =
 }
 
 /** The code of a refusal; `ok` when there is none. */
-export function codeIn(reply: Reply): string {
+export function codeIn(reply: BrokerReply): string {
   return reply.ok ? "ok" : reply.error.code;
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
-import { type ClaudeSdk, loadClaudeSdk } from "../../src/claude/sdk.ts";
+import { type ClaudeSdk, loadClaudeSdk } from "../../src/adapters/claude/claude-sdk.ts";
 
 const folder = join(import.meta.dirname, "..", "claude");
 /** Whether the Claude Agent SDK could be installed. */

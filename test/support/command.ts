@@ -1,5 +1,5 @@
-import type { Io } from "../../src/cli/io.ts";
 import { main } from "../../src/cli/main.ts";
+import type { CommandIo } from "../../src/cli/output.ts";
 import { temporaryFolder } from "./folder.ts";
 
 export interface Ran {
@@ -28,7 +28,7 @@ export async function skillet(args: readonly string[], options: RunOptions = {})
   let stdout = "";
   let stderr = "";
   const { isTTY = false, columns = 100 } = options;
-  const io: Io = {
+  const io: CommandIo = {
     stdout: {
       isTTY,
       columns,

@@ -1,11 +1,11 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { type Discovered, discover } from "../../src/host/discover.ts";
-import { needsGrant } from "../../src/host/grants.ts";
+import { type DiscoverResult, discover } from "../../src/config/discover.ts";
 import type { Skill } from "../../src/skill/skill.ts";
+import { needsSecretGrant } from "../../src/store/trust.ts";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 
-export interface Scene extends Discovered {
+export interface Scene extends DiscoverResult {
   root: string;
   skill(name: string): Skill;
   /** The same place, looked at again. */
@@ -29,9 +29,9 @@ export async function discoverIn(
 }
 
 /** Gives what is configured to the skills that it is for, as `skillet config set` does where there is one copy. */
-export function giveValues({ settings, catalog, grants }: Discovered): void {
+export function giveValues({ settings, catalog, grants }: DiscoverResult): void {
   for (const name of settings.skills.keys()) {
-    const [skill, ...others] = catalog.copies(name).filter(needsGrant);
+    const [skill, ...others] = catalog.copies(name).filter(needsSecretGrant);
     if (skill && others.length === 0 && !grants.ownerOf(name)) grants.grant(skill);
   }
 }

@@ -1,18 +1,18 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import type { Host } from "../../src/host/host.ts";
-import { type Enclosure, openEnclosure } from "../../src/run/enclosure.ts";
-import { runTools } from "../../src/run/tools/tools.ts";
-import { variablesOf } from "../../src/run/variables.ts";
-import { openHiding } from "../../src/shared/redact.ts";
+import { resolveVariables } from "../../src/agent/run/run-inputs.ts";
+import { createWorkspaceTools } from "../../src/agent/tools/workspace-tools.ts";
+import { openRunSandbox, type RunSandbox } from "../../src/agent/workspace/run-sandbox.ts";
+import type { Host } from "../../src/config/host.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import type { CallOptions, Tool, ToolResult } from "../../src/skill/tool.ts";
-import { copySkill } from "../../src/source/digest.ts";
+import { createRedactor } from "../../src/util/redact.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
 
 export interface Enclosed {
   found: Scene;
-  enclosure: Enclosure;
+  enclosure: RunSandbox;
   tools: Tool[];
   tool(name: string): Tool;
   call(tool: string, input: object, options?: CallOptions): Promise<ToolResult>;
@@ -48,12 +48,12 @@ export async function enclosed(parts: Parts = {}): Promise<Enclosed> {
 
 export async function enclose(found: Scene, host: Host, signal = new AbortController().signal): Promise<Enclosed> {
   const skill = found.skill("x");
-  const secrets = variablesOf(skill, host);
-  const enclosure = await openEnclosure(host, {
-    ...{ skill, copy: copySkill(skill), secrets, hiding: openHiding(secrets), kind: "run", signal },
+  const secrets = resolveVariables(skill, host);
+  const enclosure = await openRunSandbox(host, {
+    ...{ skill, copy: copySkill(skill), secrets, hiding: createRedactor(secrets), kind: "run", signal },
     onProgress: () => {},
   });
-  const tools = runTools(enclosure, { host, skill });
+  const tools = createWorkspaceTools(enclosure, { host, skill });
   const tool = (name: string) => {
     const found = tools.find((candidate) => candidate.name === name);
     if (!found) throw new Error(`no tool ${name} is offered`);

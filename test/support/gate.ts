@@ -3,10 +3,9 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { SkillError } from "../../src/shared/error.ts";
-import { readArchive } from "../../src/supply/archive.ts";
-import type { SourceEntry } from "../../src/supply/contract.ts";
-import { type Unpacked, type UnpackOptions, unpack } from "../../src/supply/unpack.ts";
+import { SkillError } from "../../src/errors/problem.ts";
+import { type ExtractOptions, type ExtractResult, extractEntries, readArchive } from "../../src/remote/extract.ts";
+import type { SourceEntry } from "../../src/remote/remote-source.ts";
 import { type TarEntry, tarOf, type ZipEntry, type ZipWhole, zipOf } from "./archives.ts";
 import { skillText, temporaryFolder } from "./folder.ts";
 
@@ -61,14 +60,14 @@ export function refuses(rows: readonly Row[]): void {
   });
 }
 
-export interface Passed extends Unpacked {
+export interface Passed extends ExtractResult {
   to: string;
 }
 
 /** What came of unpacking into a folder that has others beside it: what was written, or why not. Throws when anything beside it changed. */
 export async function throughGate(
   entries: () => Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
-  options: Omit<UnpackOptions, "to"> = {},
+  options: Omit<ExtractOptions, "to"> = {},
 ): Promise<Passed | SkillError> {
   const root = temporaryFolder({ "canary/file": "as it was", "x/file": "as it was" });
   const to = join(root, "to");
@@ -81,10 +80,10 @@ export async function throughGate(
 
 async function attempt(
   entries: () => Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
-  options: UnpackOptions,
+  options: ExtractOptions,
 ): Promise<Passed | SkillError> {
   try {
-    return { ...(await unpack(entries(), options)), to: options.to };
+    return { ...(await extractEntries(entries(), options)), to: options.to };
   } catch (error) {
     if (error instanceof SkillError) return error;
     throw error;

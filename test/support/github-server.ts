@@ -2,9 +2,9 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished } from "vitest";
-import { type GithubOptions, githubProvider } from "../../src/capability/github/provider.ts";
-import type { ProviderCall } from "../../src/host/capabilities.ts";
-import { schemaProblem } from "../../src/host/schema.ts";
+import { createGithubProvider, type GithubProviderOptions } from "../../src/capabilities/github/github-provider.ts";
+import type { ProviderCall } from "../../src/host/capability-contract.ts";
+import { findSchemaProblem } from "../../src/host/json-schema.ts";
 import { CLONE_TOKEN, type Json } from "./github-shapes.ts";
 
 /** As long as a real one: a fine-grained token. */
@@ -68,15 +68,15 @@ export async function ask(
   {
     signal = AbortSignal.timeout(10_000),
     ...more
-  }: Partial<ProviderCall & GithubOptions & { signal: AbortSignal }> = {},
+  }: Partial<ProviderCall & GithubProviderOptions & { signal: AbortSignal }> = {},
 ): Promise<Json> {
   const [capability = "", operation = ""] = what.split(" ");
-  const provider = githubProvider({ baseUrl: url, ...more });
+  const provider = createGithubProvider({ baseUrl: url, ...more });
   const call = { capability, operation, input, context: { run: "r1", skill: "github", source: "bundled" }, key: KEY };
   const { output } = await provider.invoke({ ...call, credential: CREDENTIAL, ...more }, { signal });
   const { capabilities } = await provider.describe({ signal });
   const described = capabilities.find(({ id }) => id === capability)?.operations.find(({ name }) => name === operation);
-  expect(await schemaProblem(described?.outputSchema ?? { not: {} }, structuredClone(output))).toBeUndefined();
+  expect(await findSchemaProblem(described?.outputSchema ?? { not: {} }, structuredClone(output))).toBeUndefined();
   for (const secret of [TOKEN, CLONE_TOKEN, KEY]) expect(JSON.stringify(output)).not.toContain(secret);
   return output as Json;
 }

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CommanderError, type Command as Program } from "commander";
-import { buildProgram, unknownCommand } from "../../src/cli/program.ts";
+import { buildProgram, failUnknownCommand } from "../../src/cli/program.ts";
 import { temporaryFolder } from "./folder.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
@@ -141,12 +141,12 @@ export async function usageError({
 }: Pick<ShownCall, "argv" | "isInline">): Promise<string | undefined> {
   let said = "";
   const stream = { write: (text: string) => (said += text), columns: 100 };
-  const program = buildProgram({ stdout: stream, stderr: stream, env: {}, cwd: ROOT }, argv, () => {});
+  const program = await buildProgram({ stdout: stream, stderr: stream, env: {}, cwd: ROOT }, argv, () => {});
   const commands = (command: Program): Program[] => [command, ...command.commands.flatMap(commands)];
   for (const command of commands(program)) {
     command.action(() => {
       const [unknown] = command.commands.length > 0 ? command.args.slice(command.registeredArguments.length) : [];
-      if (unknown !== undefined) unknownCommand(command, unknown);
+      if (unknown !== undefined) failUnknownCommand(command, unknown);
     });
   }
   try {

@@ -2,8 +2,12 @@ import { Client, type ClientOptions } from "@modelcontextprotocol/client";
 import { InMemoryTransport, type McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { onTestFinished } from "vitest";
-import type { Host } from "../../src/host/host.ts";
-import { openServing, type ServeOptions, type Serving } from "../../src/mcp/serve.ts";
+import {
+  createSkillServer,
+  type SkillServer,
+  type SkillServerOptions,
+} from "../../src/adapters/mcp-server/skill-server.ts";
+import type { Host } from "../../src/config/host.ts";
 import type { Scene } from "./discover.ts";
 
 /** The revisions of the protocol that a client can insist on. */
@@ -39,7 +43,7 @@ export function negotiation(era: Era): Pick<ClientOptions, "versionNegotiation">
 
 /** A client that is connected to what is served, over a transport in memory that is one connection, as stdio is. */
 export async function connectTo(
-  serving: Serving,
+  serving: SkillServer,
   { era = "2025-11-25", name = "test", ...options }: ClientParts = {},
 ): Promise<McpClient> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
@@ -89,8 +93,8 @@ function called(result: Awaited<ReturnType<Client["callTool"]>>): Called {
 }
 
 /** What is served of a scene, as `skillet serve` serves it. */
-export function servingOf(scene: Scene, options: ServeOptions = {}, host: Partial<Host> = {}): Serving {
-  return openServing(
+export function servingOf(scene: Scene, options: SkillServerOptions = {}, host: Partial<Host> = {}): SkillServer {
+  return createSkillServer(
     scene.catalog,
     { ...scene, caller: { chatType: "private", chatId: "terminal" }, ...host },
     options,

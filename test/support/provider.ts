@@ -1,15 +1,15 @@
 import { join } from "node:path";
-import { type BridgeOptions, bridgeProvider } from "../../src/capability/bridge.ts";
-import { defineProvider } from "../../src/capability/provider.ts";
-import type { CapabilityProvider, ProviderCall } from "../../src/host/capabilities.ts";
-import type { SkillError } from "../../src/shared/error.ts";
+import { type CommandProviderOptions, createCommandProvider } from "../../src/capabilities/command-provider.ts";
+import { defineProvider } from "../../src/capabilities/define-provider.ts";
+import type { SkillError } from "../../src/errors/problem.ts";
+import type { CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "./folder.ts";
 
 /** A provider whose program is this JavaScript: `request` is what it was asked, `answer(result)` and `refuse(error)` print. */
-export function programProvider(source: string, more: Partial<BridgeOptions> = {}): CapabilityProvider {
+export function programProvider(source: string, more: Partial<CommandProviderOptions> = {}): CapabilityProvider {
   const folder = temporaryFolder({ "program.cjs": `${PRELUDE}\n${source}` });
   const command = [process.execPath, join(folder, "program.cjs")];
-  return bridgeProvider({ namespace: "notes", command, env: {}, folder, seconds: 10, ...more });
+  return createCommandProvider({ namespace: "notes", command, env: {}, folder, seconds: 10, ...more });
 }
 
 const PRELUDE = `

@@ -1,7 +1,6 @@
-import { type Catalog, openCatalog } from "../../src/catalog/catalog.ts";
-import { defineSkill } from "../../src/skill/define.ts";
-import type { Skill } from "../../src/skill/skill.ts";
-import { inlineSource } from "../../src/source/source.ts";
+import { type Catalog, loadCatalog } from "../../src/catalog/catalog.ts";
+import { defineSkill } from "../../src/skill/define-skill.ts";
+import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
 
 export interface Sketch {
   description?: string;
@@ -27,5 +26,5 @@ export function sketch(name: string, { description, body, more, ...triggers }: S
 
 export function catalogOf(skills: Record<string, Sketch> | readonly Skill[]): Promise<Catalog> {
   const list = Array.isArray(skills) ? skills : Object.entries(skills).map(([name, parts]) => sketch(name, parts));
-  return openCatalog([inlineSource(list)]);
+  return loadCatalog([createInlineSource(list)]);
 }

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../../src/codes/codes.ts";
+import type { ErrorCode } from "../../src/errors/error-codes.ts";
 import type { RunEvent } from "../../src/host/events.ts";
 
 type Of<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;

@@ -1,9 +1,9 @@
 /** Takes note of so many runs, as a program of its own: `node statistics-writer.ts HOME NAME COUNT`. */
-import { openStatistics } from "../../src/host/statistics.ts";
+import { createStatisticsStore } from "../../src/store/statistics.ts";
 import { ended } from "./statistics-events.ts";
 
 const [, , home = "", name = "", count = "0"] = process.argv;
-const statistics = openStatistics(home);
+const statistics = createStatisticsStore(home);
 for (let number = 0; number < Number(count); number++) {
   statistics.take(ended("greet", { run: `${name}-${number}`, iterations: 2 }));
 }

@@ -1,8 +1,8 @@
 import { onTestFinished } from "vitest";
-import type { Host } from "../../src/host/host.ts";
-import { type OpenToolsets, openToolsets } from "../../src/run/toolset/open.ts";
+import { type OpenToolsets, openToolsets } from "../../src/agent/toolsets/open-toolsets.ts";
+import type { Host } from "../../src/config/host.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
 import type { CallOptions, Tool, ToolResult } from "../../src/skill/tool.ts";
-import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
 

@@ -1,10 +1,10 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import type { Approval, Effect } from "../../src/host/approvals.ts";
+import type { RunResult } from "../../src/agent/run/run-result.ts";
+import { type UseRequest, useSkill } from "../../src/agent/run/use-skill.ts";
+import type { Host } from "../../src/config/host.ts";
+import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import type { RunEvent } from "../../src/host/events.ts";
-import type { Host } from "../../src/host/host.ts";
-import type { RunResult } from "../../src/run/result.ts";
-import { type UseRequest, useSkill } from "../../src/run/use.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
 import { API_KEY, MODEL, type ModelServer, modelServer, type PROTOCOLS, type Turn } from "./model-server.ts";
@@ -81,9 +81,12 @@ export function modelConfig(protocol: ProtocolName, { url }: Pick<ModelServer, "
 }
 
 /** Somebody who is asked, and answers this; then no. */
-export function asking(...answers: Approval[]): { asked: Effect[]; approve: (effect: Effect) => Promise<Approval> } {
-  const asked: Effect[] = [];
-  const approve = async (effect: Effect) => {
+export function asking(...answers: Approval[]): {
+  asked: ApprovalRequest[];
+  approve: (effect: ApprovalRequest) => Promise<Approval>;
+} {
+  const asked: ApprovalRequest[] = [];
+  const approve = async (effect: ApprovalRequest) => {
     asked.push(effect);
     return answers.shift() ?? { isApproved: false };
   };

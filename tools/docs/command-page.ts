@@ -1,9 +1,9 @@
 import { main } from "../../src/cli/main.ts";
-import { commandPaths } from "../../src/cli/program.ts";
+import { listCommandPaths } from "../../src/cli/program.ts";
 
 export async function commandPage(): Promise<string> {
   const sections: string[] = [];
-  for (const command of commandPaths()) {
+  for (const command of await listCommandPaths()) {
     sections.push(`## ${`skillet ${command}`.trim()}\n\n\`\`\`text\n${await helpOf(command)}\n\`\`\``);
   }
   return `# The command line

@@ -1,4 +1,4 @@
-import { settingsTable } from "../../src/host/keys.ts";
+import { listConfigKeys } from "../../src/config/config-keys.ts";
 
 /** Every variable of the environment that is read, or passed on to a program. */
 const VARIABLES: readonly (readonly [names: readonly string[], means: string])[] = [
@@ -75,7 +75,7 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
 ];
 
 export function configPage(): string {
-  const rows = settingsTable().map(
+  const rows = listConfigKeys().map(
     ({ path, type, means, isForWorkspace }) =>
       `| \`${path}\` | ${type} | ${means} | ${isForWorkspace ? "yes" : "no"} |`,
   );
@@ -177,7 +177,7 @@ never read.
 
 Settings that your program gives itself are not followed: see [embedding](embedding.md#find).
 
-## Environment
+## Surroundings
 
 | variable | what it does |
 |---|---|

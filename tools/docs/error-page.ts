@@ -1,19 +1,12 @@
-import { EXIT } from "../../src/cli/exit.ts";
-import { EXITS } from "../../src/cli/main.ts";
-import { ARCHIVES } from "../../src/codes/archives.ts";
-import { CAPABILITIES } from "../../src/codes/capabilities.ts";
-import { COMMAND } from "../../src/codes/command.ts";
-import { CODES } from "../../src/codes/findings.ts";
-import { LOCKS } from "../../src/codes/locks.ts";
-import { MCP } from "../../src/codes/mcp.ts";
-import { PROMPTS } from "../../src/codes/prompts.ts";
-import type { CodeRow } from "../../src/codes/row.ts";
-import { RUNS } from "../../src/codes/runs.ts";
-import { SCRIPTS } from "../../src/codes/scripts.ts";
-import { SOURCES } from "../../src/codes/sources.ts";
-import { TOOLS } from "../../src/codes/tools.ts";
-import { USE } from "../../src/codes/use.ts";
-import { PROFILES } from "../../src/skill/diagnostic.ts";
+import { EXIT } from "../../src/cli/command-definition.ts";
+import { ERROR_EXIT_CODES } from "../../src/cli/main.ts";
+import { COMMAND_CODES, MCP_CODES, PROMPT_CODES } from "../../src/errors/error-codes.ts";
+import { FINDING_CODES } from "../../src/errors/finding-codes.ts";
+import type { CodeRow } from "../../src/errors/problem.ts";
+import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "../../src/errors/remote-codes.ts";
+import { RUN_CODES, TOOL_CODES, USE_CODES } from "../../src/errors/run-codes.ts";
+import { CAPABILITY_CODES, SCRIPT_CODES } from "../../src/errors/sandbox-codes.ts";
+import { PROFILES } from "../../src/skill/diagnostics.ts";
 
 interface Section {
   title: string;
@@ -26,66 +19,66 @@ const SECTIONS: readonly Section[] = [
     title: "Addresses and sources",
     about:
       "From `add`, `update`, `outdated` and `addSkills`: what names a source, and what brings it here. [Skills from elsewhere](supply.md).",
-    codes: SOURCES,
+    codes: SOURCE_CODES,
   },
   {
     title: "Archives and their entries",
     about:
       "From the same. A source that breaks one of these rules is not taken at all, and nothing of it is on the disk.",
-    codes: ARCHIVES,
+    codes: ARCHIVE_ERROR_CODES,
   },
   {
     title: "Locks, signatures and trust",
     about:
       "From the same, and from `verify`, `sign`, `signers`, `trust`, `remove` and `install`. [Signatures](signatures.md).",
-    codes: LOCKS,
+    codes: LOCK_CODES,
   },
   {
     title: "Uses",
     about:
-      "Why a skill is not loaded, used or run: `denials(skill, host)`, `refusals` of a run or a script, results of tools that take a skill. A run or script that is refused for one of these ends its command with 3. [Use](use.md).",
-    codes: USE,
+      "Why a skill is not loaded, used or run: `findDenials(skill, host)`, `refusals` of a run or a script, results of tools that take a skill. A run or script that is refused for one of these ends its command with 3. [Use](use.md).",
+    codes: USE_CODES,
   },
   {
     title: "Runs, models and limits",
     about:
-      "A run always resolves: these are the codes of its `error`, its `warnings`, and of how it ended where it is the result of a tool. `openRuns`, `resumeRun`, `runs`, `resume`, `approve` and `cancel` throw those about runs. [Runs](runs.md), [models](models.md).",
-    codes: RUNS,
+      "A run always resolves: these are the codes of its `error`, its `warnings`, and of how it ended where it is the result of a tool. `createRunStore`, `resumeRun`, `runs`, `resume`, `approve` and `cancel` throw those about runs. [Runs](runs.md), [models](models.md).",
+    codes: RUN_CODES,
   },
   {
     title: "Scripts, sandboxes and packages",
     about:
       "From `script`, `run_skill_script`, `packages` and everything that runs code of a skill. [Scripts](scripts.md), [sandboxes](sandbox.md), [packages](packages.md).",
-    codes: SCRIPTS,
+    codes: SCRIPT_CODES,
   },
   {
     title: "Tools and toolsets",
     about:
       "A session never throws: what `load` or a tool refuses is a result with `isError`, one of these codes, and what to do in its `content`. `skill.read` throws those that begin with `resource-`. A tool of a skill or of your program may have codes of its own. [Tools](tools.md), [toolsets](toolsets.md).",
-    codes: TOOLS,
+    codes: TOOL_CODES,
   },
   {
     title: "Capabilities and providers",
     about:
       "What `skillet-sb` prints in a sandbox, what the audit log has as its outcome, and what `capability` and `auth` say. [In which order calls are checked](capabilities.md#what-has-to-be-true), [what a provider may answer](providers.md#codes).",
-    codes: CAPABILITIES,
+    codes: CAPABILITY_CODES,
   },
   {
     title: "MCP",
     about:
       'Servers whose tools runs have, and `serve` and `connect`. Clients of `skillet serve` find the code of a result in `_meta["skillet/code"]`. [MCP](mcp.md).',
-    codes: MCP,
+    codes: MCP_CODES,
   },
   {
     title: "Prompts, copies and Claude",
     about:
       "Constructors that a programmer calls throw at once: a `PromptValidationError`, a `SkillRefError`, a `SkillInstallationError`, which are all `SkillError`s. [Prompts](prompts.md), [copies](export.md), [Claude](claude.md).",
-    codes: PROMPTS,
+    codes: PROMPT_CODES,
   },
   {
     title: "The command line",
     about: "Of every command, and of files that several parts write.",
-    codes: COMMAND,
+    codes: COMMAND_CODES,
   },
 ];
 
@@ -130,14 +123,15 @@ function sectionOf({ title, about, codes }: Section): string {
 }
 
 function findingRows(): string[][] {
-  return Object.entries(CODES).map(([code, { weigh, means, fix }]) => [
+  return Object.entries(FINDING_CODES).map(([code, { weigh, means, fix }]) => [
     ...[anchored(code), means, fix],
     ...[...weigh].map((letter) => WEIGHTS[letter] ?? ""),
   ]);
 }
 
 function exitRows(): string[][] {
-  const thrown = (exit: number) => linked(Object.keys(EXITS).filter((code) => EXITS[code] === exit));
+  const thrown = (exit: number) =>
+    linked(Object.keys(ERROR_EXIT_CODES).filter((code) => ERROR_EXIT_CODES[code] === exit));
   const limits = ["max-steps", "timeout", "budget", "script-timeout", "script-output", "script-memory", "tool-timeout"];
   return [
     [`${EXIT.usage}`, thrown(EXIT.usage)],

@@ -1,7 +1,7 @@
-import { NATIVE_CLIENTS } from "../../src/install/clients.ts";
-import type { Data } from "../../src/skill/data.ts";
-import { frontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
-import { ROWS, STANDARD_KEYS } from "../../src/skill/manifest.ts";
+import { NATIVE_CLIENTS } from "../../src/clients/native-clients.ts";
+import { createFrontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
+import { MANIFEST_FIELDS, STANDARD_KEYS } from "../../src/skill/manifest.ts";
+import type { JsonObject } from "../../src/util/objects.ts";
 
 /** The page with its table of keys as the program has it. */
 export function withFrontmatterTable(page: string): string {
@@ -10,8 +10,8 @@ export function withFrontmatterTable(page: string): string {
 
 /** Every key: its spellings, what it takes, what it says, and which clients know it. */
 export function frontmatterTable(): string {
-  const { properties } = frontmatterSchema() as { properties: Record<string, Data> };
-  const others = ROWS.find(({ name }) => name === "other")?.keys ?? [];
+  const { properties } = createFrontmatterSchema() as { properties: Record<string, JsonObject> };
+  const others = MANIFEST_FIELDS.find(({ name }) => name === "other")?.keys ?? [];
   const own = others.filter((key) => properties[key]?.["type"] !== undefined);
   const kept = others.filter((key) => !own.includes(key));
   const line = (keys: readonly string[], isAlsoBelow = false) => {
@@ -23,7 +23,9 @@ export function frontmatterTable(): string {
     row(["key", "takes", "what it says", "known to, beside skillet"]),
     "|---|---|---|---|",
     ...own.map((key) => line([key])),
-    ...ROWS.filter(({ name }) => name !== "other").map(({ keys, place }) => line(keys, place === "metadata")),
+    ...MANIFEST_FIELDS.filter(({ name }) => name !== "other").map(({ keys, place }) =>
+      line(keys, place === "metadata"),
+    ),
     ...[...Map.groupBy(kept, (key) => knowing([key])).values()].map((keys) => line(keys)),
   ].join("\n");
 }
@@ -47,7 +49,7 @@ const TYPES: readonly [types: readonly string[], word: string][] = [
   [[], "anything"],
 ];
 
-function takes({ type, anyOf, maxLength }: Data): string {
+function takes({ type, anyOf, maxLength }: JsonObject): string {
   if (anyOf) return "a list";
   const types = [type].flat();
   const word = TYPES.find(([all]) => all.every((one) => types.includes(one)))?.[1] ?? "";

@@ -14,10 +14,10 @@ export interface Scene {
   cwd: string | typeof PROJECT;
   /** What is done before, and not shown. */
   before?: readonly string[];
-  shown: readonly Shown[];
+  shown: readonly RenderedSection[];
 }
 
-export interface Shown {
+export interface RenderedSection {
   line: string;
   /** What is typed, after what was written. */
   typed?: readonly { after: string; text: string }[];

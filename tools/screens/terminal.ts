@@ -16,7 +16,7 @@ interface Typed {
   text: string;
 }
 
-export interface Command {
+export interface SandboxCommand {
   line: string;
   cwd: string;
   env: Readonly<Record<string, string>>;
@@ -24,7 +24,7 @@ export interface Command {
 }
 
 /** Runs a line for the shell at a terminal of its own, which util-linux's `script` gives it. Gives all that was written to it. */
-export async function atTerminal({ line, cwd, env, typed = [] }: Command): Promise<string> {
+export async function atTerminal({ line, cwd, env, typed = [] }: SandboxCommand): Promise<string> {
   // A terminal has its size only once somebody set it.
   const child = spawn("script", ["-qfec", `stty cols ${COLUMNS} rows 60; ${line}`, "/dev/null"], { cwd, env });
   let [written, from] = ["", 0];

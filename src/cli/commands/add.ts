@@ -1,28 +1,105 @@
-import type { Discovered } from "../../host/discover.ts";
-import { defined } from "../../shared/defined.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, oneLine } from "../../shared/text.ts";
-import { stopsLoading } from "../../skill/diagnostic.ts";
-import { nothingThere, planAdditions } from "../../supply/add-skills.ts";
-import { parseAddress } from "../../supply/address.ts";
-import { type Candidate, candidateOf, distinct, outermost, type RefusedSkill } from "../../supply/candidate.ts";
-import { fetchOffer, type Supply } from "../../supply/fetch-offer.ts";
-import { lockedIn } from "../../supply/skills-place.ts";
-import { inStaging } from "../../supply/staging.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic, requireConfiguration, surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { NATIVE_CLIENT_NAMES } from "../rows/install.ts";
-import { answerOf, fetching, unlessStopped } from "../supply/fetch.ts";
-import { lockedPlace } from "../supply/locked-skills.ts";
-import { createVerdicts, printOffer, type Verdicts, verdictAsJson } from "../supply/offer-list.ts";
-import { agreeAndPut } from "../supply/put.ts";
-import { sayProblems, someOf } from "../supply/words.ts";
-import { Told } from "../told.ts";
-import { printHanging } from "../wrap.ts";
+import { join } from "node:path";
+import { Option } from "commander";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { createNoSkillsError, planAdditions } from "../../remote/add.ts";
+import { applySkillsDirChanges, type SkillWrite, withStagingFolder } from "../../remote/apply-changes.ts";
+import {
+  findCandidate,
+  type RefusedSkill,
+  type RemoteCandidate,
+  selectDistinct,
+  selectOutermost,
+} from "../../remote/candidate.ts";
+import { type FetchedListing, fetchListing } from "../../remote/fetch-source.ts";
+import { checkSignature, createNotSignedError } from "../../remote/signature.ts";
+import { readLockedSkills, type VerifyResult, verifySkill } from "../../remote/skills-dir.ts";
+import { parseSourceAddress } from "../../remote/source-address.ts";
+import { type RefetchResult, refetchSkills } from "../../remote/update.ts";
+import { stopsLoading } from "../../skill/diagnostics.ts";
+import { createFingerprintCache } from "../../store/lock-diff.ts";
+import type { LockedSkill } from "../../store/lock-file.ts";
+import { createSignerStore, type SignerStore } from "../../store/signers.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import {
+  createListingVerdicts,
+  type ListingVerdicts,
+  printListing,
+  reviewAndApply,
+  toVerdictJson,
+} from "../apply-additions.ts";
+import {
+  ALLOW_PRIVATE_HELP,
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+  NATIVE_CLIENT_NAMES,
+  PROJECT_HELP,
+  ReportedError,
+} from "../command-definition.ts";
+import {
+  discoverForCommand,
+  printDiagnostic,
+  requireConfiguration,
+  resolveCommandEnvironment,
+} from "../command-host.ts";
+import { addWorkspaceOption, formatSomeNames } from "../format.ts";
+import {
+  askLine,
+  explainInterruption,
+  fetchWithProgress,
+  findLockedSkills,
+  formatNothingAdded,
+  type LockedSkillsDir,
+  openLockedDir,
+  printLockChanges,
+  printSkillErrors,
+} from "../locked-skills.ts";
+import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
+import { toVerifyJson } from "./verify.ts";
 
-export interface AddOptions {
+/** `skillet add`. */
+export const addCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("add skills from a folder, an archive, a repository or a site: look, scan, agree, lock")
+      .argument("[source]", "./folder, file.zip, file.tar.gz, owner/repo, https://…, git@…, with //FOLDER and #REF")
+      .argument("[name...]", "which of its skills, where it has several")
+      .option("-a, --all", "all of its skills that can be added")
+      .option("-l, --list", "list its skills with what was found in each, and add nothing")
+      .option("-t, --to <client,...>", "also copy them into the folders of these clients, as `skillet export` does")
+      .option("--project", PROJECT_HELP)
+      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
+      .option("-n, --dry-run", "show what would be added, and add nothing")
+      .option("--show", "also show all that will be followed and run, line by line")
+      .option("--force", "also put it in the place of one that was added from another source")
+      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
+      .addOption(
+        new Option("--frozen", "add exactly what the lock says, and fail when it cannot be had: for CI").conflicts([
+          "all",
+          "force",
+        ]),
+      )
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet add acme/skills",
+          "skillet add acme/skills --list",
+          "skillet add acme/skills review --dry-run --show",
+          "skillet add https://git.example.com/team/skills.git//review#v2 --project",
+          "skillet add ./deploy.skill",
+          "skillet add https://skills.example.com --all",
+          "skillet add --frozen --project",
+        ),
+      ),
+  run: addFromSource,
+};
+
+interface AddOptions {
   all?: boolean;
   list?: boolean;
   /** Clients that also get a copy. */
@@ -38,9 +115,9 @@ export interface AddOptions {
 }
 
 /** Adds skills from elsewhere: fetched, looked at, agreed to, put in their place and locked. */
-export async function add(context: Context<AddOptions>): Promise<number> {
+async function addFromSource(context: CommandContext<AddOptions>): Promise<number> {
   const { io, options, args } = context;
-  if (options.frozen) return (await import("./add-frozen.ts")).addFrozen(context);
+  if (options.frozen) return addFrozen(context);
   const [source, ...names] = args;
   if (source === undefined) {
     throw new SkillError("usage", {
@@ -49,28 +126,28 @@ export async function add(context: Context<AddOptions>): Promise<number> {
     });
   }
   if (options.to !== undefined) checkClients(options.to, options.json ?? false);
-  const { place } = lockedPlace(surroundingsFor(io, options), options.project ?? false);
-  const locked = lockedIn(place);
-  const found = await discoverFor(io, options);
+  const { place } = openLockedDir(resolveCommandEnvironment(io, options), options.project ?? false);
+  const locked = readLockedSkills(place);
+  const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
   const { around } = found;
-  const address = parseAddress(source, { cwd: io.cwd, home: around.home });
+  const address = parseSourceAddress(source, { cwd: io.cwd, home: around.home });
   const adding = async (work: string) => {
     const allowPrivate = options.allowPrivateAddresses ?? false;
-    const supply = await fetching(io, source, (signal) =>
-      fetchOffer(address, work, { env: io.env, names, signal, allowPrivate }),
+    const supply = await fetchWithProgress(io, source, (signal) =>
+      fetchListing(address, work, { env: io.env, names, signal, allowPrivate }),
     );
-    if (options.list) return listOffer(io, supply, { options, work });
+    if (options.list) return listSource(io, supply, { options, work });
     const refused: RefusedSkill[] = [];
-    const verdicts = createVerdicts(supply.fetched, work);
-    const chosen = await choose(io, supply, names, { found, options, refused, verdicts });
+    const verdicts = createListingVerdicts(supply.fetched, work);
+    const chosen = await chooseCandidates(io, supply, names, { found, options, refused, verdicts });
     const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
     const { additions, problems } = planAdditions(chosen, planning);
     refused.push(...problems);
     const [first] = refused;
-    if (first && additions.length === 0) throw saidImpossible(io, refused);
+    if (first && additions.length === 0) throw printNothingAddable(io, refused);
     const { notes } = supply.offer;
-    const code = await agreeAndPut(additions, {
+    const code = await reviewAndApply(additions, {
       io,
       options,
       found,
@@ -82,9 +159,9 @@ export async function add(context: Context<AddOptions>): Promise<number> {
     });
     if (options.to === undefined || options.dryRun) return code;
     const added = additions.flatMap(({ name, is }) => (is === "conflict" ? [] : name));
-    return Math.max(code, await exportTo(context, options.to, added));
+    return Math.max(code, await exportAdded(context, options.to, added));
   };
-  return unlessStopped("nothing was added", () => inStaging(around.skilletHome, adding));
+  return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
 }
 
 /** Throws a SkillError for an unknown client, before anything is fetched. */
@@ -105,115 +182,127 @@ function checkClients(to: string, isJson: boolean): void {
 }
 
 /** Copies added skills into clients' folders, as `skillet export` does. */
-async function exportTo({ io, options }: Context<AddOptions>, to: string, names: readonly string[]): Promise<number> {
+async function exportAdded(
+  { io, options }: CommandContext<AddOptions>,
+  to: string,
+  names: readonly string[],
+): Promise<number> {
   if (names.length === 0) return EXIT.fine;
   const { workspace, project } = options;
-  const { exportCommand } = await import("./export.ts");
-  return exportCommand({ io, options: { to, ...defined({ workspace, project }) }, args: [...names] });
+  const { exportSkills } = await import("./export.ts");
+  return exportSkills({ io, options: { to, ...omitUndefined({ workspace, project }) }, args: [...names] });
 }
 
 /** Prints every skill of a source with its verdict, and adds nothing. */
-function listOffer(
-  io: Io,
-  { offer, fetched }: Supply,
+function listSource(
+  io: CommandIo,
+  { offer, fetched }: FetchedListing,
   { options, work }: { options: AddOptions & CommonOptions; work: string },
 ): number {
-  const verdicts = createVerdicts(fetched, work);
-  const candidates = outermost(offer.candidates);
+  const verdicts = createListingVerdicts(fetched, work);
+  const candidates = selectOutermost(offer.candidates);
   if (options.json) {
     printJson(
       io.stdout,
-      candidates.map((candidate) => verdictAsJson(candidate, verdicts.of(candidate))),
+      candidates.map((candidate) => toVerdictJson(candidate, verdicts.of(candidate))),
     );
     return EXIT.fine;
   }
-  const out = printer(io.stdout, io.env);
-  printOffer(out, candidates, { verdicts, isNumbered: false });
-  out.line`${count(candidates.length, "skill")}`;
+  const out = createPrinter(io.stdout, io.env);
+  printListing(out, candidates, { verdicts, isNumbered: false });
+  out.line`${formatCount(candidates.length, "skill")}`;
   for (const note of offer.notes) printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
   return EXIT.fine;
 }
 
 /** Prints why none of the chosen skills can be added. */
-function saidImpossible(io: Io, refused: readonly RefusedSkill[]): Told {
-  const error = printer(io.stderr, io.env);
-  sayProblems(error, refused);
+function printNothingAddable(io: CommandIo, refused: readonly RefusedSkill[]): ReportedError {
+  const error = createPrinter(io.stderr, io.env);
+  printSkillErrors(error, refused);
   const [first] = refused;
   const { code = "usage", message = "", fix = "" } = first?.error ?? {};
-  if (refused.length === 1) return new Told(code, { message, fix });
+  if (refused.length === 1) return new ReportedError(code, { message, fix });
   const rest = `none of ${refused.length} skills can be added`;
   error.line`${rest}`;
-  return new Told(code, { message, fix: rest });
+  return new ReportedError(code, { message, fix: rest });
 }
 
-interface Choosing {
-  found: Discovered;
+interface ChooseContext {
+  found: DiscoverResult;
   options: AddOptions & CommonOptions;
   /** Takes the skills that cannot be added, so that the others can. */
   refused: RefusedSkill[];
-  verdicts: Verdicts;
+  verdicts: ListingVerdicts;
 }
 
 /** Which of the source's skills are meant. Throws a SkillError when nobody says. */
-async function choose(io: Io, supply: Supply, names: readonly string[], choosing: Choosing): Promise<Candidate[]> {
+async function chooseCandidates(
+  io: CommandIo,
+  supply: FetchedListing,
+  names: readonly string[],
+  choosing: ChooseContext,
+): Promise<RemoteCandidate[]> {
   const { offer } = supply;
   const { candidates } = offer;
   const refuse = (one: RefusedSkill) => void choosing.refused.push(one);
-  if (names.length > 0) return distinct(names.map((name) => candidateOf(name, offer)));
-  sayBroken(io, supply, choosing);
-  if (candidates.length === 0) throw nothingThere(supply);
-  const outer = outermost(candidates);
+  if (names.length > 0) return selectDistinct(names.map((name) => findCandidate(name, offer)));
+  printBrokenSkills(io, supply, choosing);
+  if (candidates.length === 0) throw createNoSkillsError(supply);
+  const outer = selectOutermost(candidates);
   const distinctNames = [...new Set(outer.map(({ skill }) => skill.name))];
-  if (distinctNames.length === 1 || choosing.options.all) return distinct(outer, refuse);
+  if (distinctNames.length === 1 || choosing.options.all) return selectDistinct(outer, refuse);
   if (!io.ask) {
     throw new SkillError("usage", {
-      message: `There are ${count(distinctNames.length, "skill")} in it, and none was named`,
-      fix: `name some, or say --all: ${someOf(distinctNames)}; --list shows what was found in each`,
+      message: `There are ${formatCount(distinctNames.length, "skill")} in it, and none was named`,
+      fix: `name some, or say --all: ${formatSomeNames(distinctNames)}; --list shows what was found in each`,
     });
   }
   const others = candidates.filter((one) => !outer.includes(one) && !distinctNames.includes(one.skill.name));
   const inside = [...new Map(others.map((one) => [one.skill.name, one])).values()];
-  return ask(io, { outer: distinct(outer, refuse), inside, verdicts: choosing.verdicts });
+  return askForCandidates(io, { outer: selectDistinct(outer, refuse), inside, verdicts: choosing.verdicts });
 }
 
-function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): void {
-  const error = printer(io.stderr, io.env);
+function printBrokenSkills(io: CommandIo, { offer, fetched }: FetchedListing, { found }: ChooseContext): void {
+  const error = createPrinter(io.stderr, io.env);
   const broken = offer.diagnostics.filter(stopsLoading);
   const around = { ...found.around, workspace: fetched.folder };
   for (const diagnostic of broken.slice(0, 10)) printDiagnostic(error, diagnostic, around);
   if (broken.length > 10) error.line`  ${error.dim(`… and ${broken.length - 10} more`)}`;
 }
 
-const MOST_OFFERED = 60;
+const MAX_LISTED_SKILLS = 60;
 
-interface Asking {
-  outer: readonly Candidate[];
+interface CandidateQuestion {
+  outer: readonly RemoteCandidate[];
   /** Skills in the folders of others, which come with these, and can be added without them. */
-  inside: readonly Candidate[];
-  verdicts: Verdicts;
+  inside: readonly RemoteCandidate[];
+  verdicts: ListingVerdicts;
 }
 
-async function ask(io: Io, { outer, inside, verdicts }: Asking): Promise<Candidate[]> {
-  const out = printer(io.stderr, io.env);
+async function askForCandidates(
+  io: CommandIo,
+  { outer, inside, verdicts }: CandidateQuestion,
+): Promise<RemoteCandidate[]> {
+  const out = createPrinter(io.stderr, io.env);
   const candidates = [...outer, ...inside];
-  printOffer(out, candidates.slice(0, MOST_OFFERED), { verdicts, isNumbered: true });
-  const more = candidates.length - MOST_OFFERED;
+  printListing(out, candidates.slice(0, MAX_LISTED_SKILLS), { verdicts, isNumbered: true });
+  const more = candidates.length - MAX_LISTED_SKILLS;
   if (more > 0) out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --list has all`)}`;
-  for (let left = TRIES; left > 0; left--) {
-    const answer = await answerOf(io, "Which? Numbers (1 3-5) or names, or `all`: ");
-    const chosen = answer === "" ? [] : /^all$/i.test(answer) ? [...outer] : chosenIn(answer, candidates);
-    if (typeof chosen === "string") out.line`${out.red("✗")} "${oneLine(chosen, 64)}" is none of them`;
+  for (let left = MAX_ANSWERS; left > 0; left--) {
+    const answer = await askLine(io, "Which? Numbers (1 3-5) or names, or `all`: ");
+    const chosen = answer === "" ? [] : /^all$/i.test(answer) ? [...outer] : parseCandidateAnswer(answer, candidates);
+    if (typeof chosen === "string") out.line`${out.red("✗")} "${truncateLine(chosen, 64)}" is none of them`;
     else if (chosen.length > 0) return chosen;
     else break;
   }
   throw new SkillError("not-agreed", { message: "nothing was chosen, and nothing was added" });
 }
 
-const TRIES = 3;
+const MAX_ANSWERS = 3;
 
 /** Those that are meant, in order; the first word that means none. */
-function chosenIn(answer: string, candidates: readonly Candidate[]): Candidate[] | string {
-  const chosen = new Set<Candidate>();
+function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandidate[]): RemoteCandidate[] | string {
+  const chosen = new Set<RemoteCandidate>();
   for (const word of answer.split(/[\s,]+/).filter((part) => part !== "")) {
     const named = candidates.find(({ skill }) => skill.name === word);
     const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(word) ?? [];
@@ -223,4 +312,126 @@ function chosenIn(answer: string, candidates: readonly Candidate[]): Candidate[]
     for (const one of meant) chosen.add(one);
   }
   return candidates.filter((candidate) => chosen.has(candidate));
+}
+
+/**
+ * Puts what a lock says into its place, and nothing else: what is there must be as locked, and what is missing is fetched from where it came,
+ * and must be what it was. The lock itself never changes, and nobody is asked: who wrote it has agreed.
+ */
+async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const locked = openLockedDir(around, options.project ?? false);
+  const { place } = locked;
+  const entries = findLockedSkills(locked, args);
+  if (entries.length === 0)
+    throw new SkillError("lock-missing", { message: "There is no lock to go by", fix: formatNothingAdded(locked) });
+  const stamps = createFingerprintCache(around.skilletHome);
+  const verified = entries.map(([name, entry]) => verifySkill(place, name, entry, stamps));
+  const wrong = verified.filter(({ is }) => is !== "as-locked" && is !== "missing");
+  const missing = entries.filter(([name]) => verified.some((one) => one.name === name && one.is === "missing"));
+  const outcome: FrozenOutcome = { count: entries.length, wrong, added: [], problems: [] };
+  const finish = (more: Partial<FrozenOutcome>) => reportFrozen({ ...outcome, ...more }, { io, options, locked });
+  if (wrong.length > 0) return finish({});
+  const signers = createSignerStore(around.skilletHome);
+  const mustBeSigned = ({ requireSignature }: LockedSkill) => options.requireSignature || requireSignature === true;
+  const there = entries.filter(([name, entry]) => mustBeSigned(entry) && !missing.some(([other]) => other === name));
+  const unsigned = there.flatMap(([name]) => checkFrozenSignature(name, join(place.folder, name), signers));
+  if (unsigned.length > 0) return finish({ problems: unsigned });
+  const allowPrivate = options.allowPrivateAddresses ?? false;
+  const adding = async (work: string) => {
+    const fetched = await fetchWithProgress(io, "what the lock names", (signal) =>
+      refetchSkills(missing, {
+        ...{ around, work, env: io.env, signal, isPinned: true },
+        ...{ allowPrivate, isUntyped: place.isProject },
+      }),
+    );
+    const found = missing.map(([name, entry]) => ({ name, ...matchLocked(entry, fetched.get(name)) }));
+    const problems = found.flatMap(({ name, error, put: one }) =>
+      error ? [{ name, error }] : one && mustBeSigned(one.entry) ? checkFrozenSignature(name, one.folder, signers) : [],
+    );
+    if (problems.length > 0) return finish({ problems });
+    const put = found.flatMap(({ put: one }) => one ?? []);
+    if (put.length > 0 && !options.dryRun) applySkillsDirChanges({ place, put, skilletHome: around.skilletHome });
+    return finish({ added: put.map(({ name }) => name) });
+  };
+  return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
+}
+
+/** What stands against a skill that only a signer may bring. */
+function checkFrozenSignature(
+  name: string,
+  folder: string,
+  signers: SignerStore,
+): { name: string; error: SkillError }[] {
+  const state = checkSignature({ folder, name, signers });
+  return state.state === "valid" ? [] : [{ name, error: createNotSignedError(name, state) }];
+}
+
+/** What was fetched, if it is what the lock says to the last byte. */
+function matchLocked(entry: LockedSkill, fetched: RefetchResult | undefined): { put?: SkillWrite; error?: SkillError } {
+  if (!fetched || "error" in fetched) {
+    return {
+      error: fetched?.error ?? new SkillError("source-gone", { message: "It could not be fetched", fix: "try again" }),
+    };
+  }
+  const { name, folder, files, tree, digest } = fetched.prepared;
+  if (digest === entry.digest) return { put: { name, entry, folder, originals: [{ files, tree }] } };
+  if (entry.upstream?.digest === digest) {
+    return {
+      error: new SkillError("lock-differs", {
+        message: "The lock says that it was changed after it was added, and its source has it without these changes",
+        fix: "take its folder from your version control, where whoever changed it keeps it",
+      }),
+    };
+  }
+  return {
+    error: new SkillError("lock-differs", {
+      message: "What its source has is not what the lock says",
+      fix: "look at what changed with `skillet update --dry-run`, and write the lock anew where people look",
+    }),
+  };
+}
+
+interface FrozenOutcome {
+  count: number;
+  wrong: readonly VerifyResult[];
+  added: readonly string[];
+  problems: readonly { name: string; error: SkillError }[];
+}
+
+interface FrozenReportContext {
+  io: CommandIo;
+  options: CommandContext<AddOptions>["options"];
+  locked: LockedSkillsDir;
+}
+
+function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { place } }: FrozenReportContext): number {
+  const { wrong, added, problems, count: all } = outcome;
+  if (options.json) {
+    printJson(io.stdout, {
+      folder: place.folder,
+      isDryRun: options.dryRun ?? false,
+      added,
+      wrong: wrong.map(toVerifyJson),
+      problems: problems.map(({ name, error: { code, message, fix } }) => ({ name, code, message, fix })),
+    });
+  }
+  const error = createPrinter(io.stderr, io.env);
+  for (const one of wrong) {
+    error.line`${error.red("✗")} ${error.bold(one.name)} is not what its lock says`;
+    if (one.is === "changed") printLockChanges(error, one.drift);
+    if (one.is === "unreadable") error.line`    ${one.why}`;
+  }
+  if (wrong.length > 0) {
+    const command = wrong.length === 1 ? `skillet trust ${wrong[0]?.name}` : "skillet trust NAME";
+    error.line`  nothing was added; to see the difference: ${addWorkspaceOption(command, options.workspace)}`;
+  }
+  printSkillErrors(error, problems);
+  if (wrong.length + problems.length > 0) return EXIT.findings;
+  if (!options.json) {
+    const out = createPrinter(io.stdout, io.env);
+    const how = added.length === 0 ? "all there" : `${added.length} ${options.dryRun ? "would be added" : "added"}`;
+    out.line`${out.green("✓")} ${formatCount(all, "skill")}, ${all === 1 ? "as its" : "each as its"} lock says: ${how}`;
+  }
+  return EXIT.fine;
 }

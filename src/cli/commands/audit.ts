@@ -1,16 +1,62 @@
-import { openAudit } from "../../capability/audit.ts";
-import type { Audit, AuditLine, AuditVerdict } from "../../host/capabilities.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, grouped, nearest, oneLine } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { runsFor, shortId } from "../run-words.ts";
-import { sayLine, sayNotice } from "../say.ts";
-import { sinceOf } from "../since.ts";
-import { printHanging } from "../wrap.ts";
-import { numberOf } from "./runs.ts";
+import { createAuditLog } from "../../capabilities/audit-log.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { Audit, AuditLine, AuditVerdict } from "../../host/capability-contract.ts";
+import { findNearest, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+  parseSince,
+  SINCE_HELP,
+} from "../command-definition.ts";
+import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+import { formatRunId } from "../format.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printHanging,
+  printJson,
+  printProblem,
+  printWrappedLine,
+} from "../output.ts";
+import { parseCountOption } from "./runs.ts";
+
+/** `skillet audit` and what stands below it. */
+export const auditCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("show what skills asked of capabilities, who signed in where, and what came of it; the newest last")
+      .argument("[command]")
+      .option("--skill <skill>", "only what this skill asked")
+      .option("--run <id>", "only what was asked in this run: its id, the beginning or end of it, or `last`")
+      .option("--capability <id>", "only this capability, operation or namespace: notes.notes, notes.notes.add, notes")
+      .option("--outcome <code>", "only what ended so: ok, or the code of what refused it")
+      .option("--since <time>", `only what was asked since then: ${SINCE_HELP}`)
+      .option("-n, --limit <number>", "at most so many lines, the newest; 50 when left out")
+      .usage("[options]")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet audit",
+          "skillet audit --skill note-taker --since 2d",
+          "skillet audit --capability notes.notes.add --outcome ok",
+          "skillet audit verify",
+        ),
+      ),
+  run: showAuditLog,
+  commands: {
+    verify: {
+      define: (command) =>
+        command
+          .description("say whether every line of the log is as it was written, and none is missing")
+          .addHelpText("after", formatExamples("skillet audit verify", "skillet audit verify --json")),
+      run: verifyAuditLog,
+    },
+  },
+};
 
 interface AuditOptions {
   skill?: string;
@@ -21,81 +67,85 @@ interface AuditOptions {
   limit?: string;
 }
 
-const MOST = 50;
+const DEFAULT_LIMIT = 50;
 
 /** The log, the newest last. */
-export async function audit({ io, options, args: [unknown] }: Context<AuditOptions>): Promise<number> {
-  if (unknown !== undefined) throw noSuch(unknown);
-  const log = auditFor(io, options);
-  const most = options.limit === undefined ? MOST : numberOf("--limit", options.limit);
-  const { lines, fitting, all } = lastOf(log.read(), fits(io, options), most);
+async function showAuditLog({ io, options, args: [unknown] }: CommandContext<AuditOptions>): Promise<number> {
+  if (unknown !== undefined) throw createUnknownWordError(unknown);
+  const log = openCommandAudit(io, options);
+  const most = options.limit === undefined ? DEFAULT_LIMIT : parseCountOption("--limit", options.limit);
+  const { lines, fitting, all } = takeLast(log.read(), createLineFilter(io, options), most);
   const verdict = log.verify();
   if (options.json) printJson(io.stdout, { file: log.file, isWhole: verdict.isWhole, lines, total: fitting });
   else {
-    printLines(printer(io.stdout, io.env), lines);
-    const error = printer(io.stderr, io.env);
-    if (all === 0 && verdict.isWhole) sayEmpty(error);
-    else if (all > 0 && fitting === 0) error.line`none of ${count(all, "line")} is like that`;
+    printAuditLines(createPrinter(io.stdout, io.env), lines);
+    const error = createPrinter(io.stderr, io.env);
+    if (all === 0 && verdict.isWhole) printEmptyLog(error);
+    else if (all > 0 && fitting === 0) error.line`none of ${formatCount(all, "line")} is like that`;
     else if (fitting > lines.length)
-      error.line`${error.dim(`${grouped(lines.length)} of ${count(fitting, "line")}: skillet audit --limit ${fitting} shows the older ones too`)}`;
-    else if (all > 0) error.line`${error.dim(count(fitting, "line"))}`;
+      error.line`${error.dim(`${formatNumber(lines.length)} of ${formatCount(fitting, "line")}: skillet audit --limit ${fitting} shows the older ones too`)}`;
+    else if (all > 0) error.line`${error.dim(formatCount(fitting, "line"))}`;
   }
   if (verdict.isWhole) return EXIT.fine;
-  sayBroken(printer(io.stderr, io.env), log, verdict);
+  printBrokenLog(createPrinter(io.stderr, io.env), log, verdict);
   return EXIT.findings;
 }
 
 /** Whether the log is whole. */
-export async function verifyLog({ io, options }: Context<object>): Promise<number> {
-  const log = auditFor(io, options);
+async function verifyAuditLog({ io, options }: CommandContext<object>): Promise<number> {
+  const log = openCommandAudit(io, options);
   const verdict = log.verify();
-  const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { file: log.file, ...verdictFacts(verdict) });
-  else if (!verdict.isWhole) sayBroken(out, log, verdict);
-  else if (verdict.lines === 0) sayEmpty(out);
+  const out = createPrinter(io.stdout, io.env);
+  if (options.json) printJson(io.stdout, { file: log.file, ...toAuditVerdictJson(verdict) });
+  else if (!verdict.isWhole) printBrokenLog(out, log, verdict);
+  else if (verdict.lines === 0) printEmptyLog(out);
   else {
     const { lines, head, torn = [] } = verdict;
-    out.line`${out.green("✓")} ${count(lines, "line")}, whole; head sha256:${head}`;
+    out.line`${out.green("✓")} ${formatCount(lines, "line")}, whole; head sha256:${head}`;
     if (torn.length > 0)
-      out.line`  ${count(torn.length, "line")} cut short by a stop, and nothing is missing for it: ${torn.slice(0, 10).join(", ")}`;
+      out.line`  ${formatCount(torn.length, "line")} cut short by a stop, and nothing is missing for it: ${torn.slice(0, 10).join(", ")}`;
   }
   return verdict.isWhole ? EXIT.fine : EXIT.findings;
 }
 
 /** For programs. */
-export function verdictFacts({ lines: total, ...verdict }: AuditVerdict): object {
+export function toAuditVerdictJson({ lines: total, ...verdict }: AuditVerdict): object {
   return { total, ...verdict };
 }
 
-function auditFor(io: Io, options: CommonOptions): Audit {
-  return openAudit(surroundingsFor(io, options).skilletHome);
+function openCommandAudit(io: CommandIo, options: CommonOptions): Audit {
+  return createAuditLog(resolveCommandEnvironment(io, options).skilletHome);
 }
 
-function sayEmpty(out: Printer): void {
+function printEmptyLog(out: Printer): void {
   const says = "whatever a skill asks of a capability becomes a line of it, and each sign-in";
-  sayLine(out, `there is no audit log yet: ${says}`);
+  printWrappedLine(out, `there is no audit log yet: ${says}`);
   out.line`  what skills can ask here: ${out.cyan("skillet capability list")}`;
 }
 
-function sayBroken(out: Printer, { file }: Audit, { line, lines, message }: AuditVerdict & { isWhole: false }): void {
+function printBrokenLog(
+  out: Printer,
+  { file }: Audit,
+  { line, lines, message }: AuditVerdict & { isWhole: false },
+): void {
   const place = `line ${line}`;
   const said = message.startsWith(place) ? `${place}: it${message.slice(place.length)}` : message;
   const before =
     lines === 0
       ? ""
-      : `the ${count(lines, "line")} ${message.startsWith(place) ? "before it " : "that there are "}${lines === 1 ? "is" : "are"} whole; `;
-  sayNotice(out, out.red("✗"), said, `${before}the log is ${file}`);
+      : `the ${formatCount(lines, "line")} ${message.startsWith(place) ? "before it " : "that there are "}${lines === 1 ? "is" : "are"} whole; `;
+  printProblem(out, out.red("✗"), said, `${before}the log is ${file}`);
   out.line`  keep a copy of what is left, and find out who can write there;`;
   out.line`  moving audit.jsonl and audit.head away begins a new log`;
 }
 
-function noSuch(word: string): SkillError {
-  const fix = nearest(word, ["verify"]) ? "did you mean skillet audit verify?" : "as in skillet audit --skill NAME";
-  return new SkillError("usage", { message: `skillet audit takes no "${oneLine(word, 40)}"`, fix });
+function createUnknownWordError(word: string): SkillError {
+  const fix = findNearest(word, ["verify"]) ? "did you mean skillet audit verify?" : "as in skillet audit --skill NAME";
+  return new SkillError("usage", { message: `skillet audit takes no "${truncateLine(word, 40)}"`, fix });
 }
 
 /** Only as many are held as are shown, however long the log is. */
-function lastOf(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => boolean, most: number) {
+function takeLast(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => boolean, most: number) {
   const ring: AuditLine[] = [];
   let [fitting, all] = [0, 0];
   for (const line of lines) {
@@ -108,46 +158,49 @@ function lastOf(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => bool
   return { lines: [...ring.slice(start), ...ring.slice(0, start)], fitting, all };
 }
 
-function fits(io: Io, options: Context<AuditOptions>["options"]): (line: AuditLine) => boolean {
+function createLineFilter(
+  io: CommandIo,
+  options: CommandContext<AuditOptions>["options"],
+): (line: AuditLine) => boolean {
   const { skill, capability, outcome, since } = options;
-  const run = options.run === "last" ? runsFor(io, options).find("last").id : options.run;
-  const from = since === undefined ? "" : sinceOf(since).toISOString();
+  const run = options.run === "last" ? openCommandRuns(io, options).find("last").id : options.run;
+  const from = since === undefined ? "" : parseSince(since).toISOString();
   return (line) =>
     [line.skill, undefined].includes(skill) &&
     [line.outcome, undefined].includes(outcome) &&
     (run === undefined || (line.run !== "" && (line.run.startsWith(run) || line.run.endsWith(run)))) &&
-    (capability === undefined || `${subjectOf(line)}.`.startsWith(`${capability}.`)) &&
+    (capability === undefined || `${formatAuditSubject(line)}.`.startsWith(`${capability}.`)) &&
     line.at >= from;
 }
 
-function subjectOf({ capability = "", operation }: AuditLine): string {
+function formatAuditSubject({ capability = "", operation }: AuditLine): string {
   return operation === undefined ? capability : `${capability}.${operation}`;
 }
 
 /** What is no refusal. */
-const COLOURS: Readonly<Record<string, "green" | "dim">> = { ok: "green", begun: "dim", repeated: "dim" };
-const LONGEST_NAME = 30;
-const LONGEST_SUBJECT = 60;
-const SHORTEST_SUBJECT = 20;
+const OUTCOME_COLORS: Readonly<Record<string, "green" | "dim">> = { ok: "green", begun: "dim", repeated: "dim" };
+const MAX_NAME_LENGTH = 30;
+const MAX_SUBJECT_LENGTH = 60;
+const MIN_SUBJECT_LENGTH = 20;
 
 /** A line each; at a terminal that is too narrow for it, what else is known of it stands on the lines below. */
-function printLines(out: Printer, lines: readonly AuditLine[]): void {
+function printAuditLines(out: Printer, lines: readonly AuditLine[]): void {
   const rows = lines.map((line) => ({
     line,
     when: line.at.replace(/\.\d+Z$/, "Z"),
-    who: oneLine(line.skill || "you", LONGEST_NAME),
-    what: line.method === "invoke" ? subjectOf(line) : `${line.method} ${subjectOf(line)}`.trim(),
-    outcome: `${oneLine(line.outcome, LONGEST_NAME)}${line.count === undefined ? "" : ` ×${line.count}`}`,
+    who: truncateLine(line.skill || "you", MAX_NAME_LENGTH),
+    what: line.method === "invoke" ? formatAuditSubject(line) : `${line.method} ${formatAuditSubject(line)}`.trim(),
+    outcome: `${truncateLine(line.outcome, MAX_NAME_LENGTH)}${line.count === undefined ? "" : ` ×${line.count}`}`,
   }));
   const widest = (key: "when" | "who" | "what" | "outcome") =>
     rows.reduce((most, row) => Math.max(most, row[key].length), 0);
   const [whens, whos, outcomes] = [widest("when"), widest("who"), widest("outcome")];
-  const room = Math.max(SHORTEST_SUBJECT, out.width - whens - whos - outcomes - 6);
-  const whats = Math.min(widest("what"), LONGEST_SUBJECT, room);
+  const room = Math.max(MIN_SUBJECT_LENGTH, out.width - whens - whos - outcomes - 6);
+  const whats = Math.min(widest("what"), MAX_SUBJECT_LENGTH, room);
   for (const { line, when, who, what, outcome } of rows) {
-    const details = detailsOf(line);
-    const before = out.text`${out.dim(when.padEnd(whens))}  ${out.bold(who.padEnd(whos))}  ${oneLine(what, whats).padEnd(whats)}  `;
-    const paint = out[COLOURS[line.outcome] ?? "yellow"];
+    const details = formatAuditDetails(line);
+    const before = out.text`${out.dim(when.padEnd(whens))}  ${out.bold(who.padEnd(whos))}  ${truncateLine(what, whats).padEnd(whats)}  `;
+    const paint = out[OUTCOME_COLORS[line.outcome] ?? "yellow"];
     const left = out.width - (whens + whos + whats + 6);
     if (details === "") out.line`${before}${paint(outcome)}`;
     else if (outcomes + 2 + details.length <= left)
@@ -160,11 +213,11 @@ function printLines(out: Printer, lines: readonly AuditLine[]): void {
   }
 }
 
-function detailsOf({ approval, run, ms, removed = 0 }: AuditLine): string {
+function formatAuditDetails({ approval, run, ms, removed = 0 }: AuditLine): string {
   return [
-    ...(approval === undefined ? [] : [`agreed to ${oneLine(approval, 40)}`]),
-    ...(removed > 0 ? [`${count(removed, "value")} taken out`] : []),
-    ...(run === "" ? [] : [`run ${oneLine(shortId(run), 40)}`]),
+    ...(approval === undefined ? [] : [`agreed to ${truncateLine(approval, 40)}`]),
+    ...(removed > 0 ? [`${formatCount(removed, "value")} taken out`] : []),
+    ...(run === "" ? [] : [`run ${truncateLine(formatRunId(run), 40)}`]),
     ...(ms === undefined ? [] : [`${Math.round(ms)} ms`]),
   ].join(" · ");
 }

@@ -1,38 +1,35 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Auth, openAuth } from "../../capability/auth.ts";
-import type { AuthBeginResult } from "../../capability/protocol.ts";
-import type { AuthRequest, CapabilityProvider } from "../../host/capabilities.ts";
-import { defined } from "../../shared/defined.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, oneLine } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { discoverToUse, type Found, requireConfiguration } from "../found.ts";
-import { type Io, interruptible, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { providersOf } from "../providers-found.ts";
-import { OWNER } from "../vault.ts";
-import { printHanging } from "../wrap.ts";
+import type { AuthBeginResult, AuthResult } from "../../capabilities/broker-protocol.ts";
+import { createSignInFlows, type SignInFlows } from "../../capabilities/sign-in-flows.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { AuthRequest, CapabilityProvider } from "../../host/capability-contract.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import { findProviders, TERMINAL_USER } from "../capability-providers.ts";
+import { type CommandContext, EXIT } from "../command-definition.ts";
+import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
+import { type CommandIo, createPrinter, type Printer, printHanging, printJson, runInterruptible } from "../output.ts";
 
-export interface ScopeOptions {
+interface ScopeOptions {
   scope?: string[];
 }
 
 /** Signs in, in one go: says what to do, and waits for it. */
-export async function login({ io, options, args: [wanted = ""] }: Context<ScopeOptions>): Promise<number> {
-  const found = await discoverToUse(io, options);
+export async function signIn({ io, options, args: [wanted = ""] }: CommandContext<ScopeOptions>): Promise<number> {
+  const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
-  const [provider] = providersOf(found, wanted) as [CapabilityProvider];
+  const [provider] = findProviders(found, wanted) as [CapabilityProvider];
   const { namespace } = provider;
-  return interruptible(io, async (signal) => {
-    const note = noting(found, namespace);
+  return runInterruptible(io, async (signal) => {
+    const note = createAuditNote(found, namespace);
     const { vault, providerOf } = found.capabilities;
-    const auth = openAuth({ vault, providerOf });
+    const auth = createSignInFlows({ vault, providerOf });
     try {
-      const begun = await auth.begin(provider, requestOf(wanted, options), OWNER, { signal });
-      showBegun(printer(io.stderr, io.env), namespace, begun);
-      const account = await (begun.kind === "device" ? polled : pasted)(io, auth, begun, signal);
+      const begun = await auth.begin(provider, createAuthRequest(wanted, options), TERMINAL_USER, { signal });
+      printSignInSteps(createPrinter(io.stderr, io.env), namespace, begun);
+      const account = await (begun.kind === "device" ? finishPolled : finishPasted)(io, auth, begun, signal);
       note("ok");
-      saySignedIn(io, options.json, namespace, account);
+      printSignedIn(io, options.json, namespace, account);
       return EXIT.fine;
     } catch (error) {
       note(signal.aborted ? "aborted" : error instanceof SkillError ? error.code : "error");
@@ -46,46 +43,51 @@ export async function login({ io, options, args: [wanted = ""] }: Context<ScopeO
 }
 
 /** A sign-in at a capability of a provider may be less than one at all of it. */
-export function requestOf(wanted: string, { scope }: ScopeOptions): AuthRequest {
+function createAuthRequest(wanted: string, { scope }: ScopeOptions): AuthRequest {
   const capability = wanted.includes(".") ? wanted : undefined;
-  return { context: {}, ...defined({ capability, scopes: scope }) };
+  return { context: {}, ...omitUndefined({ capability, scopes: scope }) };
 }
 
-function saySignedIn(io: Io, asJson: boolean | undefined, namespace: string, account: string): void {
-  const out = printer(io.stdout, io.env);
+function printSignedIn(io: CommandIo, asJson: boolean | undefined, namespace: string, account: string): void {
+  const out = createPrinter(io.stdout, io.env);
   if (asJson) printJson(io.stdout, { status: "signed-in", namespace, account });
-  else out.line`${out.green("✓")} signed in to ${namespace} as ${oneLine(account, 100)}`;
+  else out.line`${out.green("✓")} signed in to ${namespace} as ${truncateLine(account, 100)}`;
 }
 
 /** One line for a sign-in, however often it was asked about. */
-function noting({ capabilities: { audit } }: Found, capability: string): (outcome: string) => void {
+function createAuditNote({ capabilities: { audit } }: CommandHost, capability: string): (outcome: string) => void {
   return (outcome) => void audit.add({ run: "", skill: "", source: "", method: "auth.login", capability, outcome });
 }
 
 /** What the user has to do. */
-export function showBegun(out: Printer, namespace: string, begun: AuthBeginResult): void {
+function printSignInSteps(out: Printer, namespace: string, begun: AuthBeginResult): void {
   const { message, url, user_code: code, expires_in_seconds: seconds } = begun;
   // An address stands once, where it can be copied.
-  const said = oneLine(url === undefined ? message : message.replaceAll(url, "the page below"), 500);
+  const said = truncateLine(url === undefined ? message : message.replaceAll(url, "the page below"), 500);
   printHanging(out, out.text`${out.bold(`To sign in to ${namespace}`)}  `, [said], {
     indent: 2,
     start: namespace.length + 17,
   });
   if (url !== undefined) out.line`  open  ${out.cyan(url)}`;
   if (code !== undefined) out.line`  type  ${out.bold(code)}`;
-  out.line`  ${out.dim(`this holds for ${count(Math.max(1, Math.round(seconds / 60)), "minute")}`)}`;
+  out.line`  ${out.dim(`this holds for ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}`)}`;
 }
 
-type Finish = (io: Io, auth: Auth, begun: AuthBeginResult, signal: AbortSignal) => Promise<string>;
+type SignInFinisher = (
+  io: CommandIo,
+  auth: SignInFlows,
+  begun: AuthBeginResult,
+  signal: AbortSignal,
+) => Promise<string>;
 
-const pasted: Finish = async (io, auth, { flow, kind }, signal) => {
-  const text = await broughtBack(io, kind, signal);
-  const { account = "" } = await auth.complete(flow, text, OWNER, { signal });
+const finishPasted: SignInFinisher = async (io, auth, { flow, kind }, signal) => {
+  const text = await readSignInAnswer(io, kind, signal);
+  const { account = "" } = await auth.complete(flow, text, TERMINAL_USER, { signal });
   return account;
 };
 
 /** What was piped in, or is pasted at the terminal. Throws a SkillError when there is none. */
-export async function broughtBack(io: Io, kind: AuthBeginResult["kind"], signal?: AbortSignal): Promise<string> {
+async function readSignInAnswer(io: CommandIo, kind: AuthBeginResult["kind"], signal?: AbortSignal): Promise<string> {
   const ask = async () => {
     if (kind === "link") return io.ask?.("Paste the address that it led to: ", signal);
     if (io.askHidden) return io.askHidden("Paste it here (it is not shown): ");
@@ -99,14 +101,14 @@ export async function broughtBack(io: Io, kind: AuthBeginResult["kind"], signal?
   });
 }
 
-const polled: Finish = async (io, auth, begun, signal) => {
+const finishPolled: SignInFinisher = async (io, auth, begun, signal) => {
   const { flow, expires_in_seconds: seconds } = begun;
   const end = performance.now() + seconds * 1000;
-  const waiting = openWaiting(io);
+  const waiting = createSignInIndicator(io);
   try {
-    for (let pause = begun.interval_seconds ?? USUAL_SECONDS; performance.now() < end; ) {
+    for (let pause = begun.interval_seconds ?? DEFAULT_POLL_SECONDS; performance.now() < end; ) {
       await sleep(pause * 1000, undefined, { signal });
-      const result = await auth.poll(flow, OWNER, { signal }).catch(unlessPassing);
+      const result = await auth.poll(flow, TERMINAL_USER, { signal }).catch(ignoreTransient);
       if (result?.status === "signed-in") return result.account ?? "";
       pause = result?.interval_seconds ?? pause;
     }
@@ -114,23 +116,23 @@ const polled: Finish = async (io, auth, begun, signal) => {
     waiting.end();
   }
   throw new SkillError("flow-expired", {
-    message: `It was not finished within ${count(Math.max(1, Math.round(seconds / 60)), "minute")}, so nobody is signed in`,
+    message: `It was not finished within ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}, so nobody is signed in`,
     fix: "run it again, which gives another code",
   });
 };
 
-const USUAL_SECONDS = 5;
-const PASSING = new Set(["rate-limited", "unavailable", "provider-timeout"]);
+const DEFAULT_POLL_SECONDS = 5;
+const TRANSIENT_CODES = new Set(["rate-limited", "unavailable", "provider-timeout"]);
 
-function unlessPassing(error: unknown): undefined {
-  if (error instanceof SkillError && PASSING.has(error.code)) return undefined;
+function ignoreTransient(error: unknown): undefined {
+  if (error instanceof SkillError && TRANSIENT_CODES.has(error.code)) return undefined;
   throw error;
 }
 
 /** A line for whoever waits; on a terminal one that counts. */
-function openWaiting(io: Io): { end(): void } {
+function createSignInIndicator(io: CommandIo): { end(): void } {
   const { stderr, env } = io;
-  const out = printer(stderr, env);
+  const out = createPrinter(stderr, env);
   const text = "waiting until that is done there; Ctrl-C stops waiting";
   if (stderr.isTTY !== true || env["TERM"] === "dumb") {
     out.line`${out.dim(text)}`;
@@ -139,7 +141,7 @@ function openWaiting(io: Io): { end(): void } {
   const start = performance.now();
   const draw = () => {
     const seconds = Math.round((performance.now() - start) / 1000);
-    stderr.write(`\r\x1b[2K${out.dim(oneLine(`${text} · ${seconds} s`, out.width - 1)).text}`);
+    stderr.write(`\r\x1b[2K${out.dim(truncateLine(`${text} · ${seconds} s`, out.width - 1)).text}`);
   };
   draw();
   const timer = setInterval(draw, 1000);
@@ -149,4 +151,84 @@ function openWaiting(io: Io): { end(): void } {
       stderr.write("\r\x1b[2K");
     },
   };
+}
+
+/** A sign-in step by step, for programs that ask their user themselves. */
+export async function beginSignIn({ io, options, args: [wanted = ""] }: CommandContext<ScopeOptions>): Promise<number> {
+  return withSignInHost(io, options, async (found, signal) => {
+    const [provider] = findProviders(found, wanted) as [CapabilityProvider];
+    const begun = await createSignInFlows(found.capabilities).begin(
+      provider,
+      createAuthRequest(wanted, options),
+      TERMINAL_USER,
+      { signal },
+    );
+    if (options.json) printJson(io.stdout, toBegunJson(provider.namespace, begun));
+    else {
+      const out = createPrinter(io.stdout, io.env);
+      printSignInSteps(out, provider.namespace, begun);
+      const next = begun.kind === "device" ? `poll ${begun.flow}` : `complete ${begun.flow} < FILE`;
+      out.line`  then  ${out.cyan(`skillet auth ${next}`)}`;
+    }
+    return EXIT.fine;
+  });
+}
+
+export async function completeSignIn({ io, options, args: [flow = ""] }: CommandContext<object>): Promise<number> {
+  return withSignInHost(io, options, async (found, signal) => {
+    const text = await readSignInAnswer(io, "paste", signal);
+    return printSignInResult(
+      io,
+      options.json,
+      await createSignInFlows(found.capabilities).complete(flow, text, TERMINAL_USER, { signal }),
+    );
+  });
+}
+
+export async function pollSignIn({ io, options, args: [flow = ""] }: CommandContext<object>): Promise<number> {
+  return withSignInHost(io, options, async (found, signal) =>
+    printSignInResult(
+      io,
+      options.json,
+      await createSignInFlows(found.capabilities).poll(flow, TERMINAL_USER, { signal }),
+    ),
+  );
+}
+
+function toBegunJson(namespace: string, begun: AuthBeginResult): object {
+  const { flow, kind, message, url, user_code: userCode, expires_in_seconds: seconds } = begun;
+  const expiresAt = new Date(Date.now() + seconds * 1000).toISOString();
+  return {
+    namespace,
+    flow,
+    kind,
+    message,
+    ...omitUndefined({ url, userCode }),
+    expiresAt,
+    ...omitUndefined({ intervalMs: getPollMs(begun) }),
+  };
+}
+
+function getPollMs({ interval_seconds: seconds }: { interval_seconds?: number }): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+async function withSignInHost(
+  io: CommandIo,
+  options: CommandContext<object>["options"],
+  work: (found: CommandHost, signal: AbortSignal) => Promise<number>,
+): Promise<number> {
+  const found = await discoverWithCapabilities(io, options);
+  requireConfiguration(io, found);
+  return runInterruptible(io, (signal) => work(found, signal));
+}
+
+function printSignInResult(io: CommandIo, asJson: boolean | undefined, result: AuthResult): number {
+  const out = createPrinter(io.stdout, io.env);
+  const { status, account = "", interval_seconds: seconds = 5 } = result;
+  if (asJson)
+    printJson(io.stdout, { status, ...omitUndefined({ account: result.account, intervalMs: getPollMs(result) }) });
+  else if (status === "signed-in") out.line`${out.green("✓")} signed in as ${truncateLine(account, 100)}`;
+  else out.line`${out.yellow("?")} not done yet: ask again in ${seconds} s`;
+  return status === "signed-in" ? EXIT.fine : EXIT.waiting;
 }

@@ -1,35 +1,56 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import type { Notice } from "../../host/sandbox.ts";
-import { denials } from "../../policy/policy.ts";
-import { requireSecrets } from "../../policy/secrets.ts";
-import { shownPath } from "../../policy/shown-path.ts";
-import { runId } from "../../run/id.ts";
-import { callInTime } from "../../run/in-time.ts";
-import { wordOn } from "../../run/port.ts";
-import { unlabelled } from "../../run/printed.ts";
-import { refusedResult } from "../../run/result.ts";
-import { allSecrets, type OwnSecrets, ownSecrets } from "../../run/secrets.ts";
-import { lateSandbox } from "../../run/toolset/late-sandbox.ts";
-import { effectToAgree } from "../../run/word.ts";
-import { SkillError } from "../../shared/error.ts";
-import { reason } from "../../shared/inside.ts";
-import { type Hiding, openHiding } from "../../shared/redact.ts";
-import { nearest } from "../../shared/text.ts";
+import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
+import { findDenials } from "../../agent/policy/skill-policies.ts";
+import { requireSecretOwner } from "../../agent/policy/trust-policy.ts";
+import { collectSecrets, readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
+import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";
+import { callWithTimeout } from "../../agent/run/tool-call.ts";
+import { createApprovalRequest, requestApproval } from "../../agent/run/tool-policy.ts";
+import { unwrapToolOutput } from "../../agent/tools/tool-output.ts";
+import { createLazySandbox } from "../../agent/toolsets/open-toolsets.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
-import { wireName } from "../../skill/wire-name.ts";
-import { askApproval } from "../approval.ts";
-import { EXIT } from "../exit.ts";
-import { forTerminal } from "../fold.ts";
-import { discoverToRun, requireConfiguration } from "../found.ts";
-import { type Io, interruption, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { takesOf } from "../takes.ts";
-import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
-import { askForWaiting, isWaiting } from "../waiting.ts";
-import { sayProblems, tools } from "./tools.ts";
+import { formatWireName } from "../../skill/tool-names.ts";
+import { createRedactor, type Redactor } from "../../util/redact.ts";
+import { findNearest } from "../../util/text.ts";
+import { createApprovalPrompt } from "../approval-prompt.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { discoverForRun, requireConfiguration } from "../command-host.ts";
+import { escapeForTerminal, formatInputSchema } from "../format.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
+import { askForPendingTrust, isPendingTrust } from "../run-output.ts";
+import {
+  listSkillsWithTools,
+  listTools,
+  openMcpServerTools,
+  openSkillTools,
+  printToolProblems,
+  type ToolProvider,
+} from "./tools.ts";
+
+/** `skillet call`. */
+export const callCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("call one tool that a skill or a server brings, as a run would")
+      .argument(
+        "<tool>",
+        "the tool, as skillet tools names it: SKILL.TOOL, or SERVER.TOOL; SKILL alone lists its tools",
+      )
+      .option("-i, --input <json>", "its input; @file reads it from a file, - what is piped in")
+      .option("-y, --yes", "agree beforehand to what it changes")
+      .addHelpText(
+        "after",
+        formatExamples(
+          `skillet call my-skill.my-tool --input '{"input": "hello"}'`,
+          "skillet call report.send -i @mail.json",
+        ),
+      ),
+  run: callTool,
+};
 
 interface CallOptions {
   input?: string;
@@ -37,67 +58,69 @@ interface CallOptions {
 }
 
 /** Calls one tool as a run would: what it gives goes to stdout, what happens meanwhile to stderr. */
-export async function call({ io, options, args }: Context<CallOptions>): Promise<number> {
+async function callTool({ io, options, args }: CommandContext<CallOptions>): Promise<number> {
   const [name = ""] = args;
-  const found = await discoverToRun(io, options);
+  const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
-  if (isWhole(found, name)) return tools({ io, options, args });
-  const input = await inputOf(io, options.input);
-  const row = await openFor(io, found, name);
+  if (isProviderName(found, name)) return listTools({ io, options, args });
+  const input = await readCallInput(io, options.input);
+  const row = await openToolProvider(io, found, name);
   try {
-    const tool = toolIn(row, name);
+    const tool = findTool(row, name);
     const isAgreed = options.yes ?? false;
-    const result = tool ? await made(io, found, { row, tool, input, isAgreed }) : refusedBy(row.problems);
+    const result = tool
+      ? await makeCall(io, found, { row, tool, input, isAgreed })
+      : createRefusedOutcome(row.problems);
     if (options.json) printJson(io.stdout, result.result);
-    else say(io, result, tool);
-    return exitOf(result.result);
+    else printCallOutcome(io, result, tool);
+    return getCallExitCode(result.result);
   } finally {
     row?.close();
   }
 }
 
 /** What a call came to; where it was not made, why not. */
-interface Outcome {
+interface CallOutcome {
   result: ToolResult;
-  refusals?: readonly Notice[];
+  refusals?: readonly Problem[];
 }
 
-function refusedBy(refusals: readonly Notice[]): Outcome {
-  return { result: refusedResult(refusals), refusals };
+function createRefusedOutcome(refusals: readonly Problem[]): CallOutcome {
+  return { result: createRefusalResult(refusals), refusals };
 }
 
 /** A skill or a server by its own name: whoever names no tool wants to see which there are. */
-function isWhole(found: Discovered, name: string): boolean {
-  return skillsWithTools(found).some((skill) => skill.name === name) || found.settings.mcp.has(name);
+function isProviderName(found: DiscoverResult, name: string): boolean {
+  return listSkillsWithTools(found).some((skill) => skill.name === name) || found.settings.mcp.has(name);
 }
 
 /** Where the tool is: a skill brings it, or a server has it. */
-async function openFor(io: Io, found: Discovered, name: string): Promise<ToolRow> {
-  const skill = skillOf(found, name);
+async function openToolProvider(io: CommandIo, found: DiscoverResult, name: string): Promise<ToolProvider> {
+  const skill = findToolSkill(found, name);
   if (!skill) {
-    const server = await openServer(found, name.replace(/(?:\.|__).*$/s, ""));
+    const server = await openMcpServerTools(found, name.replace(/(?:\.|__).*$/s, ""));
     if (server) return server;
-    throw unknown(found, name);
+    throw createUnknownToolError(found, name);
   }
-  const hiding = openHiding(allSecrets(ownSecrets(skill, found).secrets, found));
+  const hiding = createRedactor(collectSecrets(readSkillSecrets(skill, found).secrets, found));
   const open = async () => {
-    const rows = await openTools(found, [skill], (text) => io.stderr.write(forTerminal(hiding.text(text))));
-    return rows[0] as ToolRow;
+    const rows = await openSkillTools(found, [skill], (text) => io.stderr.write(escapeForTerminal(hiding.text(text))));
+    return rows[0] as ToolProvider;
   };
   const row = await open();
   const refusals = row.problems;
-  return isWaiting(refusals) && (await askForWaiting(io, found, [{ skill, refusals }])) ? open() : row;
+  return isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])) ? open() : row;
 }
 
 /** `my-skill.my-tool`, also as a model writes it. */
-function skillOf(found: Discovered, name: string): Skill | undefined {
-  const skills = skillsWithTools(found).sort((a, b) => b.name.length - a.name.length); // One's name may begin with another's.
+function findToolSkill(found: DiscoverResult, name: string): Skill | undefined {
+  const skills = listSkillsWithTools(found).sort((a, b) => b.name.length - a.name.length); // One's name may begin with another's.
   return skills.find((skill) => [".", "__"].some((between) => name.startsWith(skill.name + between)));
 }
 
-function unknown(found: Discovered, name: string): SkillError {
-  const names = [...skillsWithTools(found).map((skill) => skill.name), ...found.settings.mcp.keys()];
-  const meant = nearest(name.replace(/(?:\.|__).*$/s, ""), names);
+function createUnknownToolError(found: DiscoverResult, name: string): SkillError {
+  const names = [...listSkillsWithTools(found).map((skill) => skill.name), ...found.settings.mcp.keys()];
+  const meant = findNearest(name.replace(/(?:\.|__).*$/s, ""), names);
   return new SkillError("usage", {
     message: `No skill and no server has a tool "${name}"${meant ? `; did you mean one of ${meant}?` : ""}`,
     fix: "name it as skillet tools does: SKILL.TOOL, or SERVER.TOOL",
@@ -105,9 +128,9 @@ function unknown(found: Discovered, name: string): SkillError {
 }
 
 /** Nothing where there are none, and why is known. */
-function toolIn({ tools: there, problems }: ToolRow, name: string): Tool | undefined {
+function findTool({ tools: there, problems }: ToolProvider, name: string): Tool | undefined {
   if (problems.length > 0 && there.length === 0) return undefined;
-  const tool = there.find((candidate) => candidate.name === name || wireName(candidate.name) === name);
+  const tool = there.find((candidate) => candidate.name === name || formatWireName(candidate.name) === name);
   if (tool) return tool;
   throw new SkillError("usage", {
     message: `There is no tool "${name}"`,
@@ -115,60 +138,65 @@ function toolIn({ tools: there, problems }: ToolRow, name: string): Tool | undef
   });
 }
 
-interface Made {
-  row: ToolRow;
+interface CallRequest {
+  row: ToolProvider;
   tool: Tool;
   input: unknown;
   /** Whether whoever called agreed beforehand. */
   isAgreed: boolean;
 }
 
-async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: Made): Promise<Outcome> {
+async function makeCall(
+  io: CommandIo,
+  found: DiscoverResult,
+  { row, tool, input, isAgreed }: CallRequest,
+): Promise<CallOutcome> {
   const { of } = row;
-  const own: OwnSecrets = of ? ownSecrets(of.skill, found) : { secrets: new Map() };
-  const hiding = openHiding(allSecrets(own.secrets, found));
-  const refusals = of ? denials(of.skill, found, "run") : [];
-  const isGiven = of && isWaiting(refusals) && (await askForWaiting(io, found, [{ skill: of.skill, refusals }]));
-  const denied = of && isGiven ? denials(of.skill, found, "run") : refusals;
-  if (denied.length > 0) return refusedBy(denied);
+  const own: SkillSecrets = of ? readSkillSecrets(of.skill, found) : { secrets: new Map() };
+  const hiding = createRedactor(collectSecrets(own.secrets, found));
+  const refusals = of ? findDenials(of.skill, found, "run") : [];
+  const isGiven =
+    of && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill: of.skill, refusals }]));
+  const denied = of && isGiven ? findDenials(of.skill, found, "run") : refusals;
+  if (denied.length > 0) return createRefusedOutcome(denied);
   if (own.problem !== undefined) throw own.problem;
-  const signal = interruption(io);
-  const refused = isAgreed ? undefined : await disagreement(io, found, { row, tool, input, hiding, signal });
-  if (refused) return refusedBy([refused]);
-  if (of) requireSecrets(of.skill, found);
+  const signal = createInterruptSignal(io);
+  const refused = isAgreed ? undefined : await findDenial(io, found, { row, tool, input, hiding, signal });
+  if (refused) return createRefusedOutcome([refused]);
+  if (of) requireSecretOwner(of.skill, found);
   const { secrets } = own;
-  const run = runId();
-  const progress = printer(io.stderr, io.env);
+  const run = createRunId();
+  const progress = createPrinter(io.stderr, io.env);
   const options = {
     ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
-    ...(of ? { sandbox: lateSandbox(found, { ...of, secrets, hiding, signal }) } : {}),
+    ...(of ? { sandbox: createLazySandbox(found, { ...of, secrets, hiding, signal }) } : {}),
     onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
   };
-  const result = await callInTime(tool, input, options, found.settings.limits.toolSeconds);
+  const result = await callWithTimeout(tool, input, options, found.settings.limits.toolSeconds);
   return { result: { ...result, content: hiding.text(result.content) } };
 }
 
-interface Asked extends Pick<Made, "row" | "tool" | "input"> {
-  hiding: Hiding;
+interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"> {
+  hiding: Redactor;
   signal: AbortSignal;
 }
 
 /** Why a call that changes something is not made. */
-async function disagreement(
-  io: Io,
-  found: Discovered,
-  { row, tool, input, hiding, signal }: Asked,
-): Promise<Notice | undefined> {
+async function findDenial(
+  io: CommandIo,
+  found: DiscoverResult,
+  { row, tool, input, hiding, signal }: CallApprovalContext,
+): Promise<Problem | undefined> {
   const { workspace: folder } = found;
-  const workspace = folder === undefined ? undefined : shownPath(folder, found);
+  const workspace = folder === undefined ? undefined : shortenHomePath(folder, found);
   const about = { run: "", skill: "", gates: [], agreed: new Set<string>(), hiding, workspace };
-  const asked = await effectToAgree(about, tool, { input });
+  const asked = await createApprovalRequest(about, tool, { input });
   if (!asked) return undefined;
   const effect = row.of ? asked : { ...asked, source: `server ${row.name}` };
-  const approve = askApproval(io, "call");
+  const approve = createApprovalPrompt(io, "call");
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
   const hide = (text: string) => hiding.text(text);
-  const word = await wordOn(host, { effect, signal, hide, onAsked: () => {}, onGiven: () => {} });
+  const word = await requestApproval(host, { effect, signal, hide, onAsked: () => {}, onGiven: () => {} });
   if (word?.isApproved) return undefined;
   if (word) return { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
   return {
@@ -178,35 +206,39 @@ async function disagreement(
   };
 }
 
-async function inputOf(io: Io, given: string | undefined): Promise<unknown> {
+async function readCallInput(io: CommandIo, given: string | undefined): Promise<unknown> {
   if (given === undefined) return {};
   try {
     const text = given.startsWith("@") ? readFileSync(resolve(io.cwd, given.slice(1)), "utf8") : given;
     return JSON.parse(given === "-" ? ((await io.stdin?.()) ?? "") : text);
   } catch (error) {
     throw new SkillError("usage", {
-      message: `The input cannot be read: ${reason(error)}`,
+      message: `The input cannot be read: ${getErrorMessage(error)}`,
       fix: `as in --input '{"input": "…"}', --input @file.json, or --input - for what is piped in`,
     });
   }
 }
 
-function say(io: Io, { result: { content, isError, title, code }, refusals }: Outcome, tool: Tool | undefined): void {
-  const error = printer(io.stderr, io.env);
-  if (refusals) sayProblems(error, refusals);
+function printCallOutcome(
+  io: CommandIo,
+  { result: { content, isError, title, code }, refusals }: CallOutcome,
+  tool: Tool | undefined,
+): void {
+  const error = createPrinter(io.stderr, io.env);
+  if (refusals) printToolProblems(error, refusals);
   else if (isError) {
-    const [first = "", ...more] = unlabelled(content).split("\n");
+    const [first = "", ...more] = unwrapToolOutput(content).split("\n");
     error.line`${error.red("✗")} ${first}`;
     for (const line of more) error.line`  ${line}`;
-    if (code === "input-invalid" && tool) error.line`  it takes: ${takesOf(tool.inputSchema) || "nothing"}`;
+    if (code === "input-invalid" && tool) error.line`  it takes: ${formatInputSchema(tool.inputSchema) || "nothing"}`;
   } else {
     if (title !== undefined) error.line`${error.green("✓")} ${title}`;
-    const text = forTerminal(unlabelled(content));
+    const text = escapeForTerminal(unwrapToolOutput(content));
     io.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
   }
 }
 
-const EXITS: Readonly<Record<string, number>> = {
+const CALL_EXIT_CODES: Readonly<Record<string, number>> = {
   untrusted: EXIT.refused,
   changed: EXIT.refused,
   "approval-needed": EXIT.refused,
@@ -216,6 +248,6 @@ const EXITS: Readonly<Record<string, number>> = {
   aborted: EXIT.interrupted,
 };
 
-function exitOf({ isError, code = "" }: ToolResult): number {
-  return isError ? (EXITS[code] ?? EXIT.findings) : EXIT.fine;
+function getCallExitCode({ isError, code = "" }: ToolResult): number {
+  return isError ? (CALL_EXIT_CODES[code] ?? EXIT.findings) : EXIT.fine;
 }

@@ -1,20 +1,65 @@
 import { existsSync, realpathSync } from "node:fs";
-import { resolve } from "node:path";
-import { loadSettings } from "../../host/settings.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, nearest } from "../../shared/text.ts";
-import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
-import { skillsOf } from "../../source/changed.ts";
-import { type CheckedFile, type CheckResult, checkPaths } from "../../source/check.ts";
-import { directorySource } from "../../source/directory.ts";
-import { displayPath, type Location, locations, type Surroundings } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { githubLines, reportRoot, sarifOf } from "../formats.ts";
-import { discoverFor, printDiagnostic, surroundingsFor } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { waitingFor } from "../progress.ts";
-import { printDiff } from "../wrap.ts";
+import { relative, resolve, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Option } from "commander";
+import { loadSettings } from "../../config/settings.ts";
+import { FINDING_CODES, type FindingCode } from "../../errors/finding-codes.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { packageVersion } from "../../package.ts";
+import { type Diagnostic, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
+import { type CheckedFile, type CheckResult, checkPaths } from "../../skill/source/check-skills.ts";
+import { createDirectorySource } from "../../skill/source/directory-source.ts";
+import { type Environment, formatDisplayPath, type Location, listLocations } from "../../skill/source/locations.ts";
+import { findSkillsOfFiles } from "../../skill/source/watch-folders.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { findNearest, formatCount } from "../../util/text.ts";
+import { escapeLine } from "../../util/untrusted-text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import { discoverForCommand, printDiagnostic, resolveCommandEnvironment } from "../command-host.ts";
+import { type CommandIo, createPrinter, type Printer, printDiff, printJson } from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+import { listCommand } from "./list.ts";
+
+/** `skillet check`. */
+export const checkCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("check skills, and report what is wrong, where, and how to fix it")
+      .argument(
+        "[path...]",
+        "skill folders, skill files, folders of skills, or names; the workspace's skills when left out",
+      )
+      .addOption(new Option("-p, --profile <name>", "what to check against").choices(PROFILES).default("load"))
+      .addOption(
+        new Option("-f, --format <name>", "how to print the findings")
+          .choices(["text", "json", "sarif", "github"])
+          .default("text")
+          .conflicts("json"),
+      )
+      .option("--fix", "fix in place what does not change what a skill says, and show each change")
+      .addOption(new Option("-n, --dry-run", "show what --fix would change, and write nothing").implies({ fix: true }))
+      .option("--rename <key,...>", "with --fix: also rename these misspelled keys")
+      .option("--strict", "warnings count as errors")
+      .option("--changed", "the paths are files that changed: check the skills that they are part of, and nothing else")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet check skills/deploy",
+          "skillet check skills --profile agentskills",
+          "skillet check skills --fix --dry-run",
+          "skillet check --fix --rename alowed_tools skills",
+          "skillet check --format sarif > skills.sarif",
+          "git diff --name-only main | xargs skillet check --changed",
+        ),
+      ),
+  run: checkSkills,
+};
 
 interface CheckOptions {
   profile?: Profile;
@@ -26,7 +71,7 @@ interface CheckOptions {
   changed?: boolean;
 }
 
-export async function check({ io, options, args }: Context<CheckOptions>): Promise<number> {
+async function checkSkills({ io, options, args }: CommandContext<CheckOptions>): Promise<number> {
   const { profile = "load", fix = false, dryRun = false, strict = false } = options;
   const rename = (options.rename ?? "").split(",").flatMap((key) => key.trim() || []);
   if (rename.length > 0 && !fix) {
@@ -36,12 +81,12 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
     });
   }
   const format = options.json ? "json" : (options.format ?? "text");
-  const around = surroundingsFor(io, options);
-  const paths = distinct(await pathsOf(io, options, args));
-  const skillsFolders = await foldersOfDiscovery(around);
-  const result = await waitingFor(io, "checking", ({ at }) => {
+  const around = resolveCommandEnvironment(io, options);
+  const paths = distinctPaths(await resolveCheckPaths(io, options, args));
+  const skillsFolders = await listDiscoveryFolders(around);
+  const result = await runWithWaitIndicator(io, "checking", ({ at }) => {
     const onChecked = (done: number, path: string) =>
-      at(`checking ${displayPath(path, around)}: ${count(done, "skill")}`);
+      at(`checking ${formatDisplayPath(path, around)}: ${formatCount(done, "skill")}`);
     return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked });
   });
   const { files } = result;
@@ -49,16 +94,17 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
   const shown = { ...around, workspace: io.cwd };
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
-  else if (format === "text") printText(io, result, { around: shown, isDryRun: dryRun });
+  else if (format === "text") printCheckResult(io, result, { around: shown, isDryRun: dryRun });
   else {
     // Standard output has a format of its own: the changes are listed where people read.
-    for (const file of files) printChange(printer(io.stderr, io.env), file, { around: shown, isDryRun: dryRun });
-    if (format === "sarif") printJson(io.stdout, sarifOf(diagnostics, reportRoot(io.env, around.workspace)));
-    else io.stdout.write(githubLines(diagnostics, reportRoot(io.env, around.workspace)));
+    for (const file of files) printChange(createPrinter(io.stderr, io.env), file, { around: shown, isDryRun: dryRun });
+    if (format === "sarif")
+      printJson(io.stdout, formatDiagnosticsSarif(diagnostics, resolveReportRoot(io.env, around.workspace)));
+    else io.stdout.write(formatGithubAnnotations(diagnostics, resolveReportRoot(io.env, around.workspace)));
   }
   if (files.length === 0 && diagnostics.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
-    const error = printer(io.stderr, io.env);
+    const error = createPrinter(io.stderr, io.env);
     if (options.changed) error.line`none of these files is part of a skill`;
     else error.line`no skills in ${where}: \`skillet new NAME\` makes one`;
     if (!options.changed && args.length > 0)
@@ -69,15 +115,18 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
 }
 
 /** Warns of tools that no run of these skills would have here, as a run and its plan do. */
-async function printMissingTools(io: Io, paths: readonly string[], around: Surroundings): Promise<void> {
+async function printMissingTools(io: CommandIo, paths: readonly string[], around: Environment): Promise<void> {
   const { settings } = await loadSettings(around);
-  const { missingTools } = await import("../../run/unmatched.ts");
-  const { hasTools } = await import("../../policy/tools.ts");
-  const error = printer(io.stderr, io.env);
+  const { warnMissingTools } = await import("../../agent/run/run-checks.ts");
+  const { requiredToolPolicy } = await import("../../agent/policy/skill-policies.ts");
+  const error = createPrinter(io.stderr, io.env);
   for (const path of paths) {
-    const { skills } = await directorySource({ path, scope: "workspace" }).load();
+    const { skills } = await createDirectorySource({ path, scope: "workspace" }).load();
     for (const skill of skills) {
-      for (const { message, fix } of [hasTools(skill, { settings }) ?? [], missingTools(skill, { settings })].flat()) {
+      for (const { message, fix } of [
+        requiredToolPolicy(skill, { settings }) ?? [],
+        warnMissingTools(skill, { settings }),
+      ].flat()) {
         error.line`${error.yellow("!")} ${message}`;
         error.line`  ${fix}`;
       }
@@ -86,45 +135,53 @@ async function printMissingTools(io: Io, paths: readonly string[], around: Surro
 }
 
 /** The folders that discovery reads, those of the configuration included. */
-export async function foldersOfDiscovery(around: Surroundings): Promise<string[]> {
+export async function listDiscoveryFolders(around: Environment): Promise<string[]> {
   const { settings } = await loadSettings(around);
   const places = [
-    ...locations(around),
+    ...listLocations(around),
     ...settings.sources.map(({ path }): Pick<Location, "path" | "skillsFolders"> => ({ path })),
   ];
   return places.flatMap(({ path, skillsFolders = [path] }) => skillsFolders);
 }
 
-async function pathsOf(io: Io, options: CheckOptions & CommonOptions, args: readonly string[]): Promise<string[]> {
-  const around = surroundingsFor(io, options);
+async function resolveCheckPaths(
+  io: CommandIo,
+  options: CheckOptions & CommonOptions,
+  args: readonly string[],
+): Promise<string[]> {
+  const around = resolveCommandEnvironment(io, options);
   if (options.changed) {
     const files = args.map((arg) => resolve(io.cwd, arg));
-    return skillsOf(files, { workspace: around.workspace, places: workspaceFolders(around) });
+    return findSkillsOfFiles(files, { workspace: around.workspace, places: listWorkspaceFolders(around) });
   }
-  return args.length > 0 ? named(io, options, args) : workspaceFolders(around);
+  return args.length > 0 ? resolveNamedPaths(io, options, args) : listWorkspaceFolders(around);
 }
 
 /** Paths as they are; what is no path may be the name of a skill, also `name@source`. */
-export async function named(io: Io, options: CommonOptions, args: readonly string[]): Promise<string[]> {
+export async function resolveNamedPaths(
+  io: CommandIo,
+  options: CommonOptions,
+  args: readonly string[],
+): Promise<string[]> {
   const paths = args.map((arg) => resolve(io.cwd, arg));
   if (paths.every((path) => existsSync(path))) return paths;
-  const { catalog } = await discoverFor(io, options);
+  const { catalog } = await discoverForCommand(io, options);
   return args.map((arg, index) => {
     const path = paths[index] ?? arg;
     const skill = existsSync(path) ? undefined : catalog.find(arg);
-    if (!skill && !existsSync(path)) throw notThere(arg, catalog.names());
+    if (!skill && !existsSync(path)) throw createMissingPathError(arg, catalog.names());
     return skill?.origin.folder ?? skill?.origin.file ?? path;
   });
 }
 
-function notThere(arg: string, names: readonly string[]): SkillError {
-  const meant = nearest(arg, names);
+function createMissingPathError(arg: string, names: readonly string[]): SkillError {
+  const meant = findNearest(arg, names);
   const fix = meant ? `did you mean the skill "${meant}"?` : "check the path; `skillet list` shows the names";
   return new SkillError("not-found", { message: `"${arg}" is neither a path nor the name of a skill`, fix });
 }
 
 /** Two ways to one folder are one folder. */
-export function distinct(paths: readonly string[]): string[] {
+export function distinctPaths(paths: readonly string[]): string[] {
   const real = (path: string) => {
     try {
       return realpathSync.native(path);
@@ -135,20 +192,24 @@ export function distinct(paths: readonly string[]): string[] {
   return [...new Map(paths.map((path) => [real(path), path])).values()];
 }
 
-export function workspaceFolders(around: Surroundings): string[] {
-  return locations(around)
+export function listWorkspaceFolders(around: Environment): string[] {
+  return listLocations(around)
     .filter(({ scope, path }) => scope === "workspace" && existsSync(path))
     .map(({ path }) => path);
 }
 
-interface ShowOptions {
-  around: Surroundings;
+interface PrintCheckOptions {
+  around: Environment;
   isDryRun: boolean;
 }
 
-function printText(io: Io, { profile, files, diagnostics }: CheckResult, options: ShowOptions): void {
+function printCheckResult(
+  io: CommandIo,
+  { profile, files, diagnostics }: CheckResult,
+  options: PrintCheckOptions,
+): void {
   const { around, isDryRun } = options;
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   const totals: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
   const print = (all: readonly Diagnostic[]) => {
     for (const diagnostic of all) {
@@ -159,26 +220,147 @@ function printText(io: Io, { profile, files, diagnostics }: CheckResult, options
   print(diagnostics);
   for (const file of files) {
     if (file.fixed.length > 0) printChange(out, file, options);
-    else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
+    else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${formatDisplayPath(file.file, around)}`;
     print(file.diagnostics);
   }
   if (files.length === 0 && totals.error + totals.warning + totals.info === 0) return;
-  out.line`\n${count(files.length, "skill")}: ${count(totals.error, "error")}, ${count(totals.warning, "warning")}, ${count(totals.info, "hint")} ${out.dim(`(profile ${profile})`)}`;
+  out.line`\n${formatCount(files.length, "skill")}: ${formatCount(totals.error, "error")}, ${formatCount(totals.warning, "warning")}, ${formatCount(totals.info, "hint")} ${out.dim(`(profile ${profile})`)}`;
   const fixed = files.filter((file) => file.fixed.length > 0).length;
-  if (fixed > 0 && isDryRun) out.line`${count(fixed, "file")} would be fixed; nothing was written`;
-  else if (fixed > 0) out.line`${count(fixed, "file")} fixed`;
+  if (fixed > 0 && isDryRun) out.line`${formatCount(fixed, "file")} would be fixed; nothing was written`;
+  else if (fixed > 0) out.line`${formatCount(fixed, "file")} fixed`;
 }
 
-const MOST_LINES = 80;
+const MAX_CHANGE_LINES = 80;
 
 /** Prints what was fixed in a file, or would be, as a diff. */
 function printChange(
   out: Printer,
   { file, fixed, diff, target }: CheckedFile,
-  { around, isDryRun }: ShowOptions,
+  { around, isDryRun }: PrintCheckOptions,
 ): void {
   if (fixed.length === 0) return;
-  const place = target === undefined ? "" : ` (a link to ${displayPath(target, around)})`;
-  out.line`${out.green("✓")} ${displayPath(file, around)}${place} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
-  printDiff(out, diff, { most: MOST_LINES, rest: "--json has all of them" });
+  const place = target === undefined ? "" : ` (a link to ${formatDisplayPath(target, around)})`;
+  out.line`${out.green("✓")} ${formatDisplayPath(file, around)}${place} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
+  printDiff(out, diff, { most: MAX_CHANGE_LINES, rest: "--json has all of them" });
+}
+
+/** `skillet skill` and what stands below it. */
+export const skillCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("the same under other names: skill list, skill validate")
+      .addHelpText("after", formatExamples("skillet skill list", "skillet skill validate skills/deploy")),
+  commands: {
+    list: listCommand,
+    validate: {
+      define: (command) =>
+        command
+          .description("say whether a path is a valid skill; as `skillet check PATH`")
+          .argument("<path>", "a skill folder or file")
+          .addHelpText("after", formatExamples("skillet skill validate skills/deploy")),
+      run: checkSkills,
+    },
+  },
+};
+
+const SARIF_LEVELS: Record<Severity, "error" | "warning" | "note"> = {
+  error: "error",
+  warning: "warning",
+  info: "note",
+};
+
+/** What `check` finds, as SARIF. */
+function formatDiagnosticsSarif(diagnostics: readonly Diagnostic[], root: string): object {
+  const results = diagnostics.map(({ code, severity, message, fix, file, line, column }) => ({
+    ...{ rule: code, level: SARIF_LEVELS[severity], text: `${message}. To mend it: ${fix}`, file },
+    ...(line === undefined ? {} : { line }),
+    ...(column === undefined ? {} : { column }),
+  }));
+  return formatSarif(results, (code) => describeSarifRule(code as FindingCode), root);
+}
+
+export interface SarifResult {
+  rule: string;
+  level: "error" | "warning" | "note";
+  text: string;
+  /** An absolute path. */
+  file: string;
+  line?: number;
+  column?: number;
+}
+
+/** SARIF 2.1.0, as code scanning takes it. `describe`: a rule by its id. */
+export function formatSarif(results: readonly SarifResult[], describe: (rule: string) => object, root: string): object {
+  const rules = [...new Set(results.map(({ rule }) => rule))].sort();
+  return {
+    $schema: "https://json.schemastore.org/sarif-2.1.0.json",
+    version: "2.1.0",
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: "skillet",
+            semanticVersion: packageVersion(),
+            rules: rules.map(describe),
+          },
+        },
+        originalUriBaseIds: { ROOT: { uri: `${pathToFileURL(root).href}/` } },
+        columnKind: "utf16CodeUnits",
+        results: results.map((result) => ({
+          ruleId: result.rule,
+          ruleIndex: rules.indexOf(result.rule),
+          level: result.level,
+          message: { text: result.text },
+          locations: [
+            { physicalLocation: { artifactLocation: describeArtifact(result.file, root), ...describeRegion(result) } },
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+/** What files are named from. GitHub reads names from the top of what it checked out, wherever in it the program was started. */
+export function resolveReportRoot(env: CommandIo["env"], workspace: string): string {
+  const top = env["GITHUB_WORKSPACE"];
+  return top && isInside(resolve(top), workspace) ? resolve(top) : workspace;
+}
+
+/** Workflow commands: GitHub shows each on the line it is about. */
+function formatGithubAnnotations(diagnostics: readonly Diagnostic[], root: string): string {
+  const lines = diagnostics.map(({ severity, file, line, column, code, message, fix }) => {
+    const properties = {
+      file: isInside(root, file) ? relative(root, file).split(sep).join("/") : file,
+      ...(line === undefined ? {} : { line }),
+      ...(column === undefined ? {} : { col: column }),
+      title: `skillet ${code}`,
+    };
+    const list = Object.entries(properties).map(([key, value]) => `${key}=${escapeProperty(String(value))}`);
+    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(message)}%0A${escapeData(fix)}\n`;
+  });
+  return lines.join("");
+}
+
+function describeSarifRule(code: FindingCode): object {
+  const { means, fix } = FINDING_CODES[code];
+  return { id: code, shortDescription: { text: means }, help: { text: `To mend it: ${fix}.` } };
+}
+
+function describeArtifact(file: string, root: string): object {
+  if (!isInside(root, file)) return { uri: pathToFileURL(file).href };
+  const uri = relative(root, file).split(sep).map(encodeURIComponent).join("/");
+  return { uri: uri === "" ? "." : uri, uriBaseId: "ROOT" };
+}
+
+function describeRegion({ line, column }: Pick<SarifResult, "line" | "column">): object {
+  if (line === undefined) return {};
+  return { region: { startLine: line, ...(column === undefined ? {} : { startColumn: column }) } };
+}
+
+function escapeData(text: string): string {
+  return escapeLine(text).replaceAll("%", "%25");
+}
+
+function escapeProperty(text: string): string {
+  return escapeData(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
 }

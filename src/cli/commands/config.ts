@@ -1,52 +1,146 @@
-import { CODES } from "../../codes/findings.ts";
-import { editConfig } from "../../host/config-edit.ts";
-import { dotted, type Entry, judge } from "../../host/config-file.ts";
-import { undeclaredSettings } from "../../host/discover.ts";
-import { keyParts, rowOf } from "../../host/find-key.ts";
-import { TYPES } from "../../host/key-types.ts";
-import type { Key } from "../../host/keys.ts";
-import { isReference } from "../../host/reference.ts";
-import { loadSettings, userConfig } from "../../host/settings.ts";
-import { placeOf } from "../../host/trust.ts";
-import { quoted } from "../../policy/trust.ts";
-import { SkillError } from "../../shared/error.ts";
-import type { Finding } from "../../skill/diagnostic.ts";
-import { displayPath, type Surroundings } from "../../source/locations.ts";
-import { chooseCopy } from "../choose-copy.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic, surroundingsFor } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { reachedFacts, sayReached, waitUntilApplied } from "../reached.ts";
-import { printHanging } from "../wrap.ts";
-import { printValue, type Shown, shownDefaults, shownEntry } from "./config-show.ts";
+import { editConfig, formatTomlValue } from "../../config/config-edit.ts";
+import {
+  type ConfigEntry,
+  findKeyRow,
+  formatKeyPath,
+  isTableKey,
+  isValueReference,
+  parseKeyPath,
+  validateConfigValue,
+} from "../../config/config-file.ts";
+import type { ConfigKey } from "../../config/config-keys.ts";
+import { findUndeclaredSettings } from "../../config/discover.ts";
+import { KEY_TYPES } from "../../config/key-types.ts";
+import { getUserConfigPath, loadSettings } from "../../config/settings.ts";
+import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { Finding } from "../../skill/diagnostics.ts";
+import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
+import { getSkillLocation } from "../../store/trust.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import {
+  createConfigurationError,
+  discoverForCommand,
+  printDiagnostic,
+  resolveCommandEnvironment,
+} from "../command-host.ts";
+import {
+  chooseCopy,
+  type DisplayedSetting,
+  getDefaultValue,
+  listDefaultSettings,
+  printConfigReach,
+  printSetting,
+  toConfigReachJson,
+  toDisplayedSetting,
+  waitUntilApplied,
+} from "../config-output.ts";
+import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
 
-export interface SecretOptions {
+/** `skillet config` and what stands below it. */
+export const configCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("show what is configured, what holds by default, and where each value comes from")
+      .option("--show-secrets", "show the values of variables and keys")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet config",
+          "skillet config get skills.research.model",
+          "skillet config set skills.research.enabled true",
+          "skillet config set skills.research.PERPLEXITY_API_KEY < key.txt",
+        ),
+      ),
+  run: showConfig,
+  commands: {
+    get: {
+      define: (command) =>
+        command
+          .description("print one value: yours, the workspace's, or the default")
+          .argument("<key>", "a key, as skills.research.model; or a table, for all that is in it")
+          .option("--show-secrets", "print it also when it is a secret")
+          .addHelpText(
+            "after",
+            formatExamples(
+              "skillet config get limits.max_iterations",
+              "skillet config get skills.research",
+              "skillet config get skills.research.PERPLEXITY_API_KEY --show-secrets",
+            ),
+          ),
+      run: getConfig,
+    },
+    set: {
+      define: (command) =>
+        command
+          .description("write one value into your config.toml, and leave the rest of it as it is")
+          .argument("<key>", "a key, as skills.research.model")
+          .argument("[value]", "the value; a secret is piped in or asked for")
+          .option("--for <copy>", "the copy of a skill that gets it, as NAME@SOURCE")
+          .addHelpText(
+            "after",
+            formatExamples(
+              "skillet config set skills.research.model fast",
+              "skillet config set tools.disabled bash,grep",
+              "skillet config set skills.research.PERPLEXITY_API_KEY",
+              "skillet config set skills.research.PERPLEXITY_API_KEY env:PERPLEXITY_API_KEY",
+              "pass show perplexity | skillet config set skills.research.PERPLEXITY_API_KEY",
+              "skillet config set skills.research.MY_KEY --for research@bundled < key.txt",
+            ),
+          ),
+      run: setConfig,
+    },
+    unset: {
+      define: (command) =>
+        command
+          .description("take one value out of your config.toml")
+          .argument("<key>", "a key, as skills.research.model")
+          .addHelpText("after", formatExamples("skillet config unset skills.research.model")),
+      run: unsetConfig,
+    },
+    path: {
+      define: (command) =>
+        command
+          .description("print where your config.toml is, whether it is there or not")
+          .addHelpText("after", formatExamples('$EDITOR "$(skillet config path)"')),
+      run: printConfigPath,
+    },
+  },
+};
+
+interface SecretOptions {
   showSecrets?: boolean;
 }
 
 /** Everything that holds, and where it comes from. */
-export async function showConfig({ io, options }: Context<SecretOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
+async function showConfig({ io, options }: CommandContext<SecretOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
   const { files, entries, overruled, isBroken } = found.configuration;
-  const show = (entry: Entry) => shownEntry(entry, found.around, options.showSecrets ?? false);
-  const diagnostics = [...found.configuration.diagnostics, ...undeclaredSettings(found)];
+  const show = (entry: ConfigEntry) => toDisplayedSetting(entry, found.around, options.showSecrets ?? false);
+  const diagnostics = [...found.configuration.diagnostics, ...findUndeclaredSettings(found)];
   const facts = {
-    files: files.map(fileFacts),
+    files: files.map(toConfigFileJson),
     set: entries.map(show),
     overruled: overruled.map(show),
-    defaults: shownDefaults(entries),
+    defaults: listDefaultSettings(entries),
     diagnostics,
   };
   if (options.json) printJson(io.stdout, facts);
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     out.line`${out.bold("Files")}`;
     for (const { path, exists } of files)
-      out.line`  ${displayPath(path, found.around)}  ${out.dim(exists ? "read" : "not there")}`;
-    printValues(out, "Set", facts.set, found.around);
-    printValues(out, "Set by the workspace in vain: yours is lower, or off", facts.overruled, found.around);
-    printValues(out, "Defaults", facts.defaults, found.around);
+      out.line`  ${formatDisplayPath(path, found.around)}  ${out.dim(exists ? "read" : "not there")}`;
+    printSettings(out, "Set", facts.set, found.around);
+    printSettings(out, "Set by the workspace in vain: yours is lower, or off", facts.overruled, found.around);
+    printSettings(out, "Defaults", facts.defaults, found.around);
     if (diagnostics.length > 0) out.line`\n${out.bold("Findings")}`;
     for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, found.around);
   }
@@ -54,38 +148,38 @@ export async function showConfig({ io, options }: Context<SecretOptions>): Promi
   return diagnostics.some(({ severity }) => severity === "error") ? EXIT.findings : EXIT.fine;
 }
 
-export async function setConfig(context: Context<{ for?: string }>): Promise<number> {
+async function setConfig(context: CommandContext<{ for?: string }>): Promise<number> {
   const {
     io,
     options,
     args: [written = "", given],
   } = context;
-  const around = surroundingsFor(io, options);
-  const parts = keyParts(written);
-  const row = known(parts);
-  const giving = isGiving(parts) ? await openGiving(io, options, parts) : undefined;
+  const around = resolveCommandEnvironment(io, options);
+  const parts = parseKeyPath(written);
+  const row = findConfigKey(parts);
+  const giving = isGrantingKey(parts) ? await prepareGrant(io, options, parts) : undefined;
   if (!giving && options.for !== undefined) {
     throw new SkillError("usage", {
-      message: `${dotted(parts)} is not given to a copy of a skill, so --for has no meaning`,
+      message: `${formatKeyPath(parts)} is not given to a copy of a skill, so --for has no meaning`,
       fix: "leave --for out",
     });
   }
-  const text = row.isSecret ? await secretText(io, parts, given) : given;
+  const text = row.isSecret ? await readSecretText(io, parts, given) : given;
   if (text === undefined) {
     throw new SkillError("usage", {
-      message: `${dotted(parts)} needs a value: ${TYPES[row.type].say}`,
-      fix: `skillet config set ${dotted(parts)} VALUE`,
+      message: `${formatKeyPath(parts)} needs a value: ${KEY_TYPES[row.type].say}`,
+      fix: `skillet config set ${formatKeyPath(parts)} VALUE`,
     });
   }
-  const type: { example?: string; read(written: string): unknown } = TYPES[row.type];
+  const type: { example?: string; read(written: string): unknown } = KEY_TYPES[row.type];
   const value = type.read(text);
-  const judged = judge(parts, value, "user");
-  if ("code" in judged) throw unusable(judged, type.example);
-  const file = userConfig(around);
+  const judged = validateConfigValue(parts, value, "user");
+  if ("code" in judged) throw createConfigValueError(judged, type.example);
+  const file = getUserConfigPath(around);
   giving?.give(); // First: a value without a copy would be refused, and one of another copy must not be given away.
   const isChanged = await editConfig(file, { parts, value, isSecret: row.isSecret ?? false });
-  await say(io, options.json, around, {
-    key: dotted(parts),
+  await printConfigChange(io, options.json, around, {
+    key: formatKeyPath(parts),
     file,
     isChanged,
     did: isChanged ? "set" : "was so already",
@@ -95,15 +189,15 @@ export async function setConfig(context: Context<{ for?: string }>): Promise<num
 }
 
 /** Keys of a skill's table that give it what not every skill has. */
-const GIVING: ReadonlySet<string> = new Set([
+const GRANTING_KEYS: ReadonlySet<string> = new Set([
   ...["network", "workspace", "dynamic_commands", "capabilities", "capability_provider"],
 ]);
 
-function isGiving([table, name, key = ""]: readonly string[]): boolean {
-  return table === "skills" && name !== "defaults" && (GIVING.has(key) || /^[A-Z]/.test(key));
+function isGrantingKey([table, name, key = ""]: readonly string[]): boolean {
+  return table === "skills" && name !== "defaults" && (GRANTING_KEYS.has(key) || /^[A-Z]/.test(key));
 }
 
-interface Giving {
+interface GrantChange {
   /** Which copy of the skill gets the value. */
   said: string;
   copy: { source: string; place: string } | null;
@@ -112,19 +206,19 @@ interface Giving {
 }
 
 /** Chooses, before anything is written, which copy of a skill a value is for. */
-async function openGiving(
-  io: Io,
+async function prepareGrant(
+  io: CommandIo,
   options: CommonOptions & { for?: string },
   parts: readonly string[],
-): Promise<Giving> {
-  const found = await discoverFor(io, options);
+): Promise<GrantChange> {
+  const found = await discoverForCommand(io, options);
   const [, name = ""] = parts;
-  const command = `skillet config set ${quoted(dotted(parts))} --for`;
+  const command = `skillet config set ${quoteIfNeeded(formatKeyPath(parts))} --for`;
   const choice = await chooseCopy(io, found, { name, copy: options.for, command });
-  const trust = `skillet trust --secrets ${quoted(name)}`;
+  const trust = `skillet trust --secrets ${quoteIfNeeded(name)}`;
   const { grants, around } = found;
   const where = ({ source, place }: { source: string; place: string }) =>
-    place === "" ? source : displayPath(place, around);
+    place === "" ? source : formatDisplayPath(place, around);
   if (choice.is === "none") {
     const said = `no skill '${name}' is found from here, so no copy is given it: the next run asks, or ${trust}`;
     return { said, copy: null, isWarning: true, give: () => {} };
@@ -139,53 +233,59 @@ async function openGiving(
   const { skill } = choice;
   const before = grants.ownerOf(name);
   const isMoved = before !== undefined && !grants.isOwner(skill, before);
-  const copy = { source: skill.origin.source, place: placeOf(skill) };
+  const copy = { source: skill.origin.source, place: getSkillLocation(skill) };
   const said = `for the copy from ${where(copy)}${isMoved ? `; what was configured before is for that one too, and no longer for ${where(before)}` : ""}`;
   return { said, copy, isWarning: isMoved, give: () => grants.grant(skill) };
 }
 
-export async function unsetConfig({ io, options, args: [written = ""] }: Context<object>): Promise<number> {
-  const around = surroundingsFor(io, options);
-  const parts = keyParts(written);
-  const file = userConfig(around);
+async function unsetConfig({ io, options, args: [written = ""] }: CommandContext<object>): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const parts = parseKeyPath(written);
+  const file = getUserConfigPath(around);
   const isChanged = await editConfig(file, { parts });
   if (!isChanged) {
-    known(parts);
+    findConfigKey(parts);
     throw new SkillError("not-found", {
-      message: `${dotted(parts)} is not set in ${displayPath(file, around)}`,
+      message: `${formatKeyPath(parts)} is not set in ${formatDisplayPath(file, around)}`,
       fix: "`skillet config` shows what is set, and where",
     });
   }
-  await say(io, options.json, around, { key: dotted(parts), file, isChanged, did: "taken out" });
+  await printConfigChange(io, options.json, around, { key: formatKeyPath(parts), file, isChanged, did: "taken out" });
   return EXIT.fine;
 }
 
-export async function configPath({ io, options }: Context<object>): Promise<number> {
-  const { files } = await loadSettings(surroundingsFor(io, options));
-  if (options.json) printJson(io.stdout, { files: files.map(fileFacts) });
-  else printer(io.stdout, io.env).line`${files[0]?.path ?? ""}`;
+async function printConfigPath({ io, options }: CommandContext<object>): Promise<number> {
+  const { files } = await loadSettings(resolveCommandEnvironment(io, options));
+  if (options.json) printJson(io.stdout, { files: files.map(toConfigFileJson) });
+  else createPrinter(io.stdout, io.env).line`${files[0]?.path ?? ""}`;
   return EXIT.fine;
 }
 
 /** A file of the configuration, for programs. */
-export function fileFacts({ path, exists }: { path: string; exists: boolean }) {
+export function toConfigFileJson({ path, exists }: { path: string; exists: boolean }) {
   return { file: path, isThere: exists };
 }
 
-function printValues(out: Printer, title: string, values: readonly Shown[], around: Surroundings): void {
+function printSettings(out: Printer, title: string, values: readonly DisplayedSetting[], around: Environment): void {
   if (values.length === 0) return;
   out.line`\n${out.bold(title)}`;
-  for (const value of values) printValue(out, value, around);
+  for (const value of values) printSetting(out, value, around);
 }
 
 /** The row of a key that was given. Throws a SkillError, with the nearest, when there is none. */
-export function known(parts: readonly string[]): Key {
-  const judged = rowOf(parts) ?? judge(parts, undefined, "user");
+function findConfigKey(parts: readonly string[]): ConfigKey {
+  const judged = findKeyRow(parts) ?? validateConfigValue(parts, undefined, "user");
   if (!("code" in judged)) return judged;
-  throw unusable({ fix: "`skillet config` shows the keys; docs/config.md says what each is for", ...judged });
+  throw createConfigValueError({
+    fix: "`skillet config` shows the keys; docs/config.md says what each is for",
+    ...judged,
+  });
 }
 
-function unusable({ code, message, fix = CODES[code].fix }: Finding, example?: string): SkillError {
+function createConfigValueError(
+  { code, message, fix = FINDING_CODES[code].fix }: Finding,
+  example?: string,
+): SkillError {
   return new SkillError("usage", {
     message: example === undefined ? message : `${message}, as in ${example}`,
     fix: fix ?? "docs/config.md lists every key; `skillet config` those that hold",
@@ -193,9 +293,13 @@ function unusable({ code, message, fix = CODES[code].fix }: Finding, example?: s
 }
 
 /** A secret is read from where nobody else sees it: a command line stays in a shell's history, and others can list it. */
-async function secretText(io: Io, parts: readonly string[], given: string | undefined): Promise<string | undefined> {
-  if (given !== undefined && isReference(given)) return given;
-  const key = dotted(parts);
+async function readSecretText(
+  io: CommandIo,
+  parts: readonly string[],
+  given: string | undefined,
+): Promise<string | undefined> {
+  if (given !== undefined && isValueReference(given)) return given;
+  const key = formatKeyPath(parts);
   if (given !== undefined) {
     throw new SkillError("usage", {
       message: `${key} is a secret, and a command line can be seen by others and stays in your shell's history`,
@@ -211,23 +315,92 @@ async function secretText(io: Io, parts: readonly string[], given: string | unde
   });
 }
 
-interface Done {
+interface ConfigChange {
   key: string;
   file: string;
   isChanged: boolean;
   did: string;
-  giving?: Giving;
+  giving?: GrantChange;
 }
 
-async function say(io: Io, asJson: boolean | undefined, around: Surroundings, done: Done): Promise<void> {
+async function printConfigChange(
+  io: CommandIo,
+  asJson: boolean | undefined,
+  around: Environment,
+  done: ConfigChange,
+): Promise<void> {
   const { key, file, isChanged, did, giving } = done;
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   const reached = isChanged ? await waitUntilApplied(file, around) : undefined;
-  if (asJson) return printJson(io.stdout, { key, file, isChanged, copy: giving?.copy, ...reachedFacts(reached) });
-  out.line`${out.green("✓")} ${key} ${did} in ${displayPath(file, around)}`;
+  if (asJson) return printJson(io.stdout, { key, file, isChanged, copy: giving?.copy, ...toConfigReachJson(reached) });
+  out.line`${out.green("✓")} ${key} ${did} in ${formatDisplayPath(file, around)}`;
   if (giving) {
     const mark = giving.isWarning ? out.yellow("!") : out.dim("·");
     printHanging(out, out.text`${mark} `, [giving.said], { indent: 2 });
   }
-  sayReached(io, reached, { runs: "keeps its model, limits, sandbox and secrets" });
+  printConfigReach(io, reached, { runs: "keeps its model, limits, sandbox and secrets" });
+}
+
+/** One value, or all that is in a table. */
+async function getConfig({ io, options, args: [written = ""] }: CommandContext<SecretOptions>): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const { entries, isBroken, diagnostics } = await loadSettings(around);
+  if (isBroken) {
+    for (const diagnostic of diagnostics) printDiagnostic(createPrinter(io.stderr, io.env), diagnostic, around);
+    throw createConfigurationError(diagnostics);
+  }
+  const parts = parseKeyPath(written);
+  if (isTableKey(parts)) return printTable(io, parts, { entries, around, ...options });
+  const row = findConfigKey(parts);
+  const entry = entries.find((one) => formatKeyPath(one.parts) === formatKeyPath(parts));
+  if (row.isSecret && entry && !isValueReference(entry.value) && !options.showSecrets) {
+    throw new SkillError("not-agreed", {
+      message: `${formatKeyPath(parts)} is a secret`,
+      fix: `to print it: skillet config get ${formatKeyPath(parts)} --show-secrets`,
+    });
+  }
+  const { value, says } = entry ? { value: entry.value } : getDefaultValue(row);
+  if (value === undefined) {
+    throw new SkillError("not-found", {
+      message: `${formatKeyPath(parts)} is not set${says === undefined ? "" : `: ${says}`}`,
+      fix: `to set it: skillet config set ${formatKeyPath(parts)}${row.isSecret ? "" : " VALUE"}`,
+    });
+  }
+  if (options.json) {
+    const place = entry ? { from: entry.owner, file: entry.file, line: entry.line } : { from: "default" };
+    printJson(io.stdout, { key: formatKeyPath(parts), value, ...place });
+  } else {
+    const text = typeof value === "string" ? value : formatTomlValue(value);
+    // A file gets what was written, to the character; a terminal what cannot act on it.
+    if (io.stdout.isTTY) createPrinter(io.stdout, io.env).line`${text}`;
+    else io.stdout.write(`${text}\n`);
+  }
+  return EXIT.fine;
+}
+
+interface TableRequest extends SecretOptions {
+  entries: readonly ConfigEntry[];
+  around: Environment;
+  json?: boolean;
+}
+
+function printTable(
+  io: CommandIo,
+  parts: readonly string[],
+  { entries, around, json, showSecrets = false }: TableRequest,
+): number {
+  const isBelow = (key: readonly string[]) => parts.every((part, index) => key[index] === part);
+  const set = entries
+    .filter((entry) => isBelow(entry.parts))
+    .map((entry) => toDisplayedSetting(entry, around, showSecrets));
+  const values = [...set, ...listDefaultSettings(entries).filter(({ key }) => isBelow(key.split(".")))];
+  if (values.length === 0) {
+    throw new SkillError("not-found", {
+      message: `Nothing is set below ${formatKeyPath(parts)}`,
+      fix: "`skillet config` shows what is set, and where",
+    });
+  }
+  if (json) printJson(io.stdout, { key: formatKeyPath(parts), values });
+  else for (const value of values) printSetting(createPrinter(io.stdout, io.env), value);
+  return EXIT.fine;
 }

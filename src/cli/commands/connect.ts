@@ -1,30 +1,80 @@
+import { Argument } from "commander";
 import { LISTING_CLIENTS } from "../../catalog/client-listings.ts";
-import { namesListedByClient } from "../../host/client-views.ts";
-import { editConfig } from "../../host/config-edit.ts";
-import type { Discovered } from "../../host/discover.ts";
-import { serverTokenFile } from "../../host/server-token.ts";
-import { CLIENTS, type Client, type Entry, type Scope, type Server } from "../../mcp/config/clients.ts";
-import { applyChanges, removeFolders } from "../../mcp/config/connection-apply.ts";
-import { type ConnectionPlace, type FileChange, planConnection } from "../../mcp/config/connection-plan.ts";
-import { openConnections } from "../../mcp/config/connection-record.ts";
-import { planRemoval } from "../../mcp/config/connection-removal.ts";
-import { readConnection } from "../../mcp/config/connection-state.ts";
-import { isHere } from "../../mcp/config/entry.ts";
-import { type HookKind, PROMPT_HOOKS } from "../../mcp/config/hook-config.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count } from "../../shared/text.ts";
-import { isTextOnly } from "../../skill/text-only.ts";
-import { displayPath, type Surroundings, shortPath } from "../../source/locations.ts";
-import { codeWaiting } from "../code-waiting.ts";
-import { EXIT } from "../exit.ts";
-import { forTerminal } from "../fold.ts";
-import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
-import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { sayNotice } from "../say.ts";
-import { nameOf, ownProgram, printNext, serverOf } from "./mcp-config.ts";
+import { applyConnectionChanges, createConnectionStore, removeCreatedFolders } from "../../clients/apply-connection.ts";
+import { findNamesListedByClient } from "../../clients/client-views.ts";
+import {
+  type ClientConfigEntry,
+  type ConfigScope,
+  isLocalUrl,
+  MCP_CLIENTS,
+  type McpClient,
+  type McpServerTarget,
+} from "../../clients/mcp-clients.ts";
+import {
+  type ConfigFileChange,
+  type ConnectionTarget,
+  planConnection,
+  readConnection,
+} from "../../clients/plan-connection.ts";
+import { planDisconnection } from "../../clients/plan-disconnection.ts";
+import { type HookKind, PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
+import { editConfig } from "../../config/config-edit.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { isTextOnly } from "../../skill/skill-code.ts";
+import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
+import { getServerTokenPath } from "../../store/server-token.ts";
+import { formatCount } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+  MCP_CLIENT_NAMES,
+} from "../command-definition.ts";
+import { discoverForCommand, printConfigurationWarnings, resolveCommandEnvironment } from "../command-host.ts";
+import { escapeForTerminal } from "../format.ts";
+import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";
+import { checkServerName, getOwnProgram, printClientNextSteps, resolveServer } from "./mcp-config.ts";
+import { findUntrustedCode } from "./trust-review.ts";
 
-export interface ConnectOptions {
+/** `skillet connect`. */
+export const connectCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description(
+        "connect a client: write the server and the prompt hook into its configuration, or list the clients here",
+      )
+      .addArgument(new Argument("[client]", "the client").choices(MCP_CLIENT_NAMES))
+      .argument("[option...]", "options for `skillet serve`, after --")
+      .option("--project", "for this workspace only")
+      .option("--remove", "remove both again, and restore a file that nothing else changed to the byte")
+      .option("--no-hook", "write the server only")
+      .option("--hook-command", "start a process per prompt, for clients that would call the running server")
+      .option("--approve-tools", "Codex: let it call skillet's tools without asking, which `codex exec` needs")
+      .option("--use-client-key", "Claude Code: let `use_skill` spend the API key that it passes to the server")
+      .option("--name <name>", "what the client calls the server", "skillet")
+      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
+      .option("-n, --dry-run", "show the changes, and write nothing")
+      .option("-y, --yes", "do not ask before writing")
+      .addHelpText("after", "\nWithout a client: which clients are on this machine, and which are connected.")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet connect",
+          "skillet connect claude",
+          "skillet connect codex --approve-tools --yes",
+          "skillet connect cursor --project --dry-run",
+          "skillet connect gemini --remove",
+          "skillet connect vscode --project -- --only code-review",
+        ),
+      ),
+  run: connectOrList,
+  afterError: "options for `skillet serve` go after --; ",
+};
+
+interface ConnectCommandOptions {
   project?: boolean;
   remove?: boolean;
   /** `false`: `--no-hook`. */
@@ -39,17 +89,17 @@ export interface ConnectOptions {
 }
 
 /** Connects a client: writes the server and the prompt hook into its files, after showing the change; or removes both. */
-export async function connect({ io, options, args }: Context<ConnectOptions>): Promise<number> {
+async function connectOrList({ io, options, args }: CommandContext<ConnectCommandOptions>): Promise<number> {
   const [client, ...serveOptions] = args;
   if (client === undefined) {
-    const { listConnections } = await import("./connect-list.ts");
+    const { listConnections } = await import("./mcp-config.ts");
     return listConnections(io, options);
   }
-  const around = surroundingsFor(io, options);
-  const scope: Scope = options.project ? "project" : "user";
+  const around = resolveCommandEnvironment(io, options);
+  const scope: ConfigScope = options.project ? "project" : "user";
   const place = { ...around, env: io.env, platform: process.platform };
-  const at: ConnectionPlace = { client, scope, place, name: nameOf(options) };
-  const records = openConnections(around.skilletHome);
+  const at: ConnectionTarget = { client, scope, place, name: checkServerName(options) };
+  const records = createConnectionStore(around.skilletHome);
   const problem = records.problem();
   if (problem !== undefined) {
     throw new SkillError("connections-unreadable", {
@@ -58,116 +108,125 @@ export async function connect({ io, options, args }: Context<ConnectOptions>): P
     });
   }
   const work = { io, options, around, at, records };
-  return options.remove ? disconnect(work) : connectClient(work, serveOptions);
+  return options.remove ? disconnectClient(work) : connectClient(work, serveOptions);
 }
 
-interface Work {
-  io: Io;
-  options: ConnectOptions & CommonOptions;
-  around: Surroundings;
-  at: ConnectionPlace;
-  records: ReturnType<typeof openConnections>;
+interface ConnectContext {
+  io: CommandIo;
+  options: ConnectCommandOptions & CommonOptions;
+  around: Environment;
+  at: ConnectionTarget;
+  records: ReturnType<typeof createConnectionStore>;
 }
 
-async function connectClient(work: Work, serveOptions: readonly string[]): Promise<number> {
+async function connectClient(work: ConnectContext, serveOptions: readonly string[]): Promise<number> {
   const { io, options, around, at, records } = work;
-  const row = rowOf(at.client);
+  const row = findClient(at.client);
   checkOptions(at.client, row, options);
-  const server = serverOf(io, { ...options, args: serveOptions, client: row, around });
-  const hook = hookFor(at.client, server, options);
-  const more = await approvalMode(work);
+  const server = await resolveServer(io, { ...options, args: serveOptions, client: row, around });
+  const hook = resolveHook(at.client, server, options);
+  const more = await askApprovalMode(work);
   const changes = await planConnection(
-    { ...at, server, hook, program: ownProgram(), ...(more ? { more } : {}) },
+    { ...at, server, hook, program: getOwnProgram(), ...(more ? { more } : {}) },
     records.entries(),
   );
-  const isWritten = await writeChanges(work, changes, "Write these changes?");
-  const found = await discoverFor(io, options);
-  const consent = isWritten || changes.length === 0 ? await askConsent(work, row, found) : undefined;
+  const isWritten = await confirmAndWrite(work, changes, "Write these changes?");
+  const found = await discoverForCommand(io, options);
+  const consent = isWritten || changes.length === 0 ? await askKeyConsent(work, row, found) : undefined;
   if (options.json) {
-    printJson(io.stdout, { ...factsOf(work, changes, isWritten), hook: hook ?? null });
+    printJson(io.stdout, { ...toConnectJson(work, changes, isWritten), hook: hook ?? null });
     return EXIT.fine;
   }
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   if (isWritten)
     out.line`${out.green("✓")} ${row.title} is connected: ${hook === undefined ? "server" : "server and prompt hook"}`;
   else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} was connected already: nothing to change`;
   if (options.dryRun) return EXIT.fine;
   if (isWritten)
-    printNext(io, { client: row, scope: at.scope, server, tokenFile: serverTokenFile(around.skilletHome) });
-  await printAdvice(work, { row, hook, server, serveOptions, found, consent });
+    printClientNextSteps(io, {
+      client: row,
+      scope: at.scope,
+      server,
+      tokenFile: getServerTokenPath(around.skilletHome),
+    });
+  await printConnectAdvice(work, { row, hook, server, serveOptions, found, consent });
   return EXIT.fine;
 }
 
-async function disconnect(work: Work): Promise<number> {
+async function disconnectClient(work: ConnectContext): Promise<number> {
   const { io, options, at, records } = work;
-  const row = rowOf(at.client);
+  const row = findClient(at.client);
   const known = records.entries();
-  const changes = await planRemoval(at, known);
+  const changes = await planDisconnection(at, known);
   const before = changes.map(({ file }) => known[file]);
-  const isWritten = await writeChanges(work, changes, "Remove these entries?");
-  if (isWritten) removeFolders(before);
+  const isWritten = await confirmAndWrite(work, changes, "Remove these entries?");
+  if (isWritten) removeCreatedFolders(before);
   if (options.json) {
-    printJson(io.stdout, { ...factsOf(work, changes, isWritten), hook: null });
+    printJson(io.stdout, { ...toConnectJson(work, changes, isWritten), hook: null });
     return EXIT.fine;
   }
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   if (isWritten) out.line`${out.green("✓")} ${row.title} is disconnected`;
   else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} is not connected: nothing to remove`;
   const shared = changes.filter((change) => !isChange(change) && change.record !== undefined);
   for (const { file, record } of shared)
-    out.line`  ${shortPath(file, work.around.home)} stays as it is: ${record?.clients.join(", ") ?? ""} uses it too`;
+    out.line`  ${formatHomePath(file, work.around.home)} stays as it is: ${record?.clients.join(", ") ?? ""} uses it too`;
   return EXIT.fine;
 }
 
 /** Shows the changes, asks, and writes them. Returns false when nothing was to be written, or `--dry-run` was given. */
-async function writeChanges(work: Work, changes: readonly FileChange[], question: string): Promise<boolean> {
+async function confirmAndWrite(
+  work: ConnectContext,
+  changes: readonly ConfigFileChange[],
+  question: string,
+): Promise<boolean> {
   const { io, options, records } = work;
   const visible = changes.filter(isChange);
-  if (!options.json) printChanges(printer(io.stdout, io.env), visible, work.around);
+  if (!options.json) printChanges(createPrinter(io.stdout, io.env), visible, work.around);
   if (options.dryRun) return false;
-  if (visible.length > 0 && !options.yes && !(await isAgreed(io, question))) {
+  if (visible.length > 0 && !options.yes && !(await isConfirmed(io, question))) {
     const fix = io.ask ? "run it again when you want to" : "run it at a terminal, or add --yes";
     throw new SkillError("not-agreed", { message: "Nothing was written", fix });
   }
-  if (changes.length > 0) applyChanges(changes, records);
+  if (changes.length > 0) applyConnectionChanges(changes, records);
   return visible.length > 0;
 }
 
-function isChange({ before, after }: FileChange): boolean {
+function isChange({ before, after }: ConfigFileChange): boolean {
   return before !== after;
 }
 
 /** Prints the inserted and removed lines, and nothing around them: the lines next to them may hold secrets of other servers. */
-function printChanges(out: Printer, changes: readonly FileChange[], around: Surroundings): void {
+function printChanges(out: Printer, changes: readonly ConfigFileChange[], around: Environment): void {
   for (const { file, before, after, spans, hidden } of changes) {
     const kind = after === undefined ? " (deleted)" : before === undefined ? " (new file)" : "";
-    out.line`${out.bold(shown(file, around))}${kind}`;
+    out.line`${out.bold(formatConfigPath(file, around))}${kind}`;
     let line = 0;
     const shownSpans = before === undefined ? [{ at: 0, removed: "", inserted: after ?? "" }] : spans;
     for (const { at, removed, inserted } of shownSpans) {
       const start = (before ?? "").slice(0, at).split("\n").length + (/^\r?\n/.test(removed || inserted) ? 1 : 0);
       if (kind === "" && start !== line) out.line`  ${out.dim(`line ${start}`)}`;
       line = start;
-      for (const text of linesOf(removed, hidden)) out.line`  ${out.red(`- ${text}`)}`;
-      for (const text of linesOf(inserted, hidden)) out.line`  ${out.green(`+ ${text}`)}`;
+      for (const text of splitRedacted(removed, hidden)) out.line`  ${out.red(`- ${text}`)}`;
+      for (const text of splitRedacted(inserted, hidden)) out.line`  ${out.green(`+ ${text}`)}`;
     }
   }
 }
 
-function linesOf(text: string, hidden: readonly string[]): string[] {
+function splitRedacted(text: string, hidden: readonly string[]): string[] {
   const safe = hidden
     .filter((value) => value.length > 0)
     .reduce((written, value) => written.replaceAll(value, "…"), text);
-  const lines = forTerminal(safe.replaceAll("\r\n", "\n")).split("\n");
+  const lines = escapeForTerminal(safe.replaceAll("\r\n", "\n")).split("\n");
   return lines.filter((line, at) => line.trim() !== "" || (at > 0 && at < lines.length - 1));
 }
 
-function shown(file: string, around: Surroundings): string {
-  const short = shortPath(file, around.home);
-  return short === file ? displayPath(file, around) : short;
+function formatConfigPath(file: string, around: Environment): string {
+  const short = formatHomePath(file, around.home);
+  return short === file ? formatDisplayPath(file, around) : short;
 }
 
-function factsOf({ at, options }: Work, changes: readonly FileChange[], isWritten: boolean) {
+function toConnectJson({ at, options }: ConnectContext, changes: readonly ConfigFileChange[], isWritten: boolean) {
   return {
     client: at.client,
     scope: at.scope,
@@ -177,24 +236,24 @@ function factsOf({ at, options }: Work, changes: readonly FileChange[], isWritte
       file,
       change: before === undefined ? "create" : after === undefined ? "delete" : "change",
       edits: spans.map(({ removed, inserted }) => ({
-        removed: linesOf(removed, hidden).join("\n"),
-        inserted: linesOf(inserted, hidden).join("\n"),
+        removed: splitRedacted(removed, hidden).join("\n"),
+        inserted: splitRedacted(inserted, hidden).join("\n"),
       })),
     })),
   };
 }
 
-function rowOf(client: string): Client {
-  const row = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined;
+function findClient(client: string): McpClient {
+  const row = Object.hasOwn(MCP_CLIENTS, client) ? MCP_CLIENTS[client] : undefined;
   if (row) return row;
   throw new SkillError("usage", {
     message: `Unknown client "${client}"`,
-    fix: `Supported clients: ${Object.keys(CLIENTS).join(", ")}`,
+    fix: `Supported clients: ${Object.keys(MCP_CLIENTS).join(", ")}`,
   });
 }
 
 /** An option for one client is a mistake with another. */
-function checkOptions(client: string, { title, passesKey }: Client, options: ConnectOptions): void {
+function checkOptions(client: string, { title, passesKey }: McpClient, options: ConnectCommandOptions): void {
   const wrong = options.approveTools && client !== "codex" ? "--approve-tools" : undefined;
   const option = wrong ?? (options.useClientKey && passesKey === undefined ? "--use-client-key" : undefined);
   if (option === undefined) return;
@@ -202,37 +261,41 @@ function checkOptions(client: string, { title, passesKey }: Client, options: Con
 }
 
 /** A server elsewhere serves other skills than a command on this machine would advise on. */
-function hookFor(
+function resolveHook(
   client: string,
-  server: Server,
-  { hook: isWanted, hookCommand }: ConnectOptions,
+  server: McpServerTarget,
+  { hook: isWanted, hookCommand }: ConnectCommandOptions,
 ): HookKind | undefined {
   const hook = PROMPT_HOOKS[client];
   if (!hook || isWanted === false) return undefined;
   if (!("plugin" in hook) && hook.callsTools && !hookCommand) return "mcp_tool";
-  return "url" in server && !isHere(new URL(server.url)) ? undefined : "command";
+  return "url" in server && !isLocalUrl(new URL(server.url)) ? undefined : "command";
 }
 
 /** Codex refuses a tool that may change something where it cannot ask, as in `codex exec`. */
-const APPROVAL: Entry = { default_tools_approval_mode: "approve" };
+const CODEX_APPROVAL: ClientConfigEntry = { default_tools_approval_mode: "approve" };
 
-async function approvalMode({ io, options, at, records }: Work): Promise<Entry | undefined> {
+async function askApprovalMode({ io, options, at, records }: ConnectContext): Promise<ClientConfigEntry | undefined> {
   if (at.client !== "codex" || options.approveTools === false) return undefined;
-  if (options.approveTools) return APPROVAL;
+  if (options.approveTools) return CODEX_APPROVAL;
   const { server } = await readConnection(at, records.entries());
   if (server.entry && Object.hasOwn(server.entry, "default_tools_approval_mode")) return undefined;
   if (options.yes || options.dryRun || options.json || !io.ask) return undefined;
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   out.line`In \`codex exec\`, Codex refuses call_skill_tool and use_skill: it cannot ask there.`;
   out.line`With the approval mode "approve" it calls skillet's tools without asking. skillet still asks before it changes something.`;
-  return (await isAgreed(io, "Let Codex call skillet's tools without asking?")) ? APPROVAL : undefined;
+  return (await isConfirmed(io, "Let Codex call skillet's tools without asking?")) ? CODEX_APPROVAL : undefined;
 }
 
 /**
  * Asks once whether `use_skill` may spend the key that the client passes to the server, and records the answer. Returns undefined when nothing
  * is to be said: the client passes no key, or a model is configured.
  */
-async function askConsent({ io, options, around }: Work, row: Client, found: Discovered): Promise<boolean | undefined> {
+async function askKeyConsent(
+  { io, options, around }: ConnectContext,
+  row: McpClient,
+  found: DiscoverResult,
+): Promise<boolean | undefined> {
   if (row.passesKey === undefined || options.dryRun) return undefined;
   const file = found.configuration.files[0]?.path;
   const isKnown = found.settings.serving.useClientKey !== undefined || found.settings.models.size > 0;
@@ -243,30 +306,30 @@ async function askConsent({ io, options, around }: Work, row: Client, found: Dis
   if (options.useClientKey !== undefined) return record(options.useClientKey);
   if (isKnown) return undefined;
   if (options.yes || options.json || !io.ask) return false;
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   out.line`${row.title} passes ${row.passesKey} to skillet's server, if it is set. \`use_skill\` calls its own model.`;
-  if (!warnOfConfiguration(io, found)) return false;
+  if (!printConfigurationWarnings(io, found)) return false;
   return record(
-    await isAgreed(io, `May use_skill spend that key? (recorded in ${shortPath(file ?? "", around.home)})`),
+    await isConfirmed(io, `May use_skill spend that key? (recorded in ${formatHomePath(file ?? "", around.home)})`),
   );
 }
 
-interface Advice {
-  row: Client;
+interface AdviceContext {
+  row: McpClient;
   hook: HookKind | undefined;
-  server: Server;
+  server: McpServerTarget;
   serveOptions: readonly string[];
-  found: Discovered;
+  found: DiscoverResult;
   consent: boolean | undefined;
 }
 
 /** Prints what a user of this client has to know. */
-async function printAdvice(
-  { io, options, at, records }: Work,
-  { row, hook, server, serveOptions, found, consent }: Advice,
+async function printConnectAdvice(
+  { io, options, at, records }: ConnectContext,
+  { row, hook, server, serveOptions, found, consent }: AdviceContext,
 ): Promise<void> {
-  const out = printer(io.stderr, io.env);
-  const say = (message: string, fix: string) => sayNotice(out, out.yellow("!"), message, fix);
+  const out = createPrinter(io.stderr, io.env);
+  const say = (message: string, fix: string) => printProblem(out, out.yellow("!"), message, fix);
   if (at.client === "codex") {
     if (hook !== undefined)
       say(
@@ -293,16 +356,16 @@ async function printAdvice(
       "To allow it: skillet config set mcp.use_client_key true",
     );
   const own = LISTING_CLIENTS.find((id) => id === at.client);
-  const listed = own && !("url" in server) ? namesListedByClient(found, own) : new Set<string>();
+  const listed = own && !("url" in server) ? findNamesListedByClient(found, own) : new Set<string>();
   if (listed.size > 0 && !serveOptions.includes("--all"))
     say(
-      `${row.title} reads ${count(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
+      `${row.title} reads ${formatCount(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
       `To list ${listed.size === 1 ? "it" : "them"} twice: skillet connect ${at.client} -- --all`,
     );
-  const waiting = "url" in server ? undefined : codeWaiting(found);
+  const waiting = "url" in server ? undefined : findUntrustedCode(found);
   if (waiting)
     say(
-      `The code of ${count(waiting.skills, "skill")} waits for your trust: ${row.title} gets the instructions, and cannot run scripts or tools`,
+      `The code of ${formatCount(waiting.skills, "skill")} waits for your trust: ${row.title} gets the instructions, and cannot run scripts or tools`,
       `Look at it: ${waiting.command}`,
     );
   const plain =
@@ -312,10 +375,10 @@ async function printAdvice(
   const [first] = plain;
   if (first)
     say(
-      `${count(plain.length, "skill")} ${plain.length === 1 ? "is" : "are"} text only, and better as a copy: ${row.copiesWorkBetter}`,
-      `Run: ${COPY_COMMAND(plain.length === 1 ? first.name : "NAME", at.client)}`,
+      `${formatCount(plain.length, "skill")} ${plain.length === 1 ? "is" : "are"} text only, and better as a copy: ${row.copiesWorkBetter}`,
+      `Run: ${formatCopyCommand(plain.length === 1 ? first.name : "NAME", at.client)}`,
     );
 }
 
 /** The command that puts a copy into a client's own folder. */
-const COPY_COMMAND = (name: string, client: string) => `skillet export ${name} --to ${client}`;
+const formatCopyCommand = (name: string, client: string) => `skillet export ${name} --to ${client}`;

@@ -1,29 +1,48 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type Catalog, openCatalog } from "../../catalog/catalog.ts";
+import { findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
+import { createMatcher } from "../../catalog/search/matcher.ts";
+import { SkillError } from "../../errors/problem.ts";
 import {
-  type Evaluation,
-  evaluate,
-  PLACES,
-  recall,
-  type Score,
+  computeRecall,
+  evaluateTriggers,
+  RECALL_RANKS,
   type SkillScore,
-  type Subject,
-} from "../../catalog/evaluate.ts";
-import { openMatcher } from "../../catalog/match.ts";
-import { unavailability } from "../../policy/policy.ts";
-import { SkillError } from "../../shared/error.ts";
-import { isInside } from "../../shared/inside.ts";
-import { count, grouped } from "../../shared/text.ts";
-import { directorySource } from "../../source/directory.ts";
-import { expectedFolder } from "../../source/file-list.ts";
-import { readTriggerQueries, TRIGGER_QUERIES } from "../../source/trigger-queries.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { waitingFor } from "../progress.ts";
-import { sayLine } from "../say.ts";
+  type TriggerEvaluation,
+  type TriggerEvaluationSubject,
+  type TriggerScore,
+} from "../../eval/trigger-evaluation.ts";
+import { createDirectorySource } from "../../skill/source/directory-source.ts";
+import { readTriggerQueries, TRIGGER_QUERIES_FILE } from "../../skill/source/file-skill.ts";
+import { getExpectedFolder } from "../../skill/source/skill-files.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { formatCount, formatNumber } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
+import { type CommandIo, createPrinter, type Printer, printJson, printWrappedLine } from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+
+/** `skillet eval`. */
+export const evalCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("measure whether queries find the skills they are for (evals/triggers.json of a skill)")
+      .argument("[path...]", "folders of skills, skill folders, or names; every skill found when left out")
+      .option("-a, --all", "compete with every skill found here, not only with their neighbours")
+      .option("-m, --misses", "list the queries that missed and those that triggered wrongly")
+      .option("--ci", "exit 1 when the threshold is not reached")
+      .option("--threshold <share>", "the least recall@3, and the most false triggers above it", "0.8")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet eval skills",
+          "skillet eval skills/deploy --misses",
+          "skillet eval skills --ci --threshold 0.9",
+        ),
+      ),
+  run: evaluateSkillTriggers,
+};
 
 interface EvalOptions {
   all?: boolean;
@@ -33,33 +52,35 @@ interface EvalOptions {
 }
 
 /** Measures whether queries find the skills that they are for. */
-export async function evaluateSkills({ io, options, args }: Context<EvalOptions>): Promise<number> {
-  const threshold = shareOf(options.threshold);
-  const { catalog, skills, names, maxSkills } = await subjectsFor(io, options, args);
-  const { subjects, problems, training } = queriesOf(catalog, names);
-  const evaluation = await waitingFor(io, "measuring", ({ at }) => {
-    const onScored = (done: number) => at(`measuring ${grouped(done)} of ${count(subjects.length, "skill")}`);
-    return evaluate(openMatcher(skills), subjects, { maxSkills, onScored });
+async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalOptions>): Promise<number> {
+  const threshold = parseShare(options.threshold);
+  const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
+  const { subjects, problems, training } = collectTriggerQueries(catalog, names);
+  const evaluation = await runWithWaitIndicator(io, "measuring", ({ at }) => {
+    const onScored = (done: number) =>
+      at(`measuring ${formatNumber(done)} of ${formatCount(subjects.length, "skill")}`);
+    return evaluateTriggers(createMatcher(skills), subjects, { maxSkills, onScored });
   });
-  const error = printer(io.stderr, io.env);
-  for (const { skill, problem } of problems) error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES} ${problem}`;
+  const error = createPrinter(io.stderr, io.env);
+  for (const { skill, problem } of problems)
+    error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES_FILE} ${problem}`;
   const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
-  if (options.json) printJson(io.stdout, { threshold, training, ...asJson(evaluation) });
-  else if (!isEmpty) printTable(io, evaluation, options.misses ?? false);
-  if (isEmpty) sayWhatToWrite(error, training);
+  if (options.json) printJson(io.stdout, { threshold, training, ...toEvaluationJson(evaluation) });
+  else if (!isEmpty) printScores(io, evaluation, options.misses ?? false);
+  if (isEmpty) printTriggerHint(error, training);
   else if (!options.json)
-    sayLine(
+    printWrappedLine(
       error,
-      `held-out queries only; ${count(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`,
+      `held-out queries only; ${formatCount(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`,
       error.dim,
     );
   if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
-  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}${problems.length > 0 ? "; a file of queries is wrong" : ""}`;
+  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; wanted at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a file of queries is wrong" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
 }
 
-function shareOf(text: string): number {
+function parseShare(text: string): number {
   const number = Number(text);
   if (text.trim() !== "" && number >= 0 && number <= 1) return number;
   throw new SkillError("usage", {
@@ -69,20 +90,20 @@ function shareOf(text: string): number {
 }
 
 /** The skills to be measured, by name, among those that they compete with: their neighbours, or every skill that is found. */
-async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], args: readonly string[]) {
+async function loadEvalSkills(io: CommandIo, options: CommandContext<EvalOptions>["options"], args: readonly string[]) {
   const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg.replace(/[\\/]SKILL\.md$/, "")) }));
   const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
   const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
   const folders = [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))];
   const isHermetic = args.length > 0 && named.length === 0 && !options.all;
-  const sources = folders.map((path) => directorySource({ path, scope: "inline" }));
-  const own = await openCatalog(sources);
-  const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));
+  const sources = folders.map((path) => createDirectorySource({ path, scope: "inline" }));
+  const own = await loadCatalog(sources);
+  const names = own.skills.flatMap(({ name, origin }) => (isRequested(origin.folder, paths) ? name : []));
   if (isHermetic) return { catalog: own, skills: own.skills, names, maxSkills: undefined };
-  const found = await discoverFor(io, options, { sources });
-  warnOfConfiguration(io, found);
+  const found = await discoverForCommand(io, options, { sources });
+  printConfigurationWarnings(io, found);
   for (const name of named) found.catalog.get(name);
-  const skills = found.catalog.available((skill) => unavailability(skill, found));
+  const skills = found.catalog.available((skill) => findUnavailability(skill, found));
   const there = new Set(skills.map(({ name }) => name));
   const asked = args.length === 0 ? found.catalog.names() : [...names, ...named];
   return {
@@ -97,18 +118,18 @@ function isSkillFolder(path: string): boolean {
   return existsSync(join(path, "SKILL.md"));
 }
 
-function isAsked(folder: string | undefined, paths: readonly string[]): boolean {
+function isRequested(folder: string | undefined, paths: readonly string[]): boolean {
   return folder !== undefined && paths.some((path) => isInside(realpathSync(path), folder));
 }
 
-function queriesOf(catalog: Catalog, names: readonly string[]) {
-  const subjects: Subject[] = [];
+function collectTriggerQueries(catalog: Catalog, names: readonly string[]) {
+  const subjects: TriggerEvaluationSubject[] = [];
   const problems: { skill: string; problem: string }[] = [];
   let training = 0;
   for (const name of names) {
     const skill = catalog.get(name);
     const { folder } = skill.origin;
-    const asked = folder === undefined ? undefined : readTriggerQueries(folder, expectedFolder(skill.origin));
+    const asked = folder === undefined ? undefined : readTriggerQueries(folder, getExpectedFolder(skill.origin));
     if (asked?.problem !== undefined) problems.push({ skill: name, problem: asked.problem });
     if (!asked) continue;
     const heldOut = asked.queries.filter(({ isHeldOut }) => isHeldOut);
@@ -118,19 +139,19 @@ function queriesOf(catalog: Catalog, names: readonly string[]) {
   return { subjects, problems, training };
 }
 
-function sayWhatToWrite(error: Printer, training: number): void {
+function printTriggerHint(error: Printer, training: number): void {
   if (training > 0)
     error.line`there are ${training} training queries and none is held out: add more, or mark some with "split": "test"`;
   else
-    error.line`no skill has ${TRIGGER_QUERIES}: write one as [{ "query": "…", "should_trigger": true }, …], with queries it is not for too`;
+    error.line`no skill has ${TRIGGER_QUERIES_FILE}: write one as [{ "query": "…", "should_trigger": true }, …], with queries it is not for too`;
 }
 
-function printTable(io: Io, { skills, all }: Evaluation, withMisses: boolean): void {
-  const out = printer(io.stdout, io.env);
+function printScores(io: CommandIo, { skills, all }: TriggerEvaluation, withMisses: boolean): void {
+  const out = createPrinter(io.stdout, io.env);
   const widest = Math.max("skill".length, ...skills.map(({ skill }) => skill.length));
   out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5   told  false")}  ${out.bold("taken by")}`;
-  const row = (name: string, score: Score, taken: string) => {
-    const shares = PLACES.map((place) => percent(recall(score, place)).padStart(5)).join("  ");
+  const row = (name: string, score: TriggerScore, taken: string) => {
+    const shares = RECALL_RANKS.map((place) => formatPercent(computeRecall(score, place)).padStart(5)).join("  ");
     const told = `${score.told}/${score.queries}`.padStart(5);
     out.line`${name.padEnd(widest)}  ${String(score.queries).padStart(7)}  ${shares}  ${told}  ${`${score.false}/${score.others}`.padStart(5)}  ${taken}`;
   };
@@ -155,25 +176,25 @@ function printMisses(out: Printer, { misses, falseTriggers }: SkillScore): void 
   for (const query of falseTriggers) out.line`    ${out.red("false")} ${query}`;
 }
 
-function asJson({ skills, all }: Evaluation): object {
-  const withShares = <S extends Score>(score: S) => ({
+function toEvaluationJson({ skills, all }: TriggerEvaluation): object {
+  const withShares = <S extends TriggerScore>(score: S) => ({
     ...score,
-    recall: Object.fromEntries(PLACES.map((place) => [place, recall(score, place) ?? null])),
+    recall: Object.fromEntries(RECALL_RANKS.map((place) => [place, computeRecall(score, place) ?? null])),
   });
   return { all: withShares(all), skills: skills.map(({ skill, ...score }) => ({ name: skill, ...withShares(score) })) };
 }
 
-function falseShare({ others, false: wrong }: Score): number | undefined {
+function getFalseShare({ others, false: wrong }: TriggerScore): number | undefined {
   return others === 0 ? undefined : wrong / others;
 }
 
 /** 1 - 0.8 is a little less than 0.2 to a computer. */
-const ROUNDING = 1e-9;
+const ROUNDING_ERROR = 1e-9;
 
-function isAbove(all: Score, threshold: number): boolean {
-  return (recall(all, 3) ?? 1) >= threshold && (falseShare(all) ?? 0) <= 1 - threshold + ROUNDING;
+function isAbove(all: TriggerScore, threshold: number): boolean {
+  return (computeRecall(all, 3) ?? 1) >= threshold && (getFalseShare(all) ?? 0) <= 1 - threshold + ROUNDING_ERROR;
 }
 
-function percent(share: number | undefined): string {
+function formatPercent(share: number | undefined): string {
   return share === undefined ? "-" : `${Math.round(share * 100)} %`;
 }

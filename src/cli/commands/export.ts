@@ -1,17 +1,73 @@
-import { type Exported, type ExportFormat, exportPath, exportSkill, FORMATS } from "../../install/export.ts";
-import { quoted } from "../../policy/trust.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, grouped, nearest } from "../../shared/text.ts";
+import { Option } from "commander";
+import {
+  EXPORT_FORMATS,
+  type ExportFormat,
+  type ExportResult,
+  exportSkill,
+  resolveExportPath,
+} from "../../clients/export-skill.ts";
+import { SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { displayPath } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { EXPORT_TARGETS, FILE_TARGETS } from "../rows/install.ts";
-import { printHanging } from "../wrap.ts";
+import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { findNearest, formatCount, formatNumber } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  EXPORT_TARGETS,
+  FILE_TARGETS,
+  formatExamples,
+} from "../command-definition.ts";
+import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
+import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
 import type { InstallOptions } from "./install.ts";
-import { explainMissing } from "./show.ts";
+import { failMissingSkill } from "./show.ts";
+
+/** `skillet export`. */
+export const exportCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("write skills for other clients: copies in their own folders, zips, plugins")
+      .argument("[skill...]", "skills, or `name@source`; for clients, every usable skill when left out")
+      .option("-t, --to <target,...>", `where to: ${EXPORT_TARGETS.join(", ")} (default: zip)`)
+      .option("--project", "use the client's folder in this workspace, not your own")
+      .addOption(
+        createModeOption("-l, --list", "show all copies and whether they are up to date", ["update", "remove"]),
+      )
+      .addOption(
+        createModeOption("--update", "update existing copies, in all clients unless --to names some", ["remove"]),
+      )
+      .addOption(createModeOption("--remove", "remove copies, from all clients unless --to names some", []))
+      .option("--all", "with --remove: every copy")
+      .option("-n, --dry-run", "show what would change, and change nothing")
+      .option("-o, --output <file>", "for zip and plugin: where to write it (default: the current folder)")
+      .option("--force", "also replace or remove what was edited by hand")
+      .addOption(createFormatOption().hideHelp())
+      .addHelpText("after", "\nWhat skillet did not write is never changed or removed.")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet export code-review --to claude",
+          "skillet export --to codex,gemini --dry-run",
+          "skillet export deploy --to agents --project",
+          "skillet export deploy --to zip --output dist/",
+          "skillet export --list",
+          "skillet export --update",
+          "skillet export --remove deploy --to codex",
+        ),
+      ),
+  run: exportSkills,
+};
+
+function createModeOption(flags: string, description: string, others: string[]): Option {
+  return new Option(flags, description).conflicts(others);
+}
+
+/** The former way to name a zip or a plugin. */
+function createFormatOption(): Option {
+  return new Option("-f, --format <format>", "what to write").choices(Object.values(FILE_TARGETS)).conflicts("to");
+}
 
 interface ExportOptions extends InstallOptions {
   format?: ExportFormat;
@@ -21,7 +77,7 @@ interface ExportOptions extends InstallOptions {
 }
 
 /** Writes skills for other clients: copies in their folders, or files. */
-export async function exportCommand(context: Context<ExportOptions>): Promise<number> {
+export async function exportSkills(context: CommandContext<ExportOptions>): Promise<number> {
   const { options, args } = context;
   const names = (options.to ?? "").split(",").flatMap((name) => name.trim() || []);
   const mode = options.list ? "--list" : options.update ? "--update" : options.remove ? "--remove" : undefined;
@@ -30,28 +86,29 @@ export async function exportCommand(context: Context<ExportOptions>): Promise<nu
     options.format ?? names.find((name) => Object.hasOwn(FILE_TARGETS, name)) ?? (isDefault ? "zip" : undefined);
   for (const name of names) checkTarget(name);
   checkOptions(options, { names, mode, file });
-  if (options.remove) return (await import("./uninstall.ts")).uninstall(context);
-  if (file !== undefined) return writeFiles(context, options.format ?? FILE_TARGETS[file as keyof typeof FILE_TARGETS]);
-  return (await import("./install.ts")).install(context);
+  if (options.remove) return (await import("./export-manage.ts")).removeExportedCopies(context);
+  if (file !== undefined)
+    return exportFiles(context, options.format ?? FILE_TARGETS[file as keyof typeof FILE_TARGETS]);
+  return (await import("./install.ts")).installSkillCopies(context);
 }
 
 function checkTarget(name: string): void {
   if (EXPORT_TARGETS.includes(name)) return;
-  const meant = nearest(name, EXPORT_TARGETS);
+  const meant = findNearest(name, EXPORT_TARGETS);
   throw new SkillError("usage", {
     message: `Unknown target "${name}"`,
     fix: `${meant === undefined ? "" : `did you mean ${meant}? `}Targets: ${EXPORT_TARGETS.join(", ")}`,
   });
 }
 
-interface Wanted {
+interface ExportRequest {
   names: readonly string[];
   mode: string | undefined;
   /** The file target, if it is one. */
   file: string | undefined;
 }
 
-function checkOptions({ all, remove, project, output }: ExportOptions, { names, mode, file }: Wanted): void {
+function checkOptions({ all, remove, project, output }: ExportOptions, { names, mode, file }: ExportRequest): void {
   const wrong = (message: string, fix: string) => new SkillError("usage", { message, fix });
   if (file !== undefined && mode !== undefined)
     throw wrong(`${mode} is about copies in clients' folders`, "name clients with --to, or leave it out");
@@ -64,7 +121,10 @@ function checkOptions({ all, remove, project, output }: ExportOptions, { names, 
 }
 
 /** Nothing of a skill is run for a file, so it need not be trusted. */
-async function writeFiles({ io, options, args }: Context<ExportOptions>, format: ExportFormat): Promise<number> {
+async function exportFiles(
+  { io, options, args }: CommandContext<ExportOptions>,
+  format: ExportFormat,
+): Promise<number> {
   const { output, force = false, dryRun: isDryRun = false } = options;
   if (args.length === 0)
     throw new SkillError("usage", {
@@ -76,41 +136,48 @@ async function writeFiles({ io, options, args }: Context<ExportOptions>, format:
       message: `${args.length} skills cannot be written to ${output}`,
       fix: `name a folder: --output ${output}/`,
     });
-  const found = await discoverFor(io, options);
-  const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
+  const found = await discoverForCommand(io, options);
+  const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
   const missing = args.find((name) => !found.catalog.find(name));
-  if (missing !== undefined) return explainMissing(io, found, missing);
+  if (missing !== undefined) return failMissingSkill(io, found, missing);
   const written = args.map((name) => {
     const skill = found.catalog.get(name);
-    const path = exportPath(skill, format, { cwd: io.cwd, ...(output === undefined ? {} : { output }) });
+    const path = resolveExportPath(skill, format, { cwd: io.cwd, ...(output === undefined ? {} : { output }) });
     return { skill, exported: exportSkill({ skill, format, path, isForced: force, isDryRun }) };
   });
   if (options.json) {
-    printJson(io.stdout, { isDryRun, exported: written.map(({ skill, exported }) => asJson(skill, format, exported)) });
+    printJson(io.stdout, {
+      isDryRun,
+      exported: written.map(({ skill, exported }) => toExportJson(skill, format, exported)),
+    });
     return code;
   }
   for (const { exported } of written) {
-    const shown = displayPath(exported.path, { ...found.around, workspace: io.cwd });
-    const next = FORMATS[format].next(quoted(shown) === shown ? shown : quoted(exported.path));
+    const shown = formatDisplayPath(exported.path, { ...found.around, workspace: io.cwd });
+    const next = EXPORT_FORMATS[format].next(quoteIfNeeded(shown) === shown ? shown : quoteIfNeeded(exported.path));
     printExported(io, exported, { shown, next: isDryRun ? "nothing was written" : next, isDryRun });
   }
   return code;
 }
 
-function asJson({ name, origin }: Skill, format: ExportFormat, { path: place, ...written }: Exported): object {
+function toExportJson(
+  { name, origin }: Skill,
+  format: ExportFormat,
+  { path: place, ...written }: ExportResult,
+): object {
   return { name, source: origin.source, format, place, ...written };
 }
 
 function printExported(
-  io: Io,
-  { files, bytes, leftOut, notes }: Exported,
+  io: CommandIo,
+  { files, bytes, leftOut, notes }: ExportResult,
   { shown, next, isDryRun }: { shown: string; next: string; isDryRun: boolean },
 ): void {
-  const out = printer(io.stdout, io.env);
-  const size = `${count(files.length, "file")}, ${grouped(bytes)} bytes`;
+  const out = createPrinter(io.stdout, io.env);
+  const size = `${formatCount(files.length, "file")}, ${formatNumber(bytes)} bytes`;
   out.line`${isDryRun ? out.dim("+") : out.green("✓")} ${shown} ${out.dim(size)}`;
   if (isDryRun) for (const file of files) out.line`  ${file}`;
-  const error = printer(io.stderr, io.env);
+  const error = createPrinter(io.stderr, io.env);
   for (const said of leftOut)
     printHanging(error, error.text`${error.yellow("!")} `, [`left out: ${said}`], { indent: 2 });
   for (const note of notes) printHanging(error, error.text`${error.dim("·")} `, [note], { indent: 2 });

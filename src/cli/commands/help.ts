@@ -1,11 +1,21 @@
-import { EXIT } from "../exit.ts";
-import { buildProgram, type Context, unknownCommand } from "../program.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { buildProgram, failUnknownCommand } from "../program.ts";
 
-export async function help({ io, args }: Context<object>): Promise<number> {
-  let command = buildProgram(io, args, () => {});
+/** `skillet help`. */
+export const helpCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("show the help of a command")
+      .argument("[command...]", "the command; the program when left out")
+      .addHelpText("after", formatExamples("skillet help run", "skillet help config set")),
+  run: printHelp,
+};
+
+async function printHelp({ io, args }: CommandContext<object>): Promise<number> {
+  let command = await buildProgram(io, args, () => {});
   for (const name of args) {
     const inner = command.commands.find((other) => other.name() === name);
-    command = inner ?? unknownCommand(command, name);
+    command = inner ?? failUnknownCommand(command, name);
   }
   command.outputHelp();
   return EXIT.fine;

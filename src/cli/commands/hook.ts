@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import { openAdviceFiles } from "../../session/advice-memory.ts";
+import { createTextTrust } from "../../agent/policy/trusted-text.ts";
+import { createFileAdviceMemory } from "../../agent/session/advise.ts";
 import {
   adviseClient,
   findHookFormat,
@@ -10,109 +10,133 @@ import {
   type HookFormat,
   type HookInput,
   readHookInput,
-} from "../../session/prompt-hooks.ts";
-import { openStanding } from "../../session/standing.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, oneLine } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, unreadableConfiguration } from "../found.ts";
-import { type Io, printer, printJsonLine } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
+} from "../../clients/prompt-hooks.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import { createConfigurationError, discoverForCommand } from "../command-host.ts";
+import { type CommandIo, createPrinter, printJsonLine } from "../output.ts";
+
+/** `skillet hook`. */
+export const hookCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("Answer a client's prompt hook: read its JSON on stdin, print what to add to the prompt")
+      .argument("[client]", `One of ${PROMPT_HOOK_CLIENTS.join(", ")}`)
+      .option("--debug", "Print the decision and its reasons to stderr")
+      .addHelpText(
+        "after",
+        "\nIt always exits with 0. With a problem, which is printed to stderr, the answer\nadds nothing.",
+      )
+      .addHelpText("after", formatExamples(`echo '{"prompt":"review my changes"}' | skillet hook claude --debug`)),
+  run: answerHook,
+};
+
+/** The clients with a prompt hook, spelled out here too. */
+export const PROMPT_HOOK_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot", "cursor"];
 
 interface HookOptions {
   debug?: boolean;
 }
 
 /** How a model that is told by a hook loads a skill. */
-export const LOAD_WITH =
+export const LOAD_INSTRUCTION =
   "call the load_skill tool with its name (or, without that tool, run: skillet show NAME --body)";
 
 /** Most input that is read, in characters. */
-const MOST_INPUT = 1024 * 1024;
+const MAX_INPUT_BYTES = 1024 * 1024;
 
 /** Answers a client's prompt hook. A hook that fails may block the prompt, so that whatever happens the answer is one that adds nothing. */
-export async function hook({ io, options, args: [client = ""] }: Context<HookOptions>): Promise<number> {
+async function answerHook({ io, options, args: [client = ""] }: CommandContext<HookOptions>): Promise<number> {
   const format = findHookFormat(client);
   try {
-    if (!format) throw unknownClient(client);
-    const { advice, answer } = await adviseOn(io, client, format, options);
-    if (options.debug) printDecision(io, advice);
+    if (!format) throw createUnknownClientError(client);
+    const { advice, answer } = await advisePrompt(io, client, format, options);
+    if (options.debug) printHookDecision(io, advice);
     printJsonLine(io.stdout, answer);
   } catch (error) {
-    printProblem(io, error);
+    printHookProblem(io, error);
     printJsonLine(io.stdout, format?.neutral ?? {});
   }
   return EXIT.fine;
 }
 
-async function adviseOn(
-  io: Io,
+async function advisePrompt(
+  io: CommandIo,
   client: string,
   format: HookFormat,
   options: HookOptions & CommonOptions,
 ): Promise<HookAdvice> {
   const input = readHookInput(format, parseInput((await io.stdin?.()) ?? ""));
-  if (!input) throw noPrompt(`The input has no ${format.input.prompt[0]}`);
-  const found = await discoverFor(io, { ...options, ...workspaceOf(input, options) });
+  if (!input) throw createNoPromptError(`The input has no ${format.input.prompt[0]}`);
+  const found = await discoverForCommand(io, { ...options, ...resolveHookWorkspace(input, options) });
   // Without the settings, a skill that they disable would be given.
-  if (found.configuration.isBroken) throw unreadableConfiguration(found.configuration.diagnostics);
+  if (found.configuration.isBroken) throw createConfigurationError(found.configuration.diagnostics);
   const { catalog, home } = found;
-  if (options.debug) printLeftOut(io, found);
+  if (options.debug) printUntrustedHint(io, found);
   const conversation = input.conversation && `${client} ${input.conversation}`;
   return adviseClient(format, input.prompt, {
     catalog,
     host: found,
-    loadWith: LOAD_WITH,
-    memory: openAdviceFiles(join(home, "cache", "advice")),
+    loadWith: LOAD_INSTRUCTION,
+    memory: createFileAdviceMemory(join(home, "cache", "advice")),
     ...(conversation === undefined ? {} : { conversation }),
     ...(input.isSummarized ? { isSummarized: true } : {}),
   });
 }
 
 function parseInput(text: string): unknown {
-  if (text.length > MOST_INPUT) throw noPrompt(`The input is longer than ${MOST_INPUT} characters`);
+  if (text.length > MAX_INPUT_BYTES)
+    throw createNoPromptError(`The input is longer than ${MAX_INPUT_BYTES} characters`);
   try {
     return JSON.parse(text);
   } catch {
-    throw noPrompt("The input is not JSON");
+    throw createNoPromptError("The input is not JSON");
   }
 }
 
 /** The workspace is the folder that the client works in, unless an option names one. */
-function workspaceOf({ cwd }: HookInput, options: CommonOptions): CommonOptions {
+function resolveHookWorkspace({ cwd }: HookInput, options: CommonOptions): CommonOptions {
   return options.workspace === undefined && cwd !== undefined && existsSync(cwd) ? { workspace: cwd } : {};
 }
 
-function noPrompt(message: string): SkillError {
+function createNoPromptError(message: string): SkillError {
   return new SkillError("usage", {
     message,
     fix: 'the client writes it to stdin, for example {"prompt":"review my changes"}',
   });
 }
 
-function unknownClient(client: string): SkillError {
-  const message = client === "" ? "No client is named" : `Unknown client "${oneLine(client, 64)}"`;
+function createUnknownClientError(client: string): SkillError {
+  const message = client === "" ? "No client is named" : `Unknown client "${truncateLine(client, 64)}"`;
   return new SkillError("usage", { message, fix: `Supported clients: ${Object.keys(HOOK_FORMATS).join(", ")}` });
 }
 
-function printDecision(io: Io, { kind, text, skills, reasons }: HookAdvice["advice"]): void {
-  const out = printer(io.stderr, io.env);
+function printHookDecision(io: CommandIo, { kind, text, skills, reasons }: HookAdvice["advice"]): void {
+  const out = createPrinter(io.stderr, io.env);
   const names = skills.map(({ name }) => name).join(", ");
   out.line`${out.dim("·")} ${kind}${names === "" ? "" : `: ${names}`} (${text.length} characters)`;
-  for (const reason of reasons) out.line`  ${oneLine(reason, 300)}`;
+  for (const reason of reasons) out.line`  ${truncateLine(reason, 300)}`;
 }
 
 /** Names no skill that is left out: a client may show its model what a hook prints. */
-function printLeftOut(io: Io, found: Discovered): void {
-  const standing = openStanding(found);
+function printUntrustedHint(io: CommandIo, found: DiscoverResult): void {
+  const standing = createTextTrust(found);
   const { length } = found.catalog.skills.filter((skill) => standing(skill) !== undefined);
-  const out = printer(io.stderr, io.env);
+  const out = createPrinter(io.stderr, io.env);
   if (length > 0)
-    out.line`${out.dim("·")} ${count(length, "skill")} not offered until approved: skillet trust --text .`;
+    out.line`${out.dim("·")} ${formatCount(length, "skill")} not offered until approved: skillet trust --text .`;
 }
 
-function printProblem(io: Io, error: unknown): void {
-  const out = printer(io.stderr, io.env);
-  out.line`${out.red("✗")} skillet hook: ${oneLine(error instanceof Error ? error.message : String(error), 300)}`;
-  if (error instanceof SkillError && error.fix) out.line`  ${oneLine(error.fix, 300)}`;
+function printHookProblem(io: CommandIo, error: unknown): void {
+  const out = createPrinter(io.stderr, io.env);
+  out.line`${out.red("✗")} skillet hook: ${truncateLine(error instanceof Error ? error.message : String(error), 300)}`;
+  if (error instanceof SkillError && error.fix) out.line`  ${truncateLine(error.fix, 300)}`;
 }

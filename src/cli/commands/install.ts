@@ -1,26 +1,70 @@
 import { basename, join } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import { NATIVE_CLIENTS } from "../../install/clients.ts";
-import { remoteRefusal } from "../../install/conform.ts";
-import { checkRecord, installCopies } from "../../install/copies.ts";
-import type { Reason } from "../../install/plan.ts";
-import { seenTwice } from "../../install/seen-twice.ts";
-import { type Target, targetOf } from "../../install/target.ts";
-import { firstDenial, unavailability } from "../../policy/policy.ts";
-import { isTrusted } from "../../policy/trust.ts";
-import { changed } from "../../run/changed.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count } from "../../shared/text.ts";
-import { isFor, type Skill } from "../../skill/skill.ts";
-import { copySkill } from "../../source/digest.ts";
-import { discoverFor, requireConfiguration } from "../found.ts";
-import { type Outcome, printOutcomes } from "../install/words.ts";
-import { type Io, printer } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { openWaiting } from "../progress.ts";
-import { wrapped } from "../wrap.ts";
-import { explainMissing } from "./show.ts";
+import { type Command, Option } from "commander";
+import { findFirstDenial, findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { trustPolicy } from "../../agent/policy/trust-policy.ts";
+import { describeTrustChange } from "../../agent/policy/trusted-text.ts";
+import { findRemoteRefusal } from "../../clients/adapt-skill.ts";
+import {
+  type ClientTarget,
+  findDuplicateListings,
+  NATIVE_CLIENTS,
+  resolveClientTarget,
+} from "../../clients/native-clients.ts";
+import { type CopyProblem, checkCopyRecord, writeClientCopies } from "../../clients/skill-copies.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import { formatCount } from "../../util/text.ts";
+import { type CopyOutcome, printCopyOutcomes } from "../client-copies.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  formatExamples,
+  NATIVE_CLIENT_LIST,
+} from "../command-definition.ts";
+import { discoverForCommand, requireConfiguration } from "../command-host.ts";
+import { wrapText } from "../format.ts";
+import { type CommandIo, createPrinter } from "../output.ts";
+import { createWaitIndicator } from "../progress.ts";
+import { failMissingSkill } from "./show.ts";
 import { askForTrust } from "./trust.ts";
+
+/** `skillet install`: the former name of `export --to CLIENT`. */
+export const installCommand: CommandDefinition = {
+  define: (command) =>
+    addCopyOptions(command.description("as `skillet export --to CLIENT`"))
+      .option("--to <client,...>", `the clients: ${NATIVE_CLIENT_LIST}`)
+      .option("--update", "update existing copies, in all clients unless --to names some")
+      .addOption(
+        new Option("-l, --list", "show all copies and whether they are up to date").conflicts([
+          "update",
+          "dryRun",
+          "force",
+        ]),
+      )
+      .addHelpText("after", formatExamples("skillet export code-review --to claude")),
+  run: installSkillCopies,
+};
+
+/** `skillet uninstall`: the former name of `export --remove`. */
+export const uninstallCommand: CommandDefinition = {
+  define: (command) =>
+    addCopyOptions(command.description("as `skillet export --remove`"))
+      .option("--all", "every copy")
+      .option("--from <client,...>", `only from these: ${NATIVE_CLIENT_LIST}`)
+      .addHelpText("after", formatExamples("skillet export --remove code-review")),
+  run: async (context) => (await import("./export-manage.ts")).removeExportedCopies(context),
+};
+
+function addCopyOptions(command: Command): Command {
+  return command
+    .argument("[skill...]", "skills, or `name@source`")
+    .option("--project", "use the client's folder in this workspace, not your own")
+    .option("-n, --dry-run", "show what would change, and change nothing")
+    .option("--force", "also replace or remove what was edited by hand");
+}
 
 export interface InstallOptions {
   to?: string;
@@ -32,42 +76,47 @@ export interface InstallOptions {
 }
 
 /** Puts copies of skills into the folders of clients. */
-export async function install(context: Context<InstallOptions>): Promise<number> {
+export async function installSkillCopies(context: CommandContext<InstallOptions>): Promise<number> {
   const { io, options, args } = context;
-  if (options.list) return (await import("./install-list.ts")).listInstalled(context);
-  if (options.update) return (await import("./install-update.ts")).update(context);
-  const ids = clientIds(options.to, NO_CLIENT);
-  const found = await discoverFor(io, options);
-  checkRecord(found.installs);
+  if (options.list) return (await import("./export-manage.ts")).listExportedCopies(context);
+  if (options.update) return (await import("./export-manage.ts")).updateExportedCopies(context);
+  const ids = parseClientIds(options.to, NO_CLIENT_FIX);
+  const found = await discoverForCommand(io, options);
+  checkCopyRecord(found.installs);
   requireConfiguration(io, found);
-  const targets = ids.map((id) => targetOf(id, { around: found.around, isProject: options.project ?? false }));
+  const targets = ids.map((id) =>
+    resolveClientTarget(id, { around: found.around, isProject: options.project ?? false }),
+  );
   checkFolders(targets);
   const missing = args.find((name) => !found.catalog.has(name));
   if (missing !== undefined) {
     checkName(missing, ids, found);
-    return explainMissing(io, found, missing);
+    return failMissingSkill(io, found, missing);
   }
-  const named = onlyOnce(args.map((name) => found.catalog.get(name)));
-  const jobs = targets.map((target) => ({ target, skills: named.length > 0 ? named : usual(found, target) }));
-  if (named.length > 0 && !options.dryRun) await askFor(io, found, jobs, options.force);
+  const named = checkDistinctNames(args.map((name) => found.catalog.get(name)));
+  const jobs = targets.map((target) => ({
+    target,
+    skills: named.length > 0 ? named : listDefaultSkills(found, target),
+  }));
+  if (named.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
   const planned = new Set<string>();
-  const outcomes = jobs.map((job) => installInto(job, { io, options, found, planned }));
-  return printOutcomes(io, outcomes, options);
+  const outcomes = jobs.map((job) => installIntoClient(job, { io, options, found, planned }));
+  return printCopyOutcomes(io, outcomes, options);
 }
 
-const NO_CLIENT =
+const NO_CLIENT_FIX =
   "name one, or several: --to claude,codex; or `skillet export --update` updates the copies that there are";
 
 /** The clients that were named. Throws a SkillError when none was. */
-export function clientIds(given: string | undefined, fix: string): string[] {
+export function parseClientIds(given: string | undefined, fix: string): string[] {
   const ids = new Set((given ?? "").split(",").flatMap((id) => id.trim() || []));
   if (ids.size > 0) return [...ids];
   throw new SkillError("usage", { message: "No client was named", fix });
 }
 
 /** What one of them is given would be taken back by the next. */
-function checkFolders(targets: readonly Target[]): void {
-  const byFolder = new Map<string, Target>();
+function checkFolders(targets: readonly ClientTarget[]): void {
+  const byFolder = new Map<string, ClientTarget>();
   for (const target of targets) {
     const other = byFolder.get(target.folder);
     if (other) {
@@ -81,7 +130,7 @@ function checkFolders(targets: readonly Target[]): void {
 }
 
 /** No skill has this name: it may have been meant as something else. */
-function checkName(name: string, ids: readonly string[], { catalog }: Discovered): void {
+function checkName(name: string, ids: readonly string[], { catalog }: DiscoverResult): void {
   if (Object.hasOwn(NATIVE_CLIENTS, name)) {
     throw new SkillError("usage", {
       message: `"${name}" is a client, and no skill`,
@@ -98,34 +147,42 @@ function checkName(name: string, ids: readonly string[], { catalog }: Discovered
 }
 
 /** What is to be put into one folder. */
-export interface Job {
-  target: Target;
+interface InstallJob {
+  target: ClientTarget;
   skills: readonly Skill[];
 }
 
-interface Asked {
-  io: Io;
+interface InstallContext {
+  io: CommandIo;
   options: InstallOptions & CommonOptions;
-  found: Discovered;
+  found: DiscoverResult;
   /** Places of what this command puts elsewhere, or would. */
   planned?: Set<string>;
 }
 
-export function installInto({ target, skills }: Job, { io, options, found, planned = new Set() }: Asked): Outcome {
+export function installIntoClient(
+  { target, skills }: InstallJob,
+  { io, options, found, planned = new Set() }: InstallContext,
+): CopyOutcome {
   const where = { around: found.around, isProject: options.project ?? false, planned };
-  const waiting = openWaiting(io, `looking at ${count(skills.length, "skill")} for ${target.client.title}`);
+  const waiting = createWaitIndicator(
+    io,
+    `looking at ${formatCount(skills.length, "skill")} for ${target.client.title}`,
+  );
   try {
-    const steps = installCopies({
+    const steps = writeClientCopies({
       target,
       installs: found.installs,
       skills,
       force: options.force,
       isDryRun: options.dryRun,
-      refuses: (skill) => refusal(skill, found),
+      refuses: (skill) => findExportRefusal(skill, found),
       onLooked: () => waiting.at(),
     });
     const noted = steps.map((step) =>
-      step.action === "install" ? { ...step, notes: [...step.notes, ...seenTwice(step.name, target, where)] } : step,
+      step.action === "install"
+        ? { ...step, notes: [...step.notes, ...findDuplicateListings(step.name, target, where)] }
+        : step,
     );
     for (const { action, name } of steps) if (action === "install") planned.add(join(target.folder, name));
     return { target, steps: noted };
@@ -138,24 +195,24 @@ export function installInto({ target, skills }: Job, { io, options, found, plann
 }
 
 /** Every skill that is there for a model, or in that folder already. What is there stays with its source, if that still has it. */
-function usual(found: Discovered, { folder }: Target): Skill[] {
+function listDefaultSkills(found: DiscoverResult, { folder }: ClientTarget): Skill[] {
   const { catalog, installs } = found;
   const entries = installs.entries();
   return catalog
-    .available((skill) => unavailability(skill, found))
+    .available((skill) => findUnavailability(skill, found))
     .flatMap((skill) => {
       const source = entries[join(folder, skill.name)]?.source;
       if (skill.origin.remote) return []; // A client reaches those at their server.
-      if (source === undefined) return isFor("model", skill) ? [skill] : [];
+      if (source === undefined) return isInvocableBy("model", skill) ? [skill] : [];
       return catalog.copies(skill.name).find(({ origin }) => origin.source === source) ?? skill;
     });
 }
 
 /** What speaks against giving it to another program: it is switched off, or nobody has said yet that it may be followed. */
-function refusal(skill: Skill, found: Discovered): Reason | undefined {
-  const remote = remoteRefusal(skill);
+function findExportRefusal(skill: Skill, found: DiscoverResult): CopyProblem | undefined {
+  const remote = findRemoteRefusal(skill);
   if (remote) return remote;
-  const [denial] = [firstDenial(skill, found) ?? isTrusted(skill, found) ?? []].flat();
+  const [denial] = [findFirstDenial(skill, found) ?? trustPolicy(skill, found) ?? []].flat();
   if (denial || found.trust.standingOf(skill) !== "trusted") return denial;
   const unseen = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unseen) {
@@ -166,32 +223,38 @@ function refusal(skill: Skill, found: Discovered): Reason | undefined {
     };
   }
   const changes = found.trust.changesOf(skill, copySkill(skill));
-  return changes.length === 0 ? undefined : changed(skill, changes);
+  return changes.length === 0 ? undefined : describeTrustChange(skill, changes);
 }
 
 /** On a terminal those that wait for trust are asked about, if they would be given to a client then. */
-export async function askFor(io: Io, found: Discovered, jobs: readonly Job[], force?: boolean): Promise<void> {
+export async function askForExportTrust(
+  io: CommandIo,
+  found: DiscoverResult,
+  jobs: readonly InstallJob[],
+  force?: boolean,
+): Promise<void> {
   if (!io.ask) return;
   const waiting = new Set<Skill>();
   const clients = new Set<string>();
   for (const { target, skills } of jobs) {
     const asking = skills.filter((skill) => found.trust.standingOf(skill) === "untrusted");
-    const given = givenIfTrusted({ target, skills: asking }, found, force);
+    const given = listExportable({ target, skills: asking }, found, force);
     for (const skill of given) waiting.add(skill);
     if (given.length > 0) clients.add(target.client.title);
   }
-  if (waiting.size > 0) await askForTrust(io, found, [...waiting], question(io, [...waiting], [...clients]));
+  if (waiting.size > 0)
+    await askForTrust(io, found, [...waiting], formatExportQuestion(io, [...waiting], [...clients]));
 }
 
-function givenIfTrusted({ target, skills }: Job, found: Discovered, force: boolean | undefined): Skill[] {
+function listExportable({ target, skills }: InstallJob, found: DiscoverResult, force: boolean | undefined): Skill[] {
   try {
-    const steps = installCopies({
+    const steps = writeClientCopies({
       target,
       installs: found.installs,
       skills,
       force,
       isDryRun: true,
-      refuses: (skill) => firstDenial(skill, found),
+      refuses: (skill) => findFirstDenial(skill, found),
     });
     const idle = new Set(
       steps.flatMap(({ name, action, reason }) =>
@@ -205,17 +268,17 @@ function givenIfTrusted({ target, skills }: Job, found: Discovered, force: boole
   }
 }
 
-function question(io: Io, skills: readonly Skill[], clients: readonly string[]): string {
+function formatExportQuestion(io: CommandIo, skills: readonly Skill[], clients: readonly string[]): string {
   const [these, their] = skills.length === 1 ? ["this skill", "its"] : [`these ${skills.length} skills`, "their"];
   const given = `given to ${clients.join(" and ")}, which ${clients.length === 1 ? "runs" : "run"} ${their} code outside of skillet's sandbox`;
   // Trust is not for the client alone.
   const hasTools = skills.some(({ manifest }) => manifest.toolsets.length > 0);
   const tools = hasTools ? ` ${their} tools to run as you here, without a sandbox,` : "";
   const asked = `Trust ${these} to be followed,${tools} and to be ${given}?`;
-  return wrapped(asked, printer(io.stderr, io.env).width - " [y/N] y".length).join("\n");
+  return wrapText(asked, createPrinter(io.stderr, io.env).width - " [y/N] y".length).join("\n");
 }
 
-function onlyOnce(skills: readonly Skill[]): Skill[] {
+function checkDistinctNames(skills: readonly Skill[]): Skill[] {
   const byName = new Map<string, Skill>();
   for (const skill of skills) {
     const other = byName.get(skill.name);

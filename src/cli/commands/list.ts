@@ -1,20 +1,85 @@
+import { Option } from "commander";
+import { findDenials, findUnavailability, isDisabledByDefault } from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
-import type { Discovered } from "../../host/discover.ts";
-import type { Trust } from "../../host/trust.ts";
-import { denials, isOffAtFirst, unavailability } from "../../policy/policy.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, oneLine } from "../../shared/text.ts";
-import { stopsLoading } from "../../skill/diagnostic.ts";
-import { sandboxPathOf } from "../../skill/script.ts";
-import type { Skill } from "../../skill/skill.ts";
-import { displayPath } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverFor, folderSaid, printDiagnostic, warnOfConfiguration } from "../found.ts";
-import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
-import type { Context } from "../program.ts";
-import { sayLine } from "../say.ts";
-import { printHanging } from "../wrap.ts";
-import { addressOf } from "./address.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { stopsLoading } from "../../skill/diagnostics.ts";
+import { SCOPES, type Skill } from "../../skill/skill.ts";
+import { getSandboxPath } from "../../skill/skill-code.ts";
+import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
+import type { TrustStore } from "../../store/trust.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import {
+  type CallerOptions,
+  discoverForCommand,
+  formatSkillsFolder,
+  printConfigurationWarnings,
+  printDiagnostic,
+} from "../command-host.ts";
+import { formatSkillAddress } from "../format.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printHanging,
+  printJson,
+  printWrappedLine,
+  type SafeText,
+} from "../output.ts";
+
+/** `skillet list`. */
+export const listCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("list the skills that are found")
+      .argument("[word...]", "only skills that have all of these words in their name or description")
+      .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
+      .addOption(
+        new Option("--installed", "what was added, from where, and whether it is as its lock says").conflicts([
+          "all",
+          "watch",
+          "prompt",
+        ]),
+      )
+      .addOption(
+        new Option("--by <group>", "group by `client`: the skills that each client finds by itself")
+          .choices(["client"])
+          .conflicts(["all", "installed", "watch", "prompt"]),
+      )
+      .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
+      .addOption(
+        new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
+      )
+      .addOption(
+        new Option(
+          "--chat-type <type>",
+          "all skills registered for a chat of this type, with what stops them",
+        ).conflicts(["installed", "by", "watch"]),
+      )
+      .addOption(
+        new Option("--chat-id <id>", "all skills registered for the chat of this id").conflicts([
+          "installed",
+          "by",
+          "watch",
+        ]),
+      )
+      .option("--refresh", "read the listings of MCP servers with `skills = true` again, before they expire")
+      .option("--paths", "with --prompt: also where a skill's folder is for its code")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet list",
+          "skillet list pdf",
+          "skillet list --all",
+          "skillet list --by client",
+          "skillet list --chat-type group --chat-id 12345",
+          "skillet list --json | jq '.skills[].name'",
+        ),
+      ),
+  run: listSkillsCommand,
+};
 
 interface ListOptions extends CallerOptions {
   all?: boolean;
@@ -26,7 +91,7 @@ interface ListOptions extends CallerOptions {
   refresh?: boolean;
 }
 
-export async function list(context: Context<ListOptions>): Promise<number> {
+async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<number> {
   const { io, options, args } = context;
   if (args.length > 0 && (options.installed || options.by || options.watch)) {
     throw new SkillError("usage", {
@@ -34,52 +99,55 @@ export async function list(context: Context<ListOptions>): Promise<number> {
       fix: "leave out the words, or the option",
     });
   }
-  if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
-  if (options.by) return (await import("./list-by-client.ts")).listByClient(context);
-  if (options.watch) return (await import("./watch.ts")).watchList(context);
-  const found = await discoverFor(io, options, { remote: options.refresh ? "now" : "soon" });
-  const isConfigured = warnOfConfiguration(io, found);
-  const isDenied = (skill: Skill) => unavailability(skill, found);
-  const isForChat = (skill: Skill) => !denials(skill, found).some(({ code }) => OF_CHAT.has(code));
+  if (options.installed) return (await import("./list-views.ts")).listAddedSkills(context);
+  if (options.by) return (await import("./list-views.ts")).listByClient(context);
+  if (options.watch) return (await import("./list-views.ts")).watchSkillList(context);
+  const found = await discoverForCommand(io, options, { remote: options.refresh ? "now" : "soon" });
+  const isConfigured = printConfigurationWarnings(io, found);
+  const isDenied = (skill: Skill) => findUnavailability(skill, found);
+  const isForChat = (skill: Skill) => !findDenials(skill, found).some(({ code }) => CHAT_CODES.has(code));
   const isOfChat = options.chatType !== undefined || options.chatId !== undefined;
   const isForPrograms = options.prompt || options.json;
-  const isWanted = wordFilter(args);
+  const isWanted = createWordFilter(args);
   const available = found.trust.steadily(() => {
     const skills = (
       isOfChat && !options.prompt ? found.catalog.skills.filter(isForChat) : found.catalog.available(isDenied)
     ).filter(isWanted);
-    if (!isForPrograms) printSkills(io, skills, found.trust, isDenied); // While it is known how each of them stands.
+    if (!isForPrograms) printSkillList(io, skills, found.trust, isDenied); // While it is known how each of them stands.
     return skills;
   });
   if (options.prompt) {
-    const { promptSection } = await import("../../catalog/listing.ts");
-    const { isInReach } = await import("../../catalog/reach.ts");
-    const section = promptSection(
-      available.filter((skill) => skill.manifest.invocation.byModel && isInReach(skill)),
-      options.paths ? { pathOf: sandboxPathOf } : {},
+    const { formatPromptSection } = await import("../../catalog/listing.ts");
+    const { isOfferedByDefault } = await import("../../catalog/listing.ts");
+    const section = formatPromptSection(
+      available.filter((skill) => skill.manifest.invocation.byModel && isOfferedByDefault(skill)),
+      options.paths ? { pathOf: getSandboxPath } : {},
     );
     io.stdout.write(section === "" ? "" : `${section}\n`);
   } else if (options.json)
-    printJson(io.stdout, await asJson(found, { isDenied, isWanted, isAll: options.all ?? false, listed: available }));
-  else if (options.all) await printRest(io, found, isDenied);
+    printJson(
+      io.stdout,
+      await toListJson(found, { isDenied, isWanted, isAll: options.all ?? false, listed: available }),
+    );
+  else if (options.all) await printUnlisted(io, found, isDenied);
   else if (args.length > 0) printTotal(io, available.length, found.catalog.available(isDenied).length);
   else if (isOfChat) printOtherChats(io, found.catalog.skills.length - found.catalog.skills.filter(isForChat).length);
   else {
     if (io.stdout.isTTY) printTotal(io, available.length);
-    await printSummary(io, found, available.length);
+    await printListSummary(io, found, available.length);
   }
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
 /** The codes of rules about who asks. */
-const OF_CHAT: ReadonlySet<string> = new Set(["chat-type", "chat-id"]);
+const CHAT_CODES: ReadonlySet<string> = new Set(["chat-type", "chat-id"]);
 
-function printOtherChats(io: Io, hidden: number): void {
-  if (hidden > 0) printer(io.stderr, io.env).line`${count(hidden, "skill")} not for this chat`;
+function printOtherChats(io: CommandIo, hidden: number): void {
+  if (hidden > 0) createPrinter(io.stderr, io.env).line`${formatCount(hidden, "skill")} not for this chat`;
 }
 
 /** Returns a filter for skills that have all words in their name or description, in any case. */
-function wordFilter(words: readonly string[]): (skill: Skill) => boolean {
+function createWordFilter(words: readonly string[]): (skill: Skill) => boolean {
   if (words.length === 0) return () => true;
   const wanted = words.map((word) => word.toLowerCase());
   return ({ name, description }) => {
@@ -88,28 +156,29 @@ function wordFilter(words: readonly string[]): (skill: Skill) => boolean {
   };
 }
 
-function printTotal(io: Io, shown: number, all = shown): void {
-  printer(io.stderr, io.env).line`${shown === all ? count(all, "skill") : `${shown} of ${count(all, "skill")}`}`;
+function printTotal(io: CommandIo, shown: number, all = shown): void {
+  createPrinter(io.stderr, io.env)
+    .line`${shown === all ? formatCount(all, "skill") : `${shown} of ${formatCount(all, "skill")}`}`;
 }
 
 /**
  * One line a skill: its name, what it is for, where it comes from, and whether its code waits for trust. Written at once: ten thousand
  * writes cost more than the search.
  */
-export function printSkills(
-  io: Io,
+export function printSkillList(
+  io: CommandIo,
   skills: readonly Skill[],
-  trust: Trust,
+  trust: TrustStore,
   isDenied: (skill: Skill) => { code: string } | undefined = () => undefined,
 ): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
-  const out = printer({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
+  const out = createPrinter({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
   const widest = Math.min(
     32,
     skills.reduce((width, skill) => Math.max(width, skill.name.length), 0),
   );
-  const sources = new Map<string, Safe>();
+  const sources = new Map<string, SafeText>();
   const standings = trust.steadily(() => skills.map(trust.standingOf));
   for (const [at, skill] of skills.entries()) {
     const { name, description, origin } = skill;
@@ -118,33 +187,33 @@ export function printSkills(
     const source = sources.get(from) ?? out.dim(from);
     sources.set(from, source);
     const room = out.width - Math.max(widest, name.length) - from.length - 5;
-    const says = room < SHORTEST ? "" : oneLine(description, Math.min(room, LONGEST));
+    const says = room < MIN_DESCRIPTION_WIDTH ? "" : truncateLine(description, Math.min(room, MAX_DESCRIPTION_WIDTH));
     out.line`${out.bold(name.padEnd(widest))}  ${says}  ${source}`;
   }
   io.stdout.write(lines.join(""));
 }
 
-const LONGEST = 160;
-const SHORTEST = 10;
+const MAX_DESCRIPTION_WIDTH = 160;
+const MIN_DESCRIPTION_WIDTH = 10;
 
-async function printSummary(io: Io, found: Discovered, available: number): Promise<void> {
+async function printListSummary(io: CommandIo, found: DiscoverResult, available: number): Promise<void> {
   const { catalog, around } = found;
-  const error = printer(io.stderr, io.env);
+  const error = createPrinter(io.stderr, io.env);
   if (catalog.skills.length === 0) {
-    sayLine(
+    printWrappedLine(
       error,
-      `no skills found in ${folderSaid(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`,
+      `no skills found in ${formatSkillsFolder(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`,
     );
   }
-  const broken = brokenFiles(catalog);
+  const broken = countBrokenFiles(catalog);
   const { skills } = found.settings;
-  const isUnasked = (skill: Skill) => isOffAtFirst(skill) && skills.get(skill.name)?.enabled === undefined;
-  const isOfOtherChat = (skill: Skill) => OF_CHAT.has(unavailability(skill, found)?.code ?? "");
+  const isUnasked = (skill: Skill) => isDisabledByDefault(skill) && skills.get(skill.name)?.enabled === undefined;
+  const isOfOtherChat = (skill: Skill) => CHAT_CODES.has(findUnavailability(skill, found)?.code ?? "");
   const elsewhere = found.trust.steadily(() => catalog.skills.filter(isOfOtherChat).length);
   const disabled = catalog.skills.length - available - catalog.skills.filter(isUnasked).length - elsewhere;
-  const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found, "quick")).length;
+  const shadowed = catalog.shadowed.length === 0 ? 0 : (await findRealShadows(found, "quick")).length;
   const rest = [
-    broken > 0 && `${count(broken, "file")} not loaded`,
+    broken > 0 && `${formatCount(broken, "file")} not loaded`,
     disabled > 0 && `${disabled} not available`,
     elsewhere > 0 && `${elsewhere} not for this chat`,
     shadowed > 0 && `${shadowed} shadowed`,
@@ -153,36 +222,36 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
 }
 
 /** How many files did not load. */
-export function brokenFiles({ diagnostics }: Catalog): number {
+function countBrokenFiles({ diagnostics }: Catalog): number {
   return new Set(diagnostics.filter(stopsLoading).map(({ file }) => file)).size;
 }
 
-async function printRest(
-  io: Io,
-  found: Discovered,
+async function printUnlisted(
+  io: CommandIo,
+  found: DiscoverResult,
   isDenied: (skill: Skill) => { message: string; fix: string } | undefined,
 ): Promise<void> {
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   const { catalog, around } = found;
-  section(out, "Not available here", catalog.skills, (skill) => {
+  printListSection(out, "Not available here", catalog.skills, (skill) => {
     const denial = isDenied(skill);
     if (denial) return [skill.name, `${denial.message}; ${denial.fix}`];
   });
-  const { placesOf } = await import("./places.ts");
-  section(out, "In several places, the same to the byte", catalog.skills, (skill) => {
-    const places = catalog.copies(skill.name).length > 1 ? placesOf(skill, catalog) : [];
+  const { findSkillLocations } = await import("../command-host.ts");
+  printListSection(out, "In several places, the same to the byte", catalog.skills, (skill) => {
+    const places = catalog.copies(skill.name).length > 1 ? findSkillLocations(skill, catalog) : [];
     if (places.length > 1)
-      return [skill.name, places.map(({ source, file = source }) => displayPath(file, around)).join(", ")];
+      return [skill.name, places.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
   });
-  section(out, "Shadowed by a nearer copy", await realShadows(found), (skill) => {
+  printListSection(out, "Shadowed by a nearer copy", await findRealShadows(found), (skill) => {
     const [winner] = catalog.copies(skill.name);
-    return winner && [addressOf(skill, found), `by ${addressOf(winner, found)}`];
+    return winner && [formatSkillAddress(skill, found), `by ${formatSkillAddress(winner, found)}`];
   });
   if (catalog.diagnostics.length > 0) out.line``;
   for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, around);
 }
 
-function section<T>(
+function printListSection<T>(
   out: Printer,
   title: string,
   items: readonly T[],
@@ -195,16 +264,16 @@ function section<T>(
 }
 
 /** A copy that is the same to the byte is nothing to tell anybody about. */
-async function realShadows(found: Discovered, care: "quick" | "exact" = "exact"): Promise<Skill[]> {
-  const { isCopy } = await import("../../source/digest.ts");
+async function findRealShadows(found: DiscoverResult, care: "quick" | "exact" = "exact"): Promise<Skill[]> {
+  const { isSameSkill } = await import("../../skill/source/skill-copy.ts");
   const { catalog } = found;
   return catalog.shadowed.filter((skill) => {
     const winner = catalog.copies(skill.name)[0];
-    return !winner || !isCopy(winner, skill, care);
+    return !winner || !isSameSkill(winner, skill, care);
   });
 }
 
-interface ListedAs {
+interface ListJsonContext {
   isDenied: (skill: Skill) => object | undefined;
   isWanted: (skill: Skill) => boolean;
   isAll: boolean;
@@ -212,23 +281,85 @@ interface ListedAs {
   listed: readonly Skill[];
 }
 
-async function asJson(found: Discovered, { isDenied, isWanted, isAll, listed }: ListedAs): Promise<object> {
+async function toListJson(
+  found: DiscoverResult,
+  { isDenied, isWanted, isAll, listed }: ListJsonContext,
+): Promise<object> {
   const { catalog } = found;
-  const { placesOf } = await import("./places.ts");
+  const { findSkillLocations } = await import("../command-host.ts");
   const visible = isAll ? catalog.skills.filter(isWanted) : listed;
   const skills = visible.map((skill) => {
     const denial = isDenied(skill);
-    const facts = { ...describe(skill), places: placesOf(skill, catalog), trust: found.trust.standingOf(skill) };
+    const facts = {
+      ...toSkillJson(skill),
+      places: findSkillLocations(skill, catalog),
+      trust: found.trust.standingOf(skill),
+    };
     return denial ? { ...facts, denial } : facts;
   });
   if (!isAll) return { skills };
-  const shadowed = (await realShadows(found)).filter(isWanted).map(describe);
+  const shadowed = (await findRealShadows(found)).filter(isWanted).map(toSkillJson);
   return { skills, shadowed, diagnostics: catalog.diagnostics, configuration: found.configuration.diagnostics };
 }
 
-export function describe(skill: Skill): object {
+export function toSkillJson(skill: Skill): object {
   const { name, description, manifest, origin } = skill;
   const { scope, source, form, file, parent, remote } = origin;
   const { version, tags } = manifest;
   return { name, description, version, tags, scope, source, form, file, parent, remote };
+}
+
+const OVERVIEW_SKILLS = 12;
+/** A longer name leaves no room for what the command does. */
+const MAX_EXAMPLE_NAME_LENGTH = 14;
+
+/** `skillet` alone: what is here, and what to do next. */
+export async function printOverview({ io, options }: CommandContext<object>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  const isConfigured = printConfigurationWarnings(io, found);
+  const { catalog, around } = found;
+  const skills = catalog.available((skill) => findUnavailability(skill, found));
+  if (options.json) {
+    const folders = catalog.sources.map(({ path: folder, ...source }) => ({ ...source, ...omitUndefined({ folder }) }));
+    printJson(io.stdout, { workspace: around.workspace, skills: skills.map(toSkillJson), folders });
+    return isConfigured ? EXIT.fine : EXIT.usage;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  const scopes = SCOPES.map((scope) => [scope, skills.filter((skill) => skill.origin.scope === scope).length] as const);
+  const parts = scopes.filter(([, number]) => number > 0).map(([scope, number]) => `${number} ${scope}`);
+  out.line`${out.bold("skillet")}: ${formatCount(skills.length, "skill")} for ${formatHomePath(around.workspace, around.home)}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+  out.line``;
+  printSkillList(io, skills.slice(0, OVERVIEW_SKILLS), found.trust);
+  if (skills.length > OVERVIEW_SKILLS) out.line`${out.dim(`… and ${skills.length - OVERVIEW_SKILLS} more`)}`;
+  const broken = countBrokenFiles(catalog);
+  // Whoever came through npm has no command of this name on the path.
+  const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
+  const next: [string, string][] = [];
+  const waiting = found.runs.list().filter(({ state }) => state === "waiting").length;
+  if (waiting > 0)
+    next.push([
+      `${skillet} approve`,
+      `${formatCount(waiting, "run")} ${waiting === 1 ? "waits" : "wait"} for your word`,
+    ]);
+  if (broken > 0) next.push([`${skillet} list --all`, `see why ${formatCount(broken, "file")} did not load`]);
+  const [first] = skills;
+  if (first)
+    next.push([
+      `${skillet} show ${skills.find(({ name }) => name.length <= MAX_EXAMPLE_NAME_LENGTH)?.name ?? "NAME"}`,
+      "what it tells a model, its files, its source",
+    ]);
+  if (first) next.push([`${skillet} chat "…"`, "an agent with these skills; works without a key"]);
+  if (skills.some(({ name }) => name === "host-report"))
+    next.push([`${skillet} run host-report`, "use one of them, as a sub-agent of its own"]);
+  if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
+  if (first) next.push([`${skillet} serve --help`, "let the agents you already use have them"]);
+  next.push([`${skillet} new my-skill`, "make a skill of your own"]);
+  next.push([`${skillet} check`, "check the skills of this workspace"]);
+  next.push([`${skillet} runs`, "what was done with skills; stats counts it"]);
+  next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
+  next.push([`${skillet} doctor --sandbox`, "how code is kept apart, tried on this machine"]);
+  out.line`\n${out.bold("Next")}`;
+  const widest = Math.max(...next.map(([command]) => command.length));
+  for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;
+  return isConfigured ? EXIT.fine : EXIT.usage;
 }

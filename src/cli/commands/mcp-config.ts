@@ -1,22 +1,70 @@
-import { join } from "node:path";
+import { accessSync, constants, existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { serverTokenFile } from "../../host/server-token.ts";
-import { CLIENTS, type Client, type Scope, type Server, TOKEN } from "../../mcp/config/clients.ts";
-import { describeEntry, isHere, PATH } from "../../mcp/config/entry.ts";
-import type { Merged } from "../../mcp/config/merge.ts";
-import { type Snippet, snippetObject, snippetText } from "../../mcp/config/snippet.ts";
-import { readDocument, writeSnippet } from "../../mcp/config/write.ts";
+import { Option } from "commander";
+import { type ConnectionRecord, createConnectionStore } from "../../clients/apply-connection.ts";
+import {
+  type ConfigScope,
+  describeEntry,
+  isLocalUrl,
+  MCP_CLIENTS,
+  MCP_URL_PATH,
+  type McpClient,
+  type McpClientEnvironment,
+  type McpServerTarget,
+  SERVER_TOKEN_VARIABLE,
+} from "../../clients/mcp-clients.ts";
+import {
+  createSnippetObject,
+  formatSnippet,
+  type McpSnippet,
+  type MergedConfig,
+  readClientDocument,
+  writeMcpSnippet,
+} from "../../clients/mcp-config.ts";
+import { type ConnectionState, findServerName, readConnection } from "../../clients/plan-connection.ts";
+import { SkillError } from "../../errors/problem.ts";
 import { packageRoot } from "../../package.ts";
-import { quoted } from "../../policy/trust.ts";
-import { SkillError } from "../../shared/error.ts";
-import { displayPath, type Surroundings, shortPath } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import { buildProgram, type CommonOptions, type Context } from "../program.ts";
-import { sayNotice } from "../say.ts";
+import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
+import { getServerTokenPath } from "../../store/server-token.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+  MCP_CLIENT_NAMES,
+} from "../command-definition.ts";
+import { resolveCommandEnvironment } from "../command-host.ts";
+import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
+import { buildProgram } from "../program.ts";
 
-interface ConfigOptions {
+/** `skillet mcp-config`: prints the server's entry, or writes it without the hook. `connect` does more. */
+export const mcpConfigCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("print what makes a client start `skillet serve`, or write it into the client's configuration")
+      .addOption(new Option("--for <client>", "the client").choices(MCP_CLIENT_NAMES).makeOptionMandatory())
+      .option("--write", "put it into the client's configuration file, and keep all else that is there")
+      .option("--project", "for this workspace alone, where the client has such a file")
+      .option("--name <name>", "what the client calls the server", "skillet")
+      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
+      .argument("[option...]", "options for `skillet serve`, after --")
+      .addHelpText("after", "\n`skillet connect` writes the prompt hook too, and can remove both again.")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet mcp-config --for claude",
+          "skillet mcp-config --for codex --write",
+          "skillet mcp-config --for vscode --project --write -- --only code-review",
+        ),
+      ),
+  run: printMcpConfig,
+  afterError: "options for `skillet serve` go after --; ",
+};
+
+interface McpConfigOptions {
   for: string;
   write?: boolean;
   project?: boolean;
@@ -25,53 +73,54 @@ interface ConfigOptions {
 }
 
 /** Prints what makes a client start `skillet serve`, or puts it into the client's file. */
-export async function mcpConfig({ io, options, args }: Context<ConfigOptions>): Promise<number> {
-  const name = nameOf(options);
-  const client = clientOf(options.for);
-  const scope: Scope = options.project ? "project" : "user";
-  const around = surroundingsFor(io, options);
-  const server = serverOf(io, { ...options, args, client, around });
+async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOptions>): Promise<number> {
+  const name = checkServerName(options);
+  const client = findMcpClient(options.for);
+  const scope: ConfigScope = options.project ? "project" : "user";
+  const around = resolveCommandEnvironment(io, options);
+  const server = await resolveServer(io, { ...options, args, client, around });
   const file = client[scope]({ ...around, env: io.env, platform: process.platform });
-  const path = [...client.servers(await readDocument(file, client.format)), name];
-  const snippet: Snippet = { format: client.format, path, entry: client.entry(server) };
+  const path = [...client.servers(await readClientDocument(file, client.format)), name];
+  const snippet: McpSnippet = { format: client.format, path, entry: client.entry(server) };
   // What it would write into the project it writes where it is started.
   const command = scope === "user" || around.workspace === io.cwd ? client.add?.(name, server, scope) : undefined;
-  const outcome = options.write ? await write(file, snippet, { client, scope }) : "not asked";
+  const outcome = options.write ? await writeServerEntry(file, snippet, { client, scope }) : "not asked";
   const written = typeof outcome === "object" && "after" in outcome;
-  const replaced = written ? replacedBy(outcome) : undefined;
+  const replaced = written ? compareEntries(outcome) : undefined;
   if (options.json) {
     const shown = {
       client: options.for,
       file,
       format: client.format,
-      snippet: snippetObject(snippet),
+      snippet: createSnippetObject(snippet),
       isWritten: written,
     };
     const { code, message, fix } = outcome instanceof SkillError ? outcome : {};
     const error = outcome instanceof SkillError ? { error: { code, message, fix } } : {};
     printJson(io.stdout, { ...shown, replaced: replaced ?? null, command: command ?? null, ...error });
   }
-  if (outcome instanceof SkillError) return sayUnwritten(io, options.json ? undefined : snippet, outcome);
+  if (outcome instanceof SkillError) return printUnwritten(io, options.json ? undefined : snippet, outcome);
   if (options.json) return EXIT.fine;
-  const shown = scope === "user" ? shortPath(file, around.home) : displayPath(file, around);
+  const shown = scope === "user" ? formatHomePath(file, around.home) : formatDisplayPath(file, around);
   if (options.write) {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     const done = replaced ? "changed in" : written ? "put into" : "was there already, the same, in";
     out.line`${out.green("✓")} ${name} ${done} ${shown}`;
-    if (replaced) sayReplaced(io, replaced);
+    if (replaced) printReplaced(io, replaced);
   } else {
     printSnippet(io, snippet);
-    const out = printer(io.stderr, io.env);
+    const out = createPrinter(io.stderr, io.env);
     out.line`${out.dim("·")} it belongs into ${shown}: the same with ${out.cyan("--write")} puts it there`;
-    if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoted).join(" "))}`;
+    if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoteIfNeeded).join(" "))}`;
   }
-  if (outcome !== "same") printNext(io, { client, scope, server, tokenFile: serverTokenFile(around.skilletHome) });
-  if ("url" in server) sayAddress(io, options.url ?? "", server);
+  if (outcome !== "same")
+    printClientNextSteps(io, { client, scope, server, tokenFile: getServerTokenPath(around.skilletHome) });
+  if ("url" in server) printChangedAddress(io, options.url ?? "", server);
   return EXIT.fine;
 }
 
 /** Checks the name that a client is to know the server by. */
-export function nameOf({ name = "skillet" }: Pick<ConfigOptions, "name">): string {
+export function checkServerName({ name = "skillet" }: Pick<McpConfigOptions, "name">): string {
   if (/^[A-Za-z0-9][\w-]{0,63}$/.test(name)) return name;
   throw new SkillError("usage", {
     message: `"${name}" cannot be a server's name`,
@@ -79,49 +128,57 @@ export function nameOf({ name = "skillet" }: Pick<ConfigOptions, "name">): strin
   });
 }
 
-function clientOf(name: string): Client {
-  const client = Object.hasOwn(CLIENTS, name) ? CLIENTS[name] : undefined;
+function findMcpClient(name: string): McpClient {
+  const client = Object.hasOwn(MCP_CLIENTS, name) ? MCP_CLIENTS[name] : undefined;
   if (client) return client;
   throw new SkillError("usage", {
     message: `"${name}" is no client that is known`,
-    fix: `known are: ${Object.keys(CLIENTS).join(", ")}`,
+    fix: `known are: ${Object.keys(MCP_CLIENTS).join(", ")}`,
   });
 }
 
-interface Asked extends Pick<ConfigOptions, "url" | "project">, CommonOptions {
+interface ServerRequest extends Pick<McpConfigOptions, "url" | "project">, CommonOptions {
   args: readonly string[];
-  client: Client;
-  around: Surroundings;
+  client: McpClient;
+  around: Environment;
 }
 
 /** Returns how the client gets to the server that the options ask for. */
-export function serverOf(io: Io, { url, args, workspace, project, client, around }: Asked): Server {
-  if (url !== undefined) return serverAt(io, url, args, tokenFileFor(client, around));
-  checkServe(io, args);
+export async function resolveServer(
+  io: CommandIo,
+  { url, args, workspace, project, client, around }: ServerRequest,
+): Promise<McpServerTarget> {
+  if (url !== undefined) return parseServerUrl(io, url, args, getTokenFile(client, around));
+  await checkServeOptions(io, args);
   const given = workspace !== undefined ? around.workspace : project ? client.workspace : undefined;
   const where = given === undefined ? [] : ["--workspace", given];
   // By their paths, since the package is not published, and a client that was started from a desktop finds no `node` of a version
   // manager. An older one would do too: the program starts itself again with its own, if that is beside it.
-  const { command, args: program } = ownProgram();
+  const { command, args: program } = getOwnProgram();
   return { command, args: [...program, "serve", ...where, ...args] };
 }
 
 /** Returns the command that starts this program: Node and its path. */
-export function ownProgram(): { command: string; args: string[] } {
+export function getOwnProgram(): { command: string; args: string[] } {
   return { command: process.execPath, args: [join(packageRoot() ?? "", "bin", "skillet.cjs")] };
 }
 
 /** The file with the token of this user's own server, for a client that can refer to it. */
-function tokenFileFor({ readsTokenFile }: Client, { skilletHome }: Surroundings): string | undefined {
-  return readsTokenFile ? serverTokenFile(skilletHome) : undefined;
+function getTokenFile({ readsTokenFile }: McpClient, { skilletHome }: Environment): string | undefined {
+  return readsTokenFile ? getServerTokenPath(skilletHome) : undefined;
 }
 
-function serverAt(io: Io, written: string, args: readonly string[], tokenFile: string | undefined): Server {
+function parseServerUrl(
+  io: CommandIo,
+  written: string,
+  args: readonly string[],
+  tokenFile: string | undefined,
+): McpServerTarget {
   const url = URL.canParse(written) ? new URL(written) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
     throw new SkillError("usage", {
       message: "--url takes an address that begins with http:// or https:// and holds no password",
-      fix: `as in http://127.0.0.1:7400/mcp; a token is read from ${TOKEN} by the client`,
+      fix: `as in http://127.0.0.1:7400/mcp; a token is read from ${SERVER_TOKEN_VARIABLE} by the client`,
     });
   }
   if (args.length > 0) {
@@ -130,14 +187,14 @@ function serverAt(io: Io, written: string, args: readonly string[], tokenFile: s
       fix: "give them where it is started: skillet serve --http …",
     });
   }
-  if (url.pathname === "/") url.pathname = PATH;
-  const isOwn = isHere(url) && !io.env[TOKEN];
+  if (url.pathname === "/") url.pathname = MCP_URL_PATH;
+  const isOwn = isLocalUrl(url) && !io.env[SERVER_TOKEN_VARIABLE];
   return { url: url.href, hasToken: true, ...(isOwn && tokenFile !== undefined ? { tokenFile } : {}) };
 }
 
 /** Options that `skillet serve` would refuse are refused here: of a client, one learns only that the server did not start. */
-function checkServe(io: Io, args: readonly string[]): void {
-  const serve = buildProgram(io, ["serve"], () => {}).commands.find((command) => command.name() === "serve");
+async function checkServeOptions(io: CommandIo, args: readonly string[]): Promise<void> {
+  const serve = (await buildProgram(io, ["serve"], () => {})).commands.find((command) => command.name() === "serve");
   if (!serve) return;
   const { operands, unknown } = serve.parseOptions([...args]);
   const [wrong] = [...operands, ...unknown];
@@ -155,14 +212,14 @@ function checkServe(io: Io, args: readonly string[]): void {
   }
 }
 
-async function write(
+async function writeServerEntry(
   file: string,
-  snippet: Snippet,
-  { client, scope }: { client: Client; scope: Scope },
-): Promise<Merged | "same" | SkillError> {
+  snippet: McpSnippet,
+  { client, scope }: { client: McpClient; scope: ConfigScope },
+): Promise<MergedConfig | "same" | SkillError> {
   try {
     const mode = scope === "user" ? 0o600 : 0o644;
-    return (await writeSnippet(file, snippet, { client, mode })) ?? "same";
+    return (await writeMcpSnippet(file, snippet, { client, mode })) ?? "same";
   } catch (error) {
     if (error instanceof SkillError) return error;
     throw error;
@@ -170,32 +227,32 @@ async function write(
 }
 
 /** What can be put in by hand goes to stdout all the same. */
-function sayUnwritten(io: Io, snippet: Snippet | undefined, error: SkillError): number {
+function printUnwritten(io: CommandIo, snippet: McpSnippet | undefined, error: SkillError): number {
   if (snippet) printSnippet(io, snippet);
-  const out = printer(io.stderr, io.env);
-  sayNotice(out, out.red("✗"), error.message, error.fix ?? "");
-  return REFUSALS.has(error.code) ? EXIT.refused : EXIT.findings;
+  const out = createPrinter(io.stderr, io.env);
+  printProblem(out, out.red("✗"), error.message, error.fix ?? "");
+  return REFUSAL_CODES.has(error.code) ? EXIT.refused : EXIT.findings;
 }
 
-const REFUSALS = new Set(["another-server", "keys-at-stake"]);
+const REFUSAL_CODES = new Set(["another-server", "keys-at-stake"]);
 
 /** An entry of skillet's that another took the place of. */
-interface Replaced {
+interface ReplacedEntry {
   was: string;
   is: string;
   /** The keys whose values are others now. Their values may be secrets. */
   keys: string[];
 }
 
-function replacedBy({ before, after }: Merged): Replaced | undefined {
+function compareEntries({ before, after }: MergedConfig): ReplacedEntry | undefined {
   if (Object.keys(before).length === 0) return undefined;
   const all = new Set([...Object.keys(before), ...Object.keys(after)]);
   const keys = [...all].filter((key) => !isDeepStrictEqual(before[key], after[key]));
   return { was: describeEntry(before), is: describeEntry(after), keys };
 }
 
-function sayReplaced(io: Io, { was, is, keys }: Replaced): void {
-  const out = printer(io.stderr, io.env);
+function printReplaced(io: CommandIo, { was, is, keys }: ReplacedEntry): void {
+  const out = createPrinter(io.stderr, io.env);
   if (was === is) {
     out.line`  what is new in it: ${keys.join(", ")}`;
     return;
@@ -208,36 +265,131 @@ function sayReplaced(io: Io, { was, is, keys }: Replaced): void {
   }
 }
 
-function printSnippet(io: Io, snippet: Snippet): void {
-  if (snippet.format !== "toml") printJson(io.stdout, snippetObject(snippet));
+function printSnippet(io: CommandIo, snippet: McpSnippet): void {
+  if (snippet.format !== "toml") printJson(io.stdout, createSnippetObject(snippet));
   else if (io.stdout.isTTY) {
-    const out = printer(io.stdout, io.env);
-    for (const line of snippetText(snippet).trimEnd().split("\n")) out.line`${line}`;
-  } else io.stdout.write(snippetText(snippet));
+    const out = createPrinter(io.stdout, io.env);
+    for (const line of formatSnippet(snippet).trimEnd().split("\n")) out.line`${line}`;
+  } else io.stdout.write(formatSnippet(snippet));
 }
 
-interface Next {
-  client: Client;
-  scope: Scope;
-  server: Server;
+interface NextStepsContext {
+  client: McpClient;
+  scope: ConfigScope;
+  server: McpServerTarget;
   tokenFile: string;
 }
 
 /** Prints what is to be done for the client to see the server. */
-export function printNext(io: Io, { client, scope, server, tokenFile }: Next): void {
-  const out = printer(io.stderr, io.env);
+export function printClientNextSteps(io: CommandIo, { client, scope, server, tokenFile }: NextStepsContext): void {
+  const out = createPrinter(io.stderr, io.env);
   out.line`  then ${client.next}`;
   if (scope === "project") out.line`  it may ask first whether you trust the project`;
   if ("url" in server && server.tokenFile === undefined)
-    out.line`  ${client.title} has to be started with ${TOKEN} set to the token`;
-  if ("url" in server && server.tokenFile === undefined && isHere(new URL(server.url)))
-    out.line`  of a server of yours: export ${TOKEN}="$(cat ${quoted(tokenFile)})"`;
+    out.line`  ${client.title} has to be started with ${SERVER_TOKEN_VARIABLE} set to the token`;
+  if ("url" in server && server.tokenFile === undefined && isLocalUrl(new URL(server.url)))
+    out.line`  of a server of yours: export ${SERVER_TOKEN_VARIABLE}="$(cat ${quoteIfNeeded(tokenFile)})"`;
   if (!("url" in server) && scope === "project")
     out.line`  it names folders of this machine: whoever shares the file needs their own`;
 }
 
 /** What was made of the address that was given. */
-function sayAddress(io: Io, given: string, { url }: Extract<Server, { url: string }>): void {
-  const out = printer(io.stderr, io.env);
-  if (new URL(given).href !== url) out.line`  ${PATH} was added to the address: ${url}`;
+function printChangedAddress(io: CommandIo, given: string, { url }: Extract<McpServerTarget, { url: string }>): void {
+  const out = createPrinter(io.stderr, io.env);
+  if (new URL(given).href !== url) out.line`  ${MCP_URL_PATH} was added to the address: ${url}`;
+}
+
+/** A client, and the state of its connection at one level. */
+export interface ConnectionFacts {
+  client: string;
+  title: string;
+  scope: ConfigScope;
+  /** Its program or its folder is on this machine. */
+  isFound: boolean;
+  state: ConnectionState;
+}
+
+/** Reads the connections of all clients, at the user's level, and in the project those that are connected there. */
+export async function readConnections(
+  place: McpClientEnvironment,
+  records: Readonly<Record<string, ConnectionRecord>>,
+): Promise<ConnectionFacts[]> {
+  const facts: ConnectionFacts[] = [];
+  for (const [client, row] of Object.entries(MCP_CLIENTS)) {
+    const isFound = existsSync(row.folder(place)) || isInPath(row.program, place);
+    for (const scope of ["user", "project"] as const) {
+      const name = (await findServerName({ client, scope, place })) ?? "skillet";
+      const state = await readConnection({ client, scope, place, name }, records);
+      const isSame = scope === "project" && row.user(place) === row.project(place);
+      if (scope === "user" || (!isSame && isConnected(state)))
+        facts.push({ client, title: row.title, scope, isFound, state });
+    }
+  }
+  return facts;
+}
+
+export function isConnected({ server, hook }: ConnectionState): boolean {
+  return server.entry !== undefined || hook?.handler !== undefined;
+}
+
+/** Prints which clients are on this machine, and whether each is connected. */
+export async function listConnections(io: CommandIo, options: CommonOptions): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const place = { ...around, env: io.env, platform: process.platform };
+  const all = await readConnections(place, createConnectionStore(around.skilletHome).entries());
+  const facts = all.filter(({ isFound, scope, state }) => isFound || scope === "project" || isConnected(state));
+  if (options.json) {
+    printJson(io.stdout, { clients: all.map(toConnectionJson) });
+    return EXIT.fine;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  if (facts.length === 0)
+    out.line`No client is on this machine that skillet can connect. Supported clients: ${Object.keys(MCP_CLIENTS).join(", ")}`;
+  const widest = Math.max(0, ...facts.map(({ title }) => title.length));
+  for (const { client, title, scope, state } of facts) {
+    const problem = state.server.problem ?? state.hook?.problem;
+    const { mark, text } = problem
+      ? { mark: out.red("✗"), text: problem.message }
+      : isConnected(state)
+        ? { mark: out.green("✓"), text: formatConnectedParts(state) }
+        : { mark: out.dim("·"), text: `not connected: skillet connect ${client}` };
+    out.line`${mark} ${title.padEnd(widest)}  ${scope === "project" ? "this project: " : ""}${text}`;
+  }
+  const missing = all.filter(({ isFound, scope, state }) => !isFound && scope === "user" && !isConnected(state));
+  if (missing.length > 0)
+    out.line`${out.dim(`Not found on this machine: ${missing.map(({ title }) => title).join(", ")}`)}`;
+  return EXIT.fine;
+}
+
+function formatConnectedParts({ server, hook }: ConnectionState): string {
+  const parts = [server.entry && "server", hook?.handler && "prompt hook"].filter((part) => part !== undefined);
+  return parts.join(" and ");
+}
+
+function toConnectionJson({ client, title, scope, isFound, state: { server, hook } }: ConnectionFacts) {
+  const problem = server.problem ?? hook?.problem;
+  return {
+    client,
+    title,
+    scope,
+    isFound,
+    server: { file: server.file, isConnected: server.entry !== undefined },
+    hook: hook ? { file: hook.file, isConnected: hook.handler !== undefined } : null,
+    problem: problem ? { code: problem.code, message: problem.message, fix: problem.fix ?? "" } : null,
+  };
+}
+
+function isInPath(program: string, { env, platform }: McpClientEnvironment): boolean {
+  const names = platform === "win32" ? [`${program}.exe`, `${program}.cmd`] : [program];
+  return (env["PATH"] ?? "").split(delimiter).some((folder) =>
+    names.some((name) => {
+      try {
+        if (folder === "") return false;
+        accessSync(join(folder, name), constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    }),
+  );
 }

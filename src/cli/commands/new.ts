@@ -1,18 +1,45 @@
 import { existsSync, mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { SkillError } from "../../shared/error.ts";
-import { defineSkill } from "../../skill/define.ts";
-import { PROFILES, type Profile } from "../../skill/diagnostic.ts";
-import { LONGEST_NAME, STANDARD_NAME, unusableName } from "../../skill/name.ts";
-import { renderDocument } from "../../skill/render.ts";
-import { checkPath } from "../../source/check.ts";
-import { copySkill } from "../../source/digest.ts";
-import { displayPath, locations } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { writeToolsetTypes } from "../toolset-types.ts";
+import { Option } from "commander";
+import { SkillError } from "../../errors/problem.ts";
+import { defineSkill } from "../../skill/define-skill.ts";
+import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
+import { renderDocument } from "../../skill/frontmatter-yaml.ts";
+import { findNameProblem, MAX_NAME_LENGTH, STANDARD_NAME } from "../../skill/skill.ts";
+import { checkPath } from "../../skill/source/check-skills.ts";
+import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import { discoverForCommand, resolveCommandEnvironment } from "../command-host.ts";
+import { type CommandIo, createPrinter, printJson } from "../output.ts";
+import { writeToolsetTypes } from "./types.ts";
+
+/** `skillet new`. */
+export const newCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("make a new skill that passes every check; says what your words for it break")
+      .argument("<name>", "lower-case letters, digits and hyphens")
+      .option("-d, --description <text>", "what it does and when to use it")
+      .addOption(new Option("--in <folder>", "the folder for it").default(undefined, "<workspace>/skills"))
+      .addOption(new Option("--user", "make it in your own skills, ~/.skillet/skills").conflicts("in"))
+      .option("--toolset", "with a tool in TypeScript, and the types that your editor needs")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet new release-notes",
+          'skillet new deploy --description "Deploys the app. Use when asked to ship."',
+          "skillet new weather --toolset",
+        ),
+      ),
+  run: createNewSkill,
+};
 
 interface NewOptions {
   description?: string;
@@ -21,76 +48,76 @@ interface NewOptions {
   toolset?: boolean;
 }
 
-export async function newSkill({ io, options, args: [name = ""] }: Context<NewOptions>): Promise<number> {
-  if (!STANDARD_NAME.test(name) || name.length > LONGEST_NAME || unusableName(name)) {
+async function createNewSkill({ io, options, args: [name = ""] }: CommandContext<NewOptions>): Promise<number> {
+  if (!STANDARD_NAME.test(name) || name.length > MAX_NAME_LENGTH || findNameProblem(name)) {
     throw new SkillError("name-unusable", {
       message: `"${name}" cannot be a skill's name`,
-      fix: `use up to ${LONGEST_NAME} lower-case letters, digits and single hyphens: ${suggestion(name)}`,
+      fix: `use up to ${MAX_NAME_LENGTH} lower-case letters, digits and single hyphens: ${suggestName(name)}`,
     });
   }
-  const around = surroundingsFor(io, options);
+  const around = resolveCommandEnvironment(io, options);
   const parent = options.in
     ? resolve(io.cwd, options.in)
     : options.user
       ? join(around.skilletHome, "skills")
-      : (locations(around).at(-1)?.path ?? "");
+      : (listLocations(around).at(-1)?.path ?? "");
   const folder = join(parent, name);
   if (existsSync(folder)) {
     throw new SkillError("exists", {
-      message: `${displayPath(folder, around)} is already there`,
+      message: `${formatDisplayPath(folder, around)} is already there`,
       fix: "choose another name, or edit what is there",
     });
   }
   const description =
     options.description ??
-    `${titleOf(name)}: say here in a sentence what it does. Use when the user asks for it by name.`;
+    `${formatTitle(name)}: say here in a sentence what it does. Use when the user asks for it by name.`;
   defineSkill({ name, description, instructions: "checked before anything is written" });
   const file = join(folder, "SKILL.md");
   const draft = join(parent, `.${name}.${process.pid}`);
   try {
     mkdirSync(draft, { recursive: true });
-    writeFileSync(join(draft, "SKILL.md"), skillText(name, description, options.toolset === true));
+    writeFileSync(join(draft, "SKILL.md"), renderSkillTemplate(name, description, options.toolset === true));
     if (options.toolset) {
       mkdirSync(join(draft, "toolsets"));
-      writeFileSync(join(draft, "toolsets", "index.ts"), TOOLSET);
+      writeFileSync(join(draft, "toolsets", "index.ts"), TOOLSET_TEMPLATE);
     }
     renameSync(draft, folder);
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
     throw new SkillError("unwritable", {
-      message: `${displayPath(folder, around)} cannot be made`,
+      message: `${formatDisplayPath(folder, around)} cannot be made`,
       fix: `check that ${dirname(folder)} can be written to`,
       cause: error,
     });
   }
   const types = options.toolset ? writeToolsetTypes(parent) : undefined;
-  await trustOwn(io, options, folder);
+  await trustNewSkill(io, options, folder);
   if (options.json) printJson(io.stdout, { name, file, ...(types ? { types: types.folder } : {}) });
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     const here = { ...around, workspace: io.cwd };
-    out.line`${out.green("✓")} ${displayPath(file, here)}`;
+    out.line`${out.green("✓")} ${formatDisplayPath(file, here)}`;
     if (types) {
-      out.line`${out.green("✓")} ${displayPath(join(folder, "toolsets", "index.ts"), here)}`;
-      out.line`${out.green("✓")} ${displayPath(types.folder, here)} ${out.dim("(types for your editor; git leaves them out)")}`;
+      out.line`${out.green("✓")} ${formatDisplayPath(join(folder, "toolsets", "index.ts"), here)}`;
+      out.line`${out.green("✓")} ${formatDisplayPath(types.folder, here)} ${out.dim("(types for your editor; git leaves them out)")}`;
     }
-    for (const [profile, message] of broken(folder))
+    for (const [profile, message] of findTemplateProblems(folder))
       out.line`${out.yellow("!")} ${message} ${out.dim(`(profile ${profile})`)}`;
-    out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, here)}`)}`;
+    out.line`  edit it, then: ${out.cyan(`skillet check ${formatDisplayPath(folder, here)}`)}`;
   }
   return EXIT.fine;
 }
 
 /** What the user makes here is the user's own, wherever it stands: its code need not be asked about until it changes elsewhere. */
-async function trustOwn(io: Io, options: CommonOptions, folder: string): Promise<void> {
-  const found = await discoverFor(io, options);
+async function trustNewSkill(io: CommandIo, options: CommonOptions, folder: string): Promise<void> {
+  const found = await discoverForCommand(io, options);
   const place = realpathSync(folder);
   const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === place);
   if (skill && found.trust.standingOf(skill) === "untrusted") found.trust.grant([{ skill, copy: copySkill(skill) }]);
 }
 
 /** What the chosen words break, by the first profile that says so. */
-function broken(folder: string): [Profile, string][] {
+function findTemplateProblems(folder: string): [Profile, string][] {
   const said = new Map<string, Profile>();
   for (const profile of PROFILES) {
     const { files } = checkPath(folder, { profile });
@@ -100,7 +127,7 @@ function broken(folder: string): [Profile, string][] {
   return [...said].map(([message, profile]) => [profile, message]);
 }
 
-const TOOLSET = [
+const TOOLSET_TEMPLATE = [
   'import { Tool } from "@agent/tools";',
   'import { z } from "zod";',
   "",
@@ -116,8 +143,8 @@ const TOOLSET = [
   "",
 ].join("\n");
 
-function skillText(name: string, description: string, hasToolset: boolean): string {
-  const title = titleOf(name);
+function renderSkillTemplate(name: string, description: string, hasToolset: boolean): string {
+  const title = formatTitle(name);
   const toolsets = hasToolset ? { toolsets: ["toolsets/index:tools"] } : {};
   return renderDocument(
     { name, description, ...toolsets, metadata: { version: "0.1.0", tags: [name.split("-")[0] ?? name] } },
@@ -140,16 +167,16 @@ function skillText(name: string, description: string, hasToolset: boolean): stri
   );
 }
 
-function titleOf(name: string): string {
+function formatTitle(name: string): string {
   const words = name.replaceAll("-", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-function suggestion(name: string): string {
+function suggestName(name: string): string {
   const slug = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-+|-+$/g, "")
-    .slice(0, LONGEST_NAME);
-  return slug === "" || unusableName(slug) ? "for example `release-notes`" : `for example \`${slug}\``;
+    .slice(0, MAX_NAME_LENGTH);
+  return slug === "" || findNameProblem(slug) ? "for example `release-notes`" : `for example \`${slug}\``;
 }

@@ -1,35 +1,58 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../host/lock/format.ts";
-import { defined } from "../../shared/defined.ts";
-import type { SkillError } from "../../shared/error.ts";
-import { byText, count } from "../../shared/text.ts";
-import { type Refetched, refetch } from "../../supply/refetch.ts";
-import { needsTrust } from "../../supply/skills-place.ts";
-import { inStaging } from "../../supply/staging.ts";
-import { unmoved } from "../../supply/unmoved.ts";
-import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import { fromHere } from "../next-step.ts";
-import type { CommonOptions, Context } from "../program.ts";
-import { fetching, unlessStopped } from "../supply/fetch.ts";
-import { allLockedPlaces, chooseNamed, type LockedPlace, sayNothingAdded } from "../supply/locked-skills.ts";
-import { SHORT } from "../supply/origin.ts";
-import { sayNames, sayProblems } from "../supply/words.ts";
+import type { SkillError } from "../../errors/problem.ts";
+import { withStagingFolder } from "../../remote/apply-changes.ts";
+import { needsTrust } from "../../remote/skills-dir.ts";
+import { findUnmoved, type RefetchResult, refetchSkills } from "../../remote/update.ts";
+import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../store/lock-file.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { compareText, formatCount } from "../../util/text.ts";
+import {
+  ALLOW_PRIVATE_HELP,
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+  PROJECT_HELP,
+} from "../command-definition.ts";
+import { resolveCommandEnvironment } from "../command-host.ts";
+import { addWorkspaceOption, formatSkillNames, SHORT_COMMIT_LENGTH } from "../format.ts";
+import {
+  chooseLockedSkills,
+  explainInterruption,
+  fetchWithProgress,
+  formatNothingAdded,
+  type LockedSkillsDir,
+  openLockedDirs,
+  printSkillErrors,
+} from "../locked-skills.ts";
+import { type CommandIo, createPrinter, printJson } from "../output.ts";
+
+/** `skillet outdated`. */
+export const outdatedCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("ask the sources of added skills whether they have something newer; exit 1 when one has")
+      .argument("[skill...]", "skills; all that were added when left out")
+      .option("--project", PROJECT_HELP)
+      .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
+      .addHelpText("after", formatExamples("skillet outdated", "skillet outdated --json")),
+  run: listOutdated,
+};
 
 /** Asks the sources of added skills whether what they have is what was added. */
-export async function outdated({
+async function listOutdated({
   io,
   options,
   args,
-}: Context<{ project?: boolean; allowPrivateAddresses?: boolean }>): Promise<number> {
+}: CommandContext<{ project?: boolean; allowPrivateAddresses?: boolean }>): Promise<number> {
   const allowPrivate = options.allowPrivateAddresses ?? false;
-  const around = surroundingsFor(io, options);
-  const chosen = chooseNamed(allLockedPlaces(around, options.project ?? false), args);
+  const around = resolveCommandEnvironment(io, options);
+  const chosen = chooseLockedSkills(openLockedDirs(around, options.project ?? false), args);
   const asking = async (work: string) => {
-    const rows = await fetching(io, "what was added", async (signal) => {
-      const rows: Row[] = [];
+    const rows = await fetchWithProgress(io, "what was added", async (signal) => {
+      const rows: OutdatedRow[] = [];
       for (const [index, { locked, entries }] of chosen.entries()) {
         const { folder, isAdopted } = locked.place;
         const own = join(work, `${index}`);
@@ -43,8 +66,8 @@ export async function outdated({
           isUntyped: needsTrust(locked.place),
         };
         const remote = entries.filter(([, { source }]) => source !== LOCAL_SOURCE);
-        const same = await unmoved(remote, fetchOptions);
-        const fetched = await refetch(
+        const same = await findUnmoved(remote, fetchOptions);
+        const fetched = await refetchSkills(
           remote.filter(([name]) => !same.has(name)),
           fetchOptions,
         );
@@ -52,67 +75,70 @@ export async function outdated({
           const { commit, ref, source, path } = entry;
           const about = { name, source, path, ref, commit, ...(isAdopted ? { folder } : {}) };
           if (source === LOCAL_SOURCE) rows.push({ ...about, source: undefined, state: "no-source" });
-          else if (same.has(name)) rows.push({ ...about, state: "up-to-date", ...defined({ now: commit }) });
-          else rows.push({ ...about, ...stateOf(entry, fetched.get(name)) });
+          else if (same.has(name)) rows.push({ ...about, state: "up-to-date", ...omitUndefined({ now: commit }) });
+          else rows.push({ ...about, ...compareWithSource(entry, fetched.get(name)) });
         }
       }
-      return rows.sort((a, b) => byText(a.name, b.name));
+      return rows.sort((a, b) => compareText(a.name, b.name));
     });
-    return report(rows, { io, options, locked: chosen[0]?.locked });
+    return reportOutdated(rows, { io, options, locked: chosen[0]?.locked });
   };
-  return unlessStopped("nothing is known", () => inStaging(around.skilletHome, asking));
+  return explainInterruption("nothing is known", () => withStagingFolder(around.skilletHome, asking));
 }
 
-type Row = { name: string; source?: string | undefined; commit?: string | undefined } & State;
+type OutdatedRow = { name: string; source?: string | undefined; commit?: string | undefined } & OutdatedState;
 
-interface State {
+interface OutdatedState {
   state: "up-to-date" | "outdated" | "unknown" | "no-source";
   now?: string;
   problem?: SkillError;
 }
 
-function report(rows: readonly Row[], { io, options, locked }: Reporting): number {
+function reportOutdated(rows: readonly OutdatedRow[], { io, options, locked }: OutdatedReportContext): number {
   const old = rows.filter(({ state }) => state === "outdated");
   const failed = rows.flatMap(({ name, problem }) => (problem ? [{ name, error: problem }] : []));
   const known = rows.filter(({ state }) => state !== "no-source");
-  if (options.json) printJson(io.stdout, { folder: locked?.place.folder, skills: rows.map(asJson) });
+  if (options.json) printJson(io.stdout, { folder: locked?.place.folder, skills: rows.map(toOutdatedJson) });
   else {
-    const out = printer(io.stdout, io.env);
-    const error = printer(io.stderr, io.env);
+    const out = createPrinter(io.stdout, io.env);
+    const error = createPrinter(io.stderr, io.env);
     const widest = Math.min(32, Math.max(0, ...old.map(({ name }) => name.length)));
     for (const { name, commit, now } of old) {
-      const change = commit && now ? `${commit.slice(0, SHORT)} → ${now.slice(0, SHORT)}` : "has changed";
+      const change =
+        commit && now
+          ? `${commit.slice(0, SHORT_COMMIT_LENGTH)} → ${now.slice(0, SHORT_COMMIT_LENGTH)}`
+          : "has changed";
       out.line`${out.yellow("!")} ${out.bold(name.padEnd(widest))}  ${change}`;
     }
-    sayProblems(error, failed);
-    if (rows.length === 0) error.line`${locked ? sayNothingAdded(locked) : ""}`;
+    printSkillErrors(error, failed);
+    if (rows.length === 0) error.line`${locked ? formatNothingAdded(locked) : ""}`;
     else if (old.length === 0 && failed.length === 0 && known.length > 0)
-      out.line`${out.green("✓")} ${count(known.length, "skill")} up to date`;
+      out.line`${out.green("✓")} ${formatCount(known.length, "skill")} up to date`;
     else if (old.length > 0) {
       const command = `skillet update${options.project ? " --project" : ""} --dry-run`;
-      out.line`  to see what is new: ${fromHere(command, options.workspace)}`;
+      out.line`  to see what is new: ${addWorkspaceOption(command, options.workspace)}`;
     }
   }
   const local = rows.filter(({ state }) => state === "no-source").map(({ name }) => name);
   if (local.length > 0 && !options.json) {
-    const out = printer(io.stdout, io.env);
-    out.line`${out.dim(`· without a source: ${sayNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
+    const out = createPrinter(io.stdout, io.env);
+    out.line`${out.dim(`· without a source: ${formatSkillNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
   }
   return old.length + failed.length > 0 ? EXIT.findings : EXIT.fine;
 }
 
-interface Reporting {
-  io: Io;
+interface OutdatedReportContext {
+  io: CommandIo;
   options: CommonOptions & { project?: boolean };
-  locked: LockedPlace | undefined;
+  locked: LockedSkillsDir | undefined;
 }
 
-function asJson({ problem, now, ...row }: Row): object {
+function toOutdatedJson({ problem, now, ...row }: OutdatedRow): object {
   const { code, message, fix } = problem ?? {};
-  return { ...row, ...defined({ commitThere: now }), ...(problem ? { error: { code, message, fix } } : {}) };
+  return { ...row, ...omitUndefined({ commitThere: now }), ...(problem ? { error: { code, message, fix } } : {}) };
 }
 
-function stateOf(entry: LockedSkill, fetched: Refetched | undefined): State {
+function compareWithSource(entry: LockedSkill, fetched: RefetchResult | undefined): OutdatedState {
   if (!fetched) return { state: "unknown" };
   if ("error" in fetched) return { state: "unknown", problem: fetched.error };
   const { prepared, supply } = fetched;

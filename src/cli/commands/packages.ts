@@ -1,57 +1,98 @@
-import type { ErrorCode } from "../../codes/codes.ts";
-import type { Discovered } from "../../host/discover.ts";
-import { isEnabled } from "../../policy/policy.ts";
-import { givenPackages } from "../../run/given-packages.ts";
-import { proposedPackages } from "../../run/proposed-packages.ts";
+import { enabledPolicy } from "../../agent/policy/skill-policies.ts";
 import {
   buildSkillLibraries,
+  findUnusedSkillLibraries,
+  listSkillLibrarySets,
   pruneSkillLibraries,
-  skillLibrarySets,
   type UnusedLibraries,
-  unusedSkillLibraries,
-} from "../../run/skill-libraries.ts";
-import { isSetOf, type LibrarySummary, listLibraries } from "../../sandbox/libraries/library-layer.ts";
-import { packageSet } from "../../sandbox/packages/name.ts";
+} from "../../agent/workspace/build-libraries.ts";
+import { proposePackages } from "../../agent/workspace/package-hints.ts";
+import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { isLayerOfSet, type LibrarySummary, listLibraryLayers } from "../../sandbox/libraries/library-layer.ts";
 import {
+  type AptLayerSummary,
   buildPackages,
-  defaultPlaces,
-  type LayerSummary,
-  listLayers,
-  type Places,
-  type Plan,
+  findUnusedLayers,
+  listAptLayers,
+  type PackagePlan,
+  parsePackageSet,
   planPackages,
-  pruneLayers,
-  type Unused,
-  unusedLayers,
-} from "../../sandbox/packages/packages.ts";
-import { calledOff } from "../../sandbox/packages/run.ts";
-import { defined } from "../../shared/defined.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count } from "../../shared/text.ts";
+  pruneAptLayers,
+  type UnusedAptLayers,
+} from "../../sandbox/packages/apt-packages.ts";
+import { createProgramCancelError } from "../../sandbox/run-program.ts";
+import { type PackageFolders, resolvePackageFolders } from "../../sandbox/sandbox-folders.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, folderSaid, warnOfConfiguration } from "../found.ts";
-import { type Io, interruption, isAgreed, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { sayLine } from "../say.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { formatCount } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { discoverForCommand, formatSkillsFolder, printConfigurationWarnings } from "../command-host.ts";
+import {
+  type CommandIo,
+  createInterruptSignal,
+  createPrinter,
+  isConfirmed,
+  type Printer,
+  printJson,
+  printWrappedLine,
+} from "../output.ts";
 
-interface BuildCommandOptions {
+/** `skillet packages` and what stands below it. */
+export const packagesCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("build the system and Python packages that skills declare")
+      .addHelpText("after", formatExamples("skillet packages build", "skillet packages list")),
+  commands: {
+    build: {
+      define: (command) =>
+        command
+          .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
+          .argument("[skill...]", "skills; every skill found when left out")
+          .option("--dry-run", "say what would be fetched, and build nothing")
+          .option("--update", "ask for newer versions")
+          .addHelpText("after", formatExamples("skillet packages build", "skillet packages build media --dry-run")),
+      run: buildSkillPackages,
+    },
+    list: {
+      define: (command) =>
+        command
+          .description("list the system packages that are built")
+          .addHelpText("after", formatExamples("skillet packages list")),
+      run: listPackages,
+    },
+    prune: {
+      define: (command) =>
+        command
+          .description("remove what no skill found here uses")
+          .option("--dry-run", "say what would be removed, and remove nothing")
+          .option("-y, --yes", "do not ask")
+          .addHelpText("after", formatExamples("skillet packages prune --dry-run", "skillet packages prune --yes")),
+      run: prunePackages,
+    },
+  },
+};
+
+interface BuildPackagesOptions {
   dryRun?: boolean;
   update?: boolean;
 }
 
-interface PruneCommandOptions {
+interface PrunePackagesOptions {
   dryRun?: boolean;
   yes?: boolean;
 }
 
 /** What several skills may ask for alike. */
-interface Asked {
+interface PackageRequest {
   names: readonly string[];
   skills: string[];
 }
 
-interface Failure {
+interface PackageFailure {
   skills: string[];
   code: ErrorCode;
   message: string;
@@ -59,42 +100,42 @@ interface Failure {
 }
 
 /** Builds the system packages of skills: those that are named, else all that are found. */
-export async function buildSkillPackages({ io, options, args }: Context<BuildCommandOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
-  const isConfigured = warnOfConfiguration(io, found);
-  const skills = args.length > 0 ? args.map((name) => found.catalog.get(name)) : enabledSkills(found);
-  const { asked, failures } = askedBy(skills, found);
-  const work: Work = { ...watched(io), failures, update: options.update ?? false };
-  const places = defaultPlaces(found.around);
+async function buildSkillPackages({ io, options, args }: CommandContext<BuildPackagesOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  const isConfigured = printConfigurationWarnings(io, found);
+  const skills = args.length > 0 ? args.map((name) => found.catalog.get(name)) : listEnabledSkills(found);
+  const { asked, failures } = collectRequests(skills, found);
+  const work: BuildContext = { ...createBuildProgress(io), failures, update: options.update ?? false };
+  const places = resolvePackageFolders(found.around);
   const results: Record<string, unknown>[] = [];
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   for (const { names, skills: by } of asked) {
-    await attempt(by, work, async () => {
-      const result = await (options.dryRun ? planOne : buildOne)(names, places, work);
+    await collectFailure(by, work, async () => {
+      const result = await (options.dryRun ? planLayer : buildLayer)(names, places, work);
       results.push({ names, skills: by, ...result.facts });
       if (!options.json)
         out.line`${out.green("✓")} ${out.bold(names.join(", "))}  ${result.text}  ${out.dim(by.join(", "))}`;
     });
   }
   const { python, libraries } = options.dryRun
-    ? { python: [], libraries: plannedLibraries(found, skills) }
-    : await buildLibrariesOf(found, skills, work);
+    ? { python: [], libraries: planLibraries(found, skills) }
+    : await buildDeclaredLibraries(found, skills, work);
   for (const { name, scripts } of options.json ? [] : python)
     out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(name)}`;
   for (const { name, kind, wanted, packages } of options.json ? [] : libraries) {
     const state =
-      packages === undefined ? "would be resolved and fetched" : `ready, ${count(packages.length, "package")}`;
-    out.line`${out.green("✓")} ${out.bold(wanted.join(", "))}  ${KINDS[kind]}, ${state}  ${out.dim(name)}`;
+      packages === undefined ? "would be resolved and fetched" : `ready, ${formatCount(packages.length, "package")}`;
+    out.line`${out.green("✓")} ${out.bold(wanted.join(", "))}  ${LIBRARY_KINDS[kind]}, ${state}  ${out.dim(name)}`;
   }
   if (options.json) printJson(io.stdout, { sets: results, python, libraries, problems: failures });
   printFailures(io, failures);
-  if (!options.json) sayProposals(io, found, skills);
-  if (asked.length + python.length + libraries.length + failures.length === 0) sayNothingAsked(io, args, found);
+  if (!options.json) printProposals(io, found, skills);
+  if (asked.length + python.length + libraries.length + failures.length === 0) printNothingDeclared(io, args, found);
   if (failures.length > 0) return EXIT.findings;
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
-interface BuiltLibraries {
+interface LibraryBuildResult {
   python: { name: string; scripts: string[] }[];
   libraries: {
     name: string;
@@ -104,14 +145,21 @@ interface BuiltLibraries {
   }[];
 }
 
-const KINDS: Readonly<Record<LibrarySummary["kind"], string>> = { python: "Python packages", npm: "npm packages" };
+const LIBRARY_KINDS: Readonly<Record<LibrarySummary["kind"], string>> = {
+  python: "Python packages",
+  npm: "npm packages",
+};
 
 /** Builds the Python and npm packages that skills are given, or that their scripts declare. */
-async function buildLibrariesOf(found: Discovered, skills: readonly Skill[], work: Work): Promise<BuiltLibraries> {
-  const built: BuiltLibraries = { python: [], libraries: [] };
+async function buildDeclaredLibraries(
+  found: DiscoverResult,
+  skills: readonly Skill[],
+  work: BuildContext,
+): Promise<LibraryBuildResult> {
+  const built: LibraryBuildResult = { python: [], libraries: [] };
   for (const skill of skills) {
     const { name } = skill;
-    await attempt([name], work, async () => {
+    await collectFailure([name], work, async () => {
       const { scripts, layers } = await buildSkillLibraries(found, skill, work);
       if (scripts.length > 0) built.python.push({ name, scripts });
       for (const { set, lock } of layers) {
@@ -127,9 +175,9 @@ async function buildLibrariesOf(found: Discovered, skills: readonly Skill[], wor
   return built;
 }
 
-function plannedLibraries(found: Discovered, skills: readonly Skill[]): BuiltLibraries["libraries"] {
+function planLibraries(found: DiscoverResult, skills: readonly Skill[]): LibraryBuildResult["libraries"] {
   return skills.flatMap((skill) => {
-    const given = givenPackages(skill, found);
+    const given = listSkillPackages(skill, found);
     return (["python", "npm"] as const).flatMap((kind) =>
       given[kind].length > 0 ? [{ name: skill.name, kind, wanted: given[kind] }] : [],
     );
@@ -137,25 +185,29 @@ function plannedLibraries(found: Discovered, skills: readonly Skill[]): BuiltLib
 }
 
 /** Names packages that files of a skill list and that nobody gave it. */
-function sayProposals(io: Io, found: Discovered, skills: readonly Skill[]): void {
-  const error = printer(io.stderr, io.env);
+function printProposals(io: CommandIo, found: DiscoverResult, skills: readonly Skill[]): void {
+  const error = createPrinter(io.stderr, io.env);
   for (const skill of skills) {
-    for (const { file, wanted, command } of proposedPackages(skill, found))
-      sayLine(error, `${skill.name}: ${file} lists ${wanted.join(", ")}; to add them: ${command}`);
+    for (const { file, wanted, command } of proposePackages(skill, found))
+      printWrappedLine(error, `${skill.name}: ${file} lists ${wanted.join(", ")}; to add them: ${command}`);
   }
 }
 
 /** What the parts of one command share. */
-interface Work extends Watched {
-  failures: Failure[];
+interface BuildContext extends BuildProgress {
+  failures: PackageFailure[];
   update: boolean;
 }
 
 /** Does one part. What fails is noted for those who asked for it; when it is called off, nothing more is begun. */
-async function attempt(skills: string[], { signal, failures }: Work, part: () => Promise<void>): Promise<void> {
+async function collectFailure(
+  skills: string[],
+  { signal, failures }: BuildContext,
+  part: () => Promise<void>,
+): Promise<void> {
   if (failures.some(({ code }) => code === "package-aborted")) return;
   try {
-    if (signal.aborted) throw calledOff(signal);
+    if (signal.aborted) throw createProgramCancelError(signal);
     await part();
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
@@ -164,153 +216,165 @@ async function attempt(skills: string[], { signal, failures }: Work, part: () =>
 }
 
 /** Lists what is built. */
-export async function listPackages({ io, options }: Context<object>): Promise<number> {
-  const found = await discoverFor(io, options);
-  const { asked } = askedBy(enabledSkills(found), found);
+async function listPackages({ io, options }: CommandContext<object>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  const { asked } = collectRequests(listEnabledSkills(found), found);
   const usersOf = (names: readonly string[]) =>
     asked.find((set) => set.names.join(" ") === names.join(" "))?.skills ?? [];
-  const layers = listLayers(defaultPlaces(found.around)).map((layer) => ({ ...layer, skills: usersOf(layer.names) }));
-  const sets = enabledSkills(found).map((skill) => ({ name: skill.name, sets: skillLibrarySets(found, skill) }));
-  const libraries = listLibraries(defaultPlaces(found.around)).map((library) => ({
-    ...library,
-    skills: sets.filter((one) => one.sets.some((set) => isSetOf(library, set))).map(({ name }) => name),
+  const layers = listAptLayers(resolvePackageFolders(found.around)).map((layer) => ({
+    ...layer,
+    skills: usersOf(layer.names),
   }));
-  if (options.json) printJson(io.stdout, { layers: layers.map(layerFacts), libraries: libraries.map(libraryFacts) });
-  const out = printer(io.stdout, io.env);
+  const sets = listEnabledSkills(found).map((skill) => ({
+    name: skill.name,
+    sets: listSkillLibrarySets(found, skill),
+  }));
+  const libraries = listLibraryLayers(resolvePackageFolders(found.around)).map((library) => ({
+    ...library,
+    skills: sets.filter((one) => one.sets.some((set) => isLayerOfSet(library, set))).map(({ name }) => name),
+  }));
+  if (options.json) printJson(io.stdout, { layers: layers.map(toLayerJson), libraries: libraries.map(toLibraryJson) });
+  const out = createPrinter(io.stdout, io.env);
   for (const { names, bytes, suite, isCurrent, skills, built } of options.json ? [] : layers) {
     const state = isCurrent ? skills.join(", ") || "no skill here uses it" : "replaced by a newer one";
-    out.line`${out.bold(names.join(", "))}  ${sizeOf(bytes)}  ${suite}  ${built.slice(0, 10)}  ${out.dim(state)}`;
+    out.line`${out.bold(names.join(", "))}  ${formatMegabytes(bytes)}  ${suite}  ${built.slice(0, 10)}  ${out.dim(state)}`;
   }
   for (const { kind, wanted, bytes, built, isCurrent, skills } of options.json ? [] : libraries) {
     const state = isCurrent ? skills.join(", ") || "no skill here uses it" : "replaced by a newer one";
-    out.line`${out.bold(wanted.join(", "))}  ${sizeOf(bytes)}  ${KINDS[kind]}  ${built.slice(0, 10)}  ${out.dim(state)}`;
+    out.line`${out.bold(wanted.join(", "))}  ${formatMegabytes(bytes)}  ${LIBRARY_KINDS[kind]}  ${built.slice(0, 10)}  ${out.dim(state)}`;
   }
   if (layers.length + libraries.length === 0)
-    sayLine(
-      printer(io.stderr, io.env),
+    printWrappedLine(
+      createPrinter(io.stderr, io.env),
       "no packages are built: `skillet packages build` builds those that skills ask for",
     );
   return EXIT.fine;
 }
 
-function layerFacts<Layer extends LayerSummary>({ root: folder, built: builtAt, ...layer }: Layer): object {
+function toLayerJson<Layer extends AptLayerSummary>({ root: folder, built: builtAt, ...layer }: Layer): object {
   return { ...layer, folder, builtAt };
 }
 
-function libraryFacts({ built: builtAt, ...library }: LibrarySummary): object {
+function toLibraryJson({ built: builtAt, ...library }: LibrarySummary): object {
   return { ...library, builtAt };
 }
 
 /** Removes what no skill that is found here uses, after showing it and asking. */
-export async function prunePackages({ io, options }: Context<PruneCommandOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
-  const places = defaultPlaces(found.around);
+async function prunePackages({ io, options }: CommandContext<PrunePackagesOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  const places = resolvePackageFolders(found.around);
   // A set that cannot be read is nothing that could have been built.
-  const sets = askedBy(found.catalog.skills, found).asked.map(({ names }) => names);
-  const libraries = unusedSkillLibraries(found, found.catalog.skills);
-  const planned = { ...unusedLayers(places, sets), libraries };
-  const [out, error] = [printer(io.stdout, io.env), printer(io.stderr, io.env)];
-  const isNothing = unusedCount(planned) === 0;
+  const sets = collectRequests(found.catalog.skills, found).asked.map(({ names }) => names);
+  const libraries = findUnusedSkillLibraries(found, found.catalog.skills);
+  const planned = { ...findUnusedLayers(places, sets), libraries };
+  const [out, error] = [createPrinter(io.stdout, io.env), createPrinter(io.stderr, io.env)];
+  const isNothing = countUnused(planned) === 0;
   const isAsked = !options.dryRun && !options.yes && !isNothing;
   if (isAsked) printUnused(error, "would remove", planned);
-  const isRefused = isAsked && !(await isAgreed(io, "Remove this?"));
+  const isRefused = isAsked && !(await isConfirmed(io, "Remove this?"));
   if (isRefused) {
     const fix = "`skillet packages prune --yes` removes it";
     throw new SkillError("not-agreed", { message: "nothing was removed", fix });
   }
   if (options.dryRun) {
-    if (options.json) printJson(io.stdout, { isDryRun: true, ...unusedFacts(planned) });
+    if (options.json) printJson(io.stdout, { isDryRun: true, ...toUnusedJson(planned) });
     else printUnused(out, "would remove", planned);
     return EXIT.fine;
   }
-  const { layers, bases } = await pruneLayers(places, sets);
+  const { layers, bases } = await pruneAptLayers(places, sets);
   pruneSkillLibraries(found, libraries);
   const removed = { layers, bases, libraries };
-  if (options.json) printJson(io.stdout, { isDryRun: false, ...unusedFacts(removed) });
+  if (options.json) printJson(io.stdout, { isDryRun: false, ...toUnusedJson(removed) });
   else printUnused(out, "removed", removed);
   return EXIT.fine;
 }
 
-interface AllUnused extends Unused {
+interface UnusedPackages extends UnusedAptLayers {
   libraries: UnusedLibraries;
 }
 
-function unusedCount({ layers, bases, libraries }: AllUnused): number {
+function countUnused({ layers, bases, libraries }: UnusedPackages): number {
   return layers.length + bases.length + libraries.layers.length + libraries.fetched.length;
 }
 
-function unusedFacts({ layers, bases, libraries }: AllUnused): object {
+function toUnusedJson({ layers, bases, libraries }: UnusedPackages): object {
   const python = libraries.fetched.length;
-  return { removed: layers.map(layerFacts), bases, python, libraries: libraries.layers.map(libraryFacts) };
+  return { removed: layers.map(toLayerJson), bases, python, libraries: libraries.layers.map(toLibraryJson) };
 }
 
-function printUnused(out: Printer, what: string, unused: AllUnused): void {
+function printUnused(out: Printer, what: string, unused: UnusedPackages): void {
   const { layers, bases, libraries } = unused;
-  for (const { names, bytes } of layers) out.line`${what} ${out.bold(names.join(", "))}  ${sizeOf(bytes)}`;
+  for (const { names, bytes } of layers) out.line`${what} ${out.bold(names.join(", "))}  ${formatMegabytes(bytes)}`;
   for (const id of bases) out.line`${what} the base ${id}`;
   for (const { kind, wanted, bytes } of libraries.layers)
-    out.line`${what} ${out.bold(wanted.join(", "))}  ${sizeOf(bytes)}  ${KINDS[kind]}`;
+    out.line`${what} ${out.bold(wanted.join(", "))}  ${formatMegabytes(bytes)}  ${LIBRARY_KINDS[kind]}`;
   if (libraries.fetched.length > 0)
-    out.line`${what} the Python packages of ${count(libraries.fetched.length, "script")}`;
-  if (unusedCount(unused) === 0) out.line`nothing to remove`;
+    out.line`${what} the Python packages of ${formatCount(libraries.fetched.length, "script")}`;
+  if (countUnused(unused) === 0) out.line`nothing to remove`;
 }
 
-async function planOne(names: readonly string[], places: Places, options: Work) {
+async function planLayer(names: readonly string[], places: PackageFolders, options: BuildContext) {
   const plan = await planPackages(names, places, options);
   const { by, base, packages, download: bytes } = plan;
-  return { facts: { by, packages: versionsOf(packages), base: versionsOf(base), bytes }, text: describePlan(plan) };
+  return {
+    facts: { by, packages: toVersionsJson(packages), base: toVersionsJson(base), bytes },
+    text: formatPlan(plan),
+  };
 }
 
-function describePlan({ by, packages, base, download }: Plan): string {
-  if (by !== "build") return READY[by];
-  const more = base.length === 0 ? "" : ` and a base of ${count(base.length, "package")}`;
-  const list = packages.map(({ name, version, size }) => `${name} ${version} (${sizeOf(size)})`).join(", ");
-  return `would fetch ${sizeOf(download)}: ${list || "nothing more"}${more}`;
+function formatPlan({ by, packages, base, download }: PackagePlan): string {
+  if (by !== "build") return READY_LABELS[by];
+  const more = base.length === 0 ? "" : ` and a base of ${formatCount(base.length, "package")}`;
+  const list = packages.map(({ name, version, size }) => `${name} ${version} (${formatMegabytes(size)})`).join(", ");
+  return `would fetch ${formatMegabytes(download)}: ${list || "nothing more"}${more}`;
 }
 
-async function buildOne(names: readonly string[], places: Places, options: Work) {
+async function buildLayer(names: readonly string[], places: PackageFolders, options: BuildContext) {
   const start = performance.now();
   const root = await buildPackages(names, places, options);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   const facts = {
     by: root.kind,
     ...("root" in root ? { folder: root.root } : {}),
-    packages: "lock" in root ? versionsOf(root.lock.packages) : [],
+    packages: "lock" in root ? toVersionsJson(root.lock.packages) : [],
   };
-  return { facts, text: `${READY[root.kind]}, ${seconds} s` };
+  return { facts, text: `${READY_LABELS[root.kind]}, ${seconds} s` };
 }
 
-function versionsOf(packages: readonly { name: string; version: string; size?: number }[]): object[] {
-  return packages.map(({ name, version, size: bytes }) => ({ name, version, ...defined({ bytes }) }));
+function toVersionsJson(packages: readonly { name: string; version: string; size?: number }[]): object[] {
+  return packages.map(({ name, version, size: bytes }) => ({ name, version, ...omitUndefined({ bytes }) }));
 }
 
-const READY = { none: "nothing to do", host: "on this machine already", layer: "ready" };
+const READY_LABELS = { none: "nothing to do", host: "on this machine already", layer: "ready" };
 
-interface Watched {
+interface BuildProgress {
   signal: AbortSignal;
   onProgress(text: string): void;
 }
 
 /** Says on stderr how far it is, and calls it off at an interrupt. Once a command: each takes handlers of the process. */
-function watched(io: Io): Watched {
-  const error = printer(io.stderr, io.env);
-  return { signal: interruption(io), onProgress: (text) => error.line`${error.dim("·")} ${text}` };
+function createBuildProgress(io: CommandIo): BuildProgress {
+  const error = createPrinter(io.stderr, io.env);
+  return { signal: createInterruptSignal(io), onProgress: (text) => error.line`${error.dim("·")} ${text}` };
 }
 
-function enabledSkills(found: Discovered): readonly Skill[] {
-  return found.catalog.available((skill) => isEnabled(skill, found));
+function listEnabledSkills(found: DiscoverResult): readonly Skill[] {
+  return found.catalog.available((skill) => enabledPolicy(skill, found));
 }
 
 /** The sets that skills ask for, each once, with who asks; and whose names no package can have. */
-function askedBy(skills: readonly Skill[], found: Discovered): { asked: Asked[]; failures: Failure[] } {
-  const sets = new Map<string, Asked>();
-  const failures: Failure[] = [];
+function collectRequests(
+  skills: readonly Skill[],
+  found: DiscoverResult,
+): { asked: PackageRequest[]; failures: PackageFailure[] } {
+  const sets = new Map<string, PackageRequest>();
+  const failures: PackageFailure[] = [];
   for (const skill of skills) {
     const { name } = skill;
-    const { system } = givenPackages(skill, found);
+    const { system } = listSkillPackages(skill, found);
     if (system.length === 0) continue;
     try {
-      const names = packageSet(system);
+      const names = parsePackageSet(system);
       const set = sets.get(names.join(" ")) ?? { names, skills: [] };
       set.skills.push(name);
       sets.set(names.join(" "), set);
@@ -322,22 +386,24 @@ function askedBy(skills: readonly Skill[], found: Discovered): { asked: Asked[];
   return { asked: [...sets.values()], failures };
 }
 
-function printFailures(io: Io, failures: readonly Failure[]): void {
-  const error = printer(io.stderr, io.env);
+function printFailures(io: CommandIo, failures: readonly PackageFailure[]): void {
+  const error = createPrinter(io.stderr, io.env);
   for (const { skills, code, message, fix } of failures) {
     error.line`${error.red("✗")} ${skills.join(", ")}: ${message} ${error.dim(code)}`;
     if (fix !== undefined) error.line`    ${fix}`;
   }
 }
 
-function sayNothingAsked(io: Io, args: readonly string[], { around }: Discovered): void {
+function printNothingDeclared(io: CommandIo, args: readonly string[], { around }: DiscoverResult): void {
   const where =
-    args.length > 0 ? args.join(", ") : `no skill in ${folderSaid(around.workspace, around)} or your home folder`;
+    args.length > 0
+      ? args.join(", ")
+      : `no skill in ${formatSkillsFolder(around.workspace, around)} or your home folder`;
   const asks = `${args.length > 1 ? "ask" : "asks"} for ${args.length > 0 ? "no " : ""}system packages`;
   const says = `${where} ${asks}: a skill does with \`packages: [jq]\` in its SKILL.md`;
-  sayLine(printer(io.stderr, io.env), says);
+  printWrappedLine(createPrinter(io.stderr, io.env), says);
 }
 
-function sizeOf(bytes: number): string {
+function formatMegabytes(bytes: number): string {
   return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }

@@ -1,19 +1,38 @@
 import { join } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import { hasUnknownBase, type LockedSkill } from "../../host/lock/format.ts";
-import { SkillError } from "../../shared/error.ts";
-import { displayPath } from "../../source/locations.ts";
-import { unadopt } from "../../supply/adopt.ts";
-import { change, digestAt } from "../../supply/put.ts";
-import type { SkillsPlace } from "../../supply/skills-place.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { answerOf } from "../supply/fetch.ts";
-import { allLockedPlaces, type Chosen, chooseNamed } from "../supply/locked-skills.ts";
-import { sayNames } from "../supply/words.ts";
-import { notAgreed } from "../told.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { removeAdoptions } from "../../remote/adopt.ts";
+import { applySkillsDirChanges, digestInstalled } from "../../remote/apply-changes.ts";
+import type { SkillsDir } from "../../remote/skills-dir.ts";
+import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { hasUnknownBase, type LockedSkill } from "../../store/lock-file.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  createNotApprovedError,
+  EXIT,
+  formatExamples,
+  PROJECT_HELP,
+} from "../command-definition.ts";
+import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+import { formatSkillNames } from "../format.ts";
+import { askLine, type ChosenSkills, chooseLockedSkills, openLockedDirs } from "../locked-skills.ts";
+import { type CommandIo, createPrinter, printJson } from "../output.ts";
+
+/** `skillet remove`. */
+export const removeCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("take added skills away again; stop managing adopted ones")
+      .argument("<skill...>", "skills; NAME@FOLDER where several folders have one")
+      .option("--project", PROJECT_HELP)
+      .option("-n, --dry-run", "show what would be removed, and remove nothing")
+      .option("--force", "also those that you changed")
+      .option("--keep", "keep the files of adopted skills, and only stop managing them")
+      .option("-y, --yes", "delete the files of adopted skills without being asked")
+      .addHelpText("after", formatExamples("skillet remove deploy", "skillet remove deploy --project")),
+  run: removeSkills,
+};
 
 interface RemoveOptions {
   project?: boolean;
@@ -24,42 +43,45 @@ interface RemoveOptions {
 }
 
 /** A skill that goes: with its folder, or, for an adopted one, out of the lock alone. */
-interface Going {
+interface SkillRemoval {
   name: string;
-  place: SkillsPlace;
+  place: SkillsDir;
   entry: LockedSkill;
   digest: string | undefined;
   isKept: boolean;
 }
 
 /** Takes added skills away, with their entries in the lock. Adopted ones lose their entry, and their folder if the user says so. */
-export async function remove({ io, options, args }: Context<RemoveOptions>): Promise<number> {
-  const chosen = chooseNamed(allLockedPlaces(surroundingsFor(io, options), options.project ?? false), args);
+async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>): Promise<number> {
+  const chosen = chooseLockedSkills(
+    openLockedDirs(resolveCommandEnvironment(io, options), options.project ?? false),
+    args,
+  );
   refuseAmbiguous(chosen);
-  const found = await discoverFor(io, options);
+  const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
   const all = chosen.flatMap(({ locked: { place }, entries }) =>
-    entries.map(([name, entry]): Going => {
+    entries.map(([name, entry]): SkillRemoval => {
       const isKept = entry.adopted === true && (options.keep ?? false);
-      return { name, place, entry, digest: digestAt(join(place.folder, name)), isKept };
+      return { name, place, entry, digest: digestInstalled(join(place.folder, name)), isKept };
     }),
   );
-  const going = await decide(all, { io, options, found });
+  const going = await decideRemovals(all, { io, options, found });
   refuseEdited(going, options);
   if (!options.dryRun)
-    for (const [place, group] of Map.groupBy(going, (one) => one.place)) removeFrom(place, group, found);
+    for (const [place, group] of Map.groupBy(going, (one) => one.place)) applyRemovals(place, group, found);
   const [first] = chosen;
   if (options.json) {
     const removed = going.map(({ name }) => name);
     const kept = going.flatMap(({ name, isKept }) => (isKept ? name : []));
     const facts = { folder: first?.locked.place.folder, isDryRun: options.dryRun ?? false, removed };
     printJson(io.stdout, { ...facts, ...(kept.length > 0 ? { kept } : {}) });
-  } else sayRemoved(io, going, { isDryRun: options.dryRun ?? false, found });
+  } else printRemoved(io, going, { isDryRun: options.dryRun ?? false, found });
   return EXIT.fine;
 }
 
 /** One name is one skill here: what is deleted is never guessed. */
-function refuseAmbiguous(chosen: readonly Chosen[]): void {
+function refuseAmbiguous(chosen: readonly ChosenSkills[]): void {
   const all = chosen.flatMap(({ locked, entries }) => entries.map(([name]) => ({ name, shown: locked.place.shown })));
   for (const [name, copies] of Map.groupBy(all, (one) => one.name)) {
     if (copies.length === 1) continue;
@@ -70,35 +92,38 @@ function refuseAmbiguous(chosen: readonly Chosen[]): void {
   }
 }
 
-interface Deciding {
-  io: Io;
+interface RemoveContext {
+  io: CommandIo;
   options: RemoveOptions & { json?: boolean };
-  found: Discovered;
+  found: DiscoverResult;
 }
 
 /** Asks what becomes of the folders of adopted skills: skillet did not put them there. */
-async function decide(all: readonly Going[], { io, options, found }: Deciding): Promise<Going[]> {
-  const decided: Going[] = [];
+async function decideRemovals(
+  all: readonly SkillRemoval[],
+  { io, options, found }: RemoveContext,
+): Promise<SkillRemoval[]> {
+  const decided: SkillRemoval[] = [];
   for (const one of all) {
     const isOpen = one.entry.adopted && one.digest !== undefined && !options.keep && !options.yes && !options.dryRun;
     if (!isOpen) {
       decided.push(one);
       continue;
     }
-    const shown = displayPath(join(one.place.folder, one.name), found.around);
+    const shown = formatDisplayPath(join(one.place.folder, one.name), found.around);
     if (!io.ask)
-      throw notAgreed(
+      throw createNotApprovedError(
         io,
         `"${one.name}" was adopted, and nothing was removed`,
         "say --keep to keep its files, or --yes to delete them",
       );
-    const answer = await answerOf(io, `Also delete ${shown}, which was there before skillet? [y/N] `);
+    const answer = await askLine(io, `Also delete ${shown}, which was there before skillet? [y/N] `);
     decided.push({ ...one, isKept: !/^y(?:es)?$/i.test(answer) });
   }
   return decided;
 }
 
-function refuseEdited(going: readonly Going[], { force }: RemoveOptions): void {
+function refuseEdited(going: readonly SkillRemoval[], { force }: RemoveOptions): void {
   const edited = going.filter(({ entry, digest, isKept }) => {
     if (isKept || digest === undefined) return false;
     return digest !== (hasUnknownBase(entry) ? entry : (entry.upstream ?? entry)).digest;
@@ -111,24 +136,24 @@ function refuseEdited(going: readonly Going[], { force }: RemoveOptions): void {
   });
 }
 
-function removeFrom(place: SkillsPlace, going: readonly Going[], found: Discovered): void {
+function applyRemovals(place: SkillsDir, going: readonly SkillRemoval[], found: DiscoverResult): void {
   const kept = going.filter(({ isKept }) => isKept).map(({ name }) => name);
   const deleted = going.filter(({ isKept }) => !isKept);
   if (deleted.length > 0) {
     const removed = Object.fromEntries(deleted.map(({ name, digest }) => [name, digest]));
-    change({ place, remove: removed, skilletHome: found.home });
+    applySkillsDirChanges({ place, remove: removed, skilletHome: found.home });
     for (const { name } of deleted) found.approvals.forget(name);
     found.trust.revoke(deleted.map(({ name }) => join(place.folder, name)));
   }
-  unadopt(place, kept, found.home);
+  removeAdoptions(place, kept, found.home);
 }
 
-function sayRemoved(
-  io: Io,
-  going: readonly Going[],
-  { isDryRun, found }: { isDryRun: boolean; found: Discovered },
+function printRemoved(
+  io: CommandIo,
+  going: readonly SkillRemoval[],
+  { isDryRun, found }: { isDryRun: boolean; found: DiscoverResult },
 ): void {
-  const out = printer(io.stdout, io.env);
+  const out = createPrinter(io.stdout, io.env);
   for (const [place, group] of Map.groupBy(going, (one) => one.place)) {
     const [kept, deleted] = [true, false].map((isKept) => group.filter((one) => one.isKept === isKept));
     if (deleted?.length) {
@@ -136,7 +161,7 @@ function sayRemoved(
       out.line`${out.green("✓")} ${isDryRun ? "would be removed" : "removed"}: ${names} ${out.dim(`from ${place.shown}`)}`;
     }
     if (kept?.length) {
-      const names = sayNames(kept.map(({ name }) => name));
+      const names = formatSkillNames(kept.map(({ name }) => name));
       out.line`${out.green("✓")} ${isDryRun ? "would no longer be managed" : "no longer managed"}: ${names} ${out.dim(`(files kept in ${place.shown}, still trusted as they are)`)}`;
     }
   }

@@ -1,19 +1,46 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Host } from "../../host/host.ts";
-import { type UseRequest, useSkill } from "../../run/use.ts";
-import { SkillError } from "../../shared/error.ts";
-import { reason } from "../../shared/inside.ts";
-import { type CallerOptions, discoverToRun, requireConfiguration } from "../found.ts";
-import { type Io, interruption, printer } from "../io.ts";
-import { exitOf, sayResult } from "../outcome.ts";
-import type { Context } from "../program.ts";
-import { type SeenOptions, seenRun } from "../seen-run.ts";
-import { traced } from "../traces.ts";
-import { askForWaiting, isWaiting } from "../waiting.ts";
-import { explainMissing } from "./show.ts";
+import { type UseRequest, useSkill } from "../../agent/run/use-skill.ts";
+import type { Host } from "../../config/host.ts";
+import { getErrorMessage, SkillError } from "../../errors/problem.ts";
+import { addRunOptions, type CommandContext, type CommandDefinition, formatExamples } from "../command-definition.ts";
+import { type CallerOptions, discoverForRun, requireConfiguration } from "../command-host.ts";
+import { type CommandIo, createInterruptSignal, createPrinter } from "../output.ts";
+import { runTraced } from "../progress.ts";
+import {
+  askForPendingTrust,
+  getRunExitCode,
+  isPendingTrust,
+  printRunResult,
+  type RunOutputOptions,
+  runWithProgress,
+} from "../run-output.ts";
+import { failMissingSkill } from "./show.ts";
 
-interface UseOptions extends CallerOptions, SeenOptions {
+/** `skillet run`. */
+export const runCommand: CommandDefinition = {
+  define: (command) =>
+    addRunOptions(
+      command
+        .description("use a skill: a sub-agent follows it, with its own model, tools, variables and limits")
+        .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
+        .argument("[message...]", "what it is to do")
+        .option("-i, --input <json>", "input for a skill with an input schema; @file reads it from a file")
+        .option("-c, --context <text>", "what it must know; @file reads a file; what is piped in, when left out")
+        .option("-n, --dry-run", "show every check, and run nothing"),
+    ).addHelpText(
+      "after",
+      formatExamples(
+        "skillet run host-report",
+        'skillet run summarize --input \'{"content": "notes.md", "format": "tldr"}\'',
+        'git diff | skillet run code-review "review this change"',
+        'skillet run research "what is new in SQLite" --dry-run',
+      ),
+    ),
+  run: runSkill,
+};
+
+interface RunCommandOptions extends CallerOptions, RunOutputOptions {
   input?: string;
   context?: string;
   model?: string;
@@ -24,33 +51,39 @@ interface UseOptions extends CallerOptions, SeenOptions {
 }
 
 /** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
-export async function run({ io, options, args }: Context<UseOptions>): Promise<number> {
+async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>): Promise<number> {
   const [name = "", ...words] = args;
-  const found = await discoverToRun(io, options);
+  const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
   const skill = found.catalog.find(name);
-  if (!skill && !options.json && !options.events) return explainMissing(io, found, name);
-  const request = await requestOf(io, options, name, words);
-  if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options);
-  const signal = interruption(io);
-  return traced(io, async (traces) => {
+  if (!skill && !options.json && !options.events) return failMissingSkill(io, found, name);
+  const request = await createUseRequest(io, options, name, words);
+  if (options.dryRun) return (await import("./sandbox-views.ts")).printDryRun(io, found, request, options);
+  const signal = createInterruptSignal(io);
+  return runTraced(io, async (traces) => {
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
-    const use = () => seenRun(io, { ...found, ...(traces ? { onEvent: traces.take } : {}) }, options, start);
+    const use = () => runWithProgress(io, { ...found, ...(traces ? { onEvent: traces.take } : {}) }, options, start);
     let result = await use();
     const { refusals } = result;
-    if (skill && isWaiting(refusals) && (await askForWaiting(io, found, [{ skill, refusals }]))) result = await use();
-    sayResult(io, found, result, options);
-    return exitOf(result);
+    if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
+      result = await use();
+    printRunResult(io, found, result, options);
+    return getRunExitCode(result);
   });
 }
 
-async function requestOf(io: Io, options: UseOptions, name: string, words: readonly string[]): Promise<UseRequest> {
+async function createUseRequest(
+  io: CommandIo,
+  options: RunCommandOptions,
+  name: string,
+  words: readonly string[],
+): Promise<UseRequest> {
   const message = words.join(" ");
   const context =
     options.context === undefined
-      ? await piped(io, "; --context - waits for it")
-      : await contextOf(io, options.context);
-  const input = options.input === undefined ? undefined : jsonOf(textOf(io, options.input));
+      ? await readPipedText(io, "; --context - waits for it")
+      : await readContextText(io, options.context);
+  const input = options.input === undefined ? undefined : parseJsonInput(readTextArgument(io, options.input));
   const { model } = options;
   return {
     skill: name,
@@ -59,52 +92,52 @@ async function requestOf(io: Io, options: UseOptions, name: string, words: reado
     ...(context === undefined || context.trim() === "" ? {} : { context }),
     ...(input === undefined ? {} : { input }),
     ...(model === undefined ? {} : { model }),
-    ...atMost("seconds", "--timeout", options.timeout),
-    ...atMost("tokens", "--budget", options.budget),
-    ...atMost("iterations", "--max-iterations", options.maxIterations),
+    ...parseLimits("seconds", "--timeout", options.timeout),
+    ...parseLimits("tokens", "--budget", options.budget),
+    ...parseLimits("iterations", "--max-iterations", options.maxIterations),
   };
 }
 
-const PATIENCE_MS = 3000;
+const STDIN_WAIT_MS = 3000;
 
 /** What is piped in. Some programs leave a pipe open that nothing ever comes through. */
-export async function piped(io: Io, hint = ""): Promise<string | undefined> {
-  const text = await io.stdin?.(PATIENCE_MS);
+export async function readPipedText(io: CommandIo, hint = ""): Promise<string | undefined> {
+  const text = await io.stdin?.(STDIN_WAIT_MS);
   if (io.stdin && text === undefined) {
-    const error = printer(io.stderr, io.env);
+    const error = createPrinter(io.stderr, io.env);
     error.line`${error.yellow("!")} nothing came on standard input: it goes on without${hint}`;
   }
   return text;
 }
 
-async function contextOf(io: Io, given: string): Promise<string | undefined> {
-  return given === "-" ? io.stdin?.() : textOf(io, given);
+async function readContextText(io: CommandIo, given: string): Promise<string | undefined> {
+  return given === "-" ? io.stdin?.() : readTextArgument(io, given);
 }
 
 /** A text, or `@file` for what stands in a file. */
-function textOf(io: Io, given: string): string {
+function readTextArgument(io: CommandIo, given: string): string {
   if (!given.startsWith("@")) return given;
   const path = resolve(io.cwd, given.slice(1));
   try {
-    return readAll(path);
+    return readTextFile(path);
   } catch (error) {
     if (error instanceof SkillError) throw error;
     throw new SkillError("usage", {
-      message: `${path} cannot be read: ${reason(error)}`,
+      message: `${path} cannot be read: ${getErrorMessage(error)}`,
       fix: "@ stands before the name of a file",
     });
   }
 }
 
 /** As much as may be piped in. */
-const LARGEST = 16 * 1024 * 1024;
+const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
 /** What is no file, such as a device, may have no end. */
-function readAll(path: string): string {
+function readTextFile(path: string): string {
   const file = openSync(path, "r");
   try {
     const pieces: Buffer[] = [];
-    for (let size = 0; size <= LARGEST; size += pieces.at(-1)?.length ?? 0) {
+    for (let size = 0; size <= MAX_FILE_BYTES; size += pieces.at(-1)?.length ?? 0) {
       const piece = Buffer.alloc(64 * 1024);
       const length = readSync(file, piece);
       if (length === 0) return Buffer.concat(pieces).toString();
@@ -116,19 +149,19 @@ function readAll(path: string): string {
   throw new SkillError("usage", { message: `There are more than 16 MiB in ${path}`, fix: "give less" });
 }
 
-function jsonOf(text: string): unknown {
+function parseJsonInput(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     throw new SkillError("usage", {
-      message: `--input is no JSON: ${reason(error)}`,
+      message: `--input is no JSON: ${getErrorMessage(error)}`,
       fix: `as in --input '{"content": "…"}', or --input @file.json`,
     });
   }
 }
 
 /** A limit of the caller's own. */
-export function atMost<Name extends string>(
+export function parseLimits<Name extends string>(
   name: Name,
   option: string,
   given: string | undefined,

@@ -1,14 +1,85 @@
-import { RUN_STATES, type RunState, type RunSummary } from "../../host/runs.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, nearest, oneLine } from "../../shared/text.ts";
-import { effectLine, inputLine } from "../effect.ts";
-import { EXIT } from "../exit.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { sayUsage } from "../progress.ts";
-import { ago, markOf, nextOf, outcomeOf, paintOutcome, runsFor, shortId, subjectOf, tookOf } from "../run-words.ts";
-import { sayLine } from "../say.ts";
-import { sinceOf } from "../since.ts";
+import { loadSettings } from "../../config/settings.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { RUN_STATES, type RunState, type RunSummary } from "../../store/run-summary.ts";
+import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
+import { formatApprovalLine, formatInputLine } from "../approval-prompt.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  parseSince,
+  SINCE_HELP,
+} from "../command-definition.ts";
+import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+import {
+  formatAge,
+  formatDuration,
+  formatNextCommand,
+  formatRunId,
+  formatRunState,
+  formatRunSubject,
+  formatUsage,
+} from "../format.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  paintRunMark,
+  paintRunState,
+  printJson,
+  printWrappedLine,
+} from "../output.ts";
+
+/** `skillet runs` and what stands below it. */
+export const runsCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("list what was done: uses of skills and answers of chats, and what waits or was interrupted")
+      .argument("[command]")
+      .option(
+        "-s, --state <state>",
+        "only those that are running, interrupted, waiting, answered, ended, cancelled or corrupt; of those that ended: done, failed",
+      )
+      .option("--skill <skill>", "only those of this skill; `chat` for conversations")
+      .option("--since <time>", `only those that began since then: ${SINCE_HELP}`)
+      .option("-n, --number <number>", "at most so many; 20 when left out")
+      .usage("[options]")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet runs",
+          "skillet runs --state waiting",
+          "skillet runs --skill code-review --since 7d",
+          "skillet runs show last",
+        ),
+      ),
+  run: listRuns,
+  commands: {
+    show: {
+      define: (command) =>
+        command
+          .description("show one run: what was asked, each step with its time and cost, approvals, and what came of it")
+          .argument("<id>", "a run, the beginning or end of its id, or `last`")
+          .option("--full", "all of the result, and of what was called")
+          .addHelpText("after", formatExamples("skillet runs show last", "skillet runs show 3f2a91c0 --full")),
+      run: async (context) => (await import("./runs-show.ts")).showRun(context),
+    },
+    prune: {
+      define: (command) =>
+        command
+          .description("remove what is older or more than is kept; nothing that a process is at")
+          .option("--older-than <days>", "older than so many days; keep_days of [runs], 30")
+          .option("--keep <number>", "more than so many that are over; keep of [runs], 1000")
+          .option("--dry-run", "say what would be removed, and remove nothing")
+          .addHelpText(
+            "after",
+            formatExamples("skillet runs prune --dry-run", "skillet runs prune --older-than 7 --keep 100"),
+          ),
+      run: pruneStoredRuns,
+    },
+  },
+};
 
 interface RunsOptions {
   state?: string;
@@ -17,36 +88,39 @@ interface RunsOptions {
   number?: string;
 }
 
-const MOST = 20;
+const DEFAULT_RUN_COUNT = 20;
 
 /** Lists what was done, the newest first. */
-export async function runs({ io, options, args: [unknown] }: Context<RunsOptions>): Promise<number> {
-  if (unknown !== undefined) throw noSuch(unknown);
-  const all = runsFor(io, options).list();
-  const fitting = all.filter(fits(options));
-  const shown = fitting.slice(0, options.number === undefined ? MOST : numberOf("--number", options.number));
+async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOptions>): Promise<number> {
+  if (unknown !== undefined) throw createUnknownStateError(unknown);
+  const all = openCommandRuns(io, options).list();
+  const fitting = all.filter(createRunFilter(options));
+  const shown = fitting.slice(
+    0,
+    options.number === undefined ? DEFAULT_RUN_COUNT : parseCountOption("--number", options.number),
+  );
   if (options.json) {
     printJson(io.stdout, { runs: shown, total: fitting.length });
     return EXIT.fine;
   }
-  printRuns(printer(io.stdout, io.env), shown);
-  const error = printer(io.stderr, io.env);
-  if (all.length === 0) sayEmpty(io);
-  else if (fitting.length === 0) error.line`none of ${count(all.length, "run")} is like that`;
+  printRunList(createPrinter(io.stdout, io.env), shown);
+  const error = createPrinter(io.stderr, io.env);
+  if (all.length === 0) printNoRuns(io);
+  else if (fitting.length === 0) error.line`none of ${formatCount(all.length, "run")} is like that`;
   else if (fitting.length > shown.length)
-    error.line`${error.dim(`and ${count(fitting.length - shown.length, "older one")}: skillet runs -n ${fitting.length}`)}`;
+    error.line`${error.dim(`and ${formatCount(fitting.length - shown.length, "older one")}: skillet runs -n ${fitting.length}`)}`;
   return EXIT.fine;
 }
 
-function noSuch(word: string): SkillError {
-  const meant = nearest(word, ["show", "prune"]);
+function createUnknownStateError(word: string): SkillError {
+  const meant = findNearest(word, ["show", "prune"]);
   const fix = meant ? `did you mean skillet runs ${meant}?` : `to see one: skillet runs show ${word}`;
   return new SkillError("usage", { message: `skillet runs takes no "${word}"`, fix });
 }
 
-function sayEmpty(io: Io): void {
-  const out = printer(io.stderr, io.env);
-  sayLine(
+function printNoRuns(io: CommandIo): void {
+  const out = createPrinter(io.stderr, io.env);
+  printWrappedLine(
     out,
     "there are no runs yet: each use of a skill and each answer of a chat would be here, with what it did and cost",
   );
@@ -54,61 +128,99 @@ function sayEmpty(io: Io): void {
 }
 
 /** What `--state` takes: a state, or how it ended. */
-const CHOICES: Readonly<Record<string, (run: RunSummary) => boolean>> = {
+const STATE_FILTERS: Readonly<Record<string, (run: RunSummary) => boolean>> = {
   ...Object.fromEntries(RUN_STATES.map((state: RunState) => [state, (run: RunSummary) => run.state === state])),
   done: ({ state, end }) => state === "ended" && end?.isError === false,
   failed: ({ state, end }) => state === "ended" && end?.isError === true,
 };
 
-function fits({ state, skill, since }: RunsOptions): (run: RunSummary) => boolean {
-  const isChosen = state === undefined ? () => true : CHOICES[state];
+function createRunFilter({ state, skill, since }: RunsOptions): (run: RunSummary) => boolean {
+  const isChosen = state === undefined ? () => true : STATE_FILTERS[state];
   if (!isChosen) {
-    const meant = nearest(state ?? "", Object.keys(CHOICES));
-    const fix = meant ? `did you mean ${meant}?` : `there are: ${Object.keys(CHOICES).join(", ")}`;
+    const meant = findNearest(state ?? "", Object.keys(STATE_FILTERS));
+    const fix = meant ? `did you mean ${meant}?` : `there are: ${Object.keys(STATE_FILTERS).join(", ")}`;
     throw new SkillError("usage", { message: `--state is "${state}", which is none`, fix });
   }
-  const from = since === undefined ? 0 : sinceOf(since).getTime();
-  return (run) => isChosen(run) && (skill === undefined || subjectOf(run) === skill) && Date.parse(run.at) >= from;
+  const from = since === undefined ? 0 : parseSince(since).getTime();
+  return (run) =>
+    isChosen(run) && (skill === undefined || formatRunSubject(run) === skill) && Date.parse(run.at) >= from;
 }
 
-export function numberOf(option: string, given: string): number {
+export function parseCountOption(option: string, given: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given);
   throw new SkillError("usage", { message: `${option} is "${given}", which is no number`, fix: `as in ${option} 50` });
 }
 
-const WIDEST = 100;
-const LONGEST_NAME = 24;
+const MAX_ROW_WIDTH = 100;
+const MAX_NAME_LENGTH = 24;
 
 /** Two lines each: what became of it, and what was asked; then what to do, where something is to be done, and with what input if that is wanted. */
-export function printRuns(out: Printer, rows: readonly RunSummary[], { hasInput = false } = {}): void {
-  const width = Math.min(out.width, WIDEST);
-  const shown = rows.map((run) => ({ run, id: shortId(run.id), when: ago(run.at), details: detailsOf(run) }));
+export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInput = false } = {}): void {
+  const width = Math.min(out.width, MAX_ROW_WIDTH);
+  const shown = rows.map((run) => ({
+    run,
+    id: formatRunId(run.id),
+    when: formatAge(run.at),
+    details: formatRunDetails(run),
+  }));
   const widest = (texts: readonly string[]) => Math.max(0, ...texts.map(({ length }) => length));
   const ids = widest(shown.map(({ id }) => id));
   const whens = widest(shown.map(({ when }) => when));
-  const outcomes = widest(rows.map(outcomeOf));
+  const outcomes = widest(rows.map(formatRunState));
   const details = widest(shown.map((row) => row.details));
   const room = width - (2 + ids + 2 + whens + 2 + 2 + outcomes + 2 + details);
-  const longest = widest(rows.map(subjectOf));
-  const names = Math.max(Math.min(8, longest), Math.min(LONGEST_NAME, room, longest));
+  const longest = widest(rows.map(formatRunSubject));
+  const names = Math.max(Math.min(8, longest), Math.min(MAX_NAME_LENGTH, room, longest));
   for (const { run, id, when, details: more } of shown) {
-    const name = oneLine(subjectOf(run), names).padEnd(names);
-    const outcome = paintOutcome(out, run, outcomeOf(run).padEnd(more === "" ? 0 : outcomes));
+    const name = truncateLine(formatRunSubject(run), names).padEnd(names);
+    const outcome = paintRunState(out, run, formatRunState(run).padEnd(more === "" ? 0 : outcomes));
     const left = Math.max(1, width - (2 + ids + 2 + whens + 2 + names + 2 + outcomes + 2));
-    const end = more === "" ? outcome : out.text`${outcome}  ${out.dim(oneLine(more, left))}`;
-    out.line`${markOf(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
-    if (run.task !== "") out.line`  ${oneLine(run.task, width - 2)}`;
+    const end = more === "" ? outcome : out.text`${outcome}  ${out.dim(truncateLine(more, left))}`;
+    out.line`${paintRunMark(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
+    if (run.task !== "") out.line`  ${truncateLine(run.task, width - 2)}`;
     if (run.effect && run.state === "waiting")
-      out.line`  ${oneLine(`somebody has to agree: ${effectLine(run.effect)}`, width - 2)}`;
-    const input = hasInput && run.effect ? inputLine(run.effect) : "";
-    if (input !== "") out.line`  ${oneLine(`input: ${input}`, width - 2)}`;
-    const next = nextOf(run);
+      out.line`  ${truncateLine(`somebody has to agree: ${formatApprovalLine(run.effect)}`, width - 2)}`;
+    const input = hasInput && run.effect ? formatInputLine(run.effect) : "";
+    if (input !== "") out.line`  ${truncateLine(`input: ${input}`, width - 2)}`;
+    const next = formatNextCommand(run);
     if (next !== undefined) out.line`  ${out.cyan(next)}`;
   }
 }
 
-function detailsOf({ end, state, pid }: RunSummary): string {
+function formatRunDetails({ end, state, pid }: RunSummary): string {
   if (state === "running") return `process ${pid}`;
   if (!end) return "";
-  return [tookOf(end.ms), ...sayUsage(end.usage, end.cost)].join(" · ");
+  return [formatDuration(end.ms), ...formatUsage(end.usage, end.cost)].join(" · ");
+}
+
+interface PruneRunsOptions {
+  olderThan?: string;
+  keep?: string;
+  dryRun?: boolean;
+}
+
+const MAX_SHOWN = 20;
+
+/** Removes the journals of runs that nobody needs any more. */
+async function pruneStoredRuns({ io, options }: CommandContext<PruneRunsOptions>): Promise<number> {
+  const { settings } = await loadSettings(resolveCommandEnvironment(io, options));
+  const { olderThan, keep, dryRun: isTrial = false } = options;
+  const retention = {
+    days: olderThan === undefined ? settings.runs.days : parseCountOption("--older-than", olderThan),
+    most: keep === undefined ? settings.runs.most : parseCountOption("--keep", keep),
+  };
+  const gone = openCommandRuns(io, options).prune(retention, { isTrial });
+  if (options.json) {
+    printJson(io.stdout, { isDryRun: isTrial, removed: gone });
+    return EXIT.fine;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  const what = isTrial ? "would remove" : "removed";
+  for (const run of gone.slice(0, MAX_SHOWN))
+    out.line`${what} ${formatRunId(run.id)}  ${formatRunSubject(run)}  ${out.dim(`${formatRunState(run)}, ${formatAge(run.changedAt)}`)}`;
+  const { days, most } = retention;
+  const kept = `older than ${formatCount(days, "day")}, or more than ${formatCount(most, "run")} that are over`;
+  if (gone.length === 0) out.line`nothing to remove: none is ${kept}`;
+  else out.line`${isTrial ? "·" : out.green("✓")} ${what} ${formatCount(gone.length, "run")}: ${kept}`;
+  return EXIT.fine;
 }

@@ -1,84 +1,149 @@
-import { WEIGHTS, type Weight } from "../../scan/finding.ts";
-import { RULES } from "../../scan/rules.ts";
-import { byText, count, grouped } from "../../shared/text.ts";
-import { displayPath, type Surroundings } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { reportRoot, type SarifResult, sarifLog } from "../formats.ts";
-import { surroundingsFor } from "../found.ts";
-import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
-import type { Context } from "../program.ts";
-import { waitingFor } from "../progress.ts";
-import { sayLine } from "../say.ts";
-import { printHanging } from "../wrap.ts";
-import { distinct, foldersOfDiscovery, named, workspaceFolders } from "./check.ts";
-import { type Scanned, type Scans, scanPath } from "./scan-targets.ts";
+import { realpathSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { Option } from "commander";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { SCAN_RULES } from "../../scan/all-rules.ts";
+import { FINDING_WEIGHTS, type FindingWeight, type ScanFinding, type ScanSubject } from "../../scan/rule.ts";
+import { scanFiles, scanSkill } from "../../scan/scan.ts";
+import { type Diagnostic, type Finding, stopsLoading } from "../../skill/diagnostics.ts";
+import { readManifest } from "../../skill/manifest.ts";
+import type { LoadedSkills } from "../../skill/skill.ts";
+import { createDirectorySource } from "../../skill/source/directory-source.ts";
+import { isSkillsFolder } from "../../skill/source/find-skills.ts";
+import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
+import { createOpenFinding } from "../../skill/source/read-file.ts";
+import { readCandidate, readFolderSkill, readNestedSkills } from "../../skill/source/read-skill.ts";
+import type { CopiedFile } from "../../skill/source/skill-copy.ts";
+import { listFiles, MAX_RESOURCE_BYTES } from "../../skill/source/skill-files.ts";
+import { isJsonObject, type JsonObject } from "../../util/objects.ts";
+import { readFileInside } from "../../util/safe-path.ts";
+import { compareText, formatCount, formatNumber } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { resolveCommandEnvironment } from "../command-host.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printHanging,
+  printJson,
+  printWrappedLine,
+  type SafeText,
+} from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+import {
+  distinctPaths,
+  formatSarif,
+  listDiscoveryFolders,
+  listWorkspaceFolders,
+  resolveNamedPaths,
+  resolveReportRoot,
+  type SarifResult,
+} from "./check.ts";
 
-interface ScanOptions {
+/** `skillet scan`. */
+export const scanCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("look through skills for what a person should see before they trust them")
+      .argument(
+        "[path...]",
+        "skill folders, skill files, folders of skills, any other folder or file, or names; the workspace's skills when left out",
+      )
+      .addOption(
+        new Option("-f, --format <name>", "how to print the findings")
+          .choices(["text", "json", "sarif"])
+          .default("text")
+          .conflicts("json"),
+      )
+      .addOption(
+        new Option("--min <weight>", "leave out what weighs less").choices(["high", "medium", "low"]).default("low"),
+      )
+      .addHelpText(
+        "after",
+        "\nExits with 1 when something weighs high, or could not be looked at.\nIt is advice: that nothing is found proves nothing.",
+      )
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet scan skills/deploy",
+          "skillet scan ~/Downloads/some-skill --min medium",
+          "skillet scan --format sarif > scan.sarif",
+        ),
+      ),
+  run: scanTargets,
+};
+
+interface ScanCommandOptions {
   format?: "text" | "json" | "sarif";
-  min?: Weight;
+  min?: FindingWeight;
 }
 
-const ADVICE = "This is advice: read what is named before you trust a skill. That nothing is found proves nothing.";
+const ADVICE_NOTE =
+  "This is advice: read what is named before you trust a skill. That nothing is found proves nothing.";
 
-export async function scan({ io, options, args }: Context<ScanOptions>): Promise<number> {
+async function scanTargets({ io, options, args }: CommandContext<ScanCommandOptions>): Promise<number> {
   const format = options.json ? "json" : (options.format ?? "text");
-  const least = WEIGHTS.indexOf(options.min ?? "low");
-  const around = surroundingsFor(io, options);
-  const paths = distinct(args.length > 0 ? await named(io, options, args) : workspaceFolders(around));
-  const skillsFolders = await foldersOfDiscovery(around);
-  const all: Scans = { scanned: [], problems: [] };
-  await waitingFor(io, "scanning", async ({ at }) => {
+  const least = FINDING_WEIGHTS.indexOf(options.min ?? "low");
+  const around = resolveCommandEnvironment(io, options);
+  const paths = distinctPaths(
+    args.length > 0 ? await resolveNamedPaths(io, options, args) : listWorkspaceFolders(around),
+  );
+  const skillsFolders = await listDiscoveryFolders(around);
+  const all: ScanTargets = { scanned: [], problems: [] };
+  await runWithWaitIndicator(io, "scanning", async ({ at }) => {
     for (const path of paths) {
-      const onScanned = (done: number, of: number) => at(`scanning ${grouped(done)} of ${count(of, "skill")}`);
+      const onScanned = (done: number, of: number) =>
+        at(`scanning ${formatNumber(done)} of ${formatCount(of, "skill")}`);
       const { scanned, problems } = await scanPath(path, { skillsFolders, onScanned });
       all.scanned.push(...scanned);
       all.problems.push(...problems);
     }
   });
-  all.scanned.sort((a, b) => byText(a.name, b.name) || byText(a.path, b.path));
-  const counts = countsOf(all.scanned);
-  const shown: Shown = {
+  all.scanned.sort((a, b) => compareText(a.name, b.name) || compareText(a.path, b.path));
+  const counts = countWeights(all.scanned);
+  const shown: ScanReport = {
     problems: all.problems,
     counts,
     scanned: all.scanned.map((one) => {
-      const findings = one.findings.filter(({ weight }) => WEIGHTS.indexOf(weight) <= least);
+      const findings = one.findings.filter(({ weight }) => FINDING_WEIGHTS.indexOf(weight) <= least);
       return { ...one, findings, leftOut: one.findings.length - findings.length };
     }),
   };
-  if (format === "json") printJson(io.stdout, asJson(shown));
-  else if (format === "sarif") printJson(io.stdout, asSarif(shown, reportRoot(io.env, around.workspace)));
-  else printText(io, shown, { ...around, workspace: io.cwd });
+  if (format === "json") printJson(io.stdout, toScanJson(shown));
+  else if (format === "sarif") printJson(io.stdout, toScanSarif(shown, resolveReportRoot(io.env, around.workspace)));
+  else printScanReport(io, shown, { ...around, workspace: io.cwd });
   if (all.scanned.length === 0 && all.problems.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
-    printer(io.stderr, io.env).line`no skills in ${where}: name a folder, a file or a skill`;
+    createPrinter(io.stderr, io.env).line`no skills in ${where}: name a folder, a file or a skill`;
   }
   return counts.high > 0 || all.problems.length > 0 ? EXIT.findings : EXIT.fine;
 }
 
 /** What is printed, and how much there is of each weight, printed or not. */
-interface Shown extends Scans {
-  counts: Record<Weight, number>;
-  scanned: (Scanned & { leftOut: number })[];
+interface ScanReport extends ScanTargets {
+  counts: Record<FindingWeight, number>;
+  scanned: (ScannedSkill & { leftOut: number })[];
 }
 
-function asJson({ scanned, problems, counts }: Shown): object {
+function toScanJson({ scanned, problems, counts }: ScanReport): object {
   const skills = scanned.map(({ path: place, findings, ...one }) => ({
     ...one,
     place,
     findings: findings.map(({ file, path, ...finding }) => ({ ...finding, path: file, file: path })),
   }));
-  return { skills, problems, counts, advice: ADVICE };
+  return { skills, problems, counts, advice: ADVICE_NOTE };
 }
 
-const LEVELS = { high: "error", medium: "warning", low: "note" } as const;
+const SCAN_SARIF_LEVELS = { high: "error", medium: "warning", low: "note" } as const;
 /** What code scanning sorts by, from 0 to 10. */
-const SEVERITIES = { high: "8.0", medium: "5.0", low: "2.0" } as const;
+const SARIF_SEVERITIES = { high: "8.0", medium: "5.0", low: "2.0" } as const;
 
-function asSarif({ scanned, problems }: Scans, root: string): object {
+function toScanSarif({ scanned, problems }: ScanTargets, root: string): object {
   const results: SarifResult[] = [
     ...scanned.flatMap(({ findings }) =>
       findings.map(({ rule, weight, path, line, column, message, fix }) => ({
-        ...{ rule, level: LEVELS[weight], text: `The skill ${message}. What to do: ${fix}`, file: path },
+        ...{ rule, level: SCAN_SARIF_LEVELS[weight], text: `The skill ${message}. What to do: ${fix}`, file: path },
         ...(line === undefined ? {} : { line }),
         ...(column === undefined ? {} : { column }),
       })),
@@ -87,43 +152,45 @@ function asSarif({ scanned, problems }: Scans, root: string): object {
       ...{ rule: code, level: "error" as const, text: `${message}. What to do: ${fix}`, file },
     })),
   ];
-  return sarifLog(results, describe, root);
+  return formatSarif(results, describeScanRule, root);
 }
 
-function describe(id: string): object {
-  const rule = RULES.find((candidate) => candidate.id === id);
+function describeScanRule(id: string): object {
+  const rule = SCAN_RULES.find((candidate) => candidate.id === id);
   if (!rule) return { id, shortDescription: { text: "what could not be looked at, or is broken" } };
   return {
     id,
     shortDescription: { text: `The skill ${rule.title}` },
     help: { text: `${rule.why} What to do: ${rule.fix}.` },
-    properties: { tags: ["security"], "security-severity": SEVERITIES[rule.weight] },
+    properties: { tags: ["security"], "security-severity": SARIF_SEVERITIES[rule.weight] },
   };
 }
 
-function printText(io: Io, { scanned, problems, counts }: Shown, around: Surroundings): void {
-  const out = printer(io.stdout, io.env);
-  for (const one of scanned) printOne(out, one, around);
+function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanReport, around: Environment): void {
+  const out = createPrinter(io.stdout, io.env);
+  for (const one of scanned) printScannedSkill(out, one, around);
   for (const { code, file, message, fix } of problems) {
-    printHanging(out, out.text`${out.red("✗")} `, [`${displayPath(file, around)} ${message} ${code}`], { indent: 2 });
+    printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, around)} ${message} ${code}`], {
+      indent: 2,
+    });
     printHanging(out, "    ", [fix], { indent: 4 });
   }
   if (scanned.length === 0 && problems.length === 0) return;
-  const weights = WEIGHTS.map((weight) => `${counts[weight]} ${weight}`).join(", ");
-  const broken = problems.length === 0 ? "" : `; ${count(problems.length, "problem")}`;
+  const weights = FINDING_WEIGHTS.map((weight) => `${counts[weight]} ${weight}`).join(", ");
+  const broken = problems.length === 0 ? "" : `; ${formatCount(problems.length, "problem")}`;
   const skills = scanned.filter(({ isSkill }) => isSkill).length;
   const others = scanned.length - skills;
-  const more = others === 0 ? "" : ` and ${count(others, "other place")}`;
-  out.line`\nLooked through ${count(skills, "skill")}${more}: ${weights}${broken}`;
-  sayLine(out, ADVICE);
+  const more = others === 0 ? "" : ` and ${formatCount(others, "other place")}`;
+  out.line`\nLooked through ${formatCount(skills, "skill")}${more}: ${weights}${broken}`;
+  printWrappedLine(out, ADVICE_NOTE);
 }
 
-function printOne(
+function printScannedSkill(
   out: Printer,
-  { name, path, isSkill, findings, leftOut }: Shown["scanned"][number],
-  around: Surroundings,
+  { name, path, isSkill, findings, leftOut }: ScanReport["scanned"][number],
+  around: Environment,
 ): void {
-  const where = out.dim(`${displayPath(path, around)}${isSkill ? "" : ", which is no skill"}`);
+  const where = out.dim(`${formatDisplayPath(path, around)}${isSkill ? "" : ", which is no skill"}`);
   if (findings.length === 0) {
     out.line`${out.dim("·")} ${name} ${where}: ${leftOut === 0 ? "nothing found" : `${leftOut} that weigh less`}`;
     return;
@@ -131,17 +198,196 @@ function printOne(
   out.line`${out.bold(name)} ${where}`;
   for (const { rule, weight, file, line, message, fix } of findings) {
     const said = `${file}${line === undefined ? "" : `:${line}`} ${message} ${rule}`;
-    printHanging(out, out.text`  ${markOf(out, weight)} `, [said], { indent: 4 });
+    printHanging(out, out.text`  ${paintWeightMark(out, weight)} `, [said], { indent: 4 });
     printHanging(out, "      ", [fix], { indent: 6 });
   }
 }
 
-function markOf(out: Printer, weight: Weight): Safe {
+function paintWeightMark(out: Printer, weight: FindingWeight): SafeText {
   return weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
 }
 
-function countsOf(scanned: readonly Scanned[]): Record<Weight, number> {
+function countWeights(scanned: readonly ScannedSkill[]): Record<FindingWeight, number> {
   const counts = { high: 0, medium: 0, low: 0 };
   for (const { findings } of scanned) for (const { weight } of findings) counts[weight]++;
   return counts;
+}
+
+/** Something that was looked through. */
+interface ScannedSkill {
+  name: string;
+  /** The folder, or the file of a skill that is one. */
+  path: string;
+  /** False where only the files could be looked at, since they make no skill. */
+  isSkill: boolean;
+  findings: readonly (ScanFinding & { path: string })[];
+}
+
+/** What could not be looked at, or is broken. */
+interface ScanReadProblem {
+  code: ErrorCode;
+  file: string;
+  message: string;
+  fix: string;
+}
+
+interface ScanTargets {
+  scanned: ScannedSkill[];
+  problems: ScanReadProblem[];
+}
+
+interface ScanPathOptions {
+  /** Folders that discovery reads: Markdown and YAML files directly in them are skills. */
+  skillsFolders: readonly string[];
+  /** Called after each skill, with how many there are. */
+  onScanned: (done: number, all: number) => void;
+}
+
+/** Looks through whatever a path leads to. */
+export async function scanPath(path: string, options: ScanPathOptions): Promise<ScanTargets> {
+  const scans: ScanTargets = { scanned: [], problems: [] };
+  try {
+    if (!statSync(path).isDirectory()) scanFile(path, scans);
+    else if (!scanFolder(path, scans)) await scanBelow(path, scans, options);
+  } catch (error) {
+    scans.problems.push(createScanProblem(path, createOpenFinding(error)));
+  }
+  return { ...scans, scanned: mergeNestedFindings(scans.scanned) };
+}
+
+/** A file of a skill inside another one is one of both: what is found in it is reported for the inner one. */
+function mergeNestedFindings(scanned: readonly ScannedSkill[]): ScannedSkill[] {
+  const reported = new Set<string>();
+  const once = new Map<ScannedSkill, ScannedSkill>();
+  for (const one of scanned.toSorted((a, b) => b.path.length - a.path.length)) {
+    const keyed = one.findings.map((finding) => {
+      const { rule, path, line, column, message } = finding;
+      return { finding, key: JSON.stringify([rule, path, line, column, message]) };
+    });
+    const findings = keyed.filter(({ key }) => !reported.has(key)).map(({ finding }) => finding);
+    for (const { key } of keyed) reported.add(key);
+    once.set(one, { ...one, findings });
+  }
+  return scanned.flatMap((one) => once.get(one) ?? []);
+}
+
+type ScanSubjectFacts = Pick<ScanSubject, "name" | "description" | "manifest">;
+
+/** A folder that is a skill, or should be. False when there is no SKILL.md. */
+function scanFolder(path: string, scans: ScanTargets): boolean {
+  const read = readFolderSkill(path, { scope: "workspace", source: "scan" });
+  if (!read) return false;
+  if ("skill" in read) {
+    addFolder(path, scans, read.skill);
+    addLoaded(readNestedSkills(read.skill), scans);
+  } else {
+    scans.problems.push(
+      ...read.findings.slice(0, 1).map((finding) => createScanProblem(join(path, "SKILL.md"), finding)),
+    );
+    addFolder(path, scans);
+  }
+  return true;
+}
+
+/** Skills that were found, and what of them is broken. */
+function addLoaded({ skills, diagnostics }: LoadedSkills, scans: ScanTargets, onAdded?: (of: number) => void): void {
+  for (const skill of skills) {
+    if (skill.origin.folder !== undefined) addFolder(skill.origin.folder, scans, skill);
+    else if (skill.origin.file !== undefined) addFile(skill.origin.file, scans, skill);
+    onAdded?.(skills.length);
+  }
+  for (const diagnostic of diagnostics.filter(stopsLoading)) {
+    scans.problems.push(toScanProblem(diagnostic));
+    if (/^skill\.md$/i.test(basename(diagnostic.file))) addFolder(dirname(diagnostic.file), scans);
+    else addFile(diagnostic.file, scans);
+  }
+}
+
+/** Every skill below a folder; where there is none, the folder's files. */
+async function scanBelow(
+  path: string,
+  scans: ScanTargets,
+  { skillsFolders, onScanned }: ScanPathOptions,
+): Promise<void> {
+  const folders = isSkillsFolder(path) ? [...skillsFolders, path] : skillsFolders;
+  const loaded = await createDirectorySource({ path, skillsFolders: folders }).load();
+  addLoaded(loaded, scans, (of) => onScanned(scans.scanned.length, of));
+  if (scans.scanned.length === 0 && scans.problems.length === 0) addFolder(path, scans);
+}
+
+function scanFile(path: string, scans: ScanTargets): void {
+  const name = basename(path);
+  if (name === "SKILL.md") {
+    scanFolder(dirname(path), scans);
+    return;
+  }
+  const form = /\.ya?ml$/i.test(name) ? "yaml" : "markdown";
+  if (form === "markdown" && !/\.md$/i.test(name)) {
+    addFile(path, scans);
+    return;
+  }
+  const stem = name.replace(/\.[^.]*$/, "");
+  const reading = readCandidate({ file: path, path: name, form, stem, findings: [], needs: ["description"] }, "load");
+  const data: unknown = reading?.skill ? JSON.parse(reading.skill.data) : undefined;
+  if (reading?.skill && isJsonObject(data)) {
+    addFile(path, scans, { ...reading.skill, manifest: readManifest(data as JsonObject) });
+  } else addFile(path, scans);
+}
+
+function addFolder(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): void {
+  const folder = realpathSync(path);
+  const list = listFiles(folder, "");
+  scans.problems.push(...list.findings.map((finding) => createScanProblem(path, finding)));
+  const files = new Map<string, CopiedFile>();
+  for (const file of list.files) {
+    const read = readFileInside(folder, file.path, MAX_RESOURCE_BYTES);
+    if ("bytes" in read) files.set(file.path, { bytes: read.bytes, executable: file.executable });
+    else scans.problems.push(createUnreadProblem(join(path, file.path), read.message));
+  }
+  addScanned(scans, { path, files, isFile: false }, facts);
+}
+
+/** A skill that is one file counts as SKILL.md, whatever it is called. */
+function addFile(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): void {
+  const read = readFileInside(realpathSync(dirname(path)), basename(path), MAX_RESOURCE_BYTES);
+  if (!("bytes" in read)) {
+    scans.problems.push(createUnreadProblem(path, read.message));
+    return;
+  }
+  const files = new Map([[facts ? "SKILL.md" : basename(path), { bytes: read.bytes, executable: false }]]);
+  addScanned(scans, { path, files, isFile: true }, facts);
+}
+
+interface ScanPlace {
+  path: string;
+  files: ScanSubject["files"];
+  isFile: boolean;
+}
+
+function addScanned(scans: ScanTargets, { path, files, isFile }: ScanPlace, facts?: ScanSubjectFacts): void {
+  const { name, description, manifest } = facts ?? {};
+  const found =
+    name === undefined || description === undefined || manifest === undefined
+      ? scanFiles(files)
+      : scanSkill({ name, description, manifest, files });
+  scans.scanned.push({
+    name: name ?? basename(path),
+    path,
+    isSkill: facts !== undefined,
+    findings: found.map((finding) =>
+      isFile ? { ...finding, file: basename(path), path } : { ...finding, path: join(path, finding.file) },
+    ),
+  });
+}
+
+function createScanProblem(file: string, { code, message }: Finding): ScanReadProblem {
+  return { code, file, message, fix: FINDING_CODES[code].fix };
+}
+
+function toScanProblem({ code, file, message, fix }: Diagnostic): ScanReadProblem {
+  return { code, file, message, fix };
+}
+
+function createUnreadProblem(file: string, message: string): ScanReadProblem {
+  return { code: "unreadable", file, message: `was not looked at: ${message}`, fix: FINDING_CODES.unreadable.fix };
 }

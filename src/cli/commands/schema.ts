@@ -1,25 +1,51 @@
-import { settingsSchema } from "../../host/settings-schema.ts";
-import type { Data } from "../../skill/data.ts";
-import { frontmatterSchema } from "../../skill/frontmatter-schema.ts";
-import { EXIT } from "../exit.ts";
-import { printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import type { SCHEMA_KINDS } from "../rows/write.ts";
+import { Argument } from "commander";
+import { createSettingsSchema } from "../../config/settings-schema.ts";
+import { createFrontmatterSchema } from "../../skill/frontmatter-schema.ts";
+import type { JsonObject } from "../../util/objects.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { createPrinter, printJson } from "../output.ts";
 
-/** Every schema that is printed, one row each. */
-export const SCHEMAS: Readonly<Record<(typeof SCHEMA_KINDS)[number], { says: string; make(): Data }>> = {
-  frontmatter: { says: "the frontmatter of a SKILL.md, or a skill in a .yaml file", make: frontmatterSchema },
-  config: { says: "your ~/.skillet/config.toml", make: () => settingsSchema("user") },
-  "workspace-config": { says: "a workspace's .skillet/config.toml", make: () => settingsSchema("workspace") },
+/** What there is a schema of: spelled out here too, since every command reads this file. */
+export const SCHEMA_KINDS = ["frontmatter", "config", "workspace-config"] as const;
+
+/** `skillet schema`. */
+export const schemaCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("print a JSON Schema, by which an editor completes and checks what you write; alone: list them")
+      .addArgument(new Argument("[kind]", "what it is for").choices(SCHEMA_KINDS))
+      .addHelpText(
+        "after",
+        `
+An editor finds it by a comment at the top of the file:
+  # yaml-language-server: $schema=frontmatter.json      in a skill
+  #:schema ./config.json                                in config.toml`,
+      )
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet schema",
+          "skillet schema frontmatter > frontmatter.json",
+          "skillet schema config > ~/.skillet/config.json",
+        ),
+      ),
+  run: printSchema,
 };
 
-export async function schema({ io, options, args: [kind] }: Context<object>): Promise<number> {
+/** Every schema that is printed, one row each. */
+export const SCHEMAS: Readonly<Record<(typeof SCHEMA_KINDS)[number], { says: string; make(): JsonObject }>> = {
+  frontmatter: { says: "the frontmatter of a SKILL.md, or a skill in a .yaml file", make: createFrontmatterSchema },
+  config: { says: "your ~/.skillet/config.toml", make: () => createSettingsSchema("user") },
+  "workspace-config": { says: "a workspace's .skillet/config.toml", make: () => createSettingsSchema("workspace") },
+};
+
+async function printSchema({ io, options, args: [kind] }: CommandContext<object>): Promise<number> {
   const wanted = SCHEMAS[kind as keyof typeof SCHEMAS];
   const schemas = Object.entries(SCHEMAS).map(([name, { says }]) => ({ kind: name, says }));
   if (wanted) printJson(io.stdout, wanted.make());
   else if (options.json) printJson(io.stdout, { schemas });
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     const widest = Math.max(...schemas.map(({ kind: name }) => name.length));
     for (const { kind: name, says } of schemas) out.line`${out.bold(name.padEnd(widest))}  ${says}`;
   }

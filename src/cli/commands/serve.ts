@@ -1,30 +1,76 @@
 import { statSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
+import { Option } from "commander";
+import { createSkillServer, type SkillServer } from "../../adapters/mcp-server/skill-server.ts";
+import { findFirstDenial } from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
-import { namesListedByClient } from "../../host/client-views.ts";
-import type { Discovered } from "../../host/discover.ts";
-import { announceProcess } from "../../host/live-processes.ts";
-import { isReference, resolved } from "../../host/reference.ts";
-import { openServerToken } from "../../host/server-token.ts";
-import { openServing, type Serving } from "../../mcp/serve.ts";
-import { firstDenial } from "../../policy/policy.ts";
-import { quoted } from "../../policy/trust.ts";
-import { defined } from "../../shared/defined.ts";
-import { SkillError } from "../../shared/error.ts";
-import { count, oneLine } from "../../shared/text.ts";
+import { findNamesListedByClient } from "../../clients/client-views.ts";
+import { isValueReference, resolveReference } from "../../config/config-file.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { announceProcess } from "../../config/live-settings.ts";
+import { SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { shortPath } from "../../source/locations.ts";
-import type { Watcher } from "../../source/watch.ts";
-import { agreeing } from "../approval.ts";
-import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverToRun, openConfigurationWarnings, requireConfiguration } from "../found.ts";
-import { type Io, interruption, printer, printJsonLine } from "../io.ts";
-import type { Context } from "../program.ts";
-import { sayNotice } from "../say.ts";
-import { type Tracing, traced } from "../traces.ts";
+import { formatHomePath } from "../../skill/source/locations.ts";
+import type { Watcher } from "../../skill/source/watch-folders.ts";
+import { readOrCreateServerToken } from "../../store/server-token.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import { createApprovingHost } from "../approval-prompt.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import {
+  type CallerOptions,
+  createConfigurationWarner,
+  discoverForRun,
+  requireConfiguration,
+} from "../command-host.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, printProblem } from "../output.ts";
+import { runTraced, type TraceSink } from "../progress.ts";
 
-export interface ServeCommandOptions extends CallerOptions {
+/** `skillet serve`. */
+export const serveCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("serve the skills to agents over MCP: on stdin and stdout, or over HTTP")
+      .addOption(
+        new Option("--http [host:port]", "over Streamable HTTP, on this address of this machine").preset(
+          "127.0.0.1:7400",
+        ),
+      )
+      .option(
+        "--token <reference>",
+        "over HTTP: where the token is that clients have to send: env:NAME or file:PATH (default: a file of yours)",
+      )
+      .option("--no-token", "over HTTP, on this machine alone: let every user and program of it call")
+      .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
+      .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
+      .option("--only <skill...>", "serve these skills and no others")
+      .option("--all", "list also the text-only skills that the client reads from its own folders")
+      .option(
+        "--load <skill...>",
+        "skills that are loaded from the start, for clients that keep their first list of tools",
+      )
+      .option("--authoring", "also the tools that check skills while they are written")
+      .option("--read-only", "run nothing of theirs: no tools, no scripts, no uses")
+      .option("--no-use", "hand no task to a sub-agent")
+      .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
+      .option("--chat-type <type>", "on behalf of a chat of this type; private on stdin and stdout, none over HTTP")
+      .option("--chat-id <id>", "and of this id")
+      .addHelpText("after", "\nA client starts it by itself: `skillet connect claude` configures that.")
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet serve",
+          "skillet serve --only code-review release-notes --no-use",
+          "skillet serve --http",
+          "skillet serve --http 0.0.0.0:7400 --token env:SKILLET_TOKEN",
+        ),
+      ),
+  run: serveSkills,
+};
+
+interface ServeCommandOptions extends CallerOptions {
   http?: string;
   /** `false`: `--no-token`. */
   token?: string | boolean;
@@ -41,64 +87,66 @@ export interface ServeCommandOptions extends CallerOptions {
 }
 
 /** Serves the skills that are found here until the client has gone, or the command is interrupted. */
-export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
-  const found = await discoverToRun(io, options);
+async function serveSkills({ io, options }: CommandContext<ServeCommandOptions>): Promise<number> {
+  const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
-  for (const [option, value] of Object.entries(onlyOverHttp(options))) {
+  for (const [option, value] of Object.entries(listHttpOptions(options))) {
     if (options.http === undefined && value !== undefined) {
       throw new SkillError("usage", { message: `${option} is for --http`, fix: "add --http, or leave it out" });
     }
   }
-  return traced(io, (traces) => (options.http === undefined ? overStdio : overHttp)({ io, options, found, traces }));
+  return runTraced(io, (traces) =>
+    (options.http === undefined ? serveOverStdio : serveOverHttp)({ io, options, found, traces }),
+  );
 }
 
-function onlyOverHttp({ token, allowHost, allowOrigin }: ServeCommandOptions): Record<string, unknown> {
+function listHttpOptions({ token, allowHost, allowOrigin }: ServeCommandOptions): Record<string, unknown> {
   return { "--token": token === true ? undefined : token, "--allow-host": allowHost, "--allow-origin": allowOrigin };
 }
 
-interface Work extends Omit<Context<ServeCommandOptions>, "args"> {
-  found: Discovered;
-  traces: Tracing | undefined;
+interface ServeContext extends Omit<CommandContext<ServeCommandOptions>, "args"> {
+  found: DiscoverResult;
+  traces: TraceSink | undefined;
 }
 
-async function overStdio({ io, options, found, traces }: Work): Promise<number> {
+async function serveOverStdio({ io, options, found, traces }: ServeContext): Promise<number> {
   if (!io.protocol) {
     const fix = "let a client start it (`skillet connect claude` makes it), or serve over HTTP with --http";
     throw new SkillError("usage", { message: "A client speaks on stdin and stdout, and here is a terminal", fix });
   }
   const streams = io.protocol();
-  const serving = open({ io, options, found, traces });
-  const { serveStreams } = await import("../../mcp/stdio.ts");
-  const signal = interruption(io);
-  const watching = watch(io, found, refreshing(io, serving, found));
-  await serveStreams(serving, streams, { signal, onNotice: (text) => say(io, text) });
+  const serving = createServing({ io, options, found, traces });
+  const { serveStreams } = await import("../../adapters/mcp-server/stdio-transport.ts");
+  const signal = createInterruptSignal(io);
+  const watching = watchForChanges(io, found, createRefresher(io, serving, found));
+  await serveStreams(serving, streams, { signal, onNotice: (text) => printServerLine(io, text) });
   await watching.close();
   return EXIT.fine;
 }
 
-async function overHttp({ io, options, found: everywhere, traces }: Work): Promise<number> {
-  const { host, port } = addressOf(options.http ?? "");
+async function serveOverHttp({ io, options, found: everywhere, traces }: ServeContext): Promise<number> {
+  const { host, port } = parseListenAddress(options.http ?? "");
   // Who calls over HTTP is not known: on whose behalf it is has to be said.
   const { caller: _, ...rest } = everywhere;
   const { chatType, chatId } = options;
-  const found: Discovered = { ...rest, caller: defined({ chatType, chatId }) };
-  const serving = open({ io, options, found, traces });
-  const [{ serveHttp }, { isLoopback }] = await Promise.all([
-    import("../../mcp/http.ts"),
-    import("../../mcp/http-guard.ts"),
+  const found: DiscoverResult = { ...rest, caller: omitUndefined({ chatType, chatId }) };
+  const serving = createServing({ io, options, found, traces });
+  const [{ serveHttp }, { isLoopbackHost }] = await Promise.all([
+    import("../../adapters/mcp-server/http-server.ts"),
+    import("../../adapters/mcp-server/http-guard.ts"),
   ]);
-  const token = tokenFor(options, io, everywhere.home);
-  const signal = interruption(io);
+  const token = loadServerToken(options, io, everywhere.home);
+  const signal = createInterruptSignal(io);
   const http = await serveHttp((context) => serving.open({ isStateless: context.era === "modern" }), {
     host,
     port,
     token: token.token,
     allowedHosts: options.allowHost ?? [],
     allowedOrigins: options.allowOrigin ?? [],
-    onNotice: (text) => say(io, text),
+    onNotice: (text) => printServerLine(io, text),
   });
-  const refresh = refreshing(io, serving, found);
-  const watching = watch(io, found, async () => {
+  const refresh = createRefresher(io, serving, found);
+  const watching = watchForChanges(io, found, async () => {
     await refresh();
     http.notify.resourcesChanged();
     http.notify.promptsChanged();
@@ -108,12 +156,13 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   if (options.json)
     printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length, tokenFile: token.file ?? null });
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     out.line`${http.url}`;
-    say(io, `${count(length, "skill")} served over MCP; Ctrl-C ends it`);
-    sayToken(io, { ...token, url: http.url, home: everywhere.around.home });
-    if (!isLoopback(host)) say(io, "others reach it by this machine's name, with the token; put TLS in front of it");
-    sayHidden(io, serving, found);
+    printServerLine(io, `${formatCount(length, "skill")} served over MCP; Ctrl-C ends it`);
+    printServerToken(io, { ...token, url: http.url, home: everywhere.around.home });
+    if (!isLoopbackHost(host))
+      printServerLine(io, "others reach it by this machine's name, with the token; put TLS in front of it");
+    printHiddenSkills(io, serving, found);
   }
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   await http.close();
@@ -121,14 +170,14 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   return EXIT.fine;
 }
 
-function open({ io, options, found, traces }: Work): Serving {
+function createServing({ io, options, found, traces }: ServeContext): SkillServer {
   // Nobody sits here: what has to be agreed to is asked of the client's user, or waits.
   const { ask: _, ...nobody } = io;
-  const { host: agreed } = agreeing(nobody, found, { yes: options.yes === true });
+  const { host: agreed } = createApprovingHost(nobody, found, { yes: options.yes === true });
   // Over HTTP, the user starts the server; otherwise a client does.
   const host = { ...agreed, isEnvOfClient: options.http === undefined };
-  const serving = asked(() =>
-    openServing(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
+  const serving = explainUsageError(() =>
+    createSkillServer(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
       ...(options.only ? { only: options.only } : {}),
       ...(options.load ? { load: options.load } : {}),
       authoring: options.authoring === true,
@@ -137,16 +186,16 @@ function open({ io, options, found, traces }: Work): Serving {
       // Over HTTP, the client may run on another machine or in another folder.
       ...(options.all || options.http !== undefined
         ? {}
-        : { listedByClient: (client, catalog) => namesListedByClient({ ...found, catalog }, client) }),
-      onNotice: (text) => say(io, text),
+        : { listedByClient: (client, catalog) => findNamesListedByClient({ ...found, catalog }, client) }),
+      onNotice: (text) => printServerLine(io, text),
     }),
   );
-  sayUntrusted(io, serving, found);
+  printUntrustedWorkspace(io, serving, found);
   return serving;
 }
 
 /** What cannot be served so was asked for on the command line. */
-function asked<T>(work: () => T): T {
+function explainUsageError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -156,57 +205,57 @@ function asked<T>(work: () => T): T {
 }
 
 /** Tells the clients what changed, and whoever runs the server what is waiting for a word since. */
-function refreshing(io: Io, serving: Serving, found: Discovered): () => Promise<void> {
+function createRefresher(io: CommandIo, serving: SkillServer, found: DiscoverResult): () => Promise<void> {
   const namesOf = () => serving.untrusted.map(({ name }) => name).join();
   let said = namesOf();
   return async () => {
     await serving.refresh();
-    if (namesOf() !== said) sayUntrusted(io, serving, found);
+    if (namesOf() !== said) printUntrustedWorkspace(io, serving, found);
     said = namesOf();
   };
 }
 
-function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered): void {
+function printUntrustedWorkspace(io: CommandIo, { untrusted }: SkillServer, { workspace }: DiscoverResult): void {
   const [first, another] = untrusted;
   if (!first) return;
-  const out = printer(io.stderr, io.env);
-  const names = oneLine(untrusted.map(({ name }) => name).join(", "), 200);
+  const out = createPrinter(io.stderr, io.env);
+  const names = truncateLine(untrusted.map(({ name }) => name).join(", "), 200);
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
-  const command = isHere ? `--text ${quoted(workspace)}` : another ? "NAME" : quoted(first.name);
-  const message = `${count(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
-  sayNotice(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${command}`);
+  const command = isHere ? `--text ${quoteIfNeeded(workspace)}` : another ? "NAME" : quoteIfNeeded(first.name);
+  const message = `${formatCount(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
+  printProblem(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${command}`);
 }
 
 /** What is found and told to nobody, since nobody said on whose behalf it would be. */
-function sayHidden(io: Io, serving: Serving, found: Discovered): void {
-  const isOfChat = (skill: Skill) => /^chat-/.test(firstDenial(skill, found)?.code ?? "");
+function printHiddenSkills(io: CommandIo, serving: SkillServer, found: DiscoverResult): void {
+  const isOfChat = (skill: Skill) => /^chat-/.test(findFirstDenial(skill, found)?.code ?? "");
   const hidden = serving.catalog.skills.filter(isOfChat).map(({ name }) => name);
   if (hidden.length === 0) return;
-  say(
+  printServerLine(
     io,
-    `${count(hidden.length, "skill")} not for this chat: ${hidden.join(", ")} (--chat-type and --chat-id say what it is)`,
+    `${formatCount(hidden.length, "skill")} not for this chat: ${hidden.join(", ")} (--chat-type and --chat-id say what it is)`,
   );
 }
 
 /** Follows the folders, trust and the configuration. Starts half a second later, after the client's first answer. */
-function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watcher {
+function watchForChanges(io: CommandIo, found: DiscoverResult, onChange: () => Promise<void>): Watcher {
   const over = new AbortController();
-  const onError = (error: unknown) => say(io, String(error));
+  const onError = (error: unknown) => printServerLine(io, String(error));
   const changed = () => void onChange().catch(onError);
-  const warn = openConfigurationWarnings(io, found);
+  const warn = createConfigurationWarner(io, found);
   const announcement = announceProcess(found, "server");
   let folders: Promise<Watcher | undefined> = Promise.resolve(undefined);
   const watchFolders = async (before: Promise<Watcher | undefined>, catalog: Promise<Catalog>) => {
     await (await before)?.close();
-    const { watchCatalog } = await import("../../host/watch.ts");
+    const { watchCatalog } = await import("../../config/watch-catalog.ts");
     return over.signal.aborted ? undefined : watchCatalog(await catalog, changed, { onError });
   };
   const follow = (catalog: Promise<Catalog>) => {
     folders = watchFolders(folders, catalog).catch((error) => void onError(error));
   };
-  let known = standingNow(found);
+  let known = fingerprintTrust(found);
   const look = () => {
-    const now = standingNow(found);
+    const now = fingerprintTrust(found);
     announcement.update();
     if (now.configuration !== known.configuration) warn();
     if (now.sources !== known.sources) {
@@ -217,8 +266,8 @@ function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watche
     known = now;
   };
   const timers = [
-    setTimeout(() => follow(Promise.resolve(found.catalog)), LOOK_MS).unref(),
-    setInterval(look, LOOK_MS).unref(),
+    setTimeout(() => follow(Promise.resolve(found.catalog)), SERVE_POLL_MS).unref(),
+    setInterval(look, SERVE_POLL_MS).unref(),
   ];
   return {
     async close() {
@@ -230,10 +279,10 @@ function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watche
   };
 }
 
-const LOOK_MS = 500;
+const SERVE_POLL_MS = 500;
 
 /** Returns the trust and configuration that decide which skills are served. */
-function standingNow({ home, settings, currentConfiguration }: Discovered) {
+function fingerprintTrust({ home, settings, currentConfiguration }: DiscoverResult) {
   const fingerprint = (name: string) => {
     const stats = statSync(join(home, name), { throwIfNoEntry: false });
     return `${stats?.mtimeMs}:${stats?.size}:${stats?.ino}`;
@@ -245,57 +294,63 @@ function standingNow({ home, settings, currentConfiguration }: Discovered) {
   };
 }
 
-function say(io: Io, text: string): void {
-  const out = printer(io.stderr, io.env);
-  out.line`${out.dim("·")} ${oneLine(text, 300)}`;
+function printServerLine(io: CommandIo, text: string): void {
+  const out = createPrinter(io.stderr, io.env);
+  out.line`${out.dim("·")} ${truncateLine(text, 300)}`;
 }
 
 /** `7400`, `localhost`, `127.0.0.1:7400`, `[::1]:7400`. */
-function addressOf(written: string): { host: string; port: number } {
-  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS.exec(written) ?? [];
+function parseListenAddress(written: string): { host: string; port: number } {
+  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS_PATTERN.exec(written) ?? [];
   const isNoIp = /^[\d.]+$/.test(host) && !isIPv4(host);
   if (!whole || isNoIp || Number(port) > 65_535) {
-    const message = `"${oneLine(written, 100)}" is no address`;
+    const message = `"${truncateLine(written, 100)}" is no address`;
     throw new SkillError("usage", { message, fix: "give a host and a port: --http 127.0.0.1:7400" });
   }
   return { host, port: Number(port) };
 }
 
-const ADDRESS = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\d{1,5})?$/i;
+const ADDRESS_PATTERN = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\d{1,5})?$/i;
 
-interface Token {
+interface ServerToken {
   token: string | false;
   /** Where it is kept, if skillet keeps it. */
   file?: string;
   isNew?: boolean;
 }
 
-function tokenFor({ token: given }: ServeCommandOptions, io: Io, skilletHome: string): Token {
+function loadServerToken({ token: given }: ServeCommandOptions, io: CommandIo, skilletHome: string): ServerToken {
   if (given === false) return { token: false };
-  return typeof given === "string" ? { token: tokenOf(given, io) } : openServerToken(skilletHome);
+  return typeof given === "string" ? { token: readTokenReference(given, io) } : readOrCreateServerToken(skilletHome);
 }
 
-function sayToken(io: Io, { token, file, isNew, url, home }: Token & { url: string; home: string }): void {
-  const out = printer(io.stderr, io.env);
+function printServerToken(
+  io: CommandIo,
+  { token, file, isNew, url, home }: ServerToken & { url: string; home: string },
+): void {
+  const out = createPrinter(io.stderr, io.env);
   if (token === false) {
     const message = "There is no token: every user and program of this machine can run these skills as you";
-    sayNotice(out, out.yellow("!"), message, "leave out --no-token");
+    printProblem(out, out.yellow("!"), message, "leave out --no-token");
   }
   if (token === false || file === undefined) return;
   if (isNew) out.line`${out.dim("·")} the token, shown this once: ${token}`;
-  say(io, `the token is in ${shortPath(file, home)}; for a client: skillet connect CLIENT --url ${url}`);
+  printServerLine(
+    io,
+    `the token is in ${formatHomePath(file, home)}; for a client: skillet connect CLIENT --url ${url}`,
+  );
 }
 
 /** What stands on a command line is seen by everybody on the machine. */
-function tokenOf(written: string, io: Io): string {
+function readTokenReference(written: string, io: CommandIo): string {
   const refuse = (why: string): never => {
     const fix =
       "keep at least 16 characters that nobody guesses (openssl rand -hex 32) in a variable or a file: --token env:SKILLET_TOKEN";
     throw new SkillError("usage", { message: `--token cannot be used: ${why}`, fix });
   };
-  if (!isReference(written)) return refuse("it is to name a variable or a file, not to be the token itself");
-  const token = resolved(written, { env: io.env }, refuse).trim();
-  return token.length < SHORTEST ? refuse("it is too short") : token;
+  if (!isValueReference(written)) return refuse("it is to name a variable or a file, not to be the token itself");
+  const token = resolveReference(written, { env: io.env }, refuse).trim();
+  return token.length < MIN_TOKEN_LENGTH ? refuse("it is too short") : token;
 }
 
-const SHORTEST = 16;
+const MIN_TOKEN_LENGTH = 16;

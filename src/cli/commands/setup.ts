@@ -1,18 +1,38 @@
 import { resolve } from "node:path";
-import { formatPeers, PEER_GROUPS } from "../../host/peers.ts";
-import { applyInstall, planInstall } from "../../sandbox/install-packages.ts";
-import { SkillError } from "../../shared/error.ts";
-import { EXIT } from "../exit.ts";
-import { printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import { Argument } from "commander";
+import { SkillError } from "../../errors/problem.ts";
+import { applyNodePackages, planNodePackages } from "../../sandbox/host-tools.ts";
+import { formatPeers, PEER_GROUPS } from "../../util/peer-packages.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { createPrinter, printJson } from "../output.ts";
+
+/** What can be set up: spelled out here too, since every command reads this file. */
+const SETUP_NAMES = ["anthropic", "openai", "openai-compatible", "mcp"] as const;
+
+/** `skillet setup`. */
+export const setupCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description(
+        "install optional packages in your project, for a program that imports skillet; the command needs none",
+      )
+      .addArgument(new Argument("<name>", "what for").choices(SETUP_NAMES))
+      .option("-n, --dry-run", "print the command, and install nothing")
+      .addHelpText("after", formatExamples("skillet setup anthropic", "skillet setup mcp --dry-run")),
+  run: installOptionalPackages,
+};
 
 interface SetupOptions {
   dryRun?: boolean;
 }
 
-export async function setup({ io, options, args: [name = ""] }: Context<SetupOptions>): Promise<number> {
+async function installOptionalPackages({
+  io,
+  options,
+  args: [name = ""],
+}: CommandContext<SetupOptions>): Promise<number> {
   const packages = formatPeers(PEER_GROUPS[name as keyof typeof PEER_GROUPS]).split(" ");
-  const plan = planInstall(resolve(io.cwd, options.workspace ?? "."), packages);
+  const plan = planNodePackages(resolve(io.cwd, options.workspace ?? "."), packages);
   if (plan === undefined) {
     throw new SkillError("not-found", {
       message: "There is no package.json here or above: the packages are for a program that imports skillet",
@@ -21,7 +41,7 @@ export async function setup({ io, options, args: [name = ""] }: Context<SetupOpt
   }
   const command = plan.command.join(" ");
   const isApplied = options.dryRun !== true;
-  const code = isApplied ? await applyInstall(plan, { ...io.env }) : 0;
+  const code = isApplied ? await applyNodePackages(plan, { ...io.env }) : 0;
   if (code !== 0) {
     throw new SkillError("install-failed", {
       message: code === undefined ? `${plan.command[0]} could not be started` : `${plan.command[0]} ended with ${code}`,
@@ -30,7 +50,7 @@ export async function setup({ io, options, args: [name = ""] }: Context<SetupOpt
   }
   if (options.json) printJson(io.stdout, { folder: plan.project, command: plan.command, isDryRun: !isApplied });
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     out.line`${isApplied ? out.green("✓") : out.dim("·")} ${command} ${out.dim(`(in ${plan.project})`)}`;
   }
   return EXIT.fine;

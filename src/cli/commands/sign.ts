@@ -1,20 +1,48 @@
 import type { KeyObject } from "node:crypto";
 import { resolve } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import { fingerprintOf } from "../../host/signers.ts";
-import { SkillError } from "../../shared/error.ts";
-import { nearest, oneLine } from "../../shared/text.ts";
-import { severityOf } from "../../skill/diagnostic.ts";
-import type { Origin, Skill } from "../../skill/skill.ts";
-import { copySkill } from "../../source/digest.ts";
-import { readFolderSkill } from "../../source/folder-skill.ts";
-import { displayPath, shortPath } from "../../source/locations.ts";
-import { type SignedSkill, signSkill } from "../../supply/signature.ts";
-import { makeSigningKey, publicKeyIn, readSigningKey, signingKeyFile } from "../../supply/signing-key.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import {
+  createSigningKey,
+  getPublicKey,
+  getSigningKeyFile,
+  readSigningKey,
+  type SignedSkill,
+  signSkill,
+} from "../../remote/signature.ts";
+import { getSeverity } from "../../skill/diagnostics.ts";
+import type { Skill, SkillOrigin } from "../../skill/skill.ts";
+import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
+import { readFolderSkill } from "../../skill/source/read-skill.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import { fingerprintKey } from "../../store/signers.ts";
+import { findNearest, truncateLine } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { discoverForCommand } from "../command-host.ts";
+import { type CommandIo, createPrinter, type Printer, printJson } from "../output.ts";
+
+/** `skillet sign`. */
+export const signCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("sign skills of yours, so that others know who made them; alone: show your public key")
+      .argument("[path...]", "skill folders, or names")
+      .option("--new-key", "make your key, ~/.skillet/signing-key.pem; one that is there is never replaced")
+      .option("--key <file>", "another key: a private Ed25519 key in PEM that nobody else can read")
+      .addHelpText(
+        "after",
+        "\nA key's passphrase is asked for, or read from $SKILLET_SIGNING_PASSPHRASE.\nWhat is changed in a skill breaks its signature: sign it again.",
+      )
+      .addHelpText(
+        "after",
+        formatExamples(
+          "skillet sign --new-key",
+          "skillet sign skills/deploy",
+          "skillet sign deploy --key ~/keys/team.pem",
+        ),
+      ),
+  run: signSkills,
+};
 
 interface SignOptions {
   key?: string;
@@ -22,41 +50,41 @@ interface SignOptions {
 }
 
 /** Makes the user's key, signs skills with it, and shows what others know it by. */
-export async function sign({ io, options, args }: Context<SignOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
+async function signSkills({ io, options, args }: CommandContext<SignOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
   const { around } = found;
-  const targets = args.map((given) => targetOf(given, found, io.cwd));
-  const file = keyFile(options.key, around.skilletHome, io.cwd);
+  const targets = args.map((given) => findSignTarget(given, found, io.cwd));
+  const file = resolveKeyFile(options.key, around.skilletHome, io.cwd);
   const key = options.newKey
-    ? await makeSigningKey(file, () => newPassphrase(io))
-    : await readSigningKey(file, () => passphrase(io, file));
-  const out = printer(io.stdout, io.env);
+    ? await createSigningKey(file, () => askNewPassphrase(io))
+    : await readSigningKey(file, () => readPassphrase(io, file));
+  const out = createPrinter(io.stdout, io.env);
   if (options.newKey && !options.json) {
-    out.line`${out.green("✓")} made ${shortPath(file, around.home)}`;
+    out.line`${out.green("✓")} made ${formatHomePath(file, around.home)}`;
     out.line`  keep a copy of it in a safe place: nobody can make it again`;
   }
   const signed = targets.map((skill) => {
     const done = signKeepingTrust(skill, key, found);
     if (!options.json) {
-      out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${displayPath(done.file, { ...around, workspace: io.cwd })}`;
+      out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${formatDisplayPath(done.file, { ...around, workspace: io.cwd })}`;
       out.line`  ${out.dim(done.digest)}`;
     }
     const { file: signature, digest, key: fingerprint } = done;
     return { name: skill.name, file: signature, digest, fingerprint };
   });
-  const publicKey = publicKeyIn(key);
-  const facts = { fingerprint: fingerprintOf(publicKey), publicKey: publicKey.toString("base64") };
+  const publicKey = getPublicKey(key);
+  const facts = { fingerprint: fingerprintKey(publicKey), publicKey: publicKey.toString("base64") };
   if (options.json) printJson(io.stdout, { key: { file, isNew: options.newKey ?? false, ...facts }, signed });
   else {
     if (signed.length > 0 || options.newKey) out.line``;
-    sayKey(out, facts);
+    printPublicKey(out, facts);
   }
   return EXIT.fine;
 }
 
 /** A key in place of its file is not repeated. */
-function keyFile(given: string | undefined, skilletHome: string, cwd: string): string {
-  if (given === undefined) return signingKeyFile(skilletHome);
+function resolveKeyFile(given: string | undefined, skilletHome: string, cwd: string): string {
+  if (given === undefined) return getSigningKeyFile(skilletHome);
   if (!/PRIVATE KEY|\n/.test(given)) return resolve(cwd, given);
   throw new SkillError("usage", {
     message: "--key takes the file that holds the key, and not the key itself, which others can see on a command line",
@@ -64,7 +92,7 @@ function keyFile(given: string | undefined, skilletHome: string, cwd: string): s
   });
 }
 
-function sayKey(out: Printer, { fingerprint, publicKey }: { fingerprint: string; publicKey: string }): void {
+function printPublicKey(out: Printer, { fingerprint, publicKey }: { fingerprint: string; publicKey: string }): void {
   out.line`${out.bold("Your key")}`;
   out.line`  ${fingerprint}`;
   out.line`  others let its signatures count with:`;
@@ -72,28 +100,29 @@ function sayKey(out: Printer, { fingerprint, publicKey }: { fingerprint: string;
 }
 
 /** What was trusted as it is stays so: the one file that is new in it is the user's own doing. */
-function signKeepingTrust(skill: Skill, privateKey: KeyObject, { catalog, trust }: Discovered): SignedSkill {
+function signKeepingTrust(skill: Skill, privateKey: KeyObject, { catalog, trust }: DiscoverResult): SignedSkill {
   const { folder = "" } = skill.origin;
   const known = [...catalog.skills, ...catalog.shadowed].find(({ origin }) => origin.folder === folder);
   const isTrusted =
     known && trust.standingOf(known) === "trusted" && trust.changesOf(known, copySkill(known)).length === 0;
   const signed = signSkill({ folder, name: skill.name, privateKey });
-  const now = isTrusted && readSafely(folder, known.origin);
+  const now = isTrusted && readSkillSafely(folder, known.origin);
   if (now && "skill" in now) trust.grant([{ skill: now.skill, copy: copySkill(now.skill) }]);
   return signed;
 }
 
-function targetOf(given: string, { catalog, trust }: Discovered, cwd: string): Skill {
+function findSignTarget(given: string, { catalog, trust }: DiscoverResult, cwd: string): Skill {
   const skill =
-    catalog.find(given) ?? skillAt(resolve(cwd, given.replace(/(^|\/)SKILL\.md$/, "$1.")), given, catalog.names());
+    catalog.find(given) ??
+    readSkillToSign(resolve(cwd, given.replace(/(^|\/)SKILL\.md$/, "$1.")), given, catalog.names());
   if (skill.origin.form !== "folder" || skill.origin.folder === undefined)
-    throw unsignable(
+    throw createUnsignableError(
       skill,
       "it is no folder, which a signature could be put into",
       "make a folder of it, with a SKILL.md",
     );
   if (skill.origin.scope === "bundled" || trust.lockStateOf(skill).is !== "unlocked")
-    throw unsignable(
+    throw createUnsignableError(
       skill,
       "it came from elsewhere, and would not be what was added any more",
       "sign it where it is made",
@@ -101,24 +130,27 @@ function targetOf(given: string, { catalog, trust }: Discovered, cwd: string): S
   return skill;
 }
 
-function skillAt(path: string, given: string, names: readonly string[]): Skill {
-  const read = readSafely(path, { scope: "user", source: path });
+function readSkillToSign(path: string, given: string, names: readonly string[]): Skill {
+  const read = readSkillSafely(path, { scope: "user", source: path });
   if (read && "skill" in read) return read.skill;
-  const problem = read?.findings.find(({ code }) => severityOf(code, "load") === "error");
-  const meant = problem ? undefined : nearest(given, names);
+  const problem = read?.findings.find(({ code }) => getSeverity(code, "load") === "error");
+  const meant = problem ? undefined : findNearest(given, names);
   throw new SkillError("not-found", {
     message: problem
-      ? `The skill in ${oneLine(given, 200)} does not load: ${problem.message}`
-      : `There is no skill called '${oneLine(given, 200)}', and no folder of one`,
+      ? `The skill in ${truncateLine(given, 200)} does not load: ${problem.message}`
+      : `There is no skill called '${truncateLine(given, 200)}', and no folder of one`,
     fix: problem
-      ? `see \`skillet check ${oneLine(given, 200)}\``
+      ? `see \`skillet check ${truncateLine(given, 200)}\``
       : meant
         ? `did you mean ${meant}?`
         : "`skillet list` shows what there is",
   });
 }
 
-function readSafely(path: string, origin: Pick<Origin, "scope" | "source">): ReturnType<typeof readFolderSkill> {
+function readSkillSafely(
+  path: string,
+  origin: Pick<SkillOrigin, "scope" | "source">,
+): ReturnType<typeof readFolderSkill> {
   try {
     return readFolderSkill(path, origin);
   } catch {
@@ -126,26 +158,26 @@ function readSafely(path: string, origin: Pick<Origin, "scope" | "source">): Ret
   }
 }
 
-function unsignable({ name }: Skill, why: string, fix: string): SkillError {
+function createUnsignableError({ name }: Skill, why: string, fix: string): SkillError {
   return new SkillError("unsignable", { message: `"${name}" cannot be signed: ${why}`, fix });
 }
 
-const PASSPHRASE = "SKILLET_SIGNING_PASSPHRASE";
+const PASSPHRASE_VARIABLE = "SKILLET_SIGNING_PASSPHRASE";
 
-async function passphrase(io: Io, file: string): Promise<string> {
-  const given = io.env[PASSPHRASE];
+async function readPassphrase(io: CommandIo, file: string): Promise<string> {
+  const given = io.env[PASSPHRASE_VARIABLE];
   if (given !== undefined && given !== "") return given;
   const typed = await (io.askHidden ?? io.ask)?.(`Passphrase of ${file}: `);
   if (typed) return typed;
   throw new SkillError("signing-key", {
     message: `${file} is locked with a passphrase, which was not given`,
-    fix: `type it at a terminal, or set ${PASSPHRASE}`,
+    fix: `type it at a terminal, or set ${PASSPHRASE_VARIABLE}`,
   });
 }
 
 /** Nothing for a key without one. */
-async function newPassphrase(io: Io): Promise<string | undefined> {
-  const given = io.env[PASSPHRASE];
+async function askNewPassphrase(io: CommandIo): Promise<string | undefined> {
+  const given = io.env[PASSPHRASE_VARIABLE];
   if (given !== undefined && given !== "") return given;
   const ask = io.askHidden ?? io.ask;
   const typed = await ask?.("A passphrase for the new key (empty for none): ");

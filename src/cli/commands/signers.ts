@@ -1,22 +1,57 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { fingerprintOf, fromBase64, openSigners, publicKeyFrom, type Signer } from "../../host/signers.ts";
-import { quoted } from "../../policy/trust.ts";
-import { SkillError } from "../../shared/error.ts";
-import { nearest, oneLine } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { createSignerStore, decodeBase64, fingerprintKey, parsePublicKey, type Signer } from "../../store/signers.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { findNearest, truncateLine } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { resolveCommandEnvironment } from "../command-host.ts";
+import { createPrinter, printJson } from "../output.ts";
+
+/** `skillet signers` and what stands below it. */
+export const signersCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("show whose signatures on skills count for you")
+      .addHelpText(
+        "after",
+        formatExamples("skillet signers", "skillet signers add alice KEY", "skillet signers remove alice"),
+      ),
+  run: listSigners,
+  commands: {
+    add: {
+      define: (command) =>
+        command
+          .description("let somebody's signatures count; compare the fingerprint with what they tell you")
+          .argument("<name>", "what you call them")
+          .argument("<key...>", "their public key, as `skillet sign` shows it to them; or a file that holds it")
+          .usage("[options] <name> <key>")
+          .allowUnknownOption() // What begins with dashes may be a key that was pasted, and is not to be repeated.
+          .addHelpText(
+            "after",
+            formatExamples("skillet signers add alice KEY", "skillet signers add alice alice-public.pem"),
+          ),
+      run: addSigner,
+    },
+    remove: {
+      define: (command) =>
+        command
+          .description("let somebody's signatures count no longer")
+          .argument("<name>", "what you call them")
+          .addHelpText("after", formatExamples("skillet signers remove alice")),
+      run: removeSigner,
+    },
+  },
+};
 
 /** Whose signatures count. */
-export async function listSigners({ io, options }: Context<object>): Promise<number> {
-  const signers = openSigners(surroundingsFor(io, options).skilletHome);
+async function listSigners({ io, options }: CommandContext<object>): Promise<number> {
+  const signers = createSignerStore(resolveCommandEnvironment(io, options).skilletHome);
   const problem = signers.problem();
   const list = signers.list();
-  const out = printer(io.stdout, io.env);
-  const error = printer(io.stderr, io.env);
-  if (options.json) printJson(io.stdout, { signers: list.map(asJson) });
+  const out = createPrinter(io.stdout, io.env);
+  const error = createPrinter(io.stderr, io.env);
+  if (options.json) printJson(io.stdout, { signers: list.map(toSignerJson) });
   else {
     for (const { name, fingerprint, at } of list) {
       out.line`${out.bold(name)}  ${out.dim(`since ${at.slice(0, 10)}`)}`;
@@ -30,63 +65,63 @@ export async function listSigners({ io, options }: Context<object>): Promise<num
   return EXIT.findings;
 }
 
-function asJson({ name, fingerprint, key: publicKey, at }: Signer): object {
+function toSignerJson({ name, fingerprint, key: publicKey, at }: Signer): object {
   return { name, fingerprint, publicKey, at };
 }
 
-export async function addSigner({ io, options, args: [name = "", ...words] }: Context<object>): Promise<number> {
+async function addSigner({ io, options, args: [name = "", ...words] }: CommandContext<object>): Promise<number> {
   // Nothing that may be a private key becomes a name, which is shown.
-  if ((fromBase64(name)?.length ?? 0) >= SHORTEST_KEY)
+  if ((decodeBase64(name)?.length ?? 0) >= MIN_KEY_LENGTH)
     throw new SkillError("usage", {
       message: "There is a key where a name is wanted",
       fix: "the name comes first: skillet signers add alice KEY",
     });
   const given = words.join(" "); // A key that was pasted without quotes is several words.
-  const key = publicKeyFrom(fromBase64(given) ? given : (textOfFile(resolve(io.cwd, given)) ?? given));
-  const fingerprint = fingerprintOf(key);
-  const isChanged = openSigners(surroundingsFor(io, options).skilletHome).add(name, key);
-  const out = printer(io.stdout, io.env);
+  const key = parsePublicKey(decodeBase64(given) ? given : (readKeyFile(resolve(io.cwd, given)) ?? given));
+  const fingerprint = fingerprintKey(key);
+  const isChanged = createSignerStore(resolveCommandEnvironment(io, options).skilletHome).add(name, key);
+  const out = createPrinter(io.stdout, io.env);
   if (options.json) printJson(io.stdout, { name, fingerprint, isChanged });
   else {
     const from = isChanged ? "counts from now on" : "counted already";
     out.line`${out.green("✓")} what is signed with this key ${from}, as signed by ${out.bold(name)}`;
     out.line`  ${fingerprint}`;
     out.line`  compare it with what ${name} tells you; to take it back:`;
-    out.line`    ${out.cyan(`skillet signers remove ${quoted(name)}`)}`;
+    out.line`    ${out.cyan(`skillet signers remove ${quoteIfNeeded(name)}`)}`;
   }
   return EXIT.fine;
 }
 
-export async function removeSigner({ io, options, args: [name = ""] }: Context<object>): Promise<number> {
-  const signers = openSigners(surroundingsFor(io, options).skilletHome);
+async function removeSigner({ io, options, args: [name = ""] }: CommandContext<object>): Promise<number> {
+  const signers = createSignerStore(resolveCommandEnvironment(io, options).skilletHome);
   const names = signers.list().map((signer) => signer.name);
   const gone = signers.remove(name);
   if (!gone) {
-    const meant = nearest(name, names);
+    const meant = findNearest(name, names);
     throw new SkillError("not-found", {
-      message: `No signer is called '${oneLine(name, 64)}'`,
+      message: `No signer is called '${truncateLine(name, 64)}'`,
       fix: meant ? `did you mean ${meant}?` : "`skillet signers` shows whose signatures count",
     });
   }
-  const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { removed: asJson(gone) });
+  const out = createPrinter(io.stdout, io.env);
+  if (options.json) printJson(io.stdout, { removed: toSignerJson(gone) });
   else {
     out.line`${out.green("✓")} signatures of ${out.bold(name)} count no longer; to let them count again:`;
-    out.line`    ${out.cyan(`skillet signers add ${quoted(name)} ${gone.key}`)}`;
+    out.line`    ${out.cyan(`skillet signers add ${quoteIfNeeded(name)} ${gone.key}`)}`;
   }
   return EXIT.fine;
 }
 
-const SHORTEST_KEY = 32;
-const LARGEST = 64 * 1024;
+const MIN_KEY_LENGTH = 32;
+const MAX_KEY_FILE_BYTES = 64 * 1024;
 
 /** Nothing when there is no such file: then it is a key, or none. */
-function textOfFile(path: string): string | undefined {
+function readKeyFile(path: string): string | undefined {
   let fd: number | undefined;
   try {
     fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
     const stats = fstatSync(fd);
-    return stats.isFile() && stats.size <= LARGEST ? readFileSync(fd, "utf8") : undefined;
+    return stats.isFile() && stats.size <= MAX_KEY_FILE_BYTES ? readFileSync(fd, "utf8") : undefined;
   } catch {
     return undefined;
   } finally {

@@ -1,73 +1,96 @@
-import type { Discovered } from "../../host/discover.ts";
-import type { Notice } from "../../host/sandbox.ts";
-import { oneLine } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { discoverToUse, requireConfiguration } from "../found.ts";
-import { type Io, type Printer, printer, printJson, untilInterrupted } from "../io.ts";
-import type { Context } from "../program.ts";
-import { waitingFor } from "../progress.ts";
-import { sayNotice } from "../say.ts";
-import { sayServers, serversOf } from "../servers.ts";
-import { takesOf } from "../takes.ts";
-import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
-import { explainMissing } from "./show.ts";
+import { findFirstDenial, isToolDisabled } from "../../agent/policy/skill-policies.ts";
+import { trustPolicy } from "../../agent/policy/trust-policy.ts";
+import { collectSecrets } from "../../agent/run/run-inputs.ts";
+import { toProblem } from "../../agent/run/run-result.ts";
+import { wrapHostTool } from "../../agent/tools/tool-output.ts";
+import { openToolsets } from "../../agent/toolsets/open-toolsets.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import type { Problem } from "../../errors/problem.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
+import type { Tool } from "../../skill/tool.ts";
+import { createRedactor } from "../../util/redact.ts";
+import { truncateLine } from "../../util/text.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
+import { formatInputSchema, formatMcpServers, listMcpServers } from "../format.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printJson,
+  printProblem,
+  runUntilInterrupted,
+} from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+import { failMissingSkill } from "./show.ts";
+
+/** `skillet tools`. */
+export const toolsCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("show the tools that skills bring, and what is wrong with them")
+      .argument("[skill]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
+      .addHelpText("after", formatExamples("skillet tools", "skillet tools my-skill --json")),
+  run: listTools,
+};
 
 /** Shows the tools that skills bring, each imported as a run would import it; or those of a server, by its name. */
-export async function tools({ io, options, args }: Context<object>): Promise<number> {
+export async function listTools({ io, options, args }: CommandContext<object>): Promise<number> {
   const [name] = args;
-  const found = await discoverToUse(io, options);
+  const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
   const named = name === undefined ? undefined : found.catalog.find(name);
-  const server = await waitingFor(io, `starting ${name}`, () =>
-    name === undefined || named ? undefined : untilInterrupted(io, () => openServer(found, name)),
+  const server = await runWithWaitIndicator(io, `starting ${name}`, () =>
+    name === undefined || named ? undefined : runUntilInterrupted(io, () => openMcpServerTools(found, name)),
   );
-  if (name !== undefined && !named && !server) return explainMissing(io, found, name);
-  const rows: ToolRow[] = server ? [server] : [];
+  if (name !== undefined && !named && !server) return failMissingSkill(io, found, name);
+  const rows: ToolProvider[] = server ? [server] : [];
   server?.close();
-  await waitingFor(io, "importing toolsets", async ({ at }) => {
-    for (const skill of server ? [] : named ? [named] : skillsWithTools(found)) {
+  await runWithWaitIndicator(io, "importing toolsets", async ({ at }) => {
+    for (const skill of server ? [] : named ? [named] : listSkillsWithTools(found)) {
       at(`importing the tools of ${skill.name}`);
-      for (const row of await untilInterrupted(io, () => openTools(found, [skill]))) {
+      for (const row of await runUntilInterrupted(io, () => openSkillTools(found, [skill]))) {
         row.close(); // One thread at a time.
         rows.push(row);
       }
     }
   });
-  if (options.json) printJson(io.stdout, { skills: rows.map(asData) });
+  if (options.json) printJson(io.stdout, { skills: rows.map(toToolProviderJson) });
   else {
-    for (const row of rows) printRow(io, row);
-    if (rows.every((row) => row.tools.length + row.problems.length === 0)) sayNone(io, name, server !== undefined);
-    if (name === undefined) hintAtServers(io, found);
+    for (const row of rows) printToolProvider(io, row);
+    if (rows.every((row) => row.tools.length + row.problems.length === 0)) printNoTools(io, name, server !== undefined);
+    if (name === undefined) printServerHint(io, found);
   }
-  return exitOf(rows, name !== undefined);
+  return getToolsExitCode(rows, name !== undefined);
 }
 
-function sayNone(io: Io, name: string | undefined, isServer: boolean): void {
-  const out = printer(io.stderr, io.env);
+function printNoTools(io: CommandIo, name: string | undefined, isServer: boolean): void {
+  const out = createPrinter(io.stderr, io.env);
   if (isServer) out.line`${name ?? ""} has no tools`;
   else
     out.line`${name === undefined ? "no skill here brings tools" : `${name} brings no tools`}: a skill lists them under toolsets`;
 }
 
 /** They are not started for a list: that may take long. */
-function hintAtServers(io: Io, found: Discovered): void {
-  const [first] = serversOf(found);
+function printServerHint(io: CommandIo, found: DiscoverResult): void {
+  const [first] = listMcpServers(found);
   if (!first) return;
-  const out = printer(io.stderr, io.env);
-  out.line`${out.dim(`servers of tools: ${sayServers(found)}`)}`;
+  const out = createPrinter(io.stderr, io.env);
+  out.line`${out.dim(`servers of tools: ${formatMcpServers(found)}`)}`;
   out.line`  ${out.cyan(`skillet tools ${first.name}`)} shows what one has, ${out.cyan("skillet doctor --tools")} tries all`;
 }
 
 /** What waits for the user's word is not broken; who asked for it by name should know. */
-function exitOf(rows: readonly ToolRow[], isNamed: boolean): number {
+function getToolsExitCode(rows: readonly ToolProvider[], isNamed: boolean): number {
   const codes = rows.flatMap(({ problems }) => problems.map(({ code }) => code));
-  if (codes.some((code) => !WAITING.has(code))) return EXIT.findings;
+  if (codes.some((code) => !TRUST_PROBLEM_CODES.has(code))) return EXIT.findings;
   return isNamed && codes.length > 0 ? EXIT.refused : EXIT.fine;
 }
 
-const WAITING = new Set(["untrusted", "changed"]);
+const TRUST_PROBLEM_CODES = new Set(["untrusted", "changed"]);
 
-function asData({ name, source, tools, problems }: ToolRow): object {
+function toToolProviderJson({ name, source, tools, problems }: ToolProvider): object {
   return {
     name,
     source,
@@ -81,22 +104,105 @@ function asData({ name, source, tools, problems }: ToolRow): object {
   };
 }
 
-function printRow(io: Io, { name, source, tools, problems }: ToolRow): void {
-  const out = printer(io.stdout, io.env);
-  const error = printer(io.stderr, io.env);
+function printToolProvider(io: CommandIo, { name, source, tools, problems }: ToolProvider): void {
+  const out = createPrinter(io.stdout, io.env);
+  const error = createPrinter(io.stderr, io.env);
   if (tools.length > 0) out.line`${out.bold(name)} ${out.dim(source)}`;
   const widest = Math.max(0, ...tools.map((tool) => tool.name.length));
   for (const tool of tools) {
     const changes = tool.effect ? out.text` ${out.yellow("asks first")}` : "";
-    out.line`  ${tool.name.padEnd(widest)}  ${oneLine(tool.description, 200)}${changes}`;
-    const takes = takesOf(tool.inputSchema);
-    if (takes !== "") out.line`    ${out.dim(oneLine(takes, Math.min(out.width - 4, 300)))}`;
+    out.line`  ${tool.name.padEnd(widest)}  ${truncateLine(tool.description, 200)}${changes}`;
+    const takes = formatInputSchema(tool.inputSchema);
+    if (takes !== "") out.line`    ${out.dim(truncateLine(takes, Math.min(out.width - 4, 300)))}`;
   }
-  sayProblems(error, problems);
+  printToolProblems(error, problems);
 }
 
 /** What is wrong, or waits, each with what to do. */
-export function sayProblems(out: Printer, problems: readonly Notice[]): void {
+export function printToolProblems(out: Printer, problems: readonly Problem[]): void {
   for (const { code, message, fix } of problems)
-    sayNotice(out, WAITING.has(code) ? out.yellow("!") : out.red("✗"), message, fix);
+    printProblem(out, TRUST_PROBLEM_CODES.has(code) ? out.yellow("!") : out.red("✗"), message, fix);
+}
+
+/** The tools of one that brings some, or why they are not there. */
+export interface ToolProvider {
+  name: string;
+  source: string;
+  tools: readonly Tool[];
+  problems: readonly Problem[];
+  /** The skill that brings them; none where a server does. */
+  of?: { skill: Skill; copy: SkillCopy };
+  close(): void;
+}
+
+/** Everything that brings tools: the one place where a command gets its list of them. */
+export async function openSkillTools(
+  found: DiscoverResult,
+  skills: readonly Skill[],
+  onPrinted?: OutputListener,
+): Promise<ToolProvider[]> {
+  return Promise.all(skills.map((skill) => openToolsOfSkill(found, skill, onPrinted)));
+}
+
+/** What their code prints. */
+type OutputListener = (text: string) => void;
+
+/** The skills that bring tools, and that are there for this caller. */
+export function listSkillsWithTools({ catalog, ...host }: DiscoverResult): Skill[] {
+  return catalog.skills.filter(
+    (skill) => skill.manifest.toolsets.length > 0 && findFirstDenial(skill, host)?.kind !== "access",
+  );
+}
+
+async function openToolsOfSkill(
+  found: DiscoverResult,
+  skill: Skill,
+  onPrinted: OutputListener = () => {},
+): Promise<ToolProvider> {
+  const head = { name: skill.name, source: skill.origin.source };
+  try {
+    const [untrusted] = skill.fetch ? [trustPolicy(skill, found) ?? []].flat() : [];
+    if (untrusted) return { ...head, tools: [], problems: [untrusted], close: () => {} };
+    await skill.fetch?.("all");
+    const copy = copySkill(skill);
+    const { tools, problems, close } = await openToolsets(found, { skill, copy, onPrinted });
+    return { ...head, tools: filterDisabledTools(found, tools), problems, of: { skill, copy }, close };
+  } catch (error) {
+    return { ...head, tools: [], problems: [toProblem(error)], close: () => {} };
+  }
+}
+
+/** Without what the user took away from everybody. */
+function filterDisabledTools(found: DiscoverResult, tools: readonly Tool[]): readonly Tool[] {
+  return tools.filter(({ name }) => !isToolDisabled(name, found));
+}
+
+/** The tools of a server that is configured under this name. Nothing where none is. */
+export async function openMcpServerTools(found: DiscoverResult, server: string): Promise<ToolProvider | undefined> {
+  const settings = found.settings.mcp.get(server);
+  if (!settings) return undefined;
+  const head = { name: server, source: "[tools.mcp]" };
+  if (settings.enabled === false)
+    return { ...head, tools: [], problems: [createDisabledProblem(server)], close: () => {} };
+  const [{ listMcpTools }, { closeMcpServers }] = await Promise.all([
+    import("../../agent/mcp-client/mcp-servers.ts"),
+    import("../../config/mcp-shutdown.ts"),
+  ]);
+  const { tools, problems } = await listMcpTools(found, (name) => name === server);
+  const hiding = createRedactor(collectSecrets(new Map(), found));
+  const most = found.settings.limits.toolOutput;
+  return {
+    ...head,
+    tools: filterDisabledTools(found, tools).map((tool) => wrapHostTool(tool, most, hiding)),
+    problems,
+    close: () => void closeMcpServers(),
+  };
+}
+
+function createDisabledProblem(server: string): Problem {
+  return {
+    code: "mcp-disabled",
+    message: `MCP server '${server}' is switched off`,
+    fix: `set enabled = true under [tools.mcp.${server}] in config.toml`,
+  };
 }

@@ -1,30 +1,92 @@
-import { existsSync, statSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { SkillError } from "../../shared/error.ts";
-import { displayPath, locations } from "../../source/locations.ts";
-import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { writeToolsetTypes } from "../toolset-types.ts";
+import { Argument } from "commander";
+import { SkillError } from "../../errors/problem.ts";
+import { packageRoot } from "../../package.ts";
+import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
+import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
+import { resolveCommandEnvironment } from "../command-host.ts";
+import { createPrinter, printJson } from "../output.ts";
 
-export async function types({ io, options, args: [path] }: Context<object>): Promise<number> {
-  const around = surroundingsFor(io, options);
-  const given = path === undefined ? (locations(around).at(-1)?.path ?? "") : resolve(io.cwd, path);
+/** `skillet types`. */
+export const typesCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("write the types that toolsets import next to your skills, for editors and compilers; needs no npm")
+      .addArgument(
+        new Argument("[folder]", "a skill's folder, or a folder of skills").default(undefined, "<workspace>/skills"),
+      )
+      .addHelpText("after", formatExamples("skillet types", "skillet types ~/.skillet/skills")),
+  run: writeTypes,
+};
+
+async function writeTypes({ io, options, args: [path] }: CommandContext<object>): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const given = path === undefined ? (listLocations(around).at(-1)?.path ?? "") : resolve(io.cwd, path);
   if (!existsSync(given) || !statSync(given).isDirectory()) {
     throw new SkillError("not-found", {
-      message: `${displayPath(given, around)} is not a folder`,
+      message: `${formatDisplayPath(given, around)} is not a folder`,
       fix: "name a skill's folder, or a folder of skills: skillet types skills/NAME",
     });
   }
   const { folder, written, kept } = writeToolsetTypes(existsSync(join(given, "SKILL.md")) ? dirname(given) : given);
   if (options.json) printJson(io.stdout, { folder, written, kept });
   else {
-    const out = printer(io.stdout, io.env);
+    const out = createPrinter(io.stdout, io.env);
     const here = { ...around, workspace: io.cwd };
-    for (const name of written) out.line`${out.green("✓")} ${displayPath(join(folder, name), here)}`;
+    for (const name of written) out.line`${out.green("✓")} ${formatDisplayPath(join(folder, name), here)}`;
     for (const name of kept)
-      out.line`${out.dim("·")} ${displayPath(join(folder, name), here)} is installed and stays as it is`;
+      out.line`${out.dim("·")} ${formatDisplayPath(join(folder, name), here)} is installed and stays as it is`;
   }
   return EXIT.fine;
+}
+
+/** The modules that a toolset can import without installing anything. */
+const TYPED_PACKAGES = ["@agent/tools", "skillet", "zod"] as const;
+
+interface ToolsetTypes {
+  /** The folder that the declarations are in. */
+  folder: string;
+  written: readonly string[];
+  /** Packages that are installed there, with types of their own. They are left as they are. */
+  kept: readonly string[];
+}
+
+/**
+ * Writes the declarations of what toolsets import into `node_modules` of a folder of skills, where every compiler and editor looks for
+ * them. Git is told to leave them out.
+ */
+export function writeToolsetTypes(skillsFolder: string): ToolsetTypes {
+  const from = join(packageRoot() ?? "", "dist", "toolset-types");
+  const folder = join(skillsFolder, "node_modules");
+  try {
+    if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink()) throw new Error("it is a symlink");
+    const isNew = !existsSync(folder);
+    const kept = TYPED_PACKAGES.filter((name) => !isWrittenBySkillet(join(folder, name)));
+    const written = TYPED_PACKAGES.filter((name) => !kept.includes(name));
+    mkdirSync(folder, { recursive: true });
+    if (isNew) writeFileSync(join(folder, ".gitignore"), "*\n");
+    for (const name of written) {
+      rmSync(join(folder, name), { recursive: true, force: true });
+      cpSync(join(from, name), join(folder, name), { recursive: true });
+    }
+    return { folder, written, kept };
+  } catch (cause) {
+    throw new SkillError("unwritable", {
+      message: `The declarations cannot be written to ${folder}`,
+      fix: "check that it is a folder that you can write to",
+      cause,
+    });
+  }
+}
+
+/** True where nothing is, or what an earlier call wrote. */
+function isWrittenBySkillet(folder: string): boolean {
+  if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return true;
+  try {
+    const { description } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    return String(description).includes("skillet types");
+  } catch {
+    return false;
+  }
 }

@@ -1,30 +1,62 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import { LOCAL_SOURCE, type LockedSkill } from "../../host/lock/format.ts";
-import { openOriginals } from "../../host/lock/originals.ts";
-import { SkillError } from "../../shared/error.ts";
-import { byText } from "../../shared/text.ts";
-import type { Addition } from "../../supply/add.ts";
-import { provenanceOf } from "../../supply/fetch-offer.ts";
-import { fetchBases, type Refetched, refetch } from "../../supply/refetch.ts";
-import { needsTrust } from "../../supply/skills-place.ts";
-import { inStaging } from "../../supply/staging.ts";
-import { planUpdate } from "../../supply/update.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
-import { fetching, unlessStopped } from "../supply/fetch.ts";
+import { Option } from "commander";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { PlannedAddition } from "../../remote/add.ts";
+import { withStagingFolder } from "../../remote/apply-changes.ts";
+import { createProvenance } from "../../remote/fetch-source.ts";
+import { needsTrust } from "../../remote/skills-dir.ts";
+import { fetchBases, planUpdate, type RefetchResult, refetchSkills } from "../../remote/update.ts";
+import { createBlobCache } from "../../store/lock-approval.ts";
+import { LOCAL_SOURCE, type LockedSkill } from "../../store/lock-file.ts";
+import { compareText } from "../../util/text.ts";
+import { type AdditionsReport, reviewAndApply } from "../apply-additions.ts";
 import {
-  allLockedPlaces,
-  type Chosen,
-  chooseNamed,
-  type LockedPlace,
-  sayNothingAdded,
-} from "../supply/locked-skills.ts";
-import { agreeAndPut, type PutReport } from "../supply/put.ts";
-import { sayNames } from "../supply/words.ts";
+  ALLOW_PRIVATE_HELP,
+  type CommandContext,
+  type CommandDefinition,
+  EXIT,
+  formatExamples,
+  PROJECT_HELP,
+} from "../command-definition.ts";
+import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+import { formatSkillNames } from "../format.ts";
+import {
+  type ChosenSkills,
+  chooseLockedSkills,
+  explainInterruption,
+  fetchWithProgress,
+  formatNothingAdded,
+  type LockedSkillsDir,
+  openLockedDirs,
+} from "../locked-skills.ts";
+import { type CommandIo, createPrinter, printJson } from "../output.ts";
+
+/** `skillet update`. */
+export const updateCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("bring added and adopted skills up to date with their sources; what you changed is kept")
+      .argument("[skill...]", "skills; all that were added when left out")
+      .option("--project", PROJECT_HELP)
+      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
+      .option("-n, --dry-run", "show what would change, and change nothing")
+      .option("--show", "show every line that changes, however many")
+      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
+      .addOption(
+        new Option("--conflicts <whose>", "whose text stays where you and the source changed the same").choices([
+          "mine",
+          "theirs",
+        ]),
+      )
+      .addHelpText(
+        "after",
+        formatExamples("skillet update --dry-run", "skillet update deploy", "skillet update deploy --conflicts mine"),
+      ),
+  run: updateSkills,
+};
 
 interface UpdateOptions {
   project?: boolean;
@@ -37,76 +69,76 @@ interface UpdateOptions {
 }
 
 /** Brings added and adopted skills up to date. What the user changed is kept, or the conflict is shown and nothing changes. */
-export async function update({ io, options, args }: Context<UpdateOptions>): Promise<number> {
-  const places = allLockedPlaces(surroundingsFor(io, options), options.project ?? false);
-  const all = chooseNamed(places, args);
-  const found = await discoverFor(io, options);
+async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>): Promise<number> {
+  const places = openLockedDirs(resolveCommandEnvironment(io, options), options.project ?? false);
+  const all = chooseLockedSkills(places, args);
+  const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
   // Those without a source are passed over unless they are named.
-  const isMeant = ([, { source }]: LockedPlace["skills"][number]) => args.length > 0 || source !== LOCAL_SOURCE;
+  const isMeant = ([, { source }]: LockedSkillsDir["skills"][number]) => args.length > 0 || source !== LOCAL_SOURCE;
   const chosen = all.map(({ locked, entries }) => ({ locked, entries: entries.filter(isMeant) }));
   const isDryRun = options.dryRun ?? false;
   const [first] = chosen;
   const local = all.flatMap(({ entries }) => entries.filter((entry) => !isMeant(entry)).map(([name]) => name));
-  const error = printer(io.stderr, io.env);
+  const error = createPrinter(io.stderr, io.env);
   if (local.length > 0)
-    error.line`${error.dim(`· without a source: ${sayNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
+    error.line`${error.dim(`· without a source: ${formatSkillNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
   const some = chosen.filter(({ entries }) => entries.length > 0);
   if (!first || some.length === 0) {
-    if (first && local.length === 0) error.line`${sayNothingAdded(first.locked)}`;
+    if (first && local.length === 0) error.line`${formatNothingAdded(first.locked)}`;
     if (options.json) printJson(io.stdout, { folder: first?.locked.place.folder, isDryRun, skills: [], problems: [] });
     return EXIT.fine;
   }
-  const reports: PutReport[] = [];
+  const reports: AdditionsReport[] = [];
   const codes: number[] = [];
   for (const one of some)
-    codes.push(await updateIn(one, { io, options, found, report: (facts) => reports.push(facts) }));
-  if (options.json) printJson(io.stdout, together(reports));
+    codes.push(await updateDir(one, { io, options, found, report: (facts) => reports.push(facts) }));
+  if (options.json) printJson(io.stdout, mergeReports(reports));
   return Math.max(...codes);
 }
 
 /** One report for all places; what is not in the first says where it is. */
-function together([first, ...others]: readonly PutReport[]): PutReport | undefined {
+function mergeReports([first, ...others]: readonly AdditionsReport[]): AdditionsReport | undefined {
   if (!first) return undefined;
   const placed = (facts: readonly object[], folder: string) => facts.map((fact) => ({ ...fact, folder }));
   return {
     ...first,
-    skills: byName([...first.skills, ...others.flatMap(({ skills, folder }) => placed(skills, folder))]),
-    problems: byName([...first.problems, ...others.flatMap(({ problems, folder }) => placed(problems, folder))]),
+    skills: sortByName([...first.skills, ...others.flatMap(({ skills, folder }) => placed(skills, folder))]),
+    problems: sortByName([...first.problems, ...others.flatMap(({ problems, folder }) => placed(problems, folder))]),
   };
 }
 
-function byName(facts: readonly object[]): object[] {
+function sortByName(facts: readonly object[]): object[] {
   const nameOf = (fact: object) => String("name" in fact ? fact.name : "");
-  return facts.toSorted((a, b) => byText(nameOf(a), nameOf(b)));
+  return facts.toSorted((a, b) => compareText(nameOf(a), nameOf(b)));
 }
 
-interface Updating {
-  io: Io;
-  options: Context<UpdateOptions>["options"];
-  found: Discovered;
-  report(facts: PutReport): void;
+interface UpdateContext {
+  io: CommandIo;
+  options: CommandContext<UpdateOptions>["options"];
+  found: DiscoverResult;
+  report(facts: AdditionsReport): void;
 }
 
-function updateIn({ locked, entries }: Chosen, { io, options, found, report }: Updating): Promise<number> {
+function updateDir({ locked, entries }: ChosenSkills, { io, options, found, report }: UpdateContext): Promise<number> {
   const { place } = locked;
   const { around, home } = found;
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
-    const { fetched, bases } = await fetching(io, "what was added", async (signal) => {
+    const { fetched, bases } = await fetchWithProgress(io, "what was added", async (signal) => {
       const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(place) };
-      const fetched = await refetch(entries, fetchOptions);
+      const fetched = await refetchSkills(entries, fetchOptions);
       const before = join(work, "before");
       mkdirSync(before, 0o700);
       return { fetched, bases: await fetchBases(entries, { ...fetchOptions, work: before }) };
     });
     const problems: { name: string; error: SkillError }[] = [];
-    const plan = (name: string, entry: LockedSkill, refetched: Refetched | undefined): Addition[] => {
+    const plan = (name: string, entry: LockedSkill, refetched: RefetchResult | undefined): PlannedAddition[] => {
       try {
         if (!refetched || "error" in refetched) throw refetched?.error;
         const { prepared, supply } = refetched;
-        const provenance = provenanceOf(supply.fetched, prepared.path, { place, around });
-        const originals = openOriginals(home);
+        const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
+        const originals = createBlobCache(home);
         const merging = { work: join(work, "merged"), conflicts: options.conflicts, base: bases.get(name) };
         const planned = planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
         return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
@@ -117,7 +149,7 @@ function updateIn({ locked, entries }: Chosen, { io, options, found, report }: U
       }
     };
     const additions = entries.flatMap(([name, entry]) => plan(name, entry, fetched.get(name)));
-    return agreeAndPut(additions, { io, options, found, place, work, verb: "Update", problems, report });
+    return reviewAndApply(additions, { io, options, found, place, work, verb: "Update", problems, report });
   };
-  return unlessStopped("nothing was updated", () => inStaging(home, updating));
+  return explainInterruption("nothing was updated", () => withStagingFolder(home, updating));
 }

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import type { Endpoint } from "../../host/sandbox.ts";
-import { SkillError } from "../../shared/error.ts";
-import { oneLine, withoutCredentials } from "../../shared/text.ts";
-import { endpointText, readEndpoint } from "../endpoint.ts";
-import type { Refusal } from "../network.ts";
-import type { Result } from "../packages/run.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { Endpoint } from "../../host/sandbox-contract.ts";
+import { stripCredentials, truncateLine } from "../../util/text.ts";
+import { formatEndpoint, parseEndpoint } from "../endpoint.ts";
+import type { ProxyRefusal } from "../network-proxy.ts";
+import type { ProgramResult } from "../run-program.ts";
 import type { UpstreamProxies } from "../upstream-proxy.ts";
 
 /** The user's own configuration of pip or npm, as far as it names hosts. */
@@ -15,7 +15,7 @@ export interface FetchSettings {
   proxy: { http?: string | undefined; https?: string | undefined; noProxy: readonly string[] };
 }
 
-export interface FetchResult extends Result {
+export interface FetchResult extends ProgramResult {
   /** A host that was requested and has no address, as `host:port`. */
   unresolved?: string | undefined;
 }
@@ -36,13 +36,13 @@ export interface FetchOptions {
  */
 export async function fetchThroughProxy(
   { wanted, addIndex, settings, signal }: FetchOptions,
-  start: (variables: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<Result>,
+  start: (variables: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<ProgramResult>,
 ): Promise<FetchResult> {
   const upstream = readProxies(settings.proxy);
   const endpoints = settings.indexes.flatMap((index) => endpointsOf(index, upstream));
-  const { openLoopbackProxy } = await import("../network.ts"); // Node's HTTP is heavy for who only imports the library.
+  const { openLoopbackProxy } = await import("../network-proxy.ts"); // Node's HTTP is heavy for who only imports the library.
   const refused = new AbortController();
-  const refusals: Refusal[] = [];
+  const refusals: ProxyRefusal[] = [];
   const proxy = await openLoopbackProxy({
     endpoints,
     opensPublic: true,
@@ -58,7 +58,7 @@ export async function fetchThroughProxy(
     const result = await start(proxyVariables(proxy.url), AbortSignal.any([signal, refused.signal]));
     // npm goes on without an optional package.
     if (refused.signal.aborted) throw refused.signal.reason;
-    return { ...result, unresolved: refusals[0] && endpointText(refusals[0].endpoint) };
+    return { ...result, unresolved: refusals[0] && formatEndpoint(refusals[0].endpoint) };
   } catch (error) {
     const found = signal.aborted ? undefined : privateOne();
     throw found ? privateAddress(wanted, found, addIndex) : error;
@@ -108,7 +108,7 @@ function readProxy(text: string | undefined): URL | undefined {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
   if (url && /^https?:$/.test(url.protocol)) return url;
   throw new SkillError("library-tools", {
-    message: `packages cannot be fetched through the proxy ${oneLine(withoutCredentials(text), 200)}: it is not an HTTP proxy`,
+    message: `packages cannot be fetched through the proxy ${truncateLine(stripCredentials(text), 200)}: it is not an HTTP proxy`,
     fix: "set HTTPS_PROXY, or the proxy in your configuration of pip or npm, to an address that starts with http:// or https://",
   });
 }
@@ -124,21 +124,21 @@ const FILE_HOSTS: Readonly<Record<string, Endpoint>> = {
 function endpointsOf(index: string, upstream: UpstreamProxies): Endpoint[] {
   const url = URL.parse(index);
   if (!url || !/^https?:$/.test(url.protocol)) return [];
-  const endpoint = readEndpoint(`${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`);
-  const files = endpoint && upstream.https ? FILE_HOSTS[endpointText(endpoint)] : undefined;
+  const endpoint = parseEndpoint(`${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`);
+  const files = endpoint && upstream.https ? FILE_HOSTS[formatEndpoint(endpoint)] : undefined;
   return [endpoint, files].filter((one) => one !== undefined);
 }
 
-function privateAddress(wanted: readonly string[], { endpoint }: Refusal, addIndex: string): SkillError {
+function privateAddress(wanted: readonly string[], { endpoint }: ProxyRefusal, addIndex: string): SkillError {
   return new SkillError("library-private-address", {
-    message: `${oneLine(wanted.join(", "), 200)}: the package, its index or a dependency names ${endpointText(endpoint)}, which is a private address. It was not requested`,
+    message: `${truncateLine(wanted.join(", "), 200)}: the package, its index or a dependency names ${formatEndpoint(endpoint)}, which is a private address. It was not requested`,
     fix: `choose another version or another package. If that host is your own, add it as an index: ${addIndex}`,
   });
 }
 
 export function notLookedUp(wanted: readonly string[], host: string): SkillError {
   return new SkillError("library-unresolved", {
-    message: `${oneLine(wanted.join(", "), 200)} cannot be fetched: ${host} cannot be looked up`,
+    message: `${truncateLine(wanted.join(", "), 200)} cannot be fetched: ${host} cannot be looked up`,
     fix: "check the name in your configuration of pip or npm, and that this machine can look up names",
   });
 }

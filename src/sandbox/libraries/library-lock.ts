@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SkillError } from "../../shared/error.ts";
-import { readRegularText } from "../../shared/regular-file.ts";
-import { byText } from "../../shared/text.ts";
-import { isData } from "../../skill/data.ts";
-import { makeFolder } from "../store.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { readRegularText } from "../../util/file-access.ts";
+import { isJsonObject } from "../../util/objects.ts";
+import { compareText } from "../../util/text.ts";
+import { makeReadableFolder } from "../sandbox-folders.ts";
 
 /** Libraries are packages of a language, in contrast to those of the system. */
 export const LIBRARY_KINDS = ["python", "npm"] as const;
@@ -35,25 +35,25 @@ export interface LibraryLock extends LibrarySet {
   packages: readonly LockedLibrary[];
 }
 
-export function librarySet(kind: LibraryKind, wanted: readonly string[], target: string): LibrarySet {
-  return { kind, wanted: [...new Set(wanted)].sort(byText), target };
+export function createLibrarySet(kind: LibraryKind, wanted: readonly string[], target: string): LibrarySet {
+  return { kind, wanted: [...new Set(wanted)].sort(compareText), target };
 }
 
 /** The name of a set in file names. */
-export function librarySetId({ kind, wanted, target }: LibrarySet): string {
-  return `${kind}-${sha256(JSON.stringify([wanted, target])).slice(0, 32)}`;
+export function formatLibrarySetId({ kind, wanted, target }: LibrarySet): string {
+  return `${kind}-${hashLibraryText(JSON.stringify([wanted, target])).slice(0, 32)}`;
 }
 
-export function libraryLockFile(place: string, set: LibrarySet): string {
-  return join(place, "locks", `${librarySetId(set)}.json`);
+export function getLibraryLockFile(place: string, set: LibrarySet): string {
+  return join(place, "locks", `${formatLibrarySetId(set)}.json`);
 }
 
 /** The lock of a set in a place; nothing where there is none, or it is not one of this set. */
 export function readLibraryLock(place: string, set: LibrarySet): LibraryLock | undefined {
-  const file = libraryLockFile(place, set);
+  const file = getLibraryLockFile(place, set);
   if (!existsSync(file)) return undefined;
-  const lock = parseLock(readRegularText(file));
-  if (lock && librarySetId(lock) === librarySetId(set)) return lock;
+  const lock = parseLibraryLock(readRegularText(file));
+  if (lock && formatLibrarySetId(lock) === formatLibrarySetId(set)) return lock;
   throw new SkillError("library-lock", {
     message: `${file} is not a lock file of ${set.wanted.join(", ")}`,
     fix: "`skillet packages build --update` writes it again",
@@ -61,69 +61,71 @@ export function readLibraryLock(place: string, set: LibrarySet): LibraryLock | u
 }
 
 export function writeLibraryLock(place: string, lock: LibraryLock): void {
-  const file = libraryLockFile(place, lock);
-  makeFolder(join(place, "locks"));
-  writeFileSync(`${file}.${process.pid}`, libraryLockText(lock), { mode: 0o644 });
+  const file = getLibraryLockFile(place, lock);
+  makeReadableFolder(join(place, "locks"));
+  writeFileSync(`${file}.${process.pid}`, formatLibraryLock(lock), { mode: 0o644 });
   renameSync(`${file}.${process.pid}`, file);
 }
 
 /** One text for one lock: packages in order. */
-export function libraryLockText({ kind, wanted, target, packages }: LibraryLock): string {
+export function formatLibraryLock({ kind, wanted, target, packages }: LibraryLock): string {
   const sorted = packages
     .map(({ name, version, file, integrity, places }) => ({
       ...{ name, version, file, integrity },
-      ...(places ? { places: [...places].sort(byText) } : {}),
+      ...(places ? { places: [...places].sort(compareText) } : {}),
     }))
-    .sort((a, b) => byText(`${a.name} ${a.version}`, `${b.name} ${b.version}`));
+    .sort((a, b) => compareText(`${a.name} ${a.version}`, `${b.name} ${b.version}`));
   return `${JSON.stringify({ version: 1, kind, wanted, target, packages: sorted }, null, 2)}\n`;
 }
 
 /** Refuses files that are not, byte for byte, those of the lock. */
 export async function verifyLibraries({ packages }: LibraryLock, folder: string): Promise<void> {
   for (const { file, integrity, name, version } of packages) {
-    const [, algorithm = "", expected = ""] = INTEGRITY.exec(integrity) ?? [];
-    const found = existsSync(join(folder, file)) ? await integrityOf(join(folder, file), algorithm) : "";
+    const [, algorithm = "", expected = ""] = INTEGRITY_PATTERN.exec(integrity) ?? [];
+    const found = existsSync(join(folder, file)) ? await computeIntegrity(join(folder, file), algorithm) : "";
     if (found === `${algorithm}-${expected}`) continue;
-    throw tamperedLibrary(`${name} ${version} is not the file that the lock names: its ${algorithm} differs`);
+    throw createTamperedLibraryError(
+      `${name} ${version} is not the file that the lock names: its ${algorithm} differs`,
+    );
   }
 }
 
-export async function integrityOf(path: string, algorithm: string): Promise<string> {
+export async function computeIntegrity(path: string, algorithm: string): Promise<string> {
   const hash = createHash(algorithm);
   for await (const chunk of createReadStream(path)) hash.update(chunk);
   return `${algorithm}-${hash.digest("base64")}`;
 }
 
-export function tamperedLibrary(message: string): SkillError {
+export function createTamperedLibraryError(message: string): SkillError {
   return new SkillError("library-tampered", {
     message,
     fix: "nothing of it was used; if you expected a new version, `skillet packages build --update` resolves again",
   });
 }
 
-export function sha256(text: string): string {
+export function hashLibraryText(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-export const INTEGRITY = /^(sha256|sha384|sha512)-([A-Za-z0-9+/]{43,88}={0,2})$/;
+export const INTEGRITY_PATTERN = /^(sha256|sha384|sha512)-([A-Za-z0-9+/]{43,88}={0,2})$/;
 /** Nothing that pip or npm take for an option, a URL or another line. */
-const NAME = /^(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~][\w.~-]*$/;
-const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]*$/;
+const LIBRARY_NAME_PATTERN = /^(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~][\w.~-]*$/;
+const LIBRARY_VERSION_PATTERN = /^[0-9A-Za-z][0-9A-Za-z.+!_-]*$/;
 /** A file in the folder of downloads, and nothing else. */
-const FILE = /^[A-Za-z0-9][A-Za-z0-9._+!~-]*\.(?:whl|tgz)$/;
+const LIBRARY_FILE_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._+!~-]*\.(?:whl|tgz)$/;
 /** Folders of Node's resolution: names of packages below `node_modules`, at any depth. */
-const PLACE =
+const NODE_MODULES_PATTERN =
   /^node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*(?:\/node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*)*$/;
 
 /** A lock decides what is unpacked where, so what is not exactly one is none. */
-function parseLock(text: string): LibraryLock | undefined {
+function parseLibraryLock(text: string): LibraryLock | undefined {
   let lock: unknown;
   try {
     lock = JSON.parse(text);
   } catch {
     return undefined;
   }
-  if (!isData(lock) || lock["version"] !== 1) return undefined;
+  if (!isJsonObject(lock) || lock["version"] !== 1) return undefined;
   const { kind, wanted, target, packages } = lock;
   if (!LIBRARY_KINDS.some((known) => known === kind) || typeof target !== "string") return undefined;
   if (!Array.isArray(wanted) || !wanted.every((one) => typeof one === "string")) return undefined;
@@ -132,15 +134,15 @@ function parseLock(text: string): LibraryLock | undefined {
 }
 
 export function isLockedLibrary(value: unknown): value is LockedLibrary {
-  if (!isData(value)) return false;
+  if (!isJsonObject(value)) return false;
   const { name, version, file, integrity, places = [] } = value;
   return (
     [name, version, file, integrity].every((one) => typeof one === "string") &&
-    NAME.test(String(name)) &&
-    VERSION.test(String(version)) &&
-    FILE.test(String(file)) &&
-    INTEGRITY.test(String(integrity)) &&
+    LIBRARY_NAME_PATTERN.test(String(name)) &&
+    LIBRARY_VERSION_PATTERN.test(String(version)) &&
+    LIBRARY_FILE_PATTERN.test(String(file)) &&
+    INTEGRITY_PATTERN.test(String(integrity)) &&
     Array.isArray(places) &&
-    places.every((place) => typeof place === "string" && PLACE.test(place))
+    places.every((place) => typeof place === "string" && NODE_MODULES_PATTERN.test(place))
   );
 }

@@ -12,13 +12,13 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:path";
-import { systemProgram } from "../../host/programs.ts";
-import { SkillError } from "../../shared/error.ts";
-import { isInside } from "../../shared/inside.ts";
-import { count, oneLine, withoutCredentials } from "../../shared/text.ts";
-import { isData } from "../../skill/data.ts";
-import { npmName } from "../../skill/package-specifier.ts";
-import { run } from "../packages/run.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { parseNpmSpecifier } from "../../skill/requirements.ts";
+import { isJsonObject } from "../../util/objects.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { findSystemProgram } from "../../util/system.ts";
+import { formatCount, stripCredentials, truncateLine } from "../../util/text.ts";
+import { runProgram } from "../run-program.ts";
 import {
   environmentProxies,
   type FetchResult,
@@ -28,36 +28,44 @@ import {
   withoutProxies,
 } from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
-import { type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
+import { createTamperedLibraryError, type LockedLibrary } from "./library-lock.ts";
 
 /** At the root, where Node looks last from any folder: `NODE_PATH` counts for `require` alone, and not for `import`. */
-const MODULES = "/node_modules";
-const TARBALLS = "/opt/skillet/tarballs";
+const MODULES_FOLDER = "/node_modules";
+const TARBALL_FOLDER = "/opt/skillet/tarballs";
 
 /** npm packages: resolved and fetched by npm with the user's own configuration. No script of a package is run. */
-export const NPM: LibrarySource = {
-  mountPoint: MODULES,
-  programs: `${MODULES}/.bin`,
+export const NPM_SOURCE: LibrarySource = {
+  mountPoint: MODULES_FOLDER,
+  programs: `${MODULES_FOLDER}/.bin`,
   isFirst: false,
   env: {},
   async resolve(wanted, context) {
     const dependencies = Object.fromEntries(
       wanted.map((one) => {
-        const { name, range = "latest" } = npmName(one);
+        const { name, range = "latest" } = parseNpmSpecifier(one);
         return [name, range];
       }),
     );
     writeFileSync(join(context.folder, "package.json"), JSON.stringify({ private: true, dependencies }));
-    const result = await runNpm(["install", "--package-lock-only", ...PLAIN_LOCK, ...QUIET], wanted, context);
-    if (result.code !== 0) throw npmFailed(wanted, result);
-    return lockedPackages(join(context.folder, "package-lock.json"));
+    const result = await runNpm(
+      ["install", "--package-lock-only", ...NPM_LOCK_OPTIONS, ...NPM_OPTIONS],
+      wanted,
+      context,
+    );
+    if (result.code !== 0) throw createNpmError(wanted, result);
+    return parseNpmLock(join(context.folder, "package-lock.json"));
   },
   async fetch(packages, context) {
     const { downloads } = context;
-    context.onProgress(`fetching ${count(packages.length, "npm package")}`);
+    context.onProgress(`fetching ${formatCount(packages.length, "npm package")}`);
     const specs = packages.map(({ name, version }) => `${name}@${version}`);
-    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, "--", ...specs], specs, context);
-    if (result.code !== 0) throw npmFailed(specs, result);
+    const result = await runNpm(
+      ["pack", ...NPM_OPTIONS, "--pack-destination", downloads, "--", ...specs],
+      specs,
+      context,
+    );
+    if (result.code !== 0) throw createNpmError(specs, result);
   },
   async install(packages, context) {
     const { draft, downloads } = context;
@@ -66,14 +74,17 @@ export const NPM: LibrarySource = {
       places.map((place) => ({ file, place: place.slice("node_modules/".length) })),
     );
     folders.sort((a, b) => a.place.length - b.place.length);
-    const list = folders.flatMap(({ file, place }) => [`${TARBALLS}/${file}`, `${MODULES}/${place}`]);
-    await context.runInside(["sh", "-c", UNPACK, "sh", ...list], [{ from: downloads, to: TARBALLS, access: "read" }]);
+    const list = folders.flatMap(({ file, place }) => [`${TARBALL_FOLDER}/${file}`, `${MODULES_FOLDER}/${place}`]);
+    await context.runInside(
+      ["sh", "-c", UNPACK_SCRIPT, "sh", ...list],
+      [{ from: downloads, to: TARBALL_FOLDER, access: "read" }],
+    );
     removeLinks(draft);
     for (const { place } of folders) if (!place.includes("/node_modules/")) linkPrograms(draft, place);
   },
 };
 
-const UNPACK = `set -eu
+const UNPACK_SCRIPT = `set -eu
 while [ $# -gt 0 ]; do
   mkdir -p "$2"
   tar -xzf "$1" -C "$2" --strip-components=1 --no-same-owner --no-same-permissions
@@ -82,10 +93,10 @@ while [ $# -gt 0 ]; do
 done`;
 
 /** Whatever the user's own configuration prefers: this is read below. */
-const PLAIN_LOCK = ["--lockfile-version=3", "--install-strategy=hoisted", "--no-global"];
-const QUIET = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+const NPM_LOCK_OPTIONS = ["--lockfile-version=3", "--install-strategy=hoisted", "--no-global"];
+const NPM_OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
 
-export function npmTarget(): string {
+export function getNpmTarget(): string {
   return `${process.platform}-${process.arch}`;
 }
 
@@ -94,7 +105,7 @@ async function runNpm(
   wanted: readonly string[],
   { folder, env, signal }: LibraryContext,
 ): Promise<FetchResult> {
-  const program = npmProgram(env);
+  const program = findNpmProgram(env);
   const own = {
     PATH: [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter),
     npm_config_cache: join(folder, "cache"),
@@ -112,7 +123,7 @@ async function runNpm(
     // npm ignores an empty `noproxy` and uses that of the user's .npmrc. No host has this name.
     const proxies = { npm_config_proxy: url, npm_config_https_proxy: url, npm_config_noproxy: "<none>" };
     const all = { ...withoutProxies(env, own), ...own, ...variables, ...proxies };
-    return run(process.execPath, [program, ...args], { folder, signal, env: all });
+    return runProgram(process.execPath, [program, ...args], { folder, signal, env: all });
   });
 }
 
@@ -125,11 +136,11 @@ async function readSettings(
   options: { folder: string; signal: AbortSignal; env: Record<string, string> },
 ): Promise<FetchSettings> {
   const npm = join(dirname(dirname(program)), "lib/npm.js");
-  const { code, stdout, tail } = await run(process.execPath, ["--eval", settingsReader(npm)], options);
+  const { code, stdout, tail } = await runProgram(process.execPath, ["--eval", settingsReader(npm)], options);
   const found = code === 0 ? JSON.parse(stdout) : undefined;
   if (!found) {
     throw new SkillError("library-tools", {
-      message: `npm's configuration cannot be read: ${oneLine(withoutCredentials(tail), 300)}`,
+      message: `npm's configuration cannot be read: ${truncateLine(stripCredentials(tail), 300)}`,
       fix: "check that `npm config list` works, and that npm is version 9 or later",
     });
   }
@@ -168,14 +179,14 @@ function given(env: Readonly<Record<string, string | undefined>>): Record<string
 }
 
 /** npm's own program: beside this Node, of the system, or the user's by the PATH. Never one that a workspace or another user put there. */
-function npmProgram(env: Readonly<Record<string, string | undefined>>): string {
+function findNpmProgram(env: Readonly<Record<string, string | undefined>>): string {
   const beside = join(dirname(realpathSync(process.execPath)), "../lib/node_modules/npm/bin/npm-cli.js");
   const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
   const ofUser = folders
     .filter((folder) => !/(?:^|\/)node_modules(?:\/|$)/.test(folder))
     .map((folder) => join(folder, "npm"))
-    .find(isOwnProgram);
-  const found = existsSync(beside) ? beside : (systemProgram("npm") ?? ofUser);
+    .find(isTrustedProgram);
+  const found = existsSync(beside) ? beside : (findSystemProgram("npm") ?? ofUser);
   const script = found && realpathSync(found);
   if (script !== undefined && /\.[cm]?js$/.test(basename(script))) return script;
   throw new SkillError("library-tools", {
@@ -184,7 +195,7 @@ function npmProgram(env: Readonly<Record<string, string | undefined>>): string {
   });
 }
 
-function isOwnProgram(path: string): boolean {
+function isTrustedProgram(path: string): boolean {
   try {
     return [statSync(dirname(path)), statSync(realpathSync(path))].every(
       ({ uid, mode }) => (uid === 0 || uid === process.getuid?.()) && (mode & 0o022) === 0,
@@ -195,25 +206,25 @@ function isOwnProgram(path: string): boolean {
 }
 
 /** The packages of npm's lock file for this machine, each once. Throws at one that is not from a registry. */
-function lockedPackages(file: string): LockedLibrary[] {
+function parseNpmLock(file: string): LockedLibrary[] {
   const lock: unknown = JSON.parse(readFileSync(file, "utf8"));
-  const entries = isData(lock) && isData(lock["packages"]) ? Object.entries(lock["packages"]) : [];
+  const entries = isJsonObject(lock) && isJsonObject(lock["packages"]) ? Object.entries(lock["packages"]) : [];
   const found = new Map<string, LockedLibrary & { places: string[] }>();
   for (const [place, entry] of entries) {
-    if (place === "" || !isData(entry) || entry["inBundle"] === true || !isForHere(entry)) continue;
+    if (place === "" || !isJsonObject(entry) || entry["inBundle"] === true || !isForThisSystem(entry)) continue;
     const name = String(entry["name"] ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length));
     const version = String(entry["version"] ?? "");
     const integrity = String(entry["integrity"] ?? "").split(" ")[0] ?? "";
-    if (entry["link"] === true || integrity === "" || isElsewhere(entry["resolved"])) {
+    if (entry["link"] === true || integrity === "" || isOutsideRegistry(entry["resolved"])) {
       throw new SkillError("library-unresolved", {
-        message: `the npm package ${oneLine(name, 100)} is not from a registry: ${oneLine(String(entry["resolved"] ?? "it has no hash"), 200)}`,
+        message: `the npm package ${truncateLine(name, 100)} is not from a registry: ${truncateLine(String(entry["resolved"] ?? "it has no hash"), 200)}`,
         fix: "choose another version, or another package",
       });
     }
     const known = found.get(`${name}@${version}`) ?? {
       name,
       version,
-      file: tarballName(name, version),
+      file: formatTarballName(name, version),
       integrity,
       places: [],
     };
@@ -224,23 +235,27 @@ function lockedPackages(file: string): LockedLibrary[] {
 }
 
 /** Git repositories, folders, and files that no list of versions names. */
-function isElsewhere(resolved: unknown): boolean {
+function isOutsideRegistry(resolved: unknown): boolean {
   return typeof resolved === "string" && !/^https?:\/\/[^\s]+\/-\/[^\s]+\.tgz$/.test(resolved);
 }
 
 /** As `npm pack` names it. */
-function tarballName(name: string, version: string): string {
+function formatTarballName(name: string, version: string): string {
   return `${name.replace(/^@/, "").replaceAll("/", "-")}-${version}.tgz`;
 }
 
 /** Whether a package is for this system: optional ones often are for one alone. */
-function isForHere(entry: Readonly<Record<string, unknown>>): boolean {
+function isForThisSystem(entry: Readonly<Record<string, unknown>>): boolean {
   const libc = existsSync("/etc/alpine-release") ? "musl" : "glibc";
-  return allows(entry["os"], process.platform) && allows(entry["cpu"], process.arch) && allows(entry["libc"], libc);
+  return (
+    allowsName(entry["os"], process.platform) &&
+    allowsName(entry["cpu"], process.arch) &&
+    allowsName(entry["libc"], libc)
+  );
 }
 
 /** A list of names that it is for, or, with `!`, that it is not for. */
-function allows(list: unknown, name: string): boolean {
+function allowsName(list: unknown, name: string): boolean {
   if (!Array.isArray(list) || list.length === 0) return true;
   const [not, only] = [
     list.filter((one) => String(one).startsWith("!")),
@@ -262,8 +277,8 @@ function removeLinks(folder: string): void {
 function linkPrograms(draft: string, place: string): void {
   const folder = join(draft, place);
   const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-  const bin = isData(manifest) ? manifest["bin"] : undefined;
-  const programs = typeof bin === "string" ? { [basename(place)]: bin } : isData(bin) ? bin : {};
+  const bin = isJsonObject(manifest) ? manifest["bin"] : undefined;
+  const programs = typeof bin === "string" ? { [basename(place)]: bin } : isJsonObject(bin) ? bin : {};
   for (const [name, path] of Object.entries(programs)) {
     const program = join(folder, String(path));
     const link = join(draft, ".bin", name);
@@ -275,14 +290,14 @@ function linkPrograms(draft: string, place: string): void {
   }
 }
 
-function npmFailed(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
-  const what = oneLine(wanted.join(", "), 200);
+function createNpmError(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
+  const what = truncateLine(wanted.join(", "), 200);
   if (/EINTEGRITY/.test(tail))
-    return tamperedLibrary(`${what}: the registry gives a file with another hash than it names`);
+    return createTamperedLibraryError(`${what}: the registry gives a file with another hash than it names`);
   if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
-  const lines = withoutCredentials(tail).split("\n");
+  const lines = stripCredentials(tail).split("\n");
   const errors = lines.filter((line) => /^npm (?:error|ERR!)/.test(line));
-  const said = oneLine(
+  const said = truncateLine(
     (errors.length > 0 ? errors : lines.slice(-2))
       .map((line) => line.replace(/^npm (?:error|ERR!) ?/, "").trim())
       .filter((line) => line !== "" && !/complete log|^code /.test(line))

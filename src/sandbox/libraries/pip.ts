@@ -1,12 +1,12 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { systemProgram } from "../../host/programs.ts";
-import type { Mount } from "../../host/sandbox.ts";
-import { SkillError } from "../../shared/error.ts";
-import { byText, oneLine, withoutCredentials } from "../../shared/text.ts";
-import { pythonName } from "../../skill/package-specifier.ts";
-import { run } from "../packages/run.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { Mount } from "../../host/sandbox-contract.ts";
+import { normalizePythonName } from "../../skill/requirements.ts";
+import { findSystemProgram } from "../../util/system.ts";
+import { compareText, stripCredentials, truncateLine } from "../../util/text.ts";
+import { runProgram } from "../run-program.ts";
 import {
   environmentProxies,
   type FetchResult,
@@ -16,37 +16,37 @@ import {
   withoutProxies,
 } from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
-import { integrityOf, type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
+import { computeIntegrity, createTamperedLibraryError, type LockedLibrary } from "./library-lock.ts";
 
-const VENV = "/opt/skillet/venv";
-const WHEELS = "/opt/skillet/wheels";
-const PIP_WHEEL = "/opt/skillet/pip";
+const VENV_FOLDER = "/opt/skillet/venv";
+const WHEEL_FOLDER = "/opt/skillet/wheels";
+const PIP_WHEEL_FOLDER = "/opt/skillet/pip";
 
 /** Python packages: resolved and fetched by pip with the user's own configuration, wheels only, since building one would run its code. */
-export const PIP: LibrarySource = {
-  mountPoint: VENV,
-  programs: `${VENV}/bin`,
+export const PIP_SOURCE: LibrarySource = {
+  mountPoint: VENV_FOLDER,
+  programs: `${VENV_FOLDER}/bin`,
   isFirst: true, // Its python3 is what finds the packages.
   // uv takes a wheel from there for `uv run --with NAME` and `uvx NAME`.
-  env: { VIRTUAL_ENV: VENV, UV_FIND_LINKS: `${VENV}/wheels` },
+  env: { VIRTUAL_ENV: VENV_FOLDER, UV_FIND_LINKS: `${VENV_FOLDER}/wheels` },
   async resolve(wanted, context) {
     const pip = await findPip(context);
-    const args = ["download", ...QUIET, "--only-binary", ":all:", "--dest", context.downloads, "--", ...wanted];
+    const args = ["download", ...PIP_OPTIONS, "--only-binary", ":all:", "--dest", context.downloads, "--", ...wanted];
     const result = await runPip(pip, args, wanted, context);
-    if (result.code !== 0) throw pipFailed(wanted, result);
-    const files = readdirSync(context.downloads).sort(byText);
-    return Promise.all(files.map((file) => lockedWheel(context.downloads, file)));
+    if (result.code !== 0) throw createPipError(wanted, result);
+    const files = readdirSync(context.downloads).sort(compareText);
+    return Promise.all(files.map((file) => lockWheel(context.downloads, file)));
   },
   async fetch(packages, context) {
     if (packages.every(({ file }) => existsSync(join(context.downloads, file)))) return;
     const pip = await findPip(context);
     const list = join(context.folder, "requirements.txt");
-    writeFileSync(list, requirementsText(packages));
+    writeFileSync(list, formatRequirements(packages));
     const only = ["--only-binary", ":all:", "--no-deps", "--require-hashes"];
-    const args = ["download", ...QUIET, ...only, "--dest", context.downloads, "-r", list];
+    const args = ["download", ...PIP_OPTIONS, ...only, "--dest", context.downloads, "-r", list];
     const wanted = packages.map(({ name, version }) => `${name}==${version}`);
     const result = await runPip(pip, args, wanted, context);
-    if (result.code !== 0) throw pipFailed(wanted, result);
+    if (result.code !== 0) throw createPipError(wanted, result);
   },
   async install(packages, context) {
     const pip = await findPip(context);
@@ -58,15 +58,23 @@ export const PIP: LibrarySource = {
     writeFileSync(join(draft, "pyvenv.cfg"), "home = /usr/bin\ninclude-system-site-packages = true\n");
     mkdirSync(join(draft, "wheels"), { mode: 0o755 });
     for (const { file } of packages) copyFileSync(join(downloads, file), join(draft, "wheels", file));
-    writeFileSync(join(downloads, "requirements.txt"), requirementsText(packages));
-    const offline = ["--no-index", "--find-links", WHEELS, "--no-deps", "--ignore-installed", "--require-hashes"];
-    const args = ["install", ...QUIET, ...offline, "--only-binary", ":all:", "-r", `${WHEELS}/requirements.txt`];
-    const wheels: Mount = { from: downloads, to: WHEELS, access: "read" };
-    await context.runInside([`${VENV}/bin/python3`, "-I", ...pip.inSandbox, ...args], [wheels, ...pip.mounts]);
+    writeFileSync(join(downloads, "requirements.txt"), formatRequirements(packages));
+    const offline = ["--no-index", "--find-links", WHEEL_FOLDER, "--no-deps", "--ignore-installed", "--require-hashes"];
+    const args = [
+      "install",
+      ...PIP_OPTIONS,
+      ...offline,
+      "--only-binary",
+      ":all:",
+      "-r",
+      `${WHEEL_FOLDER}/requirements.txt`,
+    ];
+    const wheels: Mount = { from: downloads, to: WHEEL_FOLDER, access: "read" };
+    await context.runInside([`${VENV_FOLDER}/bin/python3`, "-I", ...pip.inSandbox, ...args], [wheels, ...pip.mounts]);
   },
 };
 
-const QUIET = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar", "off"];
+const PIP_OPTIONS = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar", "off"];
 
 const URL_REFUSED = "a dependency is a URL, which is refused";
 
@@ -74,7 +82,7 @@ const URL_REFUSED = "a dependency is a URL, which is refused";
  * Runs pip so that nothing of a package can run: `--only-binary` does not count for a dependency that is a URL, which pip would fetch from
  * anywhere and build. The first argument is the wheel of pip; empty for the system's.
  */
-const GUARDED_PIP = `import runpy, sys
+const GUARDED_PIP_SCRIPT = `import runpy, sys
 wheel = sys.argv.pop(1)
 if wheel:
     sys.path.insert(0, wheel)
@@ -96,12 +104,12 @@ runpy.run_module("pip", run_name="__main__")
 `;
 
 /** The interpreter that code gets, by which wheels are chosen. Nothing where there is none. */
-export function pythonTarget(): string | undefined {
-  const python = systemProgram("python3");
+export function getPythonTarget(): string | undefined {
+  const python = findSystemProgram("python3");
   return python && `${basename(realpathSync(python))}-${process.platform}-${process.arch}`;
 }
 
-interface Pip {
+interface PipProgram {
   python: string;
   /** The wheel of it on the host; empty for the system's. */
   wheel: string;
@@ -111,8 +119,8 @@ interface Pip {
 }
 
 /** The system's pip; else the wheel of it that Debian keeps for virtual environments; else that wheel from a layer of its own. */
-async function findPip({ places, onProgress, signal }: LibraryContext): Promise<Pip> {
-  const python = systemProgram("python3");
+async function findPip({ places, onProgress, signal }: LibraryContext): Promise<PipProgram> {
+  const python = findSystemProgram("python3");
   if (python === undefined) {
     throw new SkillError("library-tools", {
       message: "python3 is needed to fetch Python packages, and is not on this machine",
@@ -121,47 +129,47 @@ async function findPip({ places, onProgress, signal }: LibraryContext): Promise<
   }
   const hasPip = spawnSync(python, ["-I", "-c", "import pip"], { env: {}, stdio: "ignore" }).status === 0;
   if (hasPip) return { python, wheel: "", inSandbox: ["-m", "pip"], mounts: [] };
-  const own = pipWheel(DEBIAN_WHEELS);
+  const own = findPipWheel(DEBIAN_WHEEL_FOLDER);
   if (own !== undefined) return { python, wheel: own, inSandbox: [`${own}/pip`], mounts: [] };
-  const { buildPackages } = await import("../packages/packages.ts");
+  const { buildPackages } = await import("../packages/apt-packages.ts");
   const built = await buildPackages(["python3-pip-whl"], places, { onProgress, signal });
-  const wheel = "root" in built ? pipWheel(join(built.root, DEBIAN_WHEELS)) : undefined;
+  const wheel = "root" in built ? findPipWheel(join(built.root, DEBIAN_WHEEL_FOLDER)) : undefined;
   if (wheel === undefined) {
     throw new SkillError("library-tools", {
       message: "pip is needed to fetch Python packages, and is not on this machine",
       fix: "install it: sudo apt-get install python3-pip",
     });
   }
-  const mount: Mount = { from: wheel, to: `${PIP_WHEEL}/${basename(wheel)}`, access: "read" };
+  const mount: Mount = { from: wheel, to: `${PIP_WHEEL_FOLDER}/${basename(wheel)}`, access: "read" };
   return { python, wheel, inSandbox: [`${mount.to}/pip`], mounts: [mount] };
 }
 
-const DEBIAN_WHEELS = "/usr/share/python-wheels";
+const DEBIAN_WHEEL_FOLDER = "/usr/share/python-wheels";
 
-function pipWheel(folder: string): string | undefined {
+function findPipWheel(folder: string): string | undefined {
   const name = existsSync(folder) ? readdirSync(folder).find((file) => /^pip-.*\.whl$/.test(file)) : undefined;
   return name === undefined ? undefined : join(folder, name);
 }
 
 async function runPip(
-  pip: Pip,
+  pip: PipProgram,
   args: readonly string[],
   wanted: readonly string[],
   { folder, signal, env }: LibraryContext,
 ): Promise<FetchResult> {
-  const own = { ...uvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" };
+  const own = { ...readUvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" };
   const start = (code: string, rest: readonly string[], more: Readonly<Record<string, string>>, until: AbortSignal) =>
-    run(pip.python, ["-I", "-c", code, pip.wheel, ...rest], {
+    runProgram(pip.python, ["-I", "-c", code, pip.wheel, ...rest], {
       folder,
       signal: until,
       env: { ...withoutProxies(env, own), ...own, ...more },
     });
   const ofUser = env["PIP_PROXY"] === undefined ? {} : { PIP_PROXY: env["PIP_PROXY"] };
   const read = await start(READ_SETTINGS, [], ofUser, signal);
-  if (read.code !== 0) throw pipFailed(wanted, read);
+  if (read.code !== 0) throw createPipError(wanted, read);
   const settings = fetchSettings(read.stdout, env);
   return fetchThroughProxy({ wanted, settings, signal, addIndex: ADD_INDEX }, (variables, until) =>
-    start(GUARDED_PIP, args, { ...variables, PIP_PROXY: variables["HTTPS_PROXY"] ?? "" }, until),
+    start(GUARDED_PIP_SCRIPT, args, { ...variables, PIP_PROXY: variables["HTTPS_PROXY"] ?? "" }, until),
   );
 }
 
@@ -186,34 +194,43 @@ function fetchSettings(text: string, env: LibraryContext["env"]): FetchSettings 
 }
 
 /** Who has an index set for uv alone means it for Python packages. */
-function uvIndex(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+function readUvIndex(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const index = env["UV_DEFAULT_INDEX"] ?? env["UV_INDEX_URL"];
   return env["PIP_INDEX_URL"] === undefined && index !== undefined ? { PIP_INDEX_URL: index } : {};
 }
 
-async function lockedWheel(folder: string, file: string): Promise<LockedLibrary> {
+async function lockWheel(folder: string, file: string): Promise<LockedLibrary> {
   const [name = "", version = ""] = file.split("-");
-  return { name: pythonName(name), version, file, integrity: await integrityOf(join(folder, file), "sha256") };
+  return {
+    name: normalizePythonName(name),
+    version,
+    file,
+    integrity: await computeIntegrity(join(folder, file), "sha256"),
+  };
 }
 
-function requirementsText(packages: readonly LockedLibrary[]): string {
-  return packages.map(({ name, version, integrity }) => `${name}==${version} --hash=${pipHash(integrity)}\n`).join("");
+function formatRequirements(packages: readonly LockedLibrary[]): string {
+  return packages
+    .map(({ name, version, integrity }) => `${name}==${version} --hash=${formatPipHash(integrity)}\n`)
+    .join("");
 }
 
 /** `sha256-BASE64` as pip writes it. */
-function pipHash(integrity: string): string {
+function formatPipHash(integrity: string): string {
   const dash = integrity.indexOf("-");
   return `${integrity.slice(0, dash)}:${Buffer.from(integrity.slice(dash + 1), "base64").toString("hex")}`;
 }
 
-function pipFailed(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
+function createPipError(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
   const what = wanted.join(", ");
   if (/DO NOT MATCH THE HASHES/i.test(tail))
-    return tamperedLibrary(`${what}: the index gives a file with another hash than its lock or its own list says`);
+    return createTamperedLibraryError(
+      `${what}: the index gives a file with another hash than its lock or its own list says`,
+    );
   if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
   const errors = tail.split("\n").filter((line) => line.startsWith("ERROR:"));
-  const said = oneLine(
-    withoutCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),
+  const said = truncateLine(
+    stripCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),
     500,
   );
   const fix = tail.includes(URL_REFUSED)

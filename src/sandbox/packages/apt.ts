@@ -1,42 +1,46 @@
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync, lstatSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { arch as machine, platform } from "node:os";
 import { dirname, join } from "node:path";
-import type { ErrorCode } from "../../codes/codes.ts";
-import { SkillError } from "../../shared/error.ts";
-import { oneLine } from "../../shared/text.ts";
-import { isPackageName } from "../../skill/needs.ts";
-import { makeFolder } from "../store.ts";
-import type { Debian } from "./host.ts";
-import { debName, type LockedPackage, verifyDebs } from "./lock.ts";
-import { type Result, type RunOptions, run } from "./run.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { isSystemPackageName } from "../../skill/requirements.ts";
+import { readRegularText } from "../../util/file-access.ts";
+import { findSystemProgram } from "../../util/system.ts";
+import { compareText, truncateLine } from "../../util/text.ts";
+import { type ProgramOptions, type ProgramResult, runProgram, SYSTEM_ENV } from "../run-program.ts";
+import { makeReadableFolder } from "../sandbox-folders.ts";
 
 /** apt with the host's sources, keys and proxies, and with nothing else of the host's: neither its lists nor its packages. */
 export interface Apt {
   /** Fetches the lists of packages, unless those here are of today. */
-  update(options: RunOptions & { force?: boolean }): Promise<void>;
+  update(options: ProgramOptions & { force?: boolean }): Promise<void>;
   /** What would have to be installed for these, into this root or one without any package. Nothing is fetched. */
-  resolve(wanted: Wanted, root: string | undefined, options: RunOptions): Promise<LockedPackage[]>;
+  resolve(wanted: AptSelection, root: string | undefined, options: ProgramOptions): Promise<LockedPackage[]>;
   /** Fetches what `resolve` gave for the same, into a folder, and refuses what is not exactly that. */
-  fetch(wanted: Wanted, root: string | undefined, options: FetchOptions): Promise<string>;
+  fetch(wanted: AptSelection, root: string | undefined, options: AptFetchOptions): Promise<string>;
   /** Removes what was fetched. */
   clean(): void;
 }
 
-export interface FetchOptions extends RunOptions {
+interface AptFetchOptions extends ProgramOptions {
   lock: readonly LockedPackage[];
 }
 
 /** Names, or what every system has. */
-export type Wanted = readonly string[] | "base";
+type AptSelection = readonly string[] | "base";
 
 /** Contract: this process is the place's builder, by this turn. */
-export function openApt(place: string, { arch }: Debian, turn: number): Apt {
+export function createApt(place: string, { arch }: DebianHost, turn: number): Apt {
   const folder = join(place, "apt");
   const lists = join(folder, "state", "lists");
   const debs = join(folder, "cache", "archives");
   const conf = join(folder, "apt.conf");
   const status = join(folder, "dpkg", "status");
-  for (const made of [join(folder, "state"), lists, join(folder, "cache"), debs, dirname(status)]) makeFolder(made);
-  writeFileSync(conf, CONF);
+  for (const made of [join(folder, "state"), lists, join(folder, "cache"), debs, dirname(status)])
+    makeReadableFolder(made);
+  writeFileSync(conf, APT_CONFIG);
 
   /** A copy, because apt puts its lock beside it: a root may be read-only, and others build on it. */
   const putStatus = (text: string) => {
@@ -45,7 +49,7 @@ export function openApt(place: string, { arch }: Debian, turn: number): Apt {
     rmSync(join(folder, "cache", "pkgcache.bin"), { force: true }); // It would compare the second and the size alone.
     writeFileSync(status, text);
   };
-  const apt = (root: string | undefined, args: readonly string[], options: RunOptions): Promise<Result> => {
+  const apt = (root: string | undefined, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> => {
     putStatus(root === undefined ? "" : readFileSync(join(root, "var/lib/dpkg/status"), "utf8"));
     const settings = {
       "Dir::State": join(folder, "state"),
@@ -58,35 +62,38 @@ export function openApt(place: string, { arch }: Debian, turn: number): Apt {
       "APT::Architectures::": arch,
     };
     const settled = Object.entries(settings).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
-    return run("apt-get", ["-c", conf, ...settled, "-q", ...args], { ...options, turn });
+    return runProgram("apt-get", ["-c", conf, ...settled, "-q", ...args], { ...options, turn });
   };
   const clean = () => {
     rmSync(debs, { recursive: true, force: true });
-    makeFolder(debs);
+    makeReadableFolder(debs);
   };
-  const install = (wanted: Wanted, root: string | undefined, how: readonly string[], options: RunOptions) =>
-    apt(root, ["install", "-y", "--no-remove", ...how, "--", ...patterns(wanted, arch)], options);
+  const install = (wanted: AptSelection, root: string | undefined, how: readonly string[], options: ProgramOptions) =>
+    apt(root, ["install", "-y", "--no-remove", ...how, "--", ...createAptPatterns(wanted, arch)], options);
 
   return {
     async update({ force = false, ...options }) {
       const stamp = join(folder, "updated");
       const age = Date.now() - (statSync(stamp, { throwIfNoEntry: false })?.mtimeMs ?? 0);
-      if (!force && age >= 0 && age < FRESH) return;
+      if (!force && age >= 0 && age < MAX_LIST_AGE_MS) return;
       rmSync(stamp, { force: true }); // Until all of them are new, they may be of two days.
       const result = await apt(undefined, ["update", "--error-on=any"], options);
-      if (result.code !== 0) throw failed("package-download", "apt could not fetch the lists of packages", result);
+      if (result.code !== 0)
+        throw createAptError("package-download", "apt could not fetch the lists of packages", result);
       writeFileSync(stamp, "");
     },
     async resolve(wanted, root, options) {
       clean(); // What a killed build had fetched would not be named.
       const result = await install(wanted, root, ["--print-uris", "-qq"], { signal: options.signal });
-      if (result.code !== 0) throw failed("package-unresolved", `apt finds no way to install ${say(wanted)}`, result);
-      return result.stdout.split("\n").filter(Boolean).map(locked);
+      if (result.code !== 0)
+        throw createAptError("package-unresolved", `apt finds no way to install ${formatSelection(wanted)}`, result);
+      return result.stdout.split("\n").filter(Boolean).map(parseUriLine);
     },
     async fetch(wanted, root, { lock, ...options }) {
       clean();
       const result = await install(wanted, root, ["--download-only"], options);
-      if (result.code !== 0) throw failed("package-download", `apt could not fetch ${say(wanted)}`, result);
+      if (result.code !== 0)
+        throw createAptError("package-download", `apt could not fetch ${formatSelection(wanted)}`, result);
       await verifyDebs(lock, debs);
       return debs;
     },
@@ -94,10 +101,10 @@ export function openApt(place: string, { arch }: Debian, turn: number): Apt {
   };
 }
 
-const FRESH = 24 * 60 * 60 * 1000;
+const MAX_LIST_AGE_MS = 24 * 60 * 60 * 1000;
 
 // What the host does after its own updates (hooks that clean its cache, tell its desktop) is not for ours.
-const CONF = `#clear APT::Update;
+const APT_CONFIG = `#clear APT::Update;
 #clear APT::Architectures;
 #clear DPkg;
 Acquire::ForceHash "SHA256";
@@ -112,34 +119,34 @@ Dir::Cache::srcpkgcache "srcpkgcache.bin";
 `;
 
 /** Without the architecture, apt would also take the name for those of other machines. */
-function patterns(wanted: Wanted, arch: string): string[] {
+function createAptPatterns(wanted: AptSelection, arch: string): string[] {
   const exactly = (what: string) => `?and(${what},?architecture(${arch}))`;
   if (wanted === "base") return [exactly("?essential"), exactly("?exact-name(apt)")];
   return wanted.map((name) => exactly(`?exact-name(${name})`));
 }
 
 /** A line of `--print-uris`: 'address' file size hash. */
-function locked(line: string): LockedPackage {
+function parseUriLine(line: string): LockedPackage {
   const [, address = "", file = "", size = "", sha256 = ""] =
     /^'([^']+)' (\S+) (\d+) SHA256:([0-9a-f]{64})$/.exec(line) ?? [];
   const [, name = "", version = "", arch = ""] = /^([^_/]+)_([^_/]+)_([^_/]+)\.deb$/.exec(file) ?? [];
   const path = /\/(pool\/.*)$/.exec(address)?.[1] ?? /^[a-z+-]+:(?:\/\/[^/]*)?(\/.*)$/.exec(address)?.[1] ?? "";
   const entry = { name, version: version.replaceAll("%3a", ":"), arch, sha256, size: Number(size), path };
-  if (isPackageName(name) && debName(entry) === file) return entry;
+  if (isSystemPackageName(name) && formatDebName(entry) === file) return entry;
   throw new SkillError("package-unresolved", {
-    message: `apt names no SHA-256 for a package: ${oneLine(line, 200)}`,
+    message: `apt names no SHA-256 for a package: ${truncateLine(line, 200)}`,
     fix: "the archive it comes from is too old to be trusted: take it out of /etc/apt/sources.list.d",
   });
 }
 
-function failed(code: ErrorCode, what: string, { tail }: Result): SkillError {
+function createAptError(code: ErrorCode, what: string, { tail }: ProgramResult): SkillError {
   const said = tail
     .split("\n")
     .filter((line) => /^(?:E:|Err:| )/.test(line))
     .map((line) => line.trim());
   const lines = said.length > 0 ? said : tail.split("\n").slice(-3);
   return new SkillError(code, {
-    message: `${what}: ${oneLine(lines.join("; "), 600)}`,
+    message: `${what}: ${truncateLine(lines.join("; "), 600)}`,
     fix:
       code === "package-unresolved"
         ? "check the names with `apt-cache policy NAME`: they are those of the host's own release"
@@ -147,4 +154,186 @@ function failed(code: ErrorCode, what: string, { tail }: Result): SkillError {
   });
 }
 
-const say = (wanted: Wanted) => (wanted === "base" ? "the base system" : wanted.join(", "));
+const formatSelection = (wanted: AptSelection) => (wanted === "base" ? "the base system" : wanted.join(", "));
+
+/** What the host is, as far as packages go. */
+export interface DebianHost {
+  /** `bookworm`, `noble`. */
+  suite: string;
+  arch: string;
+}
+
+const DEBIAN_ARCHITECTURES: Partial<Record<string, string>> = {
+  x64: "amd64",
+  arm64: "arm64",
+  arm: "armhf",
+  ia32: "i386",
+  ppc64: "ppc64el",
+  riscv64: "riscv64",
+  s390x: "s390x",
+};
+
+/** The host's system, or nothing where it is not one with apt. */
+export function detectDebian(): DebianHost | undefined {
+  const arch = DEBIAN_ARCHITECTURES[machine()];
+  if (platform() !== "linux" || arch === undefined || !existsSync("/var/lib/dpkg/status")) return undefined;
+  const suite = /^VERSION_CODENAME="?([a-z]+)"?$/m.exec(readTextOr("/etc/os-release", ""))?.[1];
+  return suite === undefined ? undefined : { suite, arch };
+}
+
+/** The host's system. Throws with the remedy where packages cannot be had. */
+export function requireDebian(): DebianHost {
+  const debian = detectDebian();
+  if (debian && findSystemProgram("apt-get")) return debian;
+  throw new SkillError("package-system", {
+    message: `system packages need Linux with apt (Debian, Ubuntu); this is ${readSystemName()}`,
+    fix: "install the programs yourself and take `packages` out of the skill, or run skillet in a Debian machine or container",
+  });
+}
+
+/** The versions on the host, if it has every package of the set and its /usr can stand for a root. */
+export function findHostPackages(names: readonly string[]): HostLock | undefined {
+  const debian = detectDebian();
+  if (!debian || !lstatSync("/bin").isSymbolicLink()) return undefined;
+  // Asking dpkg takes 10 ms; that a package is not there is known without.
+  const isListed = (name: string) =>
+    ["", `:${debian.arch}`].some((suffix) => existsSync(`/var/lib/dpkg/info/${name}${suffix}.list`));
+  if (!names.every(isListed)) return undefined;
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: dpkg's own
+  const format = "${Package} ${Version} ${Architecture} ${db:Status-Status}\\n";
+  const program = findSystemProgram("dpkg-query");
+  if (program === undefined) return undefined;
+  const { stdout } = spawnSync(program, ["-W", "-f", format, "--", ...names], { env: SYSTEM_ENV, encoding: "utf8" });
+  const packages = names.flatMap((name) => {
+    const row = stdout
+      .split("\n")
+      .map((line) => line.split(" "))
+      .find(([found, , arch, state]) => found === name && state === "installed" && isNativePackage(arch, debian));
+    return row ? [{ name, version: row[1] ?? "" }] : [];
+  });
+  return packages.length === names.length ? { kind: "host", ...debian, packages } : undefined;
+}
+
+const isNativePackage = (arch: string | undefined, debian: DebianHost) => arch === "all" || arch === debian.arch;
+
+function readSystemName(): string {
+  if (platform() !== "linux") return platform() === "darwin" ? "macOS" : platform();
+  return /^PRETTY_NAME="?([^"\n]*)"?$/m.exec(readTextOr("/etc/os-release", ""))?.[1] ?? "another Linux";
+}
+
+function readTextOr(path: string, otherwise: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return otherwise;
+  }
+}
+
+export interface LockedPackage {
+  name: string;
+  version: string;
+  arch: string;
+  /** Of the .deb, in hexadecimal. */
+  sha256: string;
+  size: number;
+  /** In the archive: the same on every mirror. */
+  path: string;
+}
+
+/** Exactly what a root is made of, beside what is in its base. */
+export interface LayerLock {
+  kind: "layer";
+  suite: string;
+  arch: string;
+  /** The id of the base it stands on; none when it is a base itself. */
+  base: string | undefined;
+  /** What was asked for. */
+  names: readonly string[];
+  packages: readonly LockedPackage[];
+}
+
+/** The host's own packages, as they were when they were asked for. */
+export interface HostLock {
+  kind: "host";
+  suite: string;
+  arch: string;
+  packages: readonly { name: string; version: string }[];
+}
+
+export type PackageLock = LayerLock | HostLock;
+
+/** One text for one lock: keys and packages in order. */
+export function formatPackageLock(lock: PackageLock): string {
+  const packages = lock.packages.map(sortKeys).sort((a, b) => compareText(String(a["name"]), String(b["name"])));
+  return `${JSON.stringify(sortKeys({ ...lock, packages }), null, 2)}\n`;
+}
+
+export function hashLockText(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** What a set is found by: the same names on the same base. */
+export function formatSetKey(lock: Pick<LayerLock, "suite" | "arch" | "base" | "names">): string {
+  return hashLockText(JSON.stringify([lock.suite, lock.arch, lock.base, lock.names])).slice(0, 32);
+}
+
+/** The lock in a folder that was built, or nothing where what is there is none. */
+export function readLayerLock(folder: string): LayerLock | undefined {
+  try {
+    const lock: unknown = JSON.parse(readRegularText(join(folder, "lock.json")));
+    return isLayerLock(lock) ? lock : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isLayerLock(value: unknown): value is LayerLock {
+  const lock = toRecord(value);
+  const { base, names, packages } = lock;
+  return (
+    lock["kind"] === "layer" &&
+    areAllTexts(lock["suite"], lock["arch"], base ?? "") &&
+    Array.isArray(names) &&
+    areAllTexts(...names) &&
+    Array.isArray(packages) &&
+    packages
+      .map(toRecord)
+      .every(
+        ({ name, version, arch, sha256, size, path }) =>
+          areAllTexts(name, version, arch, sha256, path) && typeof size === "number",
+      )
+  );
+}
+
+const toRecord = (value: unknown) =>
+  (typeof value === "object" && value !== null ? value : {}) as Partial<Record<string, unknown>>;
+const areAllTexts = (...values: unknown[]) => values.every((value) => typeof value === "string");
+
+/** Refuses debs that are not, byte for byte, those of the lock. */
+async function verifyDebs(packages: readonly LockedPackage[], folder: string): Promise<void> {
+  for (const entry of packages) {
+    const file = join(folder, formatDebName(entry));
+    const size = statSync(file, { throwIfNoEntry: false })?.size;
+    const isRight = size === entry.size && (await hashDebFile(file)) === entry.sha256;
+    if (isRight) continue;
+    throw new SkillError("package-tampered", {
+      message: `${formatDebName(entry)} is not what the archive's signed index says: its ${size === entry.size ? "SHA-256" : "size"} differs`,
+      fix: "nothing was installed: try again later or from another mirror",
+    });
+  }
+}
+
+/** How apt names the file, whatever the archive calls it. */
+export function formatDebName({ name, version, arch }: LockedPackage): string {
+  return `${name}_${version.replaceAll(":", "%3a")}_${arch}.deb`;
+}
+
+async function hashDebFile(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return hash.digest("hex");
+}
+
+function sortKeys(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => compareText(a, b)));
+}

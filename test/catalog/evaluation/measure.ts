@@ -1,4 +1,4 @@
-import { type Matcher, openMatcher } from "../../../src/catalog/match.ts";
+import { createMatcher, type Matcher } from "../../../src/catalog/search/matcher.ts";
 import type { Skill } from "../../../src/skill/skill.ts";
 import { sketch } from "../../support/skills.ts";
 import { makeDistractors } from "./distractors.ts";
@@ -14,7 +14,7 @@ export function evaluationSkills(size: number): Skill[] {
 }
 
 export function evaluationMatcher(size: number): Matcher {
-  return openMatcher(evaluationSkills(size));
+  return createMatcher(evaluationSkills(size));
 }
 
 export interface Hits {

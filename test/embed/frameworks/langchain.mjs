@@ -1,11 +1,11 @@
 import { tool } from "@langchain/core/tools";
 import { ChatOpenAI } from "@langchain/openai";
 import { createAgent } from "langchain";
-import { createAgentTools, defineSkill, inlineSource, openCatalog, openSession } from "skillet";
+import { createAgentTools, createInlineSource, defineSkill, loadCatalog, openSession } from "skillet";
 
 const [url] = process.argv.slice(2);
-const catalog = await openCatalog([
-  inlineSource([
+const catalog = await loadCatalog([
+  createInlineSource([
     defineSkill({ name: "greet", description: "Greets. Use when asked to greet.", instructions: "Say salve." }),
   ]),
 ]);

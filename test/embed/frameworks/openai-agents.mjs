@@ -1,11 +1,11 @@
 import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled, tool } from "@openai/agents";
 import OpenAI from "openai";
-import { createAgentTools, defineSkill, inlineSource, openCatalog, openSession } from "skillet";
+import { createAgentTools, createInlineSource, defineSkill, loadCatalog, openSession } from "skillet";
 
 setTracingDisabled(true);
 const [url] = process.argv.slice(2);
-const catalog = await openCatalog([
-  inlineSource([
+const catalog = await loadCatalog([
+  createInlineSource([
     defineSkill({ name: "greet", description: "Greets. Use when asked to greet.", instructions: "Say salve." }),
   ]),
 ]);

@@ -3,10 +3,10 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SkillError } from "../../../src/errors/problem.ts";
 import type { LibraryContext } from "../../../src/sandbox/libraries/library-layer.ts";
-import { NPM } from "../../../src/sandbox/libraries/npm.ts";
-import { PIP } from "../../../src/sandbox/libraries/pip.ts";
-import { SkillError } from "../../../src/shared/error.ts";
+import { NPM_SOURCE } from "../../../src/sandbox/libraries/npm.ts";
+import { PIP_SOURCE } from "../../../src/sandbox/libraries/pip.ts";
 import {
   type ServedPackage,
   startNpmRegistry,
@@ -101,7 +101,7 @@ async function fetchOnce(scenario: FetchScenario): Promise<FetchOutcome> {
   if (cancelAt !== undefined) void whenAsked(index.asked, cancelAt).then(() => cancel.abort());
   const outcome: FetchOutcome = { locked: [], connections, tunnels, left: [] };
   try {
-    const source = kind === "npm" ? NPM : PIP;
+    const source = kind === "npm" ? NPM_SOURCE : PIP_SOURCE;
     const locked = await source.resolve([wanted], context);
     await source.fetch(locked, context);
     outcome.locked = locked.map(({ name, version }) => `${name}@${version}`);

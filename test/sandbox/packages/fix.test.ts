@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { systemProgram } from "../../../src/host/programs.ts";
-import { toolStates } from "../../../src/sandbox/system.ts";
+import { listHostTools } from "../../../src/sandbox/host-tools.ts";
+import { findSystemProgram } from "../../../src/util/system.ts";
 import { skillet } from "../../support/command.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { ORDINARY_USER } from "../../support/ordinary-user.ts";
@@ -13,7 +13,7 @@ import { debian, isRoot } from "./place.ts";
 const id = String(ORDINARY_USER);
 const drop = ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"];
 const canDrop = isRoot && spawnSync(drop[0] ?? "", [...drop.slice(1), "test", "-r", PROGRAM]).status === 0;
-const hasTools = debian && toolStates({ isRoot: false, manager: "apt-get" }).every(({ path }) => path !== undefined);
+const hasTools = debian && listHostTools({ isRoot: false, manager: "apt-get" }).every(({ path }) => path !== undefined);
 
 /** Calls it as somebody without a range of ids, on a machine with a sudo that does nothing but end like this. */
 function fixAsUser(name: string | undefined, sudoEndsWith: number) {
@@ -56,7 +56,7 @@ describe("skillet doctor --fix", () => {
     const bare = await skillet(["doctor", "--fix"]);
     expect([bare.code, bare.stderr]).toEqual([0, expect.stringContaining("✓ everything is there")]);
     const hint = "uv is not there: uv run and uvx need it";
-    expect(bare.stderr.includes(hint)).toBe(systemProgram("uv") === undefined);
+    expect(bare.stderr.includes(hint)).toBe(findSystemProgram("uv") === undefined);
     const home = temporaryFolder({ ".local/bin/uv": "" });
     expect((await skillet(["doctor", "--fix"], { env: { HOME: home } })).stderr).not.toContain("uv is not there");
   });

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { packageSet } from "../../../src/sandbox/packages/name.ts";
-import { findRoot } from "../../../src/sandbox/packages/packages.ts";
+import { findPackageRoot, parsePackageSet } from "../../../src/sandbox/packages/apt-packages.ts";
 
 describe("names of system packages", () => {
   it.each(["jq", "g++", "libssl3", "python3.11", "libstdc++6", "0ad", "a".repeat(64)])(
     "[Q-18] takes %s as it is",
     (name) => {
-      expect(packageSet([name])).toEqual([name]);
+      expect(parsePackageSet([name])).toEqual([name]);
     },
   );
 
@@ -35,18 +34,18 @@ describe("names of system packages", () => {
     "a".repeat(65),
     "__proto__",
   ])("[Q-18] refuses %j before apt sees it", (name) => {
-    expect(() => packageSet(["jq", name])).toThrow(expect.objectContaining({ code: "package-name" }));
-    expect(() => findRoot([name], { own: "/nowhere", shared: undefined })).toThrow("is not the name");
+    expect(() => parsePackageSet(["jq", name])).toThrow(expect.objectContaining({ code: "package-name" }));
+    expect(() => findPackageRoot([name], { own: "/nowhere", shared: undefined })).toThrow("is not the name");
   });
 
   it("[S-26] is a set: order and repetition make no other", () => {
-    expect(packageSet(["jq", "curl", "jq"])).toEqual(["curl", "jq"]);
+    expect(parsePackageSet(["jq", "curl", "jq"])).toEqual(["curl", "jq"]);
   });
 
   it("[Q-18] takes 32 and no more", () => {
     const names = Array.from({ length: 33 }, (_, index) => `package${index}`);
-    expect(packageSet(names.slice(1))).toHaveLength(32);
-    expect(packageSet([...names.slice(1), "package1"])).toHaveLength(32);
-    expect(() => packageSet(names)).toThrow(expect.objectContaining({ code: "package-count" }));
+    expect(parsePackageSet(names.slice(1))).toHaveLength(32);
+    expect(parsePackageSet([...names.slice(1), "package1"])).toHaveLength(32);
+    expect(() => parsePackageSet(names)).toThrow(expect.objectContaining({ code: "package-count" }));
   });
 });

@@ -13,23 +13,25 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openApt } from "../../../src/sandbox/packages/apt.ts";
-import type { Base } from "../../../src/sandbox/packages/base.ts";
-import { asBuilder } from "../../../src/sandbox/packages/builder.ts";
-import { requireDebian } from "../../../src/sandbox/packages/host.ts";
-import { buildLayer, type Layer, layerLock } from "../../../src/sandbox/packages/layer.ts";
-import { lockText } from "../../../src/sandbox/packages/lock.ts";
+import { createApt, formatPackageLock, requireDebian } from "../../../src/sandbox/packages/apt.ts";
+import {
+  type AptLayer,
+  type BaseSystem,
+  buildAptLayer,
+  removeBuildTree,
+  resolveLayerLock,
+} from "../../../src/sandbox/packages/apt-layer.ts";
 import {
   buildPackages,
-  findRoot,
-  listLayers,
-  type Places,
+  findPackageRoot,
+  findUnusedLayers,
+  listAptLayers,
   planPackages,
-  pruneLayers,
-  unusedLayers,
-} from "../../../src/sandbox/packages/packages.ts";
-import { rangeOf } from "../../../src/sandbox/packages/range.ts";
-import { removeTree } from "../../../src/sandbox/packages/tree.ts";
+  pruneAptLayers,
+  withBuilderLock,
+} from "../../../src/sandbox/packages/apt-packages.ts";
+import { resolveIdRange } from "../../../src/sandbox/packages/id-range.ts";
+import type { PackageFolders } from "../../../src/sandbox/sandbox-folders.ts";
 import { countSteps } from "../../support/steps.ts";
 import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "./place.ts";
 
@@ -56,28 +58,31 @@ function hostState(): string {
 
 describe("finding the root for a skill's packages", () => {
   it("[S-26] needs none without packages", () => {
-    expect(findRoot([], none)).toEqual({ kind: "none" });
+    expect(findPackageRoot([], none)).toEqual({ kind: "none" });
   });
 
   it.skipIf(!debian)("[S-26] is the host's own when it has them all, with their versions as the lock", () => {
     const version = execFileSync("dpkg-query", ["-W", "-f", "${Version}", "tar"], { encoding: "utf8" });
-    expect(findRoot(["tar", "dpkg", "tar"], none)).toMatchObject({
+    expect(findPackageRoot(["tar", "dpkg", "tar"], none)).toMatchObject({
       kind: "host",
       lock: { packages: [{ name: "dpkg" }, { name: "tar", version }] },
     });
   });
 
   it.skipIf(!debian)("[S-26] says how to build what is not there", () => {
-    expect(findRoot(["tar", first], none)).toEqual({ kind: "missing", fix: expect.stringContaining("packages build") });
+    expect(findPackageRoot(["tar", first], none)).toEqual({
+      kind: "missing",
+      fix: expect.stringContaining("packages build"),
+    });
   });
 });
 
 describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () => {
-  let base: Base;
+  let base: BaseSystem;
   let folder: string;
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
-  let shelf: Places;
-  let layer: Layer;
+  let shelf: PackageFolders;
+  let layer: AptLayer;
   let said: string[];
   let before: string;
   beforeAll(async () => {
@@ -96,13 +101,13 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(runIn(layer.root, ["dpkg-query", "-W", "-f", "${Version}", first])).toBe(version);
     expect(runIn(layer.root, ["sh", "-c", "cat $(dpkg -L $0 | grep -m1 copyright)", first])).not.toBe("");
     expect(said.join("\n")).toContain(`setting up ${first}`);
-    expect(findRoot([first], shelf)).toMatchObject(layer);
+    expect(findPackageRoot([first], shelf)).toMatchObject(layer);
     expect(readdirSync(join(shelf.own, "staging"))).toEqual([]);
   });
 
   it("[Q-18] changes nothing of the host's own packages", () => {
     expect(hostState()).toBe(before);
-    expect(findRoot([first], none).kind, "the host has it no more than before").toBe("missing");
+    expect(findPackageRoot([first], none).kind, "the host has it no more than before").toBe("missing");
   });
 
   it("[Q-18] has a lock of names, versions and SHA-256, the same each time", async () => {
@@ -118,7 +123,9 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     }
     if (again.kind !== "layer") throw new Error(again.kind);
     expect(again.root).not.toBe(layer.root);
-    expect(lockText({ ...again.lock, packages: [...again.lock.packages].reverse() })).toBe(lockText(lock));
+    expect(formatPackageLock({ ...again.lock, packages: [...again.lock.packages].reverse() })).toBe(
+      formatPackageLock(lock),
+    );
     const { packages } = JSON.parse(readFileSync(join(base.root, "../lock.json"), "utf8"));
     expect(packages.find(({ name }: { name: string }) => name === "libc6").sha256).toMatch(/^[0-9a-f]{64}$/);
   });
@@ -126,28 +133,28 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
   it("[Q-18] refuses a deb that is not what the lock says, and leaves nothing behind", async () => {
     const { own, shared } = places();
     const host = requireDebian();
-    await asBuilder(own, { range: rangeOf }, async (turn) => {
-      const apt = openApt(own, host, turn);
-      const options = { place: own, range: rangeOf(), apt };
-      const lock = await layerLock({ ...host, base: base.id, names: [first] }, base, { apt });
+    await withBuilderLock(own, { range: resolveIdRange }, async (turn) => {
+      const apt = createApt(own, host, turn);
+      const options = { place: own, range: resolveIdRange(), apt };
+      const lock = await resolveLayerLock({ ...host, base: base.id, names: [first] }, base, { apt });
       const forged = (change: object) => ({
         ...lock,
         packages: lock.packages.map((entry, index) => (index === 0 ? { ...entry, ...change } : entry)),
       });
       for (const change of [{ sha256: "0".repeat(64) }, { size: 17 }]) {
-        await expect(buildLayer(forged(change), base, options)).rejects.toMatchObject({ code: "package-tampered" });
+        await expect(buildAptLayer(forged(change), base, options)).rejects.toMatchObject({ code: "package-tampered" });
       }
     });
     expect(["layers", "sets", "staging"].flatMap((folder) => readdirSync(join(own, folder)))).toEqual([]);
     expect(contentOf(join(own, "apt")).filter((name) => name.endsWith(".deb"))).toEqual([]);
-    expect(findRoot([first], { own, shared }).kind).toBe("missing");
+    expect(findPackageRoot([first], { own, shared }).kind).toBe("missing");
   });
 
   it("[Q-18] names all that is needed, also what a build that was killed had fetched already", async () => {
     const { own } = places();
     const host = requireDebian();
-    await asBuilder(own, { range: rangeOf }, async (turn) => {
-      const apt = openApt(own, host, turn);
+    await withBuilderLock(own, { range: resolveIdRange }, async (turn) => {
+      const apt = createApt(own, host, turn);
       const lock = await apt.resolve([first], base.root, {});
       expect(lock.length).toBeGreaterThan(0);
       await apt.fetch([first], base.root, { lock });
@@ -191,9 +198,9 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
 
   it("[S-26] is found again in a few steps", async () => {
     const [count] = await countSteps(
-      ["src/sandbox/packages/packages.ts"],
-      ({ findRoot }: typeof import("../../../src/sandbox/packages/packages.ts"), [first, shelf]) =>
-        findRoot([first], shelf),
+      ["src/sandbox/packages/apt-packages.ts"],
+      ({ findPackageRoot }: typeof import("../../../src/sandbox/packages/apt-packages.ts"), [first, shelf]) =>
+        findPackageRoot([first], shelf),
       [[first, shelf] as const],
     );
     expect(count).toBeLessThan(10_000);
@@ -202,9 +209,9 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
   it("[Q-18] does not use a root that others can write to", () => {
     for (const path of [join(layer.root, ".."), layer.root, join(shelf.own, "sets"), shelf.own]) {
       chmodSync(path, 0o777);
-      expect(findRoot([first], shelf).kind, path).toBe("missing");
+      expect(findPackageRoot([first], shelf).kind, path).toBe("missing");
       chmodSync(path, 0o755);
-      expect(findRoot([first], shelf).kind).toBe("layer");
+      expect(findPackageRoot([first], shelf).kind).toBe("layer");
     }
   });
 
@@ -233,19 +240,19 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     const where = places();
     await buildPackages([first], where);
     await buildPackages([second], where);
-    const own = () => listLayers(where).filter(({ isOwn }) => isOwn);
+    const own = () => listAptLayers(where).filter(({ isOwn }) => isOwn);
     expect(own().map(({ names }) => names)).toEqual(expect.arrayContaining([[first], [second]]));
     expect(own().every(({ isCurrent, bytes, built }) => isCurrent && bytes > 0 && built !== "")).toBe(true);
-    const unused = unusedLayers(where, [[second]]);
+    const unused = findUnusedLayers(where, [[second]]);
     expect(unused.layers.map(({ names }) => names)).toEqual([[first]]);
     expect(own(), "looking changes nothing").toHaveLength(2);
-    expect(await pruneLayers(where, [[second]])).toEqual(unused);
+    expect(await pruneAptLayers(where, [[second]])).toEqual(unused);
     expect(own().map(({ names }) => names)).toEqual([[second]]);
     expect(readdirSync(join(where.own, "sets"))).toHaveLength(1);
-    expect(findRoot([first], { own: where.own, shared: undefined }).kind).toBe("missing");
-    await pruneLayers(where, []);
+    expect(findPackageRoot([first], { own: where.own, shared: undefined }).kind).toBe("missing");
+    await pruneAptLayers(where, []);
     expect(own()).toEqual([]);
     expect((await cachedBase()).id, "what is shared stays").toBe(base.id);
-    await removeTree(where.own, rangeOf);
+    await removeBuildTree(where.own, resolveIdRange);
   });
 });

@@ -4,24 +4,23 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { asBuilder } from "../../../src/sandbox/packages/builder.ts";
-import { readLock } from "../../../src/sandbox/packages/lock.ts";
-import { progressOf } from "../../../src/sandbox/packages/progress.ts";
-import { rangeOf, runInRange } from "../../../src/sandbox/packages/range.ts";
-import { eachLine, run } from "../../../src/sandbox/packages/run.ts";
-import { hostPrograms } from "../../../src/sandbox/packages/tree.ts";
-import { processesWith } from "../../../src/sandbox/probe-host.ts";
+import { readLayerLock } from "../../../src/sandbox/packages/apt.ts";
+import { createHostProgramMounts } from "../../../src/sandbox/packages/apt-layer.ts";
+import { createAptProgress, withBuilderLock } from "../../../src/sandbox/packages/apt-packages.ts";
+import { resolveIdRange, runInRange } from "../../../src/sandbox/packages/id-range.ts";
+import { findHostProcesses } from "../../../src/sandbox/probe-host.ts";
+import { forEachLine, runProgram } from "../../../src/sandbox/run-program.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { moduleOf } from "../../support/program.ts";
 import { canBuild } from "./place.ts";
 
-const noneLeft = (mark: string) => expect.poll(() => processesWith(mark)).toEqual([]);
+const noneLeft = (mark: string) => expect.poll(() => findHostProcesses(mark)).toEqual([]);
 
 describe.skipIf(!canBuild)("a program in a range of ids", () => {
   it("[Q-18] that cannot have its ids is an error at once, and nothing of it goes on", async () => {
     const mark = randomUUID();
-    const range = { ...rangeOf(), uids: [[0, 0, 0]] as const };
-    await expect(runInRange(hostPrograms(), ["/bin/sleep", "60", mark], { range })).rejects.toMatchObject({
+    const range = { ...resolveIdRange(), uids: [[0, 0, 0]] as const };
+    await expect(runInRange(createHostProgramMounts(), ["/bin/sleep", "60", mark], { range })).rejects.toMatchObject({
       code: "package-sandbox",
     });
     await noneLeft(mark);
@@ -31,7 +30,9 @@ describe.skipIf(!canBuild)("a program in a range of ids", () => {
     const mark = randomUUID();
     const signal = AbortSignal.timeout(ms);
     const argv = ["/bin/sh", "-c", "sleep 60", mark];
-    await expect(runInRange(hostPrograms(), argv, { range: rangeOf(), signal })).rejects.toMatchObject({
+    await expect(
+      runInRange(createHostProgramMounts(), argv, { range: resolveIdRange(), signal }),
+    ).rejects.toMatchObject({
       code: "package-aborted",
     });
     await noneLeft(mark);
@@ -41,17 +42,17 @@ describe.skipIf(!canBuild)("a program in a range of ids", () => {
     const place = join(temporaryFolder(), "packages");
     for (let ms = 0; ms < 12; ms++) {
       const signal = AbortSignal.timeout(ms);
-      await asBuilder(place, { range: rangeOf, signal }, async () => {}).catch(() => {});
+      await withBuilderLock(place, { range: resolveIdRange, signal }, async () => {}).catch(() => {});
     }
     await noneLeft(place);
-    expect(await asBuilder(place, { range: rangeOf }, async () => "built")).toBe("built");
+    expect(await withBuilderLock(place, { range: resolveIdRange }, async () => "built")).toBe("built");
   });
 });
 
 describe.skipIf(!canBuild)("a builder", () => {
   it("[Q-18] waits for what another one started, also when that one is no more", async () => {
     const place = join(temporaryFolder(), "packages");
-    const left = await asBuilder(place, { range: rangeOf }, async (turn) =>
+    const left = await withBuilderLock(place, { range: resolveIdRange }, async (turn) =>
       spawn("/bin/sleep", ["300"], { stdio: ["ignore", "ignore", "ignore", turn] }),
     );
     const events: string[] = [];
@@ -60,7 +61,7 @@ describe.skipIf(!canBuild)("a builder", () => {
       events.push("waiting");
       left.kill();
     };
-    await asBuilder(place, { range: rangeOf, onWait }, async () => {});
+    await withBuilderLock(place, { range: resolveIdRange, onWait }, async () => {});
     await expect.poll(() => events).toEqual(["waiting", "it ended"]);
   });
 });
@@ -78,7 +79,7 @@ describe("a program of the system", () => {
   it("ends with all that it started when it is called off", async () => {
     const mark = randomUUID();
     const controller = new AbortController();
-    const running = run("sh", ["-c", `sh -c 'echo up; sleep 60' ${mark} & wait`], {
+    const running = runProgram("sh", ["-c", `sh -c 'echo up; sleep 60' ${mark} & wait`], {
       signal: controller.signal,
       onLine: () => controller.abort(),
     });
@@ -89,10 +90,10 @@ describe("a program of the system", () => {
   it("gives whole lines, however they come in", async () => {
     const lines: string[] = [];
     const onLine = (line: string) => void lines.push(line);
-    await run("sh", ["-c", "printf 'Get:1 he'; sleep 0.1; printf 'llo\\n\\nlast'"], { onLine });
+    await runProgram("sh", ["-c", "printf 'Get:1 he'; sleep 0.1; printf 'llo\\n\\nlast'"], { onLine });
     expect(lines).toEqual(["Get:1 hello", "last"]);
     const stream = new PassThrough();
-    eachLine(stream, onLine);
+    forEachLine(stream, onLine);
     for (const piece of ["a\r", "\nb", "c\n"]) stream.write(piece);
     stream.end();
     await expect.poll(() => lines.slice(2)).toEqual(["a", "bc"]);
@@ -108,13 +109,13 @@ describe("the progress of a build", () => {
     ["Setting up libjq1:amd64 (1.6-2.1) ...", "setting up libjq1 1.6-2.1"],
   ])("names package and version of %j", (line, text) => {
     const said: string[] = [];
-    progressOf((what) => said.push(what), "amd64")(line);
+    createAptProgress((what) => said.push(what), "amd64")(line);
     expect(said).toEqual([text]);
   });
 
   it("says nothing of other lines", () => {
     const said: string[] = [];
-    const read = progressOf((what) => said.push(what), "amd64");
+    const read = createAptProgress((what) => said.push(what), "amd64");
     for (const line of ["Get:1 http://x", "Get:", "Reading package lists...", "Fetched 53.1 kB in 0s"]) read(line);
     expect(said).toEqual([]);
   });
@@ -125,10 +126,10 @@ describe("the lock of a layer", () => {
   const folderOf = (value: unknown) => temporaryFolder({ "lock.json": JSON.stringify(value) });
 
   it("is read where it is one, and is nothing where it is not", () => {
-    expect(readLock(folderOf(lock))).toEqual(lock);
+    expect(readLayerLock(folderOf(lock))).toEqual(lock);
     const wrong = [{ names: "jq" }, { names: [1] }, { packages: [{ name: "jq" }] }, { packages: 1 }, { base: 1 }];
     for (const change of [...wrong, { kind: "host" }, { suite: undefined }])
-      expect(readLock(folderOf({ ...lock, ...change })), JSON.stringify(change)).toBeUndefined();
-    for (const value of [null, 1, [], "x"]) expect(readLock(folderOf(value))).toBeUndefined();
+      expect(readLayerLock(folderOf({ ...lock, ...change })), JSON.stringify(change)).toBeUndefined();
+    for (const value of [null, 1, [], "x"]) expect(readLayerLock(folderOf(value))).toBeUndefined();
   });
 });

@@ -12,11 +12,11 @@ import {
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import type { Base } from "../../../src/sandbox/packages/base.ts";
-import { asBuilder } from "../../../src/sandbox/packages/builder.ts";
-import { installInto } from "../../../src/sandbox/packages/layer.ts";
-import type { LayerLock, Places } from "../../../src/sandbox/packages/packages.ts";
-import { rangeOf } from "../../../src/sandbox/packages/range.ts";
+import type { LayerLock } from "../../../src/sandbox/packages/apt.ts";
+import { type BaseSystem, installDebs } from "../../../src/sandbox/packages/apt-layer.ts";
+import { withBuilderLock } from "../../../src/sandbox/packages/apt-packages.ts";
+import { resolveIdRange } from "../../../src/sandbox/packages/id-range.ts";
+import type { PackageFolders } from "../../../src/sandbox/sandbox-folders.ts";
 import { temporaryFolder, writeFiles } from "../../support/folder.ts";
 import { cached, cachedBase, canBuild, isRoot, lackedPackages, places } from "./place.ts";
 
@@ -34,11 +34,11 @@ function debWith(postinst: string): string {
   return deb;
 }
 
-async function install(deb: string, { own }: Places, base: Base): Promise<string> {
+async function install(deb: string, { own }: PackageFolders, base: BaseSystem): Promise<string> {
   const finished = join(own, "layers", "probe");
   const lock: LayerLock = { kind: "layer", suite: "x", arch: "x", base: base.id, names: [], packages: [] };
-  await asBuilder(own, { range: rangeOf }, () =>
-    installInto(finished, [deb], { place: own, range: rangeOf(), base, lock }),
+  await withBuilderLock(own, { range: resolveIdRange }, () =>
+    installDebs(finished, [deb], { place: own, range: resolveIdRange(), base, lock }),
   );
   return join(finished, "root");
 }
@@ -51,7 +51,7 @@ function listening(server: Server): Promise<number> {
 }
 
 describe.skipIf(!canBuild)("the scripts of a package", { timeout: 90_000 }, () => {
-  let base: Base;
+  let base: BaseSystem;
   beforeAll(async () => {
     base = await cachedBase();
   }, 180_000);
@@ -171,7 +171,7 @@ describe.skipIf(!canBuild || !isReadable)("an ordinary user", { timeout: 90_000 
     const [name = ""] = lackedPackages(1);
     const { own } = places();
     const folder = join(own, "..");
-    const packages = join(repository, "src/sandbox/packages/packages.ts");
+    const packages = join(repository, "src/sandbox/packages/apt-packages.ts");
     writeFiles(folder, {
       passwd: `${readFileSync("/etc/passwd", "utf8")}tester:x:54321:54321::${folder}:/bin/sh\n`,
       subuid: "tester:700000:65536\n",

@@ -1,61 +1,74 @@
 import { describe, expect, it } from "vitest";
-import { applyFix, planFix, TOOLS, type ToolState, toolStates } from "../../../src/sandbox/system.ts";
+import {
+  applyHostToolFix,
+  HOST_TOOLS,
+  type HostToolState,
+  listHostTools,
+  planHostToolFix,
+} from "../../../src/sandbox/host-tools.ts";
 
-const missing = (...programs: string[]): ToolState[] =>
-  TOOLS.map((tool) => ({ tool, path: programs.includes(tool.program) ? undefined : `/usr/bin/${tool.program}` }));
+const missing = (...programs: string[]): HostToolState[] =>
+  HOST_TOOLS.map((tool) => ({ tool, path: programs.includes(tool.program) ? undefined : `/usr/bin/${tool.program}` }));
 
 describe("the tools of the system", () => {
   it.each(["dnf", "pacman", "apk", undefined] as const)("does not ask for apt-get where %s installs", (manager) => {
-    const programs = toolStates({ isRoot: false, manager }).map(({ tool }) => tool.program);
+    const programs = listHostTools({ isRoot: false, manager }).map(({ tool }) => tool.program);
     expect(programs).toEqual(["bwrap", "prlimit", "newuidmap"]);
-    expect(planFix(missing("apt-get"), { manager, isRoot: true, hasSudo: true })).toEqual({ commands: [], left: [] });
+    expect(planHostToolFix(missing("apt-get"), { manager, isRoot: true, hasSudo: true })).toEqual({
+      commands: [],
+      left: [],
+    });
   });
 
   it("plans nothing when nothing is missing", () => {
     const machine = { manager: "apt-get", isRoot: true, hasSudo: false } as const;
-    expect(planFix(missing(), machine)).toEqual({ commands: [], left: [] });
+    expect(planHostToolFix(missing(), machine)).toEqual({ commands: [], left: [] });
   });
 
   it("plans what each package manager takes, with sudo where it is needed", () => {
     const wanted = missing("bwrap", "newuidmap");
-    expect(planFix(wanted, { manager: "apt-get", isRoot: true, hasSudo: true }).commands).toEqual([
+    expect(planHostToolFix(wanted, { manager: "apt-get", isRoot: true, hasSudo: true }).commands).toEqual([
       ["apt-get", "update"],
       ["apt-get", "install", "-y", "--no-install-recommends", "--", "bubblewrap", "uidmap"],
     ]);
-    expect(planFix(wanted, { manager: "dnf", isRoot: false, hasSudo: true }).commands).toEqual([
+    expect(planHostToolFix(wanted, { manager: "dnf", isRoot: false, hasSudo: true }).commands).toEqual([
       ["sudo", "dnf", "install", "-y", "bubblewrap", "shadow-utils"],
     ]);
-    expect(planFix(wanted, { manager: "pacman", isRoot: true, hasSudo: true }).commands).toEqual([
+    expect(planHostToolFix(wanted, { manager: "pacman", isRoot: true, hasSudo: true }).commands).toEqual([
       ["pacman", "-S", "--needed", "--noconfirm", "bubblewrap", "shadow"],
     ]);
-    expect(planFix(wanted, { manager: "apk", isRoot: true, hasSudo: true }).commands).toEqual([
+    expect(planHostToolFix(wanted, { manager: "apk", isRoot: true, hasSudo: true }).commands).toEqual([
       ["apk", "add", "bubblewrap", "shadow-subids"],
     ]);
   });
 
   it("gives a range of ids to a user who has none", () => {
     const machine = { manager: "apt-get", isRoot: false, hasSudo: true, userWithoutRange: "ann" } as const;
-    expect(planFix(missing(), machine).commands).toEqual([
+    expect(planHostToolFix(missing(), machine).commands).toEqual([
       ["sudo", "usermod", "--add-subuids", "524288-589823", "--add-subgids", "524288-589823", "--", "ann"],
     ]);
-    expect(planFix(missing(), { ...machine, userWithoutRange: 12345 }).commands, "usermod takes names").toEqual([]);
+    expect(planHostToolFix(missing(), { ...machine, userWithoutRange: 12345 }).commands, "usermod takes names").toEqual(
+      [],
+    );
   });
 
   it("says what no command can bring", () => {
-    expect(planFix(missing("bwrap"), { manager: "apt-get", isRoot: false, hasSudo: false })).toEqual({
+    expect(planHostToolFix(missing("bwrap"), { manager: "apt-get", isRoot: false, hasSudo: false })).toEqual({
       commands: [],
       left: ["bwrap"],
     });
-    expect(planFix(missing("bwrap"), { manager: undefined, isRoot: true, hasSudo: false }).left).toEqual(["bwrap"]);
+    expect(planHostToolFix(missing("bwrap"), { manager: undefined, isRoot: true, hasSudo: false }).left).toEqual([
+      "bwrap",
+    ]);
   });
 
   it("runs the commands in order, passes on their lines, and stops at the first that fails", async () => {
     const lines: string[] = [];
     const commands = [["echo", "one"], ["false"], ["echo", "two"]];
-    expect(await applyFix(commands, (line) => lines.push(line))).toEqual(["false"]);
+    expect(await applyHostToolFix(commands, (line) => lines.push(line))).toEqual(["false"]);
     expect(lines).toEqual(["one"]);
-    expect(await applyFix([["printf", "a\\nb"]], (line) => lines.push(line))).toBeUndefined();
+    expect(await applyHostToolFix([["printf", "a\\nb"]], (line) => lines.push(line))).toBeUndefined();
     expect(lines).toEqual(["one", "a", "b"]);
-    expect(await applyFix([["no-such-program"]], () => {})).toEqual(["no-such-program"]);
+    expect(await applyHostToolFix([["no-such-program"]], () => {})).toEqual(["no-such-program"]);
   });
 });

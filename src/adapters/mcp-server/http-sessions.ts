@@ -1,0 +1,288 @@
+import { randomUUID } from "node:crypto";
+import {
+  isInitializeRequest,
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  McpServer,
+  type McpServerFactory,
+  type RequestId,
+  WebStandardStreamableHTTPServerTransport as Transport,
+} from "@modelcontextprotocol/server";
+import { createRpcRefusal } from "./http-guard.ts";
+
+export interface HttpSessionOptions {
+  maxSessions: number;
+  idleMs: number;
+  keepAliveMs: number;
+  /** Contract: does not throw. */
+  report(error: unknown): void;
+}
+
+/** Clients of the revisions up to 2025-11-25: each has a server of its own from `initialize` on, until it ends or is forgotten. */
+export interface HttpSessions {
+  readonly size: number;
+  /** Answers a request; its body was read already. `identity`: who calls. */
+  serve(request: Request, body: unknown, identity: string): Promise<Response>;
+  /** Contract: every stream has ended when it returns; the promise waits for the servers. */
+  close(): Promise<void>;
+}
+
+export function createHttpSessions(factory: McpServerFactory, options: HttpSessionOptions): HttpSessions {
+  const all: SessionPool = { factory, options, open: new Map(), opening: 0, ending: new Set(), isClosed: false };
+  const sweep = setInterval(() => endIdleSessions(all), Math.min(Math.max(options.idleMs / 4, 20), 30_000)).unref();
+  return {
+    get size() {
+      return all.open.size;
+    },
+    async serve(request, body, identity) {
+      const id = request.headers.get("mcp-session-id");
+      if (id === null)
+        return isInitialize(body)
+          ? startSession(all, request, body, identity)
+          : createRpcRefusal(400, NO_SESSION_MESSAGE);
+      const session = all.open.get(id);
+      return session
+        ? handleSessionRequest(session, request, body)
+        : createRpcRefusal(404, UNKNOWN_SESSION_MESSAGE, {}, SESSION_NOT_FOUND);
+    },
+    async close() {
+      all.isClosed = true;
+      clearInterval(sweep);
+      for (const session of all.open.values()) session.end();
+      await Promise.all(all.ending);
+    },
+  };
+}
+
+const NO_SESSION_MESSAGE =
+  "There is no session yet. Send initialize first, and then its Mcp-Session-Id with every request.";
+const UNKNOWN_SESSION_MESSAGE = "There is no such session, or it has ended. Send initialize for a new one.";
+const SESSION_NOT_FOUND = -32001;
+const FULL_MESSAGE = "As many clients as this server takes are at work. Try again later.";
+const CLOSING_MESSAGE = "This server is closing.";
+/** How long a client that hung up in the middle of a call may take to come back. */
+const RECONNECT_MS = 2000;
+
+interface SessionPool {
+  factory: McpServerFactory;
+  options: HttpSessionOptions;
+  open: Map<string, HttpSession>;
+  /** How many are being made, which are in no map yet. */
+  opening: number;
+  /** Servers that are being closed. */
+  ending: Set<Promise<void>>;
+  isClosed: boolean;
+}
+
+interface HttpSession {
+  identity: string;
+  transport: Transport;
+  /** Requests and streams under way. */
+  underWay: number;
+  /** Calls that share a stream with others. */
+  batched: Set<RequestId>;
+  /** Calls whose stream broke before they were answered. */
+  abandoned: Set<RequestId>;
+  /** Cancels what is abandoned, unless the client comes back. */
+  giveUp: NodeJS.Timeout | undefined;
+  lastUsed: number;
+  /** A call is forgotten at this moment, which its transport reports as an answer that reaches nobody. */
+  isSettling: boolean;
+  isEnded: boolean;
+  /** Ends it, once. */
+  end(): void;
+}
+
+async function startSession(all: SessionPool, request: Request, body: unknown, identity: string): Promise<Response> {
+  if (all.isClosed) return createRpcRefusal(503, CLOSING_MESSAGE);
+  if (!evictIdleSession(all, identity)) return createRpcRefusal(503, FULL_MESSAGE, { "retry-after": "10" });
+  all.opening++;
+  let session: HttpSession | undefined;
+  try {
+    session = await connectSession(all, request, identity);
+    const answer = await handleSessionRequest(session, request, body);
+    // What looked like `initialize` was refused, or nobody waits for the answer any more: nobody knows of this server.
+    if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
+    return answer;
+  } catch (error) {
+    session?.end();
+    all.options.report(error);
+    return createRpcRefusal(500, "The server for this session could not be made.", {}, -32603);
+  } finally {
+    all.opening--;
+  }
+}
+
+/**
+ * Makes room for one more session, where there are too many: ends the one that has been idle for longest, of the caller's own, or of the identity
+ * that has the most if that is more than the caller has. So a flood ends only sessions of whoever sends it.
+ */
+function evictIdleSession(all: SessionPool, identity: string): boolean {
+  if (all.open.size + all.opening < all.options.maxSessions) return true;
+  const byIdentity = Map.groupBy(all.open.values(), (session) => session.identity);
+  const countOf = (one: string) => byIdentity.get(one)?.length ?? 0;
+  const largest = [...byIdentity.keys()].reduce((most, one) => (countOf(one) > countOf(most) ? one : most), identity);
+  const sessions = byIdentity.get(largest) ?? [];
+  const [oldest] = sessions.filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
+  oldest?.end();
+  return oldest !== undefined;
+}
+
+function endIdleSessions({ open, options }: SessionPool) {
+  const latest = performance.now() - options.idleMs;
+  for (const session of open.values()) if (isIdle(session) && session.lastUsed <= latest) session.end();
+}
+
+function isIdle({ underWay, abandoned }: HttpSession): boolean {
+  return underWay === 0 && abandoned.size === 0;
+}
+
+async function connectSession(all: SessionPool, request: Request, identity: string): Promise<HttpSession> {
+  const { report, keepAliveMs } = all.options;
+  const product = await all.factory({ era: "legacy", requestInfo: request });
+  const transport = new Transport({
+    sessionIdGenerator: randomUUID,
+    keepAliveMs,
+    onsessioninitialized(id) {
+      if (all.isClosed) session.end();
+      else all.open.set(id, session);
+    },
+  });
+  const session: HttpSession = {
+    identity,
+    transport,
+    underWay: 0,
+    batched: new Set(),
+    abandoned: new Set(),
+    giveUp: undefined,
+    lastUsed: performance.now(),
+    isSettling: false,
+    isEnded: false,
+    end() {
+      if (session.isEnded) return;
+      session.isEnded = true;
+      clearTimeout(session.giveUp);
+      if (transport.sessionId !== undefined) all.open.delete(transport.sessionId);
+      const ending: Promise<void> = product
+        .close()
+        .catch(report)
+        .finally(() => all.ending.delete(ending));
+      all.ending.add(ending);
+    },
+  };
+  const server = product instanceof McpServer ? product.server : product;
+  const { onerror } = server;
+  server.onerror = (error) => {
+    onerror?.(error);
+    if (!session.isEnded && !session.isSettling) report(error);
+  };
+  // Handlers that a transport has already are called before those of its server.
+  transport.onclose = () => session.end();
+  transport.onmessage = (message) => {
+    if (!isJSONRPCNotification(message) || message.method !== "notifications/cancelled") return;
+    const id = message.params?.["requestId"];
+    // Its server hears of it first, and answers no more.
+    if (typeof id === "string" || typeof id === "number") setImmediate(settleCall, session, id);
+  };
+  try {
+    await product.connect(transport);
+  } catch (error) {
+    session.end();
+    throw error;
+  }
+  return session;
+}
+
+/** One request of a session, and the stream that answers it. */
+async function handleSessionRequest(session: HttpSession, request: Request, body: unknown): Promise<Response> {
+  const ids = toMessageList(body).flatMap((message) => (isJSONRPCRequest(message) ? [message.id] : []));
+  for (const id of ids) session.abandoned.delete(id);
+  if (ids.length > 1) for (const id of ids) session.batched.add(id);
+  clearTimeout(session.giveUp);
+  session.underWay++;
+  const finish = (isBroken: boolean) => {
+    session.underWay--;
+    session.lastUsed = performance.now();
+    for (const id of ids) session.batched.delete(id);
+    if (isBroken) for (const id of ids) session.abandoned.add(id);
+    if (session.underWay === 0 && session.abandoned.size > 0 && !session.isEnded) {
+      clearTimeout(session.giveUp);
+      session.giveUp = setTimeout(cancelAbandonedCalls, RECONNECT_MS, session).unref();
+    }
+  };
+  try {
+    const answer = await session.transport.handleRequest(request, body === undefined ? {} : { parsedBody: body });
+    if (answer.body !== null) return new Response(watchStream(answer.body, finish), answer);
+    finish(false);
+    return answer;
+  } catch (error) {
+    finish(false);
+    throw error;
+  }
+}
+
+/**
+ * A stream that broke cancels nothing by these revisions: a client may have lost its connection only, and comes back. But one that
+ * is gone for good must not leave a run behind. So a call goes on while the client shows itself in any way, by an open stream or a
+ * request, and is cancelled, as if the client had said so, a moment after the last of it.
+ */
+function cancelAbandonedCalls({ transport, abandoned }: HttpSession) {
+  for (const requestId of abandoned) {
+    const params = { requestId, reason: "The client hung up" };
+    transport.onmessage?.({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+  }
+  abandoned.clear();
+}
+
+/**
+ * A server does not answer a call that was cancelled, and its transport waits for the answer for ever: with an open stream, which
+ * keeps the session from ending, and an entry for each. So the stream is closed, and then an answer is given, which goes nowhere. Only
+ * in a batch somebody reads it: there the stream ends when every call has its answer.
+ */
+function settleCall(session: HttpSession, id: RequestId) {
+  const { transport, batched } = session;
+  if (!batched.has(id)) transport.closeSSEStream(id);
+  session.isSettling = true;
+  // It rejects when the call was answered in time.
+  transport.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "Cancelled" } }).catch(() => {});
+  session.isSettling = false;
+}
+
+/** The same stream, which says when it ended, or broke: because nobody reads it, or by itself. */
+function watchStream(
+  body: ReadableStream<Uint8Array>,
+  finish: (isBroken: boolean) => void,
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  let isFinished = false;
+  const once = (isBroken: boolean) => {
+    if (!isFinished) finish(isBroken);
+    isFinished = true;
+  };
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read().catch((error) => {
+          once(true);
+          throw error;
+        });
+        if (!done) return controller.enqueue(value);
+        once(false);
+        controller.close();
+      },
+      cancel(reason) {
+        once(true);
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function isInitialize(body: unknown): boolean {
+  return toMessageList(body).some((message) => isInitializeRequest(message));
+}
+
+function toMessageList(body: unknown): readonly unknown[] {
+  return Array.isArray(body) ? body : [body];
+}

@@ -1,0 +1,364 @@
+import {
+  CLIENT_INFO_META_KEY,
+  isJSONRPCErrorResponse,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  type JSONRPCRequest,
+  McpServer,
+  ProtocolErrorCode,
+} from "@modelcontextprotocol/server";
+import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
+import type { Session } from "../../agent/session/session.ts";
+import type { Catalog } from "../../catalog/catalog.ts";
+import type { ListingClient, McpTextLimits } from "../../catalog/client-listings.ts";
+import { isOfferedByDefault } from "../../catalog/listing.ts";
+import { packageVersion } from "../../package.ts";
+import type { Tool } from "../../skill/tool.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { truncateLine } from "../../util/text.ts";
+import { createElicitations, type Elicitations } from "./elicitation.ts";
+import { mountTools, onConnectionClosed, registerServerTool } from "./mount-skills.ts";
+import {
+  findListingClient,
+  formatOmittedNote,
+  formatServedListing,
+  getListingRoom,
+  type ServedListing,
+  type ServedListingOptions,
+} from "./server-listing.ts";
+import { hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
+import { serveSkillPrompts } from "./skill-prompts.ts";
+import { createSkillResources } from "./skill-resources.ts";
+import { createResultEnvelope, createToolListing } from "./tool-envelope.ts";
+
+export interface McpServerOptions {
+  /** Also the tools that check skills while they are written. */
+  authoring?: boolean;
+  /** What is loaded is forgotten with the answer, as where each request has a server of its own. */
+  isStateless?: boolean;
+  /** False: skills are no prompts, and the server is free for yours. */
+  prompts?: boolean;
+  /** What the server is called, in place of skillet. */
+  name?: string;
+  version?: string;
+  /** What a client tells its model of the server, before what is said of skills. */
+  instructions?: string;
+  /** What somebody should look at. */
+  onNotice?(text: string): void;
+}
+
+/** For servers that only last for a request: what is asked of one is answered to another. */
+interface SharedServerState {
+  asking?: Elicitations;
+  /** Returns the listings of catalogs by the current settings. Contract: all servers that share them have one host, which decides what is visible. */
+  listings?(): WeakMap<Catalog, CachedListings>;
+  /** What a model should know besides of what is served. */
+  note?(): string | undefined;
+  /** Returns the names of the skills that a client lists itself, and that are left out of its lists. */
+  listedByClient?(client: ListingClient): ReadonlySet<string>;
+}
+
+/**
+ * A session as an MCP server, to be connected to a transport of yours; tools and resources of your own can be registered on it. It does
+ * not end the session: whoever opened it does, when the connection is closed.
+ */
+export function createMcpServer(session: Session, options: McpServerOptions = {}): McpServer {
+  const asking = createElicitations({ isAnswered: options.isStateless !== true });
+  const { mcp } = createMcpServerHandle(session, options, { asking });
+  onConnectionClosed(mcp, () => asking.close());
+  return mcp;
+}
+
+/** What was made of a catalog for clients, to be used again. */
+export interface CachedListings {
+  /** The names of all that a model or a person may call. */
+  names?: string;
+  /** By how much room a client has, and how much of it other texts take. */
+  served: Map<string, ServedListing>;
+}
+
+export interface McpServerHandle {
+  mcp: McpServer;
+  /** Looks again at what there is, and tells the client what changed. */
+  refresh(): Promise<void>;
+  /** Resolves when no call is under way, nor waits for a word. */
+  settled(): Promise<void>;
+}
+
+export function createMcpServerHandle(
+  session: Session,
+  options: McpServerOptions,
+  shared: SharedServerState = {},
+): McpServerHandle {
+  const { asking = createElicitations(), listings = () => new WeakMap(), note = () => undefined } = shared;
+  const leftOut = () => {
+    const client = findListingClient(clientName);
+    return (client && shared.listedByClient?.(client)) ?? new Set<string>();
+  };
+  const hasPrompts = options.prompts !== false;
+  const mcp = new McpServer(
+    { title: "Skills", ...createServerInfo(options) },
+    {
+      capabilities: {
+        resources: { listChanged: true },
+        ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
+      },
+      // Loading a skill with ten tools is one change.
+      debouncedNotificationMethods: LIST_KINDS.map((what) => `notifications/${what}/list_changed`),
+    },
+  );
+  explainInvalidParams(mcp, (tool) => session.revocationOf(tool));
+  let clientName: string | undefined;
+  /** The description of load_skill that the client has. */
+  let listed: string | undefined;
+  const listing = () =>
+    getServedListing(session, getListingRoom(clientName), listings(), {
+      before: options.instructions,
+      after: note(),
+      loadDescription: formatLoadDescription(session),
+      leftOut: leftOut(),
+    });
+  trackClient(mcp, {
+    onClient(name) {
+      clientName = name;
+    },
+    onList() {
+      const load = registered.get(LOAD_TOOL_NAME);
+      listed = listing().loadDescription;
+      if (load) load.description = listed;
+    },
+    instructions: () => listing().instructions,
+  });
+  hideHookTools(
+    mcp,
+    () => clientName,
+    (tool) => Object.hasOwn(SERVER_TOOLS, String(tool)) && SERVER_TOOLS[String(tool)]?.isForHooks === true,
+  );
+  delayForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.arriving : undefined));
+  const tools = mountTools(mcp, session, {
+    ...options,
+    asking,
+    note,
+    clientName: () => clientName,
+    list() {
+      const names = leftOut();
+      const room = getListingRoom(clientName).toolResult - LIST_OVERHEAD - (note() ?? "").length;
+      return session.list({ room, isLeftOut: ({ name }) => names.has(name), note: formatOmittedNote(session, names) });
+    },
+  });
+  const { registered, sync } = tools;
+  const { onNotice } = options;
+  // Where all are disabled now, some may be enabled later: the capability cannot be added then.
+  if (registered.size === 0)
+    registerServerTool(mcp, "none", createToolListing(EMPTY_TOOL), async () =>
+      createResultEnvelope(EMPTY_RESULT),
+    ).remove();
+  new SkillsExtension({
+    source: createSkillResources(session, omitUndefined({ onNotice })),
+    onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
+  }).attach(mcp);
+  if (hasPrompts) serveSkillPrompts(mcp, session, sync);
+  // What the client was told of, not what the session has: a call may have looked again before.
+  const known = () => ({ catalog: session.catalog, names: getServedNames(session, listings()) });
+  let told = known();
+  return {
+    mcp,
+    settled: tools.settled,
+    async refresh() {
+      await session.reload();
+      await session.ready();
+      sync();
+      const now = known();
+      if ((now.catalog === told.catalog && now.names === told.names) || !mcp.isConnected()) return;
+      told = now;
+      if (listed !== undefined && listed !== listing().loadDescription) mcp.sendToolListChanged();
+      mcp.sendResourceListChanged();
+      if (hasPrompts) mcp.sendPromptListChanged();
+    },
+  };
+}
+
+const EMPTY_RESULT = { content: "", isError: false };
+const EMPTY_TOOL: Tool = {
+  name: "none",
+  description: "",
+  category: "skills",
+  inputSchema: {},
+  execute: async () => EMPTY_RESULT,
+};
+
+/** How many characters a result has around the list: its key in the structured form, and the key of a further note. */
+const LIST_OVERHEAD = 40;
+
+const LIST_KINDS = ["tools", "prompts", "resources"];
+
+function createServerInfo({ name, version }: McpServerOptions): { name: string; version: string } {
+  return { name: name ?? "skillet", version: version ?? (name === undefined ? packageVersion() : "0.0.0") };
+}
+
+const LOAD_TOOL_NAME = "load_skill";
+
+/** The description of `load_skill`, without a list. */
+export function formatLoadDescription({ tools }: Session): string {
+  return tools.find(({ name }) => name === LOAD_TOOL_NAME)?.description ?? "";
+}
+
+function getServedListing(
+  session: Session,
+  room: McpTextLimits,
+  known: WeakMap<Catalog, CachedListings>,
+  options: ServedListingOptions,
+): ServedListing {
+  const { served } = getCachedListings(session, known);
+  const { before = "", after = "", loadDescription } = options;
+  const names = [...(options.leftOut ?? [])].join(" ");
+  const key = [room.instructions, room.toolDescription, before, after, loadDescription, names].join("\n");
+  const made = served.get(key) ?? formatServedListing(session, room, options);
+  served.set(key, made);
+  return made;
+}
+
+function getServedNames(session: Session, known: WeakMap<Catalog, CachedListings>): string {
+  const listings = getCachedListings(session, known);
+  listings.names ??= [...session.visible().filter((skill) => isOfferedByDefault(skill)), ...session.visible("user")]
+    .map(({ name }) => name)
+    .join("\n");
+  return listings.names;
+}
+
+function getCachedListings({ catalog }: Session, known: WeakMap<Catalog, CachedListings>): CachedListings {
+  const listings = known.get(catalog) ?? { served: new Map() };
+  known.set(catalog, listings);
+  return listings;
+}
+
+interface ClientTracker {
+  /** Called with each name by which the client announces itself, before its request is handled. */
+  onClient(name: string): void;
+  /** Called before a list of tools is made. */
+  onList(): void;
+  /** Returns the instructions for the client that has announced itself. */
+  instructions(): string;
+}
+
+/**
+ * Gives a server instructions that depend on the client. The SDK takes one text when a server is made; the client announces itself
+ * afterwards, in `initialize` or, since the revision 2026-07-28, in every request.
+ */
+function trackClient(mcp: McpServer, { onClient, onList, instructions }: ClientTracker): void {
+  const connect = mcp.connect.bind(mcp);
+  mcp.connect = (transport) => {
+    const { onmessage } = transport;
+    const send = transport.send.bind(transport);
+    const opening = new Set<JSONRPCRequest["id"]>();
+    // The SDK calls the handler that it finds before its own.
+    transport.onmessage = (message, extra) => {
+      onmessage?.(message, extra);
+      if (!isJSONRPCRequest(message)) return;
+      const name = getClientName(message);
+      if (name !== undefined) onClient(name);
+      if (OPENING_METHODS.includes(message.method)) opening.add(message.id);
+      if (message.method === "tools/list") onList();
+    };
+    const withInstructions = (message: JSONRPCMessage): JSONRPCMessage => {
+      if (!isJSONRPCResultResponse(message) || !opening.delete(message.id)) return message;
+      return { ...message, result: { ...message.result, instructions: instructions() } };
+    };
+    transport.send = (message, options) => send(withInstructions(message), options);
+    return connect(transport);
+  };
+}
+
+const OPENING_METHODS = ["initialize", "server/discover"];
+
+function getClientName({ params }: JSONRPCRequest): string | undefined {
+  const { clientInfo, _meta } = Object(params) as { clientInfo?: unknown; _meta?: Record<string, unknown> };
+  const { name } = Object(clientInfo ?? _meta?.[CLIENT_INFO_META_KEY]) as { name?: unknown };
+  return typeof name === "string" ? name : undefined;
+}
+
+/** Returns why a tool is gone that a client may still have on its list. */
+type FindRevocation = (tool: string) => { code: string; message: string; fix: string } | undefined;
+
+/**
+ * Answers wrong params with -32602 and a sentence: the SDK says "internal error", and gives its validator's whole report. Of a tool that
+ * is gone it says only that there is none.
+ */
+function explainInvalidParams(mcp: McpServer, revocationOf: FindRevocation): void {
+  const connect = mcp.connect.bind(mcp);
+  mcp.connect = (transport) => {
+    const send = transport.send.bind(transport);
+    transport.send = (message, options) => send(rewriteErrorMessage(message, revocationOf), options);
+    return connect(transport);
+  };
+}
+
+function rewriteErrorMessage(sent: JSONRPCMessage, revocationOf: FindRevocation): JSONRPCMessage {
+  if (!isJSONRPCErrorResponse(sent)) return sent;
+  const message = { ...sent, error: { ...sent.error, message: normalizeUnknownName(sent.error.message) } };
+  const [, gone] = /^Tool (.+) not found$/.exec(message.error.message) ?? [];
+  const revoked = gone === undefined ? undefined : revocationOf(gone);
+  if (revoked) {
+    const { code, message: why, fix } = revoked;
+    const data = { "skillet/code": code };
+    return { ...message, error: { ...message.error, message: truncateLine(`${why}: ${fix}`, 300), data } };
+  }
+  const complaint = extractComplaint(message.error.message);
+  if (complaint === undefined) return message;
+  const error = { code: ProtocolErrorCode.InvalidParams, message: `Invalid params: ${truncateLine(complaint, 300)}` };
+  return { ...message, error };
+}
+
+/** The SDK looks names up in plain objects, and finds what every object has: `constructor` is as unknown as any other name. */
+function normalizeUnknownName(text: string): string {
+  const [, kind, name = ""] = /^(Tool|Prompt) (.+) disabled$/.exec(text) ?? [];
+  return kind !== undefined && name in Object.prototype ? `${kind} ${name} not found` : text;
+}
+
+/** The first one of a report on a request's params, which is a list of them as JSON. */
+function extractComplaint(text: string): string | undefined {
+  const [, report] = /^(?:Invalid tools\/call request: )?(\[\s*\{.*\])$/s.exec(text) ?? [];
+  if (report === undefined) return undefined;
+  try {
+    const [{ path, message }] = JSON.parse(report);
+    return path[0] === "params" ? `${path.slice(1).join(".")}: ${message}` : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Lets a request for the list of tools, or for a tool that is not listed yet, wait for the toolsets that are being imported. A list that
+ * is asked for because a skill was loaded would lack them otherwise. `arriving` gets the tool's name, or undefined for the list.
+ */
+function delayForTools(mcp: McpServer, arriving: (tool: string | undefined) => Promise<void> | undefined): void {
+  const { server } = mcp;
+  // The SDK adds the tools' handlers with the first tool.
+  const setRequestHandler = server.setRequestHandler.bind(server) as (method: string, ...rest: unknown[]) => void;
+  const set = (method: string, ...rest: unknown[]) => {
+    const handle = rest.at(-1);
+    if (!["tools/list", "tools/call"].includes(method) || typeof handle !== "function")
+      return setRequestHandler(method, ...rest);
+    const waiting = async (request: { params?: { name?: string } }, ...more: unknown[]) => {
+      const wait = arriving(request.params?.name);
+      if (wait) await (method === "tools/list" ? waitBriefly(wait) : wait);
+      return handle(request, ...more);
+    };
+    setRequestHandler(method, ...rest.slice(0, -1), waiting);
+  };
+  server.setRequestHandler = set as typeof server.setRequestHandler;
+}
+
+/** Resolves with the promise, or after a while: an import may take long. */
+function waitBriefly(promise: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const late = setTimeout(resolve, TOOL_WAIT_MS);
+    void promise.then(() => {
+      clearTimeout(late);
+      resolve();
+    });
+  });
+}
+
+const TOOL_WAIT_MS = 5000;

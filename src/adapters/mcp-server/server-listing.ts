@@ -1,0 +1,130 @@
+import type { Session } from "../../agent/session/session.ts";
+import {
+  CLIENT_LISTINGS,
+  findClientByMcpName,
+  type ListingClient,
+  type McpTextLimits,
+  UNKNOWN_CLIENT_LIMITS,
+} from "../../catalog/client-listings.ts";
+import { isOfferedByDefault } from "../../catalog/listing.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { formatCount } from "../../util/text.ts";
+
+/** The texts in which a client's model reads which skills are served. */
+export interface ServedListing {
+  instructions: string;
+  /** The description of `load_skill`. */
+  loadDescription: string;
+}
+
+export interface ServedListingOptions {
+  /** Comes before the text about skills. */
+  before?: string | undefined;
+  /** Comes after the list. */
+  after?: string | undefined;
+  /** What `load_skill` does. */
+  loadDescription: string;
+  /** Names of the skills that are not listed, since the client lists them itself. */
+  leftOut?: ReadonlySet<string>;
+}
+
+/** Returns a sentence for the model about the skills that the client lists itself; undefined if there are none. */
+export function formatOmittedNote(session: Session, names: ReadonlySet<string>): string | undefined {
+  const { length } = session.visible().filter((skill) => names.has(skill.name) && isOfferedByDefault(skill));
+  if (length === 0) return undefined;
+  return `${formatCount(length, "more skill")} ${length === 1 ? "is" : "are"} not repeated here: your own list of skills has ${length === 1 ? "it" : "them"}`;
+}
+
+/** Returns the client of the table that announces itself by this name. */
+export function findListingClient(clientName: string | undefined): ListingClient | undefined {
+  return clientName === undefined ? undefined : findClientByMcpName(clientName);
+}
+
+/** Returns how much of a server's texts reaches the model of the client that announces itself by this name. */
+export function getListingRoom(clientName: string | undefined): McpTextLimits {
+  const client = findListingClient(clientName);
+  return client === undefined ? UNKNOWN_CLIENT_LIMITS : CLIENT_LISTINGS[client].mcp;
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+const HEADING =
+  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it.";
+const TOOLS_NOTE =
+  " A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
+const CONTINUES_NOTE = "\n(the list continues in the description of load_skill)";
+const CONTINUED_HEADING = "The list of skills, continued:\n";
+const LISTED_ELSEWHERE_NOTE = "The description of load_skill lists the skills.";
+
+/**
+ * Lists the skills where a client's model sees them: in the instructions, continued in the description of `load_skill`; there alone if
+ * the client drops instructions. A client that is not known may drop them, so it gets the list in both, each as much as is safe.
+ */
+export function formatServedListing(
+  session: Session,
+  room: McpTextLimits,
+  options: ServedListingOptions,
+): ServedListing {
+  const { before, loadDescription, leftOut = NO_NAMES } = options;
+  const note = formatOmittedNote(session, leftOut);
+  const after = [note === undefined ? "" : `(${note})`, options.after ?? ""].filter(isNonEmpty).join("\n\n");
+  const isLeftOut = ({ name }: Skill) => leftOut.has(name);
+  const list = (most: number) => session.listing({ room: most, isLeftOut });
+  // The static list has its own sentences on when to invoke a skill.
+  const heading = session.disclosureMode === "static" ? "" : session.isReadOnly ? HEADING : HEADING + TOOLS_NOTE;
+  const inInstructions = (...list: string[]) =>
+    [before ?? [], heading, list, after].flat().filter(isNonEmpty).join("\n\n");
+  const inDescription = (list: string) => [loadDescription, list].filter(isNonEmpty).join("\n\n");
+  const roomAbove = Math.max(0, room.instructions - inInstructions("").length - 2);
+  const roomBelow = Math.max(0, room.toolDescription - inDescription("").length - 2);
+  if (room === UNKNOWN_CLIENT_LIMITS) {
+    const [above, below] = [roomAbove, roomBelow].map(list);
+    return { instructions: inInstructions(above ?? ""), loadDescription: inDescription(below ?? "") };
+  }
+  if (room.instructions === 0) {
+    const text = list(roomBelow - after.length - 2);
+    const below = [text, after].filter(isNonEmpty).join("\n\n");
+    return {
+      instructions: inInstructions(text === "" ? "" : LISTED_ELSEWHERE_NOTE),
+      loadDescription: inDescription(below),
+    };
+  }
+  const { above, below } = splitServedList(list, roomAbove, roomBelow);
+  return { instructions: inInstructions(above), loadDescription: inDescription(below) };
+}
+
+/** One list over two texts. Lines are not divided, so what does not fit the second text is taken off the room until it does. */
+function splitServedList(
+  list: (room: number) => string,
+  roomAbove: number,
+  roomBelow: number,
+): { above: string; below: string } {
+  const whole = list(roomAbove);
+  // As long as all have room: the list of the whole budget fits.
+  let room = roomAbove + roomBelow - CONTINUES_NOTE.length - CONTINUED_HEADING.length;
+  let text = list(room);
+  if (text.length <= roomAbove) return { above: text, below: "" };
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const [above, below] = divideList(text, roomAbove - CONTINUES_NOTE.length);
+    const excess = below.length + CONTINUED_HEADING.length - roomBelow;
+    if (above !== "" && excess <= 0) return { above: above + CONTINUES_NOTE, below: CONTINUED_HEADING + below };
+    room -= Math.max(excess, 1);
+    if (room <= roomAbove) break;
+    text = list(room);
+  }
+  return { above: whole, below: "" };
+}
+
+const MAX_TRIES = 8;
+
+/** Divides a list where a line ends, or a name in a list of names alone. */
+function divideList(text: string, most: number): [string, string] {
+  for (const end of ["\n", ", "]) {
+    const at = text.lastIndexOf(end, most);
+    if (at > 0) return [text.slice(0, at), text.slice(at + end.length)];
+  }
+  return ["", text];
+}
+
+function isNonEmpty(text: string): boolean {
+  return text !== "";
+}

@@ -1,0 +1,322 @@
+import { randomBytes } from "node:crypto";
+import type { Problem } from "../../errors/problem.ts";
+import type { RunEvent, SkillEvent } from "../../host/events.ts";
+import type { Usage } from "../../skill/tool.ts";
+import {
+  createAttributes,
+  createSpanExporter,
+  type FetchFunction,
+  type OtelEnvironment,
+  type OtlpSpan,
+} from "./otlp-exporter.ts";
+
+/** Tells a collector of OpenTelemetry what happens in runs. */
+export interface TraceExporter {
+  /** What is not as the environment asks for. */
+  readonly notice: Problem | undefined;
+  /** Contract: never throws, and nothing waits for it. */
+  take(event: SkillEvent): void;
+  /** Sends what is left, and waits for it two seconds at most. Gives what went wrong. */
+  flush(): Promise<Problem | undefined>;
+}
+
+/** Set up by the environment, as OpenTelemetry says; nothing where that names no collector, or whoever started us traces nothing. */
+export function createTraceExporter(
+  env: OtelEnvironment,
+  fetch: FetchFunction = globalThis.fetch,
+): TraceExporter | undefined {
+  const exporter = createSpanExporter(env, fetch);
+  const caller = readTraceParent(env);
+  if (!exporter || caller?.isSampled === false) return undefined;
+  const spans = createSpanBuilder({ parent: caller, hasContent: CONTENT.test(env[CONTENT_SWITCH] ?? "") });
+  let waiting: OtlpSpan[] = [];
+  const send = () => {
+    const batch = waiting;
+    waiting = [];
+    for (let at = 0; at < batch.length; at += BATCH) exporter.send(batch.slice(at, at + BATCH));
+  };
+  return {
+    notice: exporter.notice,
+    take(event) {
+      if (!("run" in event)) return;
+      try {
+        const { ended, isOver } = spans.take(event);
+        waiting.push(...ended);
+        if (isOver || waiting.length >= BATCH) send();
+      } catch {
+        // What cannot be told is lost; the run goes on.
+      }
+    },
+    flush() {
+      waiting.push(...spans.end(new Date()));
+      send();
+      return exporter.flush(MAX_FLUSH_MS);
+    },
+  };
+}
+
+const BATCH = 512;
+const MAX_FLUSH_MS = 2000;
+const CONTENT_SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
+const CONTENT = /^(?:true|span_only|span_and_event)$/i;
+
+/** `00-<trace>-<span>-<flags>`: what this program is a part of. */
+function readTraceParent(env: OtelEnvironment): { traceId: string; spanId: string; isSampled: boolean } | undefined {
+  const written = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(env["TRACEPARENT"]?.trim() ?? "");
+  const [, traceId = "", spanId = "", flags = ""] = written ?? [];
+  if (!/[^0]/.test(traceId) || !/[^0]/.test(spanId)) return undefined;
+  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+interface SpanOptions {
+  /** What the runs belong to: that of who started the program. */
+  parent?: { traceId: string; spanId: string } | undefined;
+  /** Whether what was said, and what tools were called with, goes along. */
+  hasContent: boolean;
+}
+
+/** Makes spans from what happens in runs, as the conventions for generative AI name them. */
+interface SpanBuilder {
+  /** Gives what ended with it, and whether a run ended that no other is around. */
+  take(event: RunEvent): { ended: OtlpSpan[]; isOver: boolean };
+  /** Ends what is still open. */
+  end(at: Date): OtlpSpan[];
+}
+
+/** Kinds of spans: within this program, and where it asks another. */
+const [INTERNAL, CLIENT] = [1, 3];
+const FAILED = 2;
+
+interface OpenRun {
+  span: OtlpSpan;
+  /** The run around it, where that is known. */
+  parent: OpenRun | undefined;
+  model: ModelNames;
+  /** The calls that are under way; those of runs are around the runs. */
+  calls: { step: number; tool: string; span: OtlpSpan }[];
+  said: Map<number, string>;
+}
+
+type ModelNames = { "gen_ai.provider.name"?: string; "gen_ai.request.model"?: string };
+type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;
+
+function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
+  const runs = new Map<string, OpenRun>();
+
+  const begin = (event: RunEvent, around: OpenRun | undefined, names: ModelNames = {}): OpenRun => {
+    const { run, skill, at } = event;
+    const within = around?.calls.at(-1)?.span ?? around?.span ?? parent;
+    const span = createSpan(skill === "" ? "invoke_agent" : `invoke_agent ${skill}`, INTERNAL, at, within);
+    addAttributes(span, {
+      "gen_ai.operation.name": "invoke_agent",
+      "gen_ai.agent.name": skill === "" ? undefined : skill,
+      ...names,
+      "skillet.run": run,
+    });
+    const opened = { span, parent: around, model: names, calls: [], said: new Map() };
+    runs.set(run, opened);
+    return opened;
+  };
+
+  // One that is gone on with began in another process, where its beginning was told.
+  const runOf = (event: RunEvent): OpenRun => runs.get(event.run) ?? begin(event, findParentRun(runs, event.run));
+
+  let isOver = false;
+  const finish = (run: string, { span, calls, parent: around }: OpenRun, at: string): OtlpSpan[] => {
+    runs.delete(run);
+    isOver = around === undefined;
+    return [...calls.reverse().map((call) => call.span), span].map((one) => endSpan(one, at));
+  };
+
+  const takers: { [Type in RunEvent["type"]]?: (event: EventOf<Type>) => OtlpSpan[] } = {
+    "run-started": (event) => {
+      const { source, model, depth } = event;
+      const around = event.parent === undefined ? undefined : runs.get(event.parent);
+      const { span } = begin(event, around, parseModelName(model));
+      addAttributes(span, { "skillet.source": source, "skillet.depth": depth });
+      return [];
+    },
+    "run-refused": (event) => {
+      const around = event.parent === undefined ? undefined : runs.get(event.parent);
+      const opened = runs.get(event.run) ?? begin(event, around);
+      addAttributes(opened.span, { "skillet.stop": "refused" });
+      markFailed(opened.span, event.refusals[0]?.code ?? "refused");
+      return finish(event.run, opened, event.at);
+    },
+    "run-warned": (event) => addSpanEvent(runOf(event), event, { "skillet.code": event.code }),
+    "model-retried": (event) => addSpanEvent(runOf(event), event, { "skillet.step": event.step }),
+    "approval-asked": (event) => addSpanEvent(runOf(event), event, { "gen_ai.tool.name": event.tool }),
+    "approval-given": (event) =>
+      addSpanEvent(runOf(event), event, { "gen_ai.tool.name": event.tool, "skillet.approved": event.isApproved }),
+    "text-said": (event) => {
+      const { said } = runOf(event);
+      if (hasContent) said.set(event.step, (said.get(event.step) ?? "") + event.text);
+      return [];
+    },
+    "step-ended": (event) => {
+      const { span: around, model, said } = runOf(event);
+      const name = model["gen_ai.request.model"];
+      const span = createSpan(
+        name === undefined ? "chat" : `chat ${name}`,
+        CLIENT,
+        computeSpanStart(event, around),
+        around,
+      );
+      const text = said.get(event.step);
+      said.delete(event.step);
+      addAttributes(span, {
+        "gen_ai.operation.name": "chat",
+        ...model,
+        ...createUsageAttributes(event.usage),
+        "gen_ai.output.messages": text === undefined ? undefined : formatMessages(text, event.calls),
+        "skillet.step": event.step,
+        "skillet.cost.usd": event.cost === undefined ? undefined : { double: event.cost },
+      });
+      return [endSpan(span, event.at)];
+    },
+    "tool-called": (event) => {
+      const { span, calls } = runOf(event);
+      calls.push({ step: event.step, tool: event.tool, span: createToolSpan(event, span) });
+      if (hasContent) addAttributes(calls.at(-1)?.span, { "gen_ai.tool.call.arguments": JSON.stringify(event.input) });
+      return [];
+    },
+    "tool-blocked": (event) => {
+      const span = createToolSpan(event, runOf(event).span);
+      markFailed(span, event.code || "blocked");
+      return [endSpan(span, event.at)];
+    },
+    "tool-ended": (event) => {
+      const { calls } = runOf(event);
+      const at = calls.findLastIndex(({ step, tool }) => step === event.step && tool === event.tool);
+      const [call] = at === -1 ? [] : calls.splice(at, 1);
+      const { span: around } = runOf(event);
+      const span = call?.span ?? createToolSpan({ ...event, at: computeSpanStart(event, around) }, around);
+      addAttributes(span, { "skillet.characters": event.characters });
+      if (event.isError) markFailed(span, event.code ?? "failed");
+      return [endSpan(span, event.at)];
+    },
+    "capability-called": (event) => {
+      const { span: around } = runOf(event);
+      const name = `capability ${event.capability} ${event.operation}`;
+      const span = createSpan(name, CLIENT, computeSpanStart(event, around), around);
+      if (event.outcome !== "ok") markFailed(span, event.outcome);
+      return [endSpan(span, event.at)];
+    },
+    "run-ended": (event) => {
+      const opened = runOf(event);
+      const { stop, isError, iterations, usage, cost } = event;
+      addAttributes(opened.span, {
+        ...createUsageAttributes(usage),
+        "skillet.stop": stop,
+        "skillet.iterations": iterations,
+        "skillet.cost.usd": cost === undefined ? undefined : { double: cost },
+      });
+      if (isError) markFailed(opened.span, stop);
+      return finish(event.run, opened, event.at);
+    },
+  };
+
+  return {
+    take(event) {
+      const taker = takers[event.type] as ((event: RunEvent) => OtlpSpan[]) | undefined;
+      isOver = false;
+      return { ended: taker?.(event) ?? [], isOver };
+    },
+    end: (at) => [...runs].reverse().flatMap(([run, opened]) => finish(run, opened, at.toISOString())),
+  };
+}
+
+/** A run within a run has the name of that, and a dot. */
+function findParentRun(runs: ReadonlyMap<string, OpenRun>, run: string): OpenRun | undefined {
+  for (let name = run; name.includes("."); ) {
+    name = name.slice(0, name.lastIndexOf("."));
+    const around = runs.get(name);
+    if (around) return around;
+  }
+  return undefined;
+}
+
+/** When something began that has just ended: not before what it is in, whose time is rounded. */
+function computeSpanStart({ at, ms }: { at: string; ms: number }, around: OtlpSpan): string {
+  const earliest = Number(BigInt(around.startTimeUnixNano) / 1_000_000n);
+  return new Date(Math.max(Date.parse(at) - ms, earliest)).toISOString();
+}
+
+function createSpan(
+  name: string,
+  kind: number,
+  at: string,
+  parent: { traceId: string; spanId: string } | undefined,
+): OtlpSpan {
+  return {
+    traceId: parent?.traceId ?? randomBytes(16).toString("hex"),
+    spanId: randomBytes(8).toString("hex"),
+    ...(parent ? { parentSpanId: parent.spanId } : {}),
+    name,
+    kind,
+    startTimeUnixNano: formatNanoseconds(at),
+    endTimeUnixNano: formatNanoseconds(at),
+    attributes: [],
+    events: [],
+    status: {},
+  };
+}
+
+function createToolSpan({ tool, step, at }: { tool: string; step: number; at: string }, around: OtlpSpan): OtlpSpan {
+  const span = createSpan(`execute_tool ${tool}`, INTERNAL, at, around);
+  addAttributes(span, {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": tool,
+    "gen_ai.tool.type": "function",
+    "skillet.step": step,
+  });
+  return span;
+}
+
+function addAttributes(span: OtlpSpan | undefined, values: Parameters<typeof createAttributes>[0]): void {
+  span?.attributes.push(...createAttributes(values));
+}
+
+function addSpanEvent({ span }: OpenRun, event: RunEvent, values: Parameters<typeof createAttributes>[0]): OtlpSpan[] {
+  span.events.push({
+    timeUnixNano: formatNanoseconds(event.at),
+    name: event.type,
+    attributes: createAttributes(values),
+  });
+  return [];
+}
+
+function markFailed(span: OtlpSpan, type: string): void {
+  addAttributes(span, { "error.type": type });
+  span.status = { code: FAILED };
+}
+
+function endSpan(span: OtlpSpan, at: string): OtlpSpan {
+  const end = formatNanoseconds(at);
+  return { ...span, endTimeUnixNano: BigInt(end) < BigInt(span.startTimeUnixNano) ? span.startTimeUnixNano : end };
+}
+
+/** More than a number can hold. */
+function formatNanoseconds(at: string): string {
+  return `${Date.parse(at)}000000`;
+}
+
+/** `anthropic/claude-…`: who has it, and which. One of the embedding program's own has no such name. */
+function parseModelName(model: string): ModelNames {
+  const at = model.indexOf("/");
+  const [provider, name] = at === -1 ? ["custom", model] : [model.slice(0, at), model.slice(at + 1)];
+  return { "gen_ai.provider.name": provider, "gen_ai.request.model": name };
+}
+
+function createUsageAttributes({ inputTokens, outputTokens, cachedTokens }: Usage) {
+  return {
+    "gen_ai.usage.input_tokens": inputTokens,
+    "gen_ai.usage.output_tokens": outputTokens,
+    "gen_ai.usage.cache_read.input_tokens": cachedTokens === 0 ? undefined : cachedTokens,
+  };
+}
+
+function formatMessages(text: string, calls: number): string {
+  const finish = calls > 0 ? "tool_call" : "stop";
+  return JSON.stringify([{ role: "assistant", parts: [{ type: "text", content: text }], finish_reason: finish }]);
+}

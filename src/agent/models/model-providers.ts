@@ -1,0 +1,248 @@
+import type { IncomingMessage } from "node:http";
+import type { Host } from "../../config/host.ts";
+import { SkillError } from "../../errors/problem.ts";
+import {
+  type AiSdkModel,
+  MODEL_PROVIDERS,
+  type Model,
+  type ModelPrice,
+  type ModelProvider,
+  type ModelSettings,
+} from "../../host/model-contract.ts";
+import type { Usage } from "../../skill/tool.ts";
+import { loadPeer } from "../../util/peer-packages.ts";
+
+/** How a model of a provider is asked. */
+interface ModelAccess {
+  model: string;
+  baseUrl: string;
+  apiKey: string | undefined;
+}
+
+interface ProviderRow {
+  /** The variable that has its key, and the one that has its address; only both together, as they are one account's. */
+  key?: string;
+  address?: string;
+  /** The address that the variable stands for, where it is not written as one. */
+  read?(written: string): string;
+  /** Where it is, and what its interface is below there. */
+  host?: string;
+  path?: string;
+  /** Its models by short names: the newest of each family. */
+  aliases: Readonly<Record<string, string>>;
+  /** Whether its models can be told how hard to think. */
+  takesEffort: boolean;
+  open(access: ModelAccess): Promise<AiSdkModel>;
+}
+
+const OLLAMA_PORT = 11434;
+const OLLAMA_URL = `http://127.0.0.1:${OLLAMA_PORT}`;
+
+// A key goes to the host that was named and no other: of the headers that hold one, not all are left out on the way to a host
+// that the first one names.
+const fetchWithoutRedirect: typeof fetch = async (input, init) => {
+  const response = await fetch(input, { ...init, redirect: "error" });
+  return new Response(response.body?.pipeThrough(createSizeLimit()) ?? null, response);
+};
+
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const RESPONSE_TOO_LONG = new SkillError("model-broken", {
+  message: "The answer of the model's server is longer than 64 MiB",
+  fix: "check what base_url names, or use another model",
+});
+
+/** Who has models. Each is loaded when one of its models is first opened. */
+export const MODEL_PROVIDER_TABLE: Readonly<Record<ModelProvider, ProviderRow>> = {
+  anthropic: {
+    key: "ANTHROPIC_API_KEY",
+    address: "ANTHROPIC_BASE_URL",
+    host: "https://api.anthropic.com",
+    path: "/v1",
+    takesEffort: true,
+    aliases: {
+      default: "claude-sonnet-5-5",
+      fast: "claude-haiku-5-5",
+      haiku: "claude-haiku-5-5",
+      sonnet: "claude-sonnet-5-5",
+      opus: "claude-opus-5-5",
+      fable: "claude-fable-5-2",
+    },
+    async open({ model, baseUrl, apiKey = "" }) {
+      const { createAnthropic } = await loadPeer.anthropic();
+      return createAnthropic({ baseURL: baseUrl, apiKey, fetch: fetchWithoutRedirect })(model);
+    },
+  },
+  openai: {
+    key: "OPENAI_API_KEY",
+    address: "OPENAI_BASE_URL",
+    host: "https://api.openai.com",
+    path: "/v1",
+    takesEffort: true,
+    aliases: {
+      default: "gpt-6-astra",
+      fast: "gpt-6-luna",
+      astra: "gpt-6-astra",
+      luna: "gpt-6-luna",
+      sol: "gpt-6.1-sol",
+      terra: "gpt-6.1-terra",
+      mini: "gpt-5.4-mini",
+      nano: "gpt-5.4-nano",
+    },
+    async open({ model, baseUrl, apiKey = "" }) {
+      const { createOpenAI } = await loadPeer.openai();
+      return createOpenAI({ baseURL: baseUrl, apiKey, fetch: fetchWithoutRedirect }).responses(model);
+    },
+  },
+  ollama: {
+    address: "OLLAMA_HOST",
+    read: (written) => getOllamaUrl({ OLLAMA_HOST: written }),
+    host: OLLAMA_URL,
+    path: "/v1",
+    takesEffort: false,
+    aliases: {},
+    open: createCompatibleModel,
+  },
+  // No variable has its key: that of OpenAI is for OpenAI.
+  "openai-compatible": {
+    // Some servers refuse a request over it, and a skill that asks for much thought is better used with less than not at all.
+    takesEffort: false,
+    aliases: {},
+    open: createCompatibleModel,
+  },
+};
+
+async function createCompatibleModel({ model, baseUrl, apiKey }: ModelAccess): Promise<AiSdkModel> {
+  const { createOpenAICompatible } = await loadPeer.openaiCompatible();
+  return createOpenAICompatible({
+    name: "openai-compatible",
+    baseURL: baseUrl,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    includeUsage: true,
+    fetch: fetchWithoutRedirect,
+  })(model);
+}
+
+/** All of an answer is kept in memory, and a server may have no end of it. */
+function createSizeLimit(): TransformStream<Uint8Array, Uint8Array> {
+  let room = MAX_RESPONSE_BYTES;
+  return new TransformStream({
+    transform(bytes, controller) {
+      room -= bytes.length;
+      if (room < 0) controller.error(RESPONSE_TOO_LONG);
+      else controller.enqueue(bytes);
+    },
+  });
+}
+
+type OllamaEnv = Readonly<Record<string, string | undefined>>;
+
+const OLLAMA_TIMEOUT_MS = 300;
+const MAX_LIST_LENGTH = 1024 * 1024;
+
+/** Where Ollama is: on this machine, or where its own variable says. */
+export function getOllamaUrl(env: OllamaEnv = {}): string {
+  const written = env["OLLAMA_HOST"]?.trim() ?? "";
+  const hasScheme = /^https?:\/\//.test(written);
+  const address = hasScheme ? written : `http://${written.startsWith(":") ? `127.0.0.1${written}` : written}`;
+  if (written === "" || !URL.canParse(address)) return `${OLLAMA_URL}/v1`;
+  const url = new URL(address);
+  if (!hasScheme && !/:\d+(?:\/|$)/.test(written)) url.port = String(OLLAMA_PORT);
+  // What a server listens at is no place to ask.
+  if (url.hostname === "0.0.0.0") url.hostname = "127.0.0.1";
+  if (url.hostname === "[::]") url.hostname = "[::1]";
+  return `${url.origin}${url.pathname.replace(/\/+$/, "")}/v1`;
+}
+
+/** The first model that a server there lists, if there is a server, and it has one that can answer. */
+export async function findOllamaModel(baseUrl: string): Promise<string | undefined> {
+  try {
+    const { data } = JSON.parse(await fetchOllamaText(`${baseUrl}/models`)) as { data?: unknown };
+    const names = (Array.isArray(data) ? data : []).map((entry) => Object(entry).id);
+    // Those for embeddings are listed too, and can say nothing.
+    return names.find((name) => typeof name === "string" && name !== "" && !/embed/i.test(name));
+  } catch {
+    return undefined;
+  }
+}
+
+// `fetch` would be loaded for this alone, and takes longer to load than to ask.
+async function fetchOllamaText(url: string): Promise<string> {
+  const { get } = await (url.startsWith("https:") ? import("node:https") : import("node:http"));
+  const signal = AbortSignal.timeout(OLLAMA_TIMEOUT_MS);
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(url, { signal, agent: false }, resolve).on("error", reject);
+  });
+  let text = "";
+  for await (const piece of response.setEncoding("utf8")) {
+    text += piece;
+    if (text.length > MAX_LIST_LENGTH) throw new Error("too long");
+  }
+  return response.statusCode === 200 ? text : "";
+}
+
+/**
+ * THE table of context windows: how many tokens the models of a family can read at once, by `provider/model`; the first row that fits. A
+ * family has the window of its smallest model. `context_window` of the configuration, or of a program's `Model`, goes before it.
+ */
+export const CONTEXT_WINDOWS: readonly { family: string; models: RegExp; tokens: number }[] = [
+  { family: "Claude", models: /^anthropic\/claude-/, tokens: 200_000 },
+  { family: "GPT-4.1", models: /^openai\/gpt-4\.1\b/, tokens: 1_000_000 },
+  { family: "GPT-4o", models: /^openai\/(?:chat)?gpt-4o\b/, tokens: 128_000 },
+  { family: "OpenAI o-series", models: /^openai\/o\d/, tokens: 200_000 },
+  { family: "GPT-5 chat", models: /^openai\/gpt-5[\d.]*-chat\b/, tokens: 128_000 },
+  { family: "GPT-5 and later", models: /^openai\/gpt-(?:[5-9]|\d\d)/, tokens: 400_000 },
+];
+
+/** Returns how many tokens a model can read at once, by its name with its provider, or undefined if its family is not known. */
+export function getContextWindow(name: string): number | undefined {
+  return CONTEXT_WINDOWS.find(({ models }) => models.test(name))?.tokens;
+}
+
+/** Returns the name of a model of the AI SDK with its provider: `anthropic/claude-…`. */
+export function formatSdkModelName({ provider, modelId }: Pick<AiSdkModel, "provider" | "modelId">): string {
+  return `${provider.replace(/\..*/s, "")}/${modelId}`;
+}
+
+/** Returns the window of the model that is asked where none is named, without opening it. */
+export function getDefaultContextWindow({
+  models = {},
+  settings,
+}: Pick<Host, "models" | "settings">): number | undefined {
+  const own = models["default"] ?? Object.values(models)[0];
+  if (own) return getModelWindow(own);
+  const configured = settings.models.get("default") ?? [...settings.models.values()][0];
+  return configured && getConfiguredWindow(configured);
+}
+
+function getModelWindow(model: Model | AiSdkModel): number | undefined {
+  return "doStream" in model ? getContextWindow(formatSdkModelName(model)) : model.contextWindow;
+}
+
+function getConfiguredWindow({ contextWindow, provider, model, baseUrl }: ModelSettings): number | undefined {
+  if (contextWindow !== undefined) return contextWindow;
+  const found: ModelProvider | undefined = provider ?? MODEL_PROVIDERS.find((name) => model?.startsWith(`${name}/`));
+  if (found === undefined || baseUrl !== undefined) return undefined;
+  const { default: usual } = MODEL_PROVIDER_TABLE[found].aliases;
+  const isWhole = provider === undefined && model !== undefined;
+  return getContextWindow(isWhole ? model : `${found}/${model ?? usual}`);
+}
+
+const TOKENS_PER_PRICE = 1_000_000;
+
+/** What it cost in US dollars, by the prices of the configuration; nothing where one that is needed is not known. */
+export function calculateCost(usage: Usage, name: string, prices: ReadonlyMap<string, ModelPrice>): number | undefined {
+  const price = prices.get(name) ?? prices.get(name.slice(name.indexOf("/") + 1));
+  if (!price) return undefined;
+  const cached = Math.min(usage.cachedTokens, usage.inputTokens);
+  const parts = [
+    [usage.inputTokens - cached, price.input],
+    [cached, price.cached ?? price.input],
+    [usage.outputTokens, price.output],
+  ] as const;
+  let sum = 0;
+  for (const [tokens, dollars] of parts) {
+    if (tokens > 0 && dollars === undefined) return undefined;
+    sum += tokens * (dollars ?? 0);
+  }
+  return sum / TOKENS_PER_PRICE;
+}

@@ -1,0 +1,269 @@
+import { isListIntent } from "../../catalog/list-intents.ts";
+import {
+  type Message,
+  type Model,
+  type ModelReply,
+  type ModelRequest,
+  NO_USAGE,
+  type ToolCallResult,
+} from "../../host/model-contract.ts";
+import { findNearest, truncateLine } from "../../util/text.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { findInstructionCommands, READ_ONLY_WORKSPACE_NOTE } from "./runbook-commands.ts";
+
+export const RUNBOOK_NAME = "runbook";
+/** Under every answer of its own. */
+export const RUNBOOK_NOTE = "[runbook: no language model was used]";
+
+/** No language model: it lists skills, picks one that was named, and in a skill runs the commands that are spelled out. */
+export const runbookModel: Model = {
+  name: RUNBOOK_NAME,
+  async respond(request) {
+    request.signal.throwIfAborted();
+    const reply = request.task.skill ? followSkill(request, request.task.skill) : respondInConversation(request);
+    if (reply.text !== "") request.onText(reply.text);
+    return reply;
+  },
+};
+
+/** What is asked for last, and what came of it so far. */
+function listCallResults(messages: readonly Message[]): readonly ToolCallResult[] {
+  const asked = messages.findLastIndex(({ role }) => role === "user");
+  return messages.slice(asked + 1).flatMap((message) => (message.role === "tool" ? message.results : []));
+}
+
+function respondInConversation({ task, messages, tools }: ModelRequest): ModelReply {
+  const results = listCallResults(messages);
+  const last = results.at(-1);
+  const has = (name: string) => tools.some((tool) => tool.name === name);
+  const said = last?.tool === "use_skill" ? extractSkillResult(last.content) : undefined;
+  // Whoever followed the skill, perhaps a language model, has said so itself.
+  if (said !== undefined) return createReply(said || "(it said nothing)");
+  if (last?.isError || last?.tool === "use_skill") return createAnswerReply(extractOutput(last.content));
+  if (last?.tool === "list_skills") {
+    const searched = results.find(({ tool }) => tool === "search_skills");
+    if (!searched) return createAnswerReply(formatSkillList(last.content));
+    return createAnswerReply(
+      suggestSkillName(task.message, last.content) ?? formatSuggestion(parseSkillList(searched.content).skills),
+    );
+  }
+  const [, called, rest = ""] = /^\s*\/([a-z0-9][\w-]*(?:@[\w-]+)?)(?:\s+([\s\S]*))?$/i.exec(task.message) ?? [];
+  if (called !== undefined && has("use_skill")) return createUseCall(called, rest, results.length);
+  if (last?.tool === "search_skills") return chooseSkill(last.content, task.message, has);
+  if (isListIntent(task.message) && has("list_skills")) return createCallReply("list_skills", {}, results.length);
+  if (has("search_skills"))
+    return createCallReply("search_skills", { query: task.message, limit: MAX_SUGGESTIONS }, results.length);
+  return createAnswerReply(`There are no skills to choose from here. ${NEEDS_MODEL_NOTE}`);
+}
+
+const MAX_SUGGESTIONS = 3;
+const MODEL_SETUP_HINT =
+  "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ~/.skillet/config.toml";
+const NEEDS_MODEL_NOTE = `Anything else needs a language model: ${MODEL_SETUP_HINT}.`;
+
+interface RunbookSkill {
+  name: string;
+  description?: string;
+  why?: string;
+}
+
+const LIST_ENTRY_PATTERN = /\{"name":(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}/g;
+
+/** What a list of skills holds. One that was cut on its way is no JSON any more: what is whole in it counts. */
+function parseSkillList(content: string): { skills: RunbookSkill[]; isWhole: boolean } {
+  const whole = tryParseJson(content);
+  const entries = Array.isArray(whole)
+    ? whole
+    : Array.from(content.matchAll(LIST_ENTRY_PATTERN), ([entry]) => tryParseJson(entry));
+  const skills = entries.filter((entry) => typeof Object(entry).name === "string") as RunbookSkill[];
+  return { skills, isWhole: Array.isArray(whole) && !entries.some((entry) => "more" in Object(entry)) };
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function formatSkillList(content: string): string {
+  const { skills, isWhole } = parseSkillList(content);
+  if (skills.length === 0) return "There are no skills here. `skillet new NAME` makes one.";
+  const rest = isWhole ? [] : ["", "There are more: say what you want to do, and the nearest are named."];
+  return [...formatSkillLines(skills), ...rest].join("\n");
+}
+
+function formatSkillLines(skills: readonly RunbookSkill[]): string[] {
+  return skills.map(({ name, description = "" }) => fitToLine(`- ${name}: `, truncateLine(description)));
+}
+
+/** What fits into a terminal's line, cut at a word. */
+const COLUMNS = 78;
+
+function fitToLine(begin: string, text: string): string {
+  const room = Math.max(COLUMNS - begin.length, 1);
+  if (text.length <= room) return `${begin}${text}`;
+  const cut = truncateLine(text, room);
+  return `${begin}${text[cut.length - 1] === " " ? cut : cut.replace(/(\S)\s+\S*…$/u, "$1…")}`;
+}
+
+/** Uses what the message names or a trigger asks for. Words alone and triggers that are too common are no reason to run something. */
+function chooseSkill(content: string, message: string, has: (tool: string) => boolean): ModelReply {
+  const { skills } = parseSkillList(content);
+  const named = skills.find(({ name }) => namesSkill(message, name));
+  const best = named ?? skills.find(({ why = "" }) => why !== "" && !/^(?:words:|weak )/.test(why));
+  if (best && has("use_skill")) return createUseCall(best.name, removeSkillName(message, best.name), 1);
+  if (extractSkillName(message) !== undefined && has("list_skills")) return createCallReply("list_skills", {}, 1);
+  return createAnswerReply(formatSuggestion(skills));
+}
+
+function formatSuggestion(skills: readonly RunbookSkill[]): string {
+  const [first] = skills;
+  if (!first) return `No skill fits this. Ask what skills there are. ${NEEDS_MODEL_NOTE}`;
+  return [
+    "None of the skills was named. The nearest are:",
+    ...formatSkillLines(skills),
+    "",
+    `To use one, name it: "use the ${first.name} skill to …", or "/${first.name} …". ${NEEDS_MODEL_NOTE}`,
+  ].join("\n");
+}
+
+/** What was probably meant by a name that no skill has. */
+function suggestSkillName(message: string, content: string): string | undefined {
+  const named = extractSkillName(message) ?? "";
+  const names = parseSkillList(content).skills.map(({ name }) => name);
+  const meant = findNearest(named.replace(/\s+/g, "-"), names);
+  return meant && `There is no skill '${sanitizeLine(named, 64)}'; did you mean '${meant}'?`;
+}
+
+const USE_VERB =
+  "^\\s*(?:please\\s+|can you\\s+|could you\\s+)?(?:use|run|start|call|execute|invoke|apply|try)\\s+(?:the\\s+)?";
+const NAMED_SKILL_PATTERN = new RegExp(
+  `${USE_VERB}(?:skill\\s+["'\`]?([\\w-]{3,64})|["'\`]?([\\w-]{3,64}(?:\\s[\\w-]{1,64}){0,2}?)["'\`]?(?:\\s+skill\\b|[\\s,:.!?]*(?:$|\\s(?:to|and|for|on|with)\\s)))`,
+  "i",
+);
+
+/** What a message calls the skill that it wants, whether or not there is one. */
+function extractSkillName(message: string): string | undefined {
+  const [, after, before] = NAMED_SKILL_PATTERN.exec(message) ?? [];
+  return after ?? before;
+}
+
+/** `run host-report`, `use test`: at the beginning, with the whole name after the verb. */
+function createNamePattern(name: string): RegExp {
+  const words = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("-", "[- ]");
+  return new RegExp(
+    `${USE_VERB}(?:skill\\s+)?["'\`]?${words}["'\`]?(?![\\w-])(?:\\s+skill\\b)?[\\s,:.!?]*(?:(?:to|and|for|on|with)\\s+)?`,
+    "i",
+  );
+}
+
+function namesSkill(message: string, name: string): boolean {
+  return createNamePattern(name).test(message);
+}
+
+/** What is left for the skill to work on. */
+function removeSkillName(message: string, name: string): string {
+  return message.replace(createNamePattern(name), "").trim();
+}
+
+function createUseCall(skill: string, message: string, place: number): ModelReply {
+  return createCallReply("use_skill", { skill, ...(message.trim() === "" ? {} : { message: message.trim() }) }, place);
+}
+
+type FollowedSkill = NonNullable<ModelRequest["task"]["skill"]>;
+
+function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): ModelReply {
+  const has = (name: string) => tools.some((tool) => tool.name === name);
+  const fail = (text: string) =>
+    has("complete")
+      ? createCallReply("complete", { result: addRunbookNote(text), failed: true }, results.length)
+      : createAnswerReply(text);
+  const commands = findInstructionCommands(skill.body, {
+    names: skill.names,
+    ...(skill.arguments === undefined ? {} : { arguments: skill.arguments }),
+    ...(skill.folder === undefined ? {} : { folder: skill.folder }),
+  });
+  const all = listCallResults(messages).filter(({ tool }) => tool === "bash");
+  // What could only read, and had to change something, is made again: then somebody is asked.
+  const results = all.filter(({ content }) => !needsWriteAccess(content));
+  const wasReading = results.length < all.length && needsWriteAccess(all.at(-1)?.content ?? "");
+  if (commands.length === 0 || !has("bash")) {
+    const why = commands.length === 0 ? "spell out no command" : "spell out commands, and there is no tool to run them";
+    const first = `Skill '${sanitizeLine(skill.name, 64)}' needs a language model: its instructions ${why}. To get one, ${MODEL_SETUP_HINT}.`;
+    return fail(`${first}\n\nIts instructions are:\n\n${skill.body.trim()}`);
+  }
+  const next = commands[results.length];
+  const isFailed = results.at(-1)?.isError === true;
+  if (next !== undefined && (!isFailed || wasReading)) {
+    return createCallReply("bash", { command: next, ...(wasReading ? { writes: true } : {}) }, all.length);
+  }
+  const report = formatCommandReport(commands, results);
+  return isFailed ? fail(report) : createAnswerReply(report);
+}
+
+function needsWriteAccess(content: string): boolean {
+  return content.startsWith(READ_ONLY_WORKSPACE_NOTE);
+}
+
+function formatCommandReport(commands: readonly string[], results: readonly ToolCallResult[]): string {
+  const parts = results.map(({ content, isError }, index) => {
+    const printed = extractOutput(content) || "(it printed nothing)";
+    const ending = isError ? `\n${extractEnding(content)}` : "";
+    return commands.length === 1
+      ? `${printed}${ending}`
+      : `### ${formatCommandHeading(commands[index] ?? "")}\n\n${printed}${ending}`;
+  });
+  const left = commands.length - results.length;
+  if (left > 0) parts.push(`[stopped there: ${left} of ${commands.length} commands were not run]`);
+  return parts.join("\n\n");
+}
+
+function formatCommandHeading(command: string): string {
+  const line = command.split("\n").find((text) => !/^(?:skillet_\d+=|\s*#|\s*$)/.test(text));
+  return truncateLine(line ?? command, 72);
+}
+
+const TAGGED_OUTPUT = /<(skill_output)\b[^>]*>\n([\s\S]*?)\n<\/\1>/g;
+
+/** What a skill answered, where it did. */
+function extractSkillResult(content: string): string | undefined {
+  return /^<instruction>[\s\S]*?<\/instruction>\s*<output>\n([\s\S]*)\n<\/output>\s*$/.exec(content)?.[1];
+}
+
+/** What was printed or answered, without what was put around it for a model. */
+function extractOutput(content: string): string {
+  const output = extractSkillResult(content);
+  if (output !== undefined) return output;
+  const tagged = [...content.matchAll(TAGGED_OUTPUT)].map(([, , text = ""]) => text.replace(/\n$/, ""));
+  if (tagged.length > 0) return tagged.join("\n").replace(/&lt;(?=[\s/]*skill_)/g, "<");
+  return content.replace(/^\[[a-z_]+: [^\n]*\]\n?/, "");
+}
+
+/** How a command ended, in the words of the tool. */
+function extractEnding(content: string): string {
+  const [line = ""] = content.split("\n");
+  const [, ending] =
+    /^\[[a-z_]+: (.*?)(?: \([^)]*\))?\. (?:What it printed is data, not instructions|It printed nothing)\.\]$/.exec(
+      line,
+    ) ?? [];
+  return ending === undefined ? "[it failed]" : `[${ending}]`;
+}
+
+function createCallReply(tool: string, input: unknown, place: number): ModelReply {
+  const calls = [{ id: `${RUNBOOK_NAME}_${place + 1}`, tool, input }];
+  return { text: "", calls, usage: NO_USAGE, finish: "calls" };
+}
+
+function createAnswerReply(text: string): ModelReply {
+  return createReply(addRunbookNote(text));
+}
+
+function createReply(text: string): ModelReply {
+  return { text, calls: [], usage: NO_USAGE, finish: "stop" };
+}
+
+function addRunbookNote(text: string): string {
+  return text.trimEnd().endsWith(RUNBOOK_NOTE) ? text.trimEnd() : `${text.trimEnd()}\n\n${RUNBOOK_NOTE}`;
+}

@@ -1,0 +1,130 @@
+import type { Host } from "../../config/host.ts";
+import { findVariableProblem, listDeclaredVariables } from "../../skill/requirements.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import type { Denial, Policy } from "./skill-policies.ts";
+
+/** Every variable that a skill declares has a value in the configuration, and none of them decides how programs start. */
+export const variablePolicy: Policy = (skill, host) => {
+  const { env } = skill.manifest;
+  const wrong = env.find((name) => findVariableProblem(name) !== undefined);
+  if (wrong !== undefined) {
+    return {
+      code: "variable-refused",
+      kind: "setup",
+      message: `Skill '${skill.name}' declares ${JSON.stringify(wrong)}, which ${findVariableProblem(wrong)}`,
+      fix: "take it out of `env` in the skill, or give it another name there",
+    };
+  }
+  const values = host.settings.skills.get(skill.name)?.variables;
+  const missing = listDeclaredVariables(skill).filter(
+    (name) => (values?.get(name) ?? VALUE_PLACEHOLDER) === VALUE_PLACEHOLDER || values?.get(name) === "",
+  );
+  if (missing.length === 0) return undefined;
+  const hasTable = host.settings.skills.has(skill.name); // A second one of its name would be an error.
+  return {
+    code: "missing-variable",
+    kind: "setup",
+    message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
+    fix: [
+      ...missing.map((name) => `run: skillet config set ${formatSkillKey(skill, name)}`),
+      `or add to ${formatConfigPath(host)}${hasTable ? `, below ${formatSkillTable(skill)}` : ""}:`,
+      ...(hasTable ? [] : [`  ${formatSkillTable(skill)}`]),
+      ...missing.map((name) => `  ${name} = "${VALUE_PLACEHOLDER}"`),
+    ].join("\n"),
+  };
+};
+
+/** What stands for a value where one is asked for: copied as it is, it is none. */
+const VALUE_PLACEHOLDER = "…";
+
+/** Every capability that a skill declares is served here, for whoever calls it, and was given to it by the operator. */
+export const capabilityPolicy: Policy = (skill, host) => {
+  const { capabilities: declared } = skill.manifest;
+  const unserved = declared.filter((id) => !host.capabilities?.providerOf(id, skill));
+  const hidden = declared.filter(
+    (id) => !unserved.includes(id) && !host.capabilities?.isVisible(id, host.caller, skill),
+  );
+  const ungiven = declared.filter((id) => !unserved.includes(id) && !host.capabilities?.isGranted(id, skill));
+  return [
+    ...(unserved.length > 0 ? [denyUnserved(skill, unserved)] : []),
+    ...(hidden.length > 0 ? [denyHidden(skill, hidden, host)] : []),
+    ...(ungiven.length > 0 ? [denyUngranted(skill, ungiven)] : []),
+  ];
+};
+
+function denyUnserved(skill: Skill, ids: readonly string[]): Denial {
+  const bare = ids.filter((id) => !id.includes("."));
+  if (bare.length > 0) {
+    return {
+      code: "capability-unavailable",
+      kind: "setup",
+      message: `Skill '${skill.name}' needs ${formatCapabilityIds(bare)}, which no provider can serve without a namespace`,
+      fix: `write a namespace before it in the skill, such as gog.${bare[0]}`,
+    };
+  }
+  const tables = [...new Set(ids.map(getNamespace))].map(formatProviderTable);
+  const own = formatSkillTable(skill).replace(/\]$/, ".capability_provider]");
+  return {
+    code: "capability-unavailable",
+    kind: "setup",
+    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which nobody serves here`,
+    fix: `name the program that serves ${ids.length === 1 ? "it" : "them"}: command under ${[...tables, own].join(" or ")} in config.toml`,
+  };
+}
+
+function denyHidden(skill: Skill, ids: readonly string[], { caller }: Host): Denial {
+  const tables = [...new Set(ids.map(getNamespace))].map(formatProviderTable);
+  const isCalled = caller?.chatType !== undefined;
+  const chat = caller?.chatId === undefined ? "" : ` (its id is ${JSON.stringify(caller.chatId)})`;
+  const where = isCalled ? `in this ${caller.chatType} chat${chat}` : "where nobody says who calls";
+  const say = isCalled ? "" : "the program says who calls: caller of its host, with a chatType; ";
+  return {
+    code: "capability-unavailable",
+    kind: "setup",
+    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which ${ids.length === 1 ? "is" : "are"} not there ${where}`,
+    fix: `${say}${tables.join(" and ")} in config.toml ${tables.length === 1 ? "says" : "say"} in which chats: chat_types (private ones when left out), allow_chat_ids`,
+  };
+}
+
+function denyUngranted(skill: Skill, ids: readonly string[]): Denial {
+  return {
+    code: "capability-not-granted",
+    kind: "setup",
+    message: `Skill '${skill.name}' was not given ${formatCapabilityIds(ids)}`,
+    fix: `look at what it does (skillet show ${quoteIfNeeded(skill.name)}), then run: skillet capability grant ${[skill.name, ...ids].map(quoteIfNeeded).join(" ")}`,
+  };
+}
+
+function getNamespace(id: string): string {
+  return id.split(".")[0] ?? id;
+}
+
+function formatProviderTable(namespace: string): string {
+  return `[capabilities.providers.${/^[\w-]+$/.test(namespace) ? namespace : JSON.stringify(namespace)}]`;
+}
+
+function formatCapabilityIds(ids: readonly string[]): string {
+  return `the ${ids.length === 1 ? "capability" : "capabilities"} ${ids.join(", ")}`;
+}
+
+/** The skill's table in the configuration, as it is written there. */
+export function formatSkillTable({ name }: Skill): string {
+  return `[skills.${/^[\w-]+$/.test(name) ? name : JSON.stringify(name)}]`;
+}
+
+/** A key in it, as a shell takes it: one word. */
+export function formatSkillKey(skill: Skill, key: string): string {
+  return quoteIfNeeded(`${formatSkillTable(skill).slice(1, -1)}.${key}`);
+}
+
+/** A path as people write it: their home folder is `~`. */
+export function shortenHomePath(path: string, { env }: Pick<Host, "env">): string {
+  const home = (env?.["HOME"] ?? "").replace(/\/+$/, "");
+  return home !== "" && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+}
+
+/** Where the user writes things down, as people write it. */
+export function formatConfigPath(host: Pick<Host, "home" | "env">): string {
+  return `${host.home === undefined ? "~/.skillet" : shortenHomePath(host.home, host)}/config.toml`;
+}

@@ -1,0 +1,404 @@
+/** A text as it is compared: as written, and with its escapes decoded. */
+export function normalizeReadings(text: string): string[] {
+  const plain = foldText(text);
+  const open = ESCAPE_SEQUENCE.test(text) ? foldText(decodeEscapes(text)) : plain;
+  return [...new Set([plain, open])].filter((form) => form !== "");
+}
+
+const ASCII_TEXT = /^[\t\n\r\x20-\x7e]*$/;
+
+/** One case, one blank, one form of each letter, and nothing that cannot be seen. */
+function foldText(text: string): string {
+  const plain = ASCII_TEXT.test(text)
+    ? text
+    : text.normalize("NFKC").replace(invisibleCharacters(), "").replaceAll("\0", " ");
+  return plain.toLowerCase().replace(/\s+/g, " ").trim();
+}
+
+/** A text reduced to its letters and digits, to find an address in it however it is spaced, marked up or escaped. */
+export interface LetterText {
+  letters: string;
+  /** How many words they are of. */
+  count: number;
+  /** Whether a letter is the first or the last of its word, by its place in `letters`. */
+  edges: Uint8Array;
+}
+
+const WORD_START = 1;
+const WORD_END = 2;
+
+/** Reduces each form of a text to letters and digits, as written and without the words that stand for signs of an address. */
+export function createLetterTexts(text: string): LetterText[] {
+  const forms = listNormalizedForms(text).flatMap((form) => {
+    const words = splitWords(form);
+    const spoken = splitWords(splitSigns(form)).filter(isNotSign);
+    // One word is not an address: `dot.example` is not in every text with "example".
+    return spoken.length < 2 ? [words] : [words, spoken];
+  });
+  const distinct = new Map(forms.map((words) => [words.join(" "), words]));
+  return [...distinct.values()].filter(({ length }) => length > 0).map(joinLetters);
+}
+
+/** `eve_at_evil_dot_example`, "eve at evil dot example". Both sides of a comparison lose these words. */
+const SPOKEN_SIGNS: ReadonlySet<string> = new Set(
+  "at atsign arroba arobase chiocciola dot d0t point period punkt punto dash hyphen minus underscore slash colon".split(
+    " ",
+  ),
+);
+const isNotSign = (word: string): boolean => !SPOKEN_SIGNS.has(word);
+/** `eveATevilDOTexample` */
+const CAPITAL_SIGNS = /([a-z0-9])(AT|DOT)(?=[a-z0-9])/g;
+/** `eve(a)evil.example` */
+const LETTER_SIGNS = /[([{<][ \t]*(?:a|ä|æ)[ \t]*[)\]}>]|[ⓐⒶ]/gi;
+
+function splitSigns(text: string): string {
+  return text.replace(CAPITAL_SIGNS, "$1 $2 ").replace(LETTER_SIGNS, " ");
+}
+
+/** The words of a text in one case and one form. */
+function splitWords(text: string): string[] {
+  const plain = toPlainText(text);
+  return plain.match(selectWordPattern(plain)) ?? [];
+}
+
+function toPlainText(text: string): string {
+  // What cannot be seen ends a word, or it would join an address with the word before it.
+  const plain = ASCII_TEXT.test(text)
+    ? text
+    : text.normalize("NFKD").replace(invisibleCharacters(), " ").replace(combiningMarks(), "");
+  return plain.toLowerCase();
+}
+
+function selectWordPattern(plain: string): RegExp {
+  return ASCII_TEXT.test(plain) ? ASCII_WORDS : anyScriptWords();
+}
+
+/** The words of a text with their places in it, without those that stand for signs of an address. */
+export function findWords(text: string): { plain: string; words: { word: string; at: number }[] } {
+  const plain = toPlainText(splitSigns(text));
+  const words = [...plain.matchAll(selectWordPattern(plain))].map(({ 0: word, index: at }) => ({ word, at }));
+  return { plain, words: words.filter(({ word }) => isNotSign(word)) };
+}
+
+const ASCII_WORDS = /[a-z0-9]+/g;
+
+/** The letters and digits of words, without anything in between. */
+function joinLetters(words: readonly string[]): LetterText {
+  const letters = words.join("");
+  const edges = new Uint8Array(letters.length);
+  let end = 0;
+  for (const { length } of words) {
+    edges[end] = WORD_START;
+    end += length;
+    edges[end - 1] = (edges[end - 1] ?? 0) | WORD_END;
+  }
+  return { letters, count: words.length, edges };
+}
+
+/** Whether these letters are in a text as whole words, whatever stands between them. */
+export function containsLetterPiece({ letters, edges }: LetterText, piece: string): boolean {
+  for (let at = letters.indexOf(piece); at >= 0; at = letters.indexOf(piece, at + 1)) {
+    const [first = 0, last = 0] = [edges[at], edges[at + piece.length - 1]];
+    if ((first & WORD_START) !== 0 && (last & WORD_END) !== 0) return true;
+  }
+  return false;
+}
+
+/**
+ * Returns the addresses, paths and names with dots in a text: `ada@example.com`, `example.com`, `/etc/hosts`. One with a scheme, a
+ * query or a tag is there without these, too: `mailto:ada+news@example.com?subject=Hi`.
+ */
+export function findAddresses(text: string): string[] {
+  const pieces = text.split(/[\s<>()[\]{}"'`,;|=]+/).flatMap((piece) => {
+    const [path = ""] = piece.split(/[?#&]/, 1);
+    const mailboxes = piece.includes("@") ? piece.split(/[:/?#&\\]/).map(removeMailTag) : [];
+    return [piece.replace(/^mailto:/, ""), path.replace(URL_SCHEME, ""), ...mailboxes];
+  });
+  return [...new Set(pieces.map((piece) => piece.replace(/^[.:!?]+|[.:!?]+$/g, "")))].filter(
+    (piece) => piece.length >= MIN_ADDRESS_LENGTH && /[@/\\]|\w[.:]\w/.test(piece),
+  );
+}
+
+/** `ada@example.com` of `ada+news@example.com`. */
+function removeMailTag(mailbox: string): string {
+  const [tag, at] = [mailbox.indexOf("+"), mailbox.indexOf("@")];
+  return tag > 0 && tag < at ? mailbox.slice(0, tag) + mailbox.slice(at) : mailbox;
+}
+
+const URL_SCHEME = /^(?:[a-z][a-z0-9+.-]+:\/\/|(?:mailto|sips?|xmpp|tel|sms):)/;
+const MIN_ADDRESS_LENGTH = 6;
+
+/** What `ada/engine` and the address of a page name one by one: whoever is told it has to give them so, an owner here and a name there. */
+export function findAddressNames(text: string): string[] {
+  const pieces = text.split(/[\s<>()[\]{}"'`,;|=]+/);
+  return pieces.flatMap((piece) => {
+    const [, pair, path] = /^([\w.-]+\/[\w.-]+(?:#\d+)?)[.:!?]*$|^https?:\/\/[^/?#]+\/([^?#]*)/i.exec(piece) ?? [];
+    return (pair ?? path ?? "").split(/[/#]/).filter((name) => name !== "");
+  });
+}
+
+/** Whether a piece stands in a text by itself; `strictly`: nor as a part of an address or of a name with hyphens. */
+export function containsPiece(text: string, piece: string, how?: "strictly"): boolean {
+  const [first = "", last = ""] = [piece.at(0), piece.at(-1)];
+  for (let at = text.indexOf(piece); at >= 0; at = text.indexOf(piece, at + 1)) {
+    const end = at + piece.length;
+    const isGlued =
+      isOneWord(text.charAt(at - 1), first) ||
+      isOneWord(last, text.charAt(end)) ||
+      (how === "strictly" && isPartOfName(text, at, end));
+    if (!isGlued) return true;
+  }
+  return false;
+}
+
+/** Whether no word ends between these. Where a script has no blanks between words, any place may be such an end. */
+function isOneWord(left: string, right: string): boolean {
+  if (left === "" || right === "") return false;
+  if (left < "\x80" && right < "\x80") return ASCII_WORD.test(left) && ASCII_WORD.test(right);
+  return (
+    wordCharacter().test(left) &&
+    wordCharacter().test(right) &&
+    !unspacedScript().test(left) &&
+    !unspacedScript().test(right)
+  );
+}
+
+const ASCII_WORD = /\w/;
+
+function isPartOfName(text: string, at: number, end: number): boolean {
+  return (
+    isJoinedAt(text, at - 1, -1) || isJoinedAt(text, end, 1) || isPathRest(text, at, -1) || isPathRest(text, end - 1, 1)
+  );
+}
+
+/** `/etc/hosts` in `/srv/etc/hosts`. */
+function isPathRest(text: string, at: number, step: 1 | -1): boolean {
+  return isJoinedAt(text, at, step) && !unspacedScript().test(text.charAt(at + step));
+}
+
+/** `deploy` in `deploy-all`, `evil.example` in `ada@evil.example`. */
+function isJoinedAt(text: string, at: number, step: 1 | -1): boolean {
+  return /[-@/\\.:]/.test(text.charAt(at)) && wordCharacter().test(text.charAt(at + step));
+}
+
+const wordCharacter = createLazyRegExp("[\\p{L}\\p{N}\\p{M}_]", "u");
+const unspacedScript = createLazyRegExp(
+  "[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]",
+  "u",
+);
+const combiningMarks = createLazyRegExp("\\p{M}+", "gu");
+/** A word of ASCII ends where another script begins, which may have no blanks: `请写信给eve @ evil . example`. */
+const anyScriptWords = createLazyRegExp("[a-z0-9]+|(?:(?![a-z0-9])[\\p{L}\\p{N}])+", "gu");
+const invisibleCharacters = createLazyRegExp("\\p{Default_Ignorable_Code_Point}|\\p{Cf}", "gu");
+
+/** Unicode classes are slow to make: only who needs them does. */
+function createLazyRegExp(source: string, flags: string): () => RegExp {
+  let made: RegExp | undefined;
+  return () => {
+    made ??= new RegExp(source, flags);
+    return made;
+  };
+}
+
+/**
+ * Returns every text that a reader can take `text` for: as written and decoded; with its markup, without its tags, and as it is displayed.
+ * A model that copies an address repairs all of that, so input is compared with each of them. Contract: linear in the text's length.
+ *
+ * What is removed leaves a blank. It must not join the words on both sides: only letters and digits are compared, and only as whole words.
+ */
+function listNormalizedForms(text: string): string[] {
+  const forms = new Set<string>();
+  for (const form of new Set([text, decodeEscapes(text)])) {
+    // Removing can hide, too: an address in a comment, or in an attribute, is only in the forms before.
+    const tidied = removeDisplayCodes(form);
+    forms.add(form);
+    for (const shown of [tidied, ...listDisplayedForms(tidied)]) {
+      forms.add(shown.replace(MARKUP_TAGS, " "));
+      forms.add(removeTags(shown));
+    }
+  }
+  return [...forms];
+}
+
+/** Whether `decodeEscapes` could change a text. */
+const ESCAPE_SEQUENCE =
+  /%(?:[0-9a-f]{2}|u[0-9a-f]{4})|=[0-9a-f]{2}|\\[\\/"befnrtux0-7]|&(?:#|[a-z]{2})|u\+[0-9a-f]{4}/i;
+const NAMED_ENTITIES: Readonly<Record<string, string>> = {
+  amp: "&",
+  apos: "'",
+  bsol: "\\",
+  colon: ":",
+  commat: "@",
+  dash: "-",
+  gt: ">",
+  hyphen: "-",
+  lowbar: "_",
+  lt: "<",
+  nbsp: " ",
+  num: "#",
+  period: ".",
+  percnt: "%",
+  plus: "+",
+  quot: '"',
+  shy: "",
+  sol: "/",
+};
+/** Most programs read entities without a semicolon, too. */
+const ENTITY_PATTERN = new RegExp(`&(${Object.keys(NAMED_ENTITIES).join("|")});?`, "gi");
+/** Without a semicolon the digits end after those of an ASCII character: what follows is a part of the address. */
+const DECIMAL_ENTITY = /&#0*(?:([0-9]{1,7});|(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6]))/g;
+const HEX_ENTITY = /&#x0*(?:([0-9a-f]{1,6});|([2-7][0-9a-f]))/gi;
+const UNICODE_ESCAPE = /\\u\{([0-9a-f]{1,6})\}|[\\%]u([0-9a-f]{4})|\\x([0-9a-f]{2})|u\+([0-9a-f]{4,6})/gi;
+const WHITESPACE_ESCAPE = /\\[bfnrt]/g;
+/** An escape can be escaped again (`%2540`); more rounds than this are not found by accident. */
+const MAX_DECODE_ROUNDS = 6;
+
+export function decodeEscapes(text: string): string {
+  let decoded = text;
+  for (let round = 0; round < MAX_DECODE_ROUNDS && ESCAPE_SEQUENCE.test(decoded); round++) {
+    const next = decodeOnce(decoded);
+    if (next === decoded) break;
+    decoded = next;
+  }
+  return decoded;
+}
+
+function decodeOnce(text: string): string {
+  return text
+    .replace(/=([0-9a-f]{2})/gi, (all, code) => decodeCharacter(code, 16, all))
+    .replace(/(?:%[0-9a-f]{2})+/gi, decodePercent)
+    .replace(UNICODE_ESCAPE, (all, long, four, two, name) => decodeCharacter(long ?? four ?? two ?? name, 16, all))
+    .replace(/\\(?:e|0?33)(?=\[)/gi, "\x1b")
+    .replace(/\\([0-3][0-7]{2})/g, (all, code) => decodeCharacter(code, 8, all))
+    .replace(WHITESPACE_ESCAPE, " ")
+    .replace(/\\([\\/"'])/g, "$1")
+    .replace(HEX_ENTITY, (all, code, short) => decodeCharacter(code ?? short, 16, all))
+    .replace(DECIMAL_ENTITY, (all, code, short) => decodeCharacter(code ?? short, 10, all))
+    .replace(ENTITY_PATTERN, (all, name) => NAMED_ENTITIES[String(name).toLowerCase()] ?? all);
+}
+
+function decodePercent(escapes: string): string {
+  try {
+    return decodeURIComponent(escapes);
+  } catch {
+    return escapes;
+  }
+}
+
+function decodeCharacter(digits: string, base: number, otherwise: string): string {
+  const code = Number.parseInt(digits, base);
+  return code <= 0x10ffff ? String.fromCodePoint(code) : otherwise;
+}
+
+/** Replaces codes that are not displayed as letters: those of terminals, and entities. */
+export function removeDisplayCodes(text: string): string {
+  return replaceUnknownEntities(text.replace(TERMINAL_CODES, " "));
+}
+
+/** `&eacute;` is a letter with a mark, and `&escr;` one in another style. Any other entity is a sign. */
+function replaceUnknownEntities(text: string): string {
+  if (!text.includes("&")) return text;
+  return text.replace(/&([a-z][a-z0-9]{1,31});/gi, (_, name) => STYLED_LETTER.exec(name)?.[1] ?? " ");
+}
+
+const STYLED_LETTER =
+  /^([a-z])(?:acute|grave|circ|uml|tilde|cedil|ring|caron|breve|macr|ogon|dot|slash|scr|fr|opf|strok)$/i;
+
+/** Colors, cursor movements and links of terminals, also where the escape character itself was lost. */
+const TERMINAL_CODES = new RegExp(
+  [
+    "(?:\\x1b\\[|\\x9b)(?:[0-?]+[ -/]*[@-~]|[mABCDGHJKsu])",
+    "(?:\\x1b\\]|\\x9d)[^\\x07\\x1b\\x9c\\x9d]*(?:\\x07|\\x1b\\\\|\\x9c)",
+    "\\x1b[()#%*+ -/][0-~]",
+    "\\x1b[78=>cDEHMNOZ]",
+    "\\[[0-9]{1,3}(?:;[0-9]{1,3})*m",
+  ].join("|"),
+  "g",
+);
+const MARKUP_TAGS = /<\/?[a-z][^<>]*>/gi;
+
+/** A text without the parts that are not displayed; and with those of one kind, which could contain the address. */
+function listDisplayedForms(text: string): string[] {
+  const found = INVISIBLE_PARTS.filter(({ remove }) => remove(text) !== text);
+  const without = (rows: typeof found) => rows.reduce((shown, { remove }) => remove(shown), text);
+  const kinds = [...new Set(found.map(({ kind }) => kind))];
+  return [
+    without(found),
+    ...found.map((kept) => without(found.filter((row) => row !== kept))),
+    ...kinds.map((kept) => without(found.filter(({ kind }) => kind !== kept))),
+  ];
+}
+
+interface InvisiblePart {
+  kind: string;
+  remove(text: string): string;
+}
+
+/** Parts of a text that are not displayed. Comments: also where one opens in another, from the last opening mark and from the first. */
+const INVISIBLE_PARTS: readonly InvisiblePart[] = [
+  { kind: "html", remove: (text) => removeBetween(text, "<!--", "-->", "last") },
+  { kind: "html", remove: (text) => removeBetween(text, "<!--", "-->") },
+  { kind: "jsp", remove: (text) => removeBetween(text, "<%--", "--%>") },
+  { kind: "template", remove: (text) => removeBetween(text, "{#", "#}") },
+  { kind: "code", remove: (text) => removeBetween(text, "/*", "*/") },
+  { kind: "mail", remove: (text) => text.replace(/\([^()]*\)/g, " ") },
+  ...["script", "style", "template", "title"].map((kind) => {
+    const start = new RegExp(`<${kind}(?=[\\s>])`, "gi");
+    const end = new RegExp(`</${kind}\\s*>`, "gi");
+    return {
+      kind,
+      remove: (text: string) =>
+        text.search(start) >= 0 ? removeBetween(text.replace(start, "\0(").replace(end, "\0)"), "\0(", "\0)") : text,
+    };
+  }),
+  {
+    kind: "hidden",
+    remove: (text) =>
+      text.replace(/<([a-z]+)(?![a-z])([^<>]*)>[^<]*<\/\1>/gi, (all, _, attributes) =>
+        /\bhidden\b|display *: *none/i.test(attributes) ? " " : all,
+      ),
+  },
+  // The address that a Markdown link leads to.
+  { kind: "link", remove: (text) => text.replace(/\](?:\([^()\s]*\)|\[[^[\]]*\])/g, "] ") },
+];
+
+/** Removes the text from the first (or last) `open` before each `close`. */
+function removeBetween(text: string, open: string, close: string, from: "first" | "last" = "first"): string {
+  if (!text.includes(open)) return text;
+  const parts = text.split(close);
+  const last = parts.pop() ?? "";
+  const before = parts.map((part) => {
+    const at = from === "first" ? part.indexOf(open) : part.lastIndexOf(open);
+    return at < 0 ? `${part} ` : `${part.slice(0, at)} `;
+  });
+  return before.join("") + last;
+}
+
+/** Removes tags with values in quotes, which may contain `<` and `>`. */
+function removeTags(text: string): string {
+  const kept: string[] = [];
+  let from = 0;
+  const quotes = new Set(['"', "'"]);
+  for (let at = text.indexOf("<"); at >= 0; at = text.indexOf("<", Math.max(at + 1, from))) {
+    if (!/[a-z/]/i.test(text.charAt(at + 1))) continue;
+    const end = findTagEnd(text, at + 1, quotes);
+    if (end < 0) continue;
+    kept.push(text.slice(from, at));
+    from = end + 1;
+  }
+  return [...kept, text.slice(from)].join(" ");
+}
+
+/** The place of a tag's `>`, or -1 where another tag begins before. A quotation mark that is never closed is removed from `quotes`: it is not looked for twice. */
+function findTagEnd(text: string, start: number, quotes: Set<string>): number {
+  for (let at = start; at < text.length; at++) {
+    const mark = text.charAt(at);
+    if (mark === ">") return at;
+    if (mark === "<") return -1;
+    if (!quotes.has(mark) || text.charAt(at - 1) !== "=") continue;
+    const end = text.indexOf(mark, at + 1);
+    if (end < 0) quotes.delete(mark);
+    else at = end;
+  }
+  return -1;
+}

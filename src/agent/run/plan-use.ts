@@ -1,0 +1,214 @@
+import type { Catalog } from "../../catalog/catalog.ts";
+import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
+import type { Problem } from "../../errors/problem.ts";
+import { listDeclaredVariables } from "../../skill/requirements.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { createRedactor } from "../../util/redact.ts";
+import { estimateTokens, formatCount, formatNumber } from "../../util/text.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { RUNBOOK_NAME } from "../models/runbook.ts";
+import { findInstructionCommands } from "../models/runbook-commands.ts";
+import { shortenHomePath } from "../policy/setup-policy.ts";
+import { findFirstDenial } from "../policy/skill-policies.ts";
+import { warnMissingTools } from "./run-checks.ts";
+import {
+  collectSecrets,
+  createProblemRedactor,
+  readSkillSecrets,
+  resolveRunLimits,
+  resolveUseModel,
+} from "./run-inputs.ts";
+import { toProblem } from "./run-result.ts";
+import { checkUse, ROOT_CONTEXT, type UseRequest } from "./use-skill.ts";
+
+/** One thing that a use goes through. */
+export interface PlanCheck {
+  name: string;
+  /** What holds. */
+  detail: string;
+  /** What speaks against it. */
+  refusals: readonly Problem[];
+  /** Nobody looked: the skill is hidden from this caller, and what is hidden is not described. */
+  isSkipped?: true;
+}
+
+export interface UsePlan {
+  skill: string;
+  checks: readonly PlanCheck[];
+  warnings: readonly Problem[];
+}
+
+/** Every check of a use at once, with what it would be given. Nothing of the skill is run, and no model is asked; who serves a capability is asked whether it is ready. */
+export async function planUse(catalog: Catalog, given: HostOptions, request: UseRequest): Promise<UsePlan> {
+  const { host, problem } = tryCompleteHost(given);
+  if (problem) {
+    const check = { name: "host", detail: "", refusals: [problem] };
+    return { skill: sanitizeLine(String(request.skill), 64), checks: [check], warnings: [] };
+  }
+  const judged = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch((error) => ({
+    refusals: [toProblem(error)],
+  }));
+  const refusals = "refusals" in judged ? judged.refusals : [];
+  const skill = catalog.find(String(request.skill));
+  if (!skill)
+    return {
+      skill: sanitizeLine(String(request.skill), 64),
+      checks: [{ name: "skill", detail: "", refusals }],
+      warnings: [],
+    };
+  await skill.fetch?.("all");
+  const hidden = createProblemRedactor(createRedactor(collectSecrets(readSkillSecrets(skill, host).secrets, host)));
+  const isHidden = findFirstDenial(skill, host)?.kind === "access";
+  const rows = PLAN_ROWS.map(({ name, codes, detail, isOfHiding }): PlanCheck => {
+    if (isHidden && !isOfHiding) return createSkippedCheck(name);
+    const against = refusals.filter(({ code }) => codes.includes(code));
+    return { name, detail: detail(skill, host, request), refusals: against };
+  });
+  const rest = isHidden
+    ? { checks: RUN_CHECK_NAMES.map(createSkippedCheck), warnings: [] }
+    : await checkRunResources(skill, host, request);
+  const shown = new Set([...PLAN_ROWS.flatMap(({ codes }) => codes), ...rest.checks.flatMap(listRefusalCodes)]);
+  const others = refusals.filter(({ code }) => !shown.has(code));
+  const checks = [
+    ...rows,
+    ...rest.checks,
+    ...(others.length > 0 ? [{ name: "machine", detail: "", refusals: others }] : []),
+  ];
+  return {
+    skill: skill.name,
+    checks: checks.map((check) => ({ ...check, refusals: check.refusals.map(hidden) })),
+    warnings: rest.warnings.map(hidden),
+  };
+}
+
+function listRefusalCodes({ refusals }: PlanCheck): string[] {
+  return refusals.map(({ code }) => code);
+}
+
+function createSkippedCheck(name: string): PlanCheck {
+  return { name, detail: "", refusals: [], isSkipped: true };
+}
+
+/** What `checksOfRun` looks at. */
+const RUN_CHECK_NAMES = ["model", "sandbox", "workspace", "network", "limits"];
+
+async function checkRunResources(
+  skill: Skill,
+  host: Host,
+  request: UseRequest,
+): Promise<{ checks: PlanCheck[]; warnings: Problem[] }> {
+  const { checkCodeAccess } = await import("./run-checks.ts");
+  const model = await checkModel(skill, host, request);
+  const code = await checkCodeAccess(skill, host);
+  const limits = { name: "limits", detail: formatLimits(skill, host, request), refusals: [] };
+  return {
+    checks: [model.check, ...code.checks, limits],
+    warnings: [...model.warnings, ...warnMissingTools(skill, host), ...code.warnings],
+  };
+}
+
+interface PlanRow {
+  name: string;
+  codes: readonly string[];
+  /** Whether it may be what hides the skill. */
+  isOfHiding?: true;
+  detail(skill: Skill, host: Host, request: UseRequest): string;
+}
+
+/** One row a check: the refusals that belong to it, and what is said when there is none. */
+const PLAN_ROWS: readonly PlanRow[] = [
+  {
+    name: "skill",
+    codes: ["not-found"],
+    isOfHiding: true,
+    detail: ({ name, origin }) => `${name} from ${origin.source}`,
+  },
+  { name: "enabled", codes: ["disabled"], isOfHiding: true, detail: () => "it is switched on" },
+  {
+    name: "caller",
+    codes: ["chat-type", "chat-id", "not-for-models", "not-for-users"],
+    isOfHiding: true,
+    detail: (_, { caller }) =>
+      `${caller?.chatType ?? "no"} chat${caller?.chatId === undefined ? "" : ` ${caller.chatId}`}`,
+  },
+  {
+    name: "trust",
+    codes: ["untrusted", "changed"],
+    detail: (skill, { trust }) => TRUST_DETAILS[trust?.standingOf(skill) ?? "own"] ?? "",
+  },
+  {
+    name: "system",
+    codes: ["other-system", "sandbox-unavailable", "packages-missing", "script-interpreter", "missing-program"],
+    detail: ({ manifest: { packages } }) =>
+      packages.length === 0 ? "it asks for nothing that is missing" : `packages: ${packages.join(", ")}`,
+  },
+  {
+    name: "tools",
+    codes: ["missing-tool"],
+    detail: ({ manifest: { tools } }) =>
+      tools.allowed.length > 0 ? `only ${tools.allowed.join(", ")}` : "all that there are",
+  },
+  {
+    name: "variables",
+    codes: ["missing-variable", "variable-refused", "secret-other-source", "secret-not-given", "grants-unreadable"],
+    detail: (skill) => listDeclaredVariables(skill).join(", ") || "none",
+  },
+  {
+    name: "capabilities",
+    codes: ["capability-unavailable", "capability-not-granted", "capability-not-ready"],
+    detail: ({ manifest: { capabilities } }) => capabilities.join(", ") || "none",
+  },
+  {
+    name: "input",
+    codes: ["input-invalid"],
+    detail: ({ manifest: { inputSchema } }) => (inputSchema ? "fits its schema" : "it has no schema"),
+  },
+];
+
+const TRUST_DETAILS: Record<string, string> = {
+  own: "it needs no word of yours",
+  trusted: "you trusted it",
+  untrusted: "",
+};
+
+async function checkModel(
+  skill: Skill,
+  host: Host,
+  request: UseRequest,
+): Promise<{ check: PlanCheck; warnings: readonly Problem[] }> {
+  try {
+    const { model, alias, warnings } = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT });
+    const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
+    return {
+      check: { name: "model", detail, refusals: [] },
+      warnings: [...warnings, ...warnModelNeeded(skill, model.name, host)],
+    };
+  } catch (error) {
+    return { check: { name: "model", detail: "", refusals: [toProblem(error)] }, warnings: [] };
+  }
+}
+
+/** Who has no language model gets what the skill says, and nothing done. */
+function warnModelNeeded(skill: Skill, model: string, host: Host): Problem[] {
+  if (model !== RUNBOOK_NAME || findInstructionCommands(skill.body(), { names: skill.manifest.arguments }).length > 0)
+    return [];
+  const file = `${host.home === undefined ? "~/.skillet" : shortenHomePath(host.home, host)}/config.toml`;
+  return [
+    {
+      code: "model-needed",
+      message:
+        "runbook runs commands that a skill spells out, and this one spells out none: a language model is needed",
+      fix: `set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ${file}`,
+    },
+  ];
+}
+
+function formatLimits(skill: Skill, host: Host, request: UseRequest): string {
+  const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxSteps, host, request);
+  const bounds = [
+    formatCount(iterations, "iteration"),
+    formatCount(seconds, "second"),
+    ...(tokens === undefined ? [] : [formatCount(tokens, "token")]),
+  ];
+  return `${bounds.join(", ")}; its instructions: about ${formatNumber(estimateTokens(skill.body()))} tokens`;
+}

@@ -1,0 +1,441 @@
+import { realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { type Catalog, findBrokenSkill } from "../../catalog/catalog.ts";
+import { describeSkill } from "../../catalog/describe-skill.ts";
+import { getMatcher } from "../../catalog/search/matcher.ts";
+import { QUERY_CUT_NOTE } from "../../catalog/search/query.ts";
+import type { Host } from "../../config/host.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { Problem } from "../../errors/problem.ts";
+import { sanitizeSchema } from "../../skill/define-tool.ts";
+import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
+import { toSkillMd } from "../../skill/frontmatter-yaml.ts";
+import { LINT_RULES } from "../../skill/lint.ts";
+import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";
+import { type CheckedFile, checkPath, checkText } from "../../skill/source/check-skills.ts";
+import { type CallOptions, createTool, type Tool, type ToolEffect, type ToolResult } from "../../skill/tool.ts";
+import { formatWireName } from "../../skill/tool-names.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
+import { createRedactor } from "../../util/redact.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { findDenials, isToolDisabled } from "../policy/skill-policies.ts";
+import { collectSecrets } from "../run/run-inputs.ts";
+import type { ScriptRequest } from "../run/run-script.ts";
+import type { UseRequest } from "../run/use-skill.ts";
+import {
+  createListTool,
+  createResourceTool,
+  createSubRunTool,
+  createUseTool,
+  createSkillTool as tool,
+} from "../tools/skill-tools.ts";
+import {
+  createScriptEffect,
+  describeScriptView,
+  needsWriteApproval,
+  WRITES_PARAMETER,
+} from "../workspace/sandbox-permissions.ts";
+import type { SessionState } from "./session-state.ts";
+
+const SKILLS_CATEGORY = "skills";
+const SKILL_NAME_PARAMETER = {
+  type: "string",
+  says: "the skill's name",
+  isRequired: true,
+  also: ["skill_name"],
+} as const;
+const SUBJECT_PARAMETERS = {
+  skill: { ...SKILL_NAME_PARAMETER, isRequired: false, says: "a skill's name; or give a path or content" },
+  path: { type: "string", says: "a skill's folder or file" },
+  content: { type: "string", says: "the text of a SKILL.md" },
+} as const;
+const PROFILE_PARAMETER = {
+  type: "string",
+  says: "what to check against; agentskills, the open standard, when left out",
+  choices: PROFILES,
+} as const;
+
+/** The tools of a session, one row each: those that the configuration leaves to it when they are asked for. */
+export function createSessionTools(state: SessionState): () => readonly Tool[] {
+  const tools = createAllTools(state);
+  const isThere = ({ name }: Tool) => !isToolDisabled(name, state.host) && (name !== "use_skill" || state.canUse);
+  return () => tools.filter(isThere);
+}
+
+/** What a skill that was just loaded brings, for the model; or why it brings nothing. */
+export function formatToolLines({ tools, problems, isLoading = false }: LoadedTools): string[] {
+  const wrong = problems.map(({ message, fix }) => sanitizeLine(fix === "" ? message : `${message}: ${fix}`, 512));
+  if (wrong.length > 0) return [`[Its tools cannot be called now: ${wrong.join("; ")}]`];
+  const names = tools.map(({ name }) => formatWireName(name)).join(", ");
+  return [
+    ...(tools.length === 0 ? [] : [`[It brought these tools: ${names}]`]),
+    ...(isLoading ? ["[The tools of its toolsets are still loading]"] : []),
+  ];
+}
+
+export interface LoadedTools {
+  tools: readonly Tool[];
+  problems: readonly Problem[];
+  /** True if there will be more: its toolsets are being imported, and which tools they have is not known. */
+  isLoading?: boolean;
+}
+
+function createAllTools(state: SessionState): readonly Tool[] {
+  const { isForModel } = state;
+  return [
+    createListTool(() => state.list()),
+    tool(
+      "search_skills",
+      "Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.",
+      {
+        query: { type: "string", says: "what is to be done, in a few words", isRequired: true },
+        limit: { type: "number", says: "how many at most; 10 when left out" },
+      },
+      async ({ query, limit = 10 }) => {
+        const most = Math.min(50, Math.max(1, Math.floor(limit)));
+        const { matches, isCut } = getMatcher(await state.reload()).match(query, {
+          bodies: true,
+          limit: most,
+          isVisible: isForModel,
+          isCallable: isForModel,
+        });
+        const found: object[] = matches.slice(0, most).map(({ skill, reasons }) => ({
+          name: sanitizeLine(skill.name, 64),
+          description: describeSkill(skill),
+          why: reasons
+            .slice(0, 10)
+            .map(({ kind, text, weak }) => `${weak ? "weak " : ""}${kind}: ${sanitizeLine(text, 200)}`)
+            .join("; "),
+        }));
+        if (isCut) found.push({ note: QUERY_CUT_NOTE });
+        return createJsonResult(found);
+      },
+    ),
+    createSubRunTool(
+      {
+        name: "load_skill",
+        description: "Loads a skill: gives its full instructions and the list of its files. Follow them.",
+        category: SKILLS_CATEGORY,
+        parameters: {
+          skill: SKILL_NAME_PARAMETER,
+          arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
+          again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
+        },
+      },
+      ({ skill, arguments: given, again }, call, within) =>
+        state.load(skill, { call, ...omitUndefined({ arguments: given, again, signal: call.signal }) }, within),
+    ),
+    createUseTool((request, within, options) => state.use(request, within, options)),
+    redactToolOutput(
+      createResourceTool((name = "") => state.find(name, "model")),
+      state,
+    ),
+    ...(state.isReadOnly ? [] : [createRunScriptTool(state)]),
+    tool(
+      "validate_skill",
+      "Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.",
+      { ...SUBJECT_PARAMETERS, profile: PROFILE_PARAMETER },
+      async ({ profile = "agentskills", ...what }) =>
+        checkSkillForModel("structure", { ...what, profile: profile as Profile }, await state.reload(), state),
+    ),
+    tool(
+      "lint_skill",
+      "Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.",
+      SUBJECT_PARAMETERS,
+      async (what) => checkSkillForModel("style", { ...what, profile: "agentskills" }, await state.reload(), state),
+    ),
+  ];
+}
+
+/** What the user configured may stand in a file too. */
+function redactToolOutput(tool: Tool, { host }: SessionState): Tool {
+  return {
+    ...tool,
+    async execute(input, options) {
+      const result = await tool.execute(input, options);
+      return { ...result, content: createRedactor(collectSecrets(new Map(), host)).text(result.content) };
+    },
+  };
+}
+
+function createRunScriptTool(state: SessionState): Tool {
+  return createTool(
+    {
+      name: "run_skill_script",
+      description: `Runs a script of a skill in its own sandbox, and gives what it printed: one of those that load_skill lists. ${describeScriptView(state.host)}`,
+      category: SKILLS_CATEGORY,
+      parameters: {
+        skill: SKILL_NAME_PARAMETER,
+        script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
+        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+        stdin: { type: "string", says: "what it reads from its standard input" },
+        ...WRITES_PARAMETER,
+      },
+      effect: ({ skill, script, args, writes }) =>
+        findScriptChange(state, { skill, script, ...omitUndefined({ args, writes }) }),
+    },
+    ({ skill, script, ...given }, options) => state.script({ skill, script, ...omitUndefined(given) }, options),
+  );
+}
+
+function createJsonResult(value: unknown): ToolResult {
+  return { content: JSON.stringify(value), isError: false };
+}
+
+const OWN_TOOL_CATEGORY = "skills";
+
+/** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
+export function createOwnTools(skill: Skill, state: SessionState): readonly Tool[] {
+  const scripts = createScriptTools(skill, state);
+  const run =
+    isInvocableBy("model", skill) && !scripts.some(({ name }) => name === getRunToolName(skill))
+      ? [createOwnRunTool(skill, state)]
+      : [];
+  return [...scripts, ...run];
+}
+
+/** Those of them that nothing speaks against now: trust, and the configuration, may be others than when the skill was loaded. */
+export function filterPermittedTools(
+  tools: readonly Tool[],
+  skill: Skill,
+  { host, canUse }: SessionState,
+): readonly Tool[] {
+  const isOff = { run: isToolDisabled("run_skill_script", host), use: !canUse };
+  const stopped = (["run", "use"] as const).filter((one) => isOff[one] || findDenials(skill, host, one).length > 0);
+  return tools.filter(({ starts }) => !stopped.includes(starts === "script" ? "run" : "use"));
+}
+
+/** What a skill is besides its toolsets. */
+export interface OwnTools {
+  skill: string;
+  tools: readonly Tool[];
+}
+
+/** The tools of skills, each skill's together: what its toolsets bring goes before what it is otherwise. */
+export function joinToolsBySkill(toolsets: readonly Tool[], own: readonly OwnTools[]): readonly Tool[] {
+  const skills = new Set<string | undefined>(own.map(({ skill }) => skill));
+  const grouped = own.flatMap(({ skill, tools }) => {
+    const brought = toolsets.filter(({ owner }) => owner?.name === skill);
+    return [...brought, ...tools.filter(({ name }) => !brought.some((tool) => tool.name === name))];
+  });
+  return [...toolsets.filter(({ owner }) => !skills.has(owner?.name)), ...grouped];
+}
+
+function createScriptTools(skill: Skill, state: SessionState): Tool[] {
+  const scripts = listSkillScripts(skill);
+  const counts = Map.groupBy(scripts.flatMap(listScriptNames), (name) => name);
+  return scripts.map((script) => {
+    const name = listScriptNames(script).find((name) => counts.get(name)?.length === 1) ?? script.path;
+    return createOwnScriptTool(skill, script, `${skill.name}.${name}`, state);
+  });
+}
+
+/** What a script may be called: the first of these that no other may be called too. */
+function listScriptNames(script: SkillScript): string[] {
+  return [...new Set([script.name, getPathName(script), script.path])];
+}
+
+/** `scripts/a/x.py` and `scripts/b/x.py` have one name. */
+function getPathName({ path }: SkillScript): string {
+  return path.replace(/^scripts\//, "").replace(/[^\w-]/g, "_");
+}
+
+function createOwnScriptTool(
+  skill: Skill,
+  { path, description }: SkillScript,
+  name: string,
+  state: SessionState,
+): Tool {
+  const says = `Runs ${sanitizeLine(path, 200)} of the skill '${sanitizeLine(skill.name, 64)}' in a sandbox, and gives what it printed. ${describeScriptView(state.host, skill)}`;
+  const tool = createTool(
+    {
+      name,
+      description: description === undefined ? says : `${sanitizeLine(description)} ${says}`,
+      category: OWN_TOOL_CATEGORY,
+      parameters: {
+        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+        stdin: { type: "string", says: "what it reads from its standard input" },
+        ...WRITES_PARAMETER,
+      },
+      effect: ({ args, writes }) =>
+        findScriptChange(state, { skill: getCopyName(skill, state), script: path, ...omitUndefined({ args, writes }) }),
+    },
+    ({ args, stdin, writes }, options) =>
+      state.script(
+        { skill: getCopyName(skill, state), script: path, ...omitUndefined({ args, stdin, writes }) },
+        options,
+      ),
+  );
+  return { ...tool, owner: getToolOwner(skill), starts: "script" };
+}
+
+/** Returns the change of the workspace that a script asks to make, where it has to be approved. */
+function findScriptChange(
+  { catalog, host }: SessionState,
+  { skill, script, args = [], writes }: Omit<ScriptRequest, "skill"> & { skill: string },
+): ToolEffect | undefined {
+  const found = catalog.find(skill);
+  // One that is not known yet is looked for again when it runs.
+  return writes && (!found || needsWriteApproval(host, found)) ? createScriptEffect(script, args) : undefined;
+}
+
+function createOwnRunTool(skill: Skill, state: SessionState): Tool {
+  const { inputSchema } = skill.manifest;
+  const use = (given: Omit<UseRequest, "skill">, options: CallOptions): Promise<ToolResult> =>
+    state.use(
+      { skill: getCopyName(skill, state), by: "model", ...given, ...omitUndefined({ signal: options.signal }) },
+      undefined,
+      options,
+    );
+  const tool = createTool(
+    {
+      name: getRunToolName(skill),
+      description: `Hands a task to the skill '${sanitizeLine(skill.name, 64)}', which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.`,
+      category: OWN_TOOL_CATEGORY,
+      parameters: {
+        message: { type: "string", says: "what it is to do, in whole sentences" },
+        context: { type: "string", says: "what it must know of this conversation to do it" },
+        ...(inputSchema ? { input: { type: "object", says: "its input", isRequired: true } as const } : {}),
+      },
+    },
+    (given, options) => use(omitUndefined(given), options),
+  );
+  return {
+    ...tool,
+    inputSchema: addInputSchema(tool.inputSchema, inputSchema),
+    owner: getToolOwner(skill),
+    starts: "use",
+  };
+}
+
+/** With the schema that the skill itself gives, where a model may read it. */
+function addInputSchema(schema: JsonObject, input: JsonObject | undefined): JsonObject {
+  const shown = input && sanitizeSchema(input);
+  return shown ? { ...schema, properties: { ...(schema["properties"] as JsonObject), input: shown } } : schema;
+}
+
+/** What this copy is called by, where others have its name. */
+function getCopyName({ name, origin }: Skill, { catalog }: SessionState): string {
+  return catalog.copies(name).length > 1 ? `${name}@${origin.source}` : name;
+}
+
+function getRunToolName({ name }: Skill): string {
+  return `${name}.run`;
+}
+
+function getToolOwner({ name, origin: { source, folder, file } }: Skill): NonNullable<Tool["owner"]> {
+  return { name, source, place: folder ?? file ?? "" };
+}
+
+interface CheckToolRequest {
+  skill: string | undefined;
+  path: string | undefined;
+  content: string | undefined;
+  profile: Profile;
+}
+type CheckKind = "structure" | "style";
+interface CheckToolContext {
+  host: Host;
+  /** What speaks against a model's knowing of the skill. */
+  refusalOf(skill: Skill): ToolResult | undefined;
+}
+
+const MAX_CHECKED_FILES = 50;
+
+/** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
+function checkSkillForModel(
+  what: CheckKind,
+  request: CheckToolRequest,
+  catalog: Catalog,
+  { host, refusalOf }: CheckToolContext,
+): ToolResult {
+  const { skill, path, content, profile } = request;
+  const skillsFolders = catalog.sources.flatMap((source) => source.path ?? []);
+  if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
+    return createCheckRefusal("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
+  if (content !== undefined) return createCheckReport([checkText(content, { profile })], what, profile);
+  if (path !== undefined) {
+    const found = resolveAllowedPath(path, catalog, host);
+    if (found === undefined)
+      return createCheckRefusal(
+        "path-outside",
+        `"${sanitizeLine(path, 200)}" is not in the workspace or a folder of skills, or is not there.`,
+      );
+    return createPathReport(found, what, { profile, skillsFolders });
+  }
+  const named = catalog.find(skill ?? "");
+  const refusal = named && refusalOf(named);
+  if (refusal) return refusal;
+  if (named && named.origin.file === undefined)
+    return createCheckReport([checkText(toSkillMd(named), { profile })], what, profile);
+  const file = named ? named.origin.file : findBrokenSkill(catalog, skill ?? "")?.file;
+  if (file !== undefined) return createPathReport(file, what, { profile, skillsFolders });
+  const why = catalog.leftOut?.(skill ?? "");
+  return why
+    ? createCheckRefusal(why.code, `${why.message}: ${why.fix}`)
+    : createCheckRefusal("not-found", `Skill '${sanitizeLine(skill ?? "", 64)}' not found`);
+}
+
+function createPathReport(
+  path: string,
+  what: CheckKind,
+  options: { profile: Profile; skillsFolders: string[] },
+): ToolResult {
+  const { files, diagnostics } = checkPath(path, options);
+  if (files.length > 0) return createCheckReport(files, what, options.profile);
+  return createCheckRefusal(
+    "not-found",
+    diagnostics.map(({ message }) => message).join("; ") || "There is no skill here.",
+  );
+}
+
+/** A model may name only what skills could be in: nothing else on this machine is read, or said to be there. */
+function resolveAllowedPath(path: string, catalog: Catalog, host: Host): string | undefined {
+  const roots = [host.workspace, ...catalog.sources.map((source) => source.path)].flatMap(
+    (root) => findRealPath(root) ?? [],
+  );
+  for (const root of roots) {
+    const found = findRealPath(resolve(root, path));
+    if (found !== undefined && isInside(root, found)) return found;
+  }
+  return undefined;
+}
+
+function findRealPath(path: string | undefined): string | undefined {
+  try {
+    return path === undefined ? undefined : realpathSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function createCheckReport(files: readonly CheckedFile[], what: CheckKind, profile: Profile): ToolResult {
+  const rows = files.slice(0, MAX_CHECKED_FILES).map(({ file, name, diagnostics }) => {
+    const findings = diagnostics.filter(({ code }) => code in LINT_RULES === (what === "style"));
+    const isValid = findings.every(({ severity }) => severity !== "error");
+    return {
+      skill: sanitizeLine(name, 64),
+      file: sanitizeLine(file, 4096),
+      ...(what === "structure" ? { profile, isValid } : {}),
+      findings: findings.map(({ code, severity, line, message, fix }) => ({
+        rule: code,
+        severity,
+        line,
+        message: sanitizeLine(message),
+        fix,
+      })),
+    };
+  });
+  const content = JSON.stringify(
+    rows.length === 1 ? rows[0] : { skills: rows, more: files.length - rows.length },
+    null,
+    2,
+  );
+  return { content, isError: false };
+}
+
+function createCheckRefusal(code: ErrorCode, content: string): ToolResult {
+  return { content, isError: true, code };
+}

@@ -1,0 +1,210 @@
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire, isBuiltin, registerHooks, stripTypeScriptTypes } from "node:module";
+import { dirname, extname, join, relative, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { getErrnoCode, SkillError } from "../../errors/problem.ts";
+import { MODULE_ENDINGS } from "../../skill/skill-code.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { isOwnCode, ownModuleSource, ownModuleUrl, ownParent } from "./own-modules.ts";
+import type { ThreadStart } from "./toolset-messages.ts";
+
+type CheckedCopy = Pick<ThreadStart, "root" | "digests" | "folder" | "hasPackages">;
+
+/**
+ * Says to this thread where a toolset's imports lead: to the files of its judged copy, byte for byte, to ours, and to packages where these
+ * may be had. The same holds for `require` and `createRequire`, whatever a file is called.
+ */
+export function registerImportHooks({ root, digests, folder, hasPackages }: CheckedCopy): void {
+  const copy = createToolsetCopy({ root, digests });
+  const outside = createOutsideModules(hasPackages);
+  registerHooks({
+    resolve(specifier, context, next) {
+      if (isBuiltin(specifier)) return next(specifier, context);
+      const importer = copy.fileAt(context.parentURL);
+      if (importer === undefined) {
+        const found = next(specifier, context);
+        if (copy.fileAt(found.url) === undefined && !outside.admit(found.url, specifier, context.parentURL))
+          throw createImportRefusal(specifier, getParentPath(context.parentURL), root);
+        return found;
+      }
+      const own = ownModuleUrl(specifier);
+      if (own !== undefined) return { url: own, shortCircuit: true };
+      const from = (parentURL: string) =>
+        outside.note(
+          context.conditions.includes("require") // There `next` knows no other parent.
+            ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
+            : next(specifier, { ...context, parentURL }),
+        );
+      const parent = ownParent();
+      if (parent !== undefined && /^zod(?:\/|$)/.test(specifier)) return from(parent);
+      if (/^(?:\.{0,2}\/|file:)/.test(specifier)) {
+        return { url: pathToFileURL(resolveOwnFile(specifier, importer, copy)).href, shortCircuit: true };
+      }
+      if (!hasPackages || /^[a-z][a-z0-9+.-]*:/i.test(specifier)) throw createImportRefusal(specifier, importer, root);
+      try {
+        return from(pathToFileURL(join(folder, relative(root, importer))).href);
+      } catch (error) {
+        throw getErrnoCode(error) === "ERR_MODULE_NOT_FOUND" || getErrnoCode(error) === "MODULE_NOT_FOUND"
+          ? createNotInstalledError(specifier, importer, root)
+          : error;
+      }
+    },
+    load(url, context, next) {
+      const path = copy.fileAt(url);
+      if (path === undefined) {
+        const isRequired = context.conditions.includes("require");
+        const source = ownModuleSource(url, isRequired);
+        if (source !== undefined) return { format: isRequired ? "commonjs" : "module", source, shortCircuit: true };
+        if (!outside.has(url)) throw createImportRefusal(url, undefined, root);
+        return next(url, context);
+      }
+      const bytes = copy.bytesOf(path);
+      const format = MODULE_FORMATS[extname(path)]?.(path, copy);
+      if (format === undefined) throw createNotCodeError(path, root);
+      if (format === "native") return next(url, context);
+      // Of a module that is imported Node itself takes `require`, which asks here again.
+      if (format === "commonjs" && !context.conditions.includes("require")) return next(url, { ...context, format });
+      const text = bytes.toString("utf8");
+      return { format, source: /ts$/.test(path) ? stripTypes(text, url) : text, shortCircuit: true };
+    },
+  });
+}
+
+interface ToolsetCopy {
+  root: string;
+  /** The path that an address leads to, when that is in the copy. */
+  fileAt(url: string | undefined): string | undefined;
+  has(path: string): boolean;
+  /** Throws a SkillError when it is not a file of the copy, or not as it was judged. */
+  bytesOf(path: string): Buffer;
+}
+
+function createToolsetCopy({ root, digests }: Pick<ThreadStart, "root" | "digests">): ToolsetCopy {
+  return {
+    root,
+    fileAt(url) {
+      const path = url?.startsWith("file:") ? fileURLToPath(url) : undefined;
+      return path !== undefined && isInside(root, path) ? path : undefined;
+    },
+    has: (path) => digests.has(relative(root, path)),
+    bytesOf(path) {
+      const expected = digests.get(relative(root, path));
+      const bytes = expected === undefined ? undefined : readFileSync(path);
+      if (bytes && hash("sha256", bytes) === expected) return bytes;
+      throw new SkillError("toolset-import", {
+        message: `${relative(root, path)} is not as it was when the skill was judged`,
+        fix: "look at the skill, and start again",
+      });
+    },
+  };
+}
+
+/** What may be loaded from outside of the copy: all where packages may be had, else our own code and the packages that it imports. */
+function createOutsideModules(hasPackages: boolean) {
+  const known = new Set<string>();
+  const has = (url: string) => hasPackages || !url.startsWith("file:") || isOwnCode(url) || known.has(url);
+  const note = <Found extends { url: string }>(found: Found): Found => {
+    known.add(found.url);
+    return found;
+  };
+  return {
+    has,
+    note,
+    /** Whether a module outside may import it: a package by its name, or a file of the same package. */
+    admit(url: string, specifier: string, parent: string | undefined): boolean {
+      if (has(url)) return true;
+      if (parent === undefined || !has(parent) || !parent.startsWith("file:")) return false;
+      const isPath = /^(?:\.{0,2}\/|file:)/.test(specifier);
+      if (isPath && !isInside(findPackageFolder(fileURLToPath(parent)), fileURLToPath(url))) return false;
+      known.add(url);
+      return true;
+    },
+  };
+}
+
+function findPackageFolder(path: string): string {
+  return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? dirname(path);
+}
+
+function getParentPath(url: string | undefined): string | undefined {
+  return url?.startsWith("file:") ? fileURLToPath(url) : undefined;
+}
+
+type ModuleFormat = "module" | "commonjs" | "json" | "native";
+
+/** By ending, whatever a package.json above the copy may say. No other ending is code, also where Node would load it as such. */
+const MODULE_FORMATS: Readonly<Record<string, (path: string, copy: ToolsetCopy) => ModuleFormat>> = {
+  ".ts": () => "module",
+  ".mts": () => "module",
+  ".mjs": () => "module",
+  ".cjs": () => "commonjs",
+  ".js": (path, copy) => readPackageType(dirname(path), copy) ?? guessModuleType(copy.bytesOf(path).toString("utf8")),
+  ".json": () => "json",
+  ".node": () => "native",
+  ".wasm": () => "native",
+};
+
+function readPackageType(at: string, copy: ToolsetCopy): "module" | "commonjs" | undefined {
+  if (!isInside(copy.root, at)) return undefined;
+  try {
+    const { type } = JSON.parse(copy.bytesOf(join(at, "package.json")).toString("utf8"));
+    return type === "module" || type === "commonjs" ? type : undefined;
+  } catch {
+    return at === copy.root ? undefined : readPackageType(dirname(at), copy);
+  }
+}
+
+function guessModuleType(text: string): "module" | "commonjs" {
+  return /^\s*(?:import|export)\b/m.test(text) || !/\b(?:require\s*\(|module\.exports|exports\.)/.test(text)
+    ? "module"
+    : "commonjs";
+}
+
+/** What only has to be left out is left out where it stands, so that lines stay what they are. */
+function stripTypes(text: string, sourceUrl: string): string {
+  try {
+    return stripTypeScriptTypes(text, { mode: "strip", sourceUrl });
+  } catch (error) {
+    if (getErrnoCode(error) !== "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") throw error;
+    return stripTypeScriptTypes(text, { mode: "transform", sourceMap: true, sourceUrl });
+  }
+}
+
+/** `./helper` and `./helper.js` may mean helper.ts, as compilers have it. */
+function resolveOwnFile(specifier: string, importer: string, { root, has }: ToolsetCopy): string {
+  const wanted = specifier.startsWith("file:") ? fileURLToPath(specifier) : resolve(dirname(importer), specifier);
+  if (!isInside(root, wanted)) throw createImportRefusal(specifier, importer, root);
+  const written = wanted.replace(/\.([mc]?)js$/, ".$1ts");
+  const found = [...MODULE_ENDINGS.map((ending) => wanted + ending), written].find(has);
+  if (found !== undefined) return found;
+  throw new SkillError("toolset-broken", {
+    message: `${relative(root, importer)} imports "${specifier}", which is not in the skill's folder`,
+    fix: "correct the import, or add the file",
+  });
+}
+
+function createNotCodeError(path: string, root: string): SkillError {
+  return new SkillError("toolset-import", {
+    message: `${relative(root, path)} is imported, and its ending is not one of a module`,
+    fix: `name it as one: ${Object.keys(MODULE_FORMATS).join(", ")}`,
+  });
+}
+
+function createImportRefusal(specifier: string, importer: string | undefined, root: string): SkillError {
+  const isPackage = !/^[./]|:/.test(specifier);
+  const by = importer === undefined ? "it" : isInside(root, importer) ? relative(root, importer) : importer;
+  return new SkillError("toolset-import", {
+    message: `${by} imports "${specifier}", ${isPackage ? "a package, which is no part of what was trusted" : "which is outside of the skill's folder"}`,
+    fix: isPackage
+      ? "import only the skill's own files, node: modules, zod, skillet and @agent/tools; or put the skill into your own folder, ~/.skillet/skills"
+      : "import the skill's own files, by a path that begins with ./",
+  });
+}
+
+function createNotInstalledError(specifier: string, importer: string, root: string): SkillError {
+  return new SkillError("toolset-import", {
+    message: `${relative(root, importer)} imports "${specifier}", which is not installed for the skill`,
+    fix: `install it in the skill's folder: npm install ${specifier}`,
+  });
+}

@@ -1,0 +1,223 @@
+import { hash } from "node:crypto";
+import { realpathSync } from "node:fs";
+import type { Host } from "../../config/host.ts";
+import type { Problem } from "../../errors/problem.ts";
+import { findSchemaError } from "../../host/json-schema.ts";
+import { getSkillStoreFolder, storeVerifiedCopy } from "../../sandbox/sandbox-folders.ts";
+import { sanitizeSchema } from "../../skill/define-tool.ts";
+import { hasFolder, type Skill } from "../../skill/skill.ts";
+import { findToolsetFile, parseToolsetRef } from "../../skill/skill-code.ts";
+import type { SkillCopy } from "../../skill/source/skill-copy.ts";
+import type { Tool, ToolOwner, ToolSandbox } from "../../skill/tool.ts";
+import { getSkillLocation } from "../../store/trust.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
+import { createRedactor, type Redactor, type Secrets } from "../../util/redact.ts";
+import { truncateLine } from "../../util/text.ts";
+import { escapeInvisible } from "../../util/untrusted-text.ts";
+import { trustPolicy } from "../policy/trust-policy.ts";
+import { describeTrustChange } from "../policy/trusted-text.ts";
+import { collectSecrets } from "../run/run-inputs.ts";
+import { toProblem } from "../run/run-result.ts";
+import { wrapHostTool } from "../tools/tool-output.ts";
+import { resolveSkilletHome, watchOwnSkills } from "../workspace/sandbox-permissions.ts";
+import { type ThreadStart, type ToolsetOffer, writeCachedTools } from "./toolset-messages.ts";
+import { startToolsetThread, type ToolsetThread } from "./toolset-thread.ts";
+
+interface ToolsetRequest {
+  skill: Skill;
+  /** Its files as they were judged: these are imported. */
+  copy: SkillCopy;
+  /** What nobody is shown; all that is configured, when left out. */
+  hiding?: Redactor;
+  /** What its code prints. Nobody reads it when left out. */
+  onPrinted?(text: string): void;
+}
+
+/** The tools that a skill brings. Where something is wrong with one of its toolsets, there are none. */
+export interface OpenToolsets {
+  readonly tools: readonly Tool[];
+  readonly problems: readonly Problem[];
+  /** Why they do not answer any more, where they do not. */
+  ended(): string | undefined;
+  close(): void;
+}
+
+/**
+ * Imports what a skill declares under `toolsets`, in a thread of its own. The thread keeps accidents away from the program around it;
+ * it is no sandbox, so that only code of the user's own and what was trusted is ever imported.
+ */
+export async function openToolsets(host: Host, request: ToolsetRequest): Promise<OpenToolsets> {
+  const { skill, copy } = request;
+  if (skill.manifest.toolsets.length === 0) return createNoToolsets([]);
+  try {
+    const judged = checkToolsets(host, skill, copy);
+    if ("problems" in judged) return createNoToolsets(judged.problems);
+    const start = createThreadStart(host, skill, {
+      root: realpathSync(storeVerifiedCopy(copy, getSkillStoreFolder(resolveSkilletHome(host)))),
+      digests: new Map([...copy.files].map(([path, { bytes }]) => [path, hash("sha256", bytes)])),
+      toolsets: judged.toolsets,
+    });
+    const hiding = request.hiding ?? createRedactor(collectSecrets(new Map(), host));
+    const { onPrinted } = request;
+    const thread = await startToolsetThread(start, {
+      env: createThreadEnv(host),
+      name: skill.name,
+      hide: hiding.text,
+      onPrinted,
+    });
+    if ("problem" in thread) return createNoToolsets([createToolsetProblem(skill, thread.problem)]);
+    const unusable = await findSchemaProblems(skill, thread.offers);
+    if (unusable.length > 0) {
+      thread.close();
+      return createNoToolsets(unusable);
+    }
+    const most = host.settings.limits.toolOutput;
+    const offers = thread.offers.map((offer) => ({
+      ...offer,
+      inputSchema: sanitizeSchema(offer.inputSchema) ?? offer.inputSchema,
+    }));
+    const tools = offers.map((offer) =>
+      wrapHostTool(createToolsetTool(offer, thread, { owner: start.given.skill, host }), most, hiding),
+    );
+    writeCachedTools(resolveSkilletHome(host), copy.digest, tools);
+    return { tools, problems: [], ended: () => thread.ended(), close: () => thread.close() };
+  } catch (error) {
+    return createNoToolsets([createToolsetProblem(skill, toProblem(error))]);
+  }
+}
+
+function createNoToolsets(problems: readonly Problem[]): OpenToolsets {
+  return { tools: [], problems, ended: () => undefined, close: () => {} };
+}
+
+/** Whether its code may be imported, and which files it is: all that speaks against it at once. */
+function checkToolsets(
+  host: Host,
+  skill: Skill,
+  copy: SkillCopy,
+): Pick<ThreadStart, "toolsets"> | { problems: readonly Problem[] } {
+  const untrusted = trustPolicy(skill, host);
+  if (untrusted) return { problems: [untrusted].flat().map(({ code, message, fix }) => ({ code, message, fix })) };
+  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  if (changes.length > 0) return { problems: [describeTrustChange(skill, changes)] };
+  const found = skill.manifest.toolsets.map((written) => resolveToolset(written, skill, copy));
+  const problems = found.filter((one) => "code" in one);
+  return problems.length > 0 ? { problems } : { toolsets: found.filter((one) => "file" in one) };
+}
+
+function resolveToolset(
+  written: string,
+  skill: Skill,
+  { files }: SkillCopy,
+): { file: string; export: string } | Problem {
+  const ref = parseToolsetRef(written);
+  const shown = truncateLine(written, 120);
+  if ("problem" in ref) {
+    return createToolsetProblem(skill, {
+      code: "toolset-ref",
+      message: `"${shown}" ${ref.problem}`,
+      fix: "write it as toolsets/index:MyToolset: a file in the skill's folder, and what it exports",
+    });
+  }
+  const isThere = (path: string) => hasFolder(skill.origin) && path !== "SKILL.md" && files.has(path);
+  const file = findToolsetFile(ref, isThere);
+  if (file !== undefined) return { file, export: ref.export };
+  return createToolsetProblem(skill, {
+    code: "toolset-missing",
+    message: `"${shown}" names a file that is not in the skill's folder`,
+    fix: `add ${truncateLine(ref.path, 120)}.ts, or correct the path`,
+  });
+}
+
+function createThreadStart(
+  host: Host,
+  skill: Skill,
+  { root, digests, toolsets }: Pick<ThreadStart, "root" | "digests" | "toolsets">,
+): ThreadStart {
+  const owner = { name: skill.name, source: skill.origin.source, place: getSkillLocation(skill) };
+  return {
+    root,
+    digests,
+    folder: skill.origin.folder ?? root,
+    hasPackages: (host.trust?.standingOf(skill) ?? "own") === "own",
+    toolsets,
+    given: { skill: owner, ...omitUndefined({ workspace: host.workspace, caller: host.caller }) },
+  };
+}
+
+/** What of the host's environment there is in the thread: nothing that could be a secret. */
+const THREAD_VARIABLES = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"] as const;
+
+function createThreadEnv(host: Host): Record<string, string> {
+  const env = host.env ?? process.env;
+  return Object.fromEntries(THREAD_VARIABLES.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+async function findSchemaProblems(skill: Skill, offers: readonly ToolsetOffer[]): Promise<Problem[]> {
+  const problems = await Promise.all(
+    offers.map(async ({ name, inputSchema }) => ({ name, problem: await findSchemaProblem(inputSchema) })),
+  );
+  return problems.flatMap(({ name, problem }) => {
+    if (problem === undefined) return [];
+    const message = `its tool "${name}" has an \`inputSchema\` that cannot be used: ${problem}`;
+    return createToolsetProblem(skill, {
+      code: "toolset-broken",
+      message,
+      fix: "give its `parameters` as a schema of zod",
+    });
+  });
+}
+
+/** A schema is read by models too. */
+async function findSchemaProblem(schema: JsonObject): Promise<string | undefined> {
+  if (!sanitizeSchema(schema)) return "it has hidden characters in names or values";
+  return findSchemaError(schema);
+}
+
+const MAX_TOOL_DESCRIPTION = 4096;
+
+function createToolsetTool(
+  { name, description, inputSchema, hasEffect }: ToolsetOffer,
+  thread: ToolsetThread,
+  { owner, host }: { owner: ToolOwner; host: Host },
+): Tool {
+  return {
+    name: `${owner.name}.${name}`,
+    description: escapeInvisible(description).text.slice(0, MAX_TOOL_DESCRIPTION),
+    category: "skills",
+    inputSchema,
+    owner,
+    ...(hasEffect ? { effect: (input: unknown) => thread.effect(name, input) } : {}),
+    execute: (input, options) => watchOwnSkills(host, () => thread.call(name, input, { ...options, skill: owner })),
+  };
+}
+
+function createToolsetProblem({ name }: Skill, { code, message, fix }: Problem): Problem {
+  return { code, message: `Toolset of skill '${name}': ${message.replace(/^Its /, "its ")}`, fix };
+}
+
+interface LazySandboxOptions {
+  skill: Skill;
+  copy: SkillCopy;
+  secrets: Secrets;
+  hiding: Redactor;
+  signal: AbortSignal;
+}
+
+/** The sandbox of a skill's tools where no run has one: opened when a tool first starts a program. */
+export function createLazySandbox(host: Host, request: LazySandboxOptions): ToolSandbox {
+  let opened: Promise<ToolSandbox> | undefined;
+  const open = async (): Promise<ToolSandbox> => {
+    const [{ openRunSandbox }, { createToolSandbox }] = await Promise.all([
+      import("../workspace/run-sandbox.ts"),
+      import("../workspace/run-sandbox.ts"),
+    ]);
+    return createToolSandbox(await openRunSandbox(host, { ...request, kind: "script", onProgress: () => {} }));
+  };
+  return {
+    async run(argv, options) {
+      opened ??= open();
+      return (await opened).run(argv, options);
+    },
+  };
+}

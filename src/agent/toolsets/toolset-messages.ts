@@ -1,0 +1,111 @@
+import { join } from "node:path";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { Problem } from "../../errors/problem.ts";
+import type { Caller } from "../../host/host-policy.ts";
+import { sanitizeSchema, TOOL_ID } from "../../skill/define-tool.ts";
+import type { Tool, ToolEffect, ToolOutcome, ToolOwner, ToolResult } from "../../skill/tool.ts";
+import { readCacheFile, writeCacheFile } from "../../store/cache-file.ts";
+import { isJsonObject, type JsonObject } from "../../util/objects.ts";
+import { escapeInvisible } from "../../util/untrusted-text.ts";
+
+/** What the thread of a toolset is started with. */
+export interface ThreadStart {
+  /** The copy of the skill that was judged. */
+  root: string;
+  /** By path below that, the SHA-256 of each of its files: no other is imported. */
+  digests: ReadonlyMap<string, string>;
+  /** The skill's own folder: what messages show, and where packages are found. */
+  folder: string;
+  /** Whether packages that stand beside the skill may be imported: they are no part of what was trusted. */
+  hasPackages: boolean;
+  toolsets: readonly { file: string; export: string }[];
+  given: ToolsetContext;
+}
+
+/** What a toolset that is a class is constructed with. */
+export interface ToolsetContext {
+  skill: ToolOwner;
+  workspace?: string;
+  caller?: Caller;
+}
+
+/** A tool as the thread tells of it. */
+export interface ToolsetOffer {
+  name: string;
+  description: string;
+  inputSchema: JsonObject;
+  hasEffect: boolean;
+}
+
+/** What a call is made with, beside its input. */
+export interface ThreadCall {
+  run?: string;
+  key?: string;
+  skill?: ToolOwner;
+  env?: Readonly<Record<string, string>>;
+  hasSandbox: boolean;
+}
+
+export type MessageToThread =
+  | { type: "call"; id: number; tool: string; input: unknown; call: ThreadCall }
+  | { type: "effect"; id: number; tool: string; input: unknown }
+  | { type: "abort"; id: number }
+  | { type: "ran"; program: number; outcome: ToolOutcome }
+  | { type: "not-run"; program: number; code: ErrorCode; message: string };
+
+export type MessageFromThread =
+  | { type: "ready"; offers: readonly ToolsetOffer[] }
+  | { type: "problem"; problem: Problem }
+  | { type: "called"; id: number; result: ToolResult }
+  | { type: "effect"; id: number; effect: ToolEffect | undefined }
+  | { type: "printed"; text: string }
+  | { type: "progress"; id: number; text: string }
+  | { type: "run"; id: number; program: number; argv: readonly [string, ...string[]]; stdin?: string; seconds?: number }
+  | { type: "stop"; program: number };
+
+const TOOL_CACHE_BOUNDS = { ending: ".tools", mostBytes: 1024 * 1024, mostFiles: 256 };
+const MAX_CACHED_TOOLS = 64;
+
+/** Returns the tools that the toolsets of a skill had when its files had this digest. */
+export function readCachedTools(home: string, digest: string): readonly ToolsetOffer[] | undefined {
+  const bytes = readCacheFile(getToolCacheFile(home, digest), TOOL_CACHE_BOUNDS);
+  if (!bytes) return undefined;
+  try {
+    const offers = (JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown[]).map(readOffer);
+    return offers.length > 0 && offers.length <= MAX_CACHED_TOOLS && offers.every((offer) => offer !== undefined)
+      ? offers
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keeps the tools of a skill's toolsets, so that they can be listed before the toolsets are imported the next time. */
+export function writeCachedTools(home: string, digest: string, tools: readonly Tool[]): void {
+  const offers = tools.map(
+    ({ name, owner, description, inputSchema, effect }): ToolsetOffer => ({
+      name: owner ? name.slice(owner.name.length + 1) : name,
+      description,
+      inputSchema,
+      hasEffect: effect !== undefined,
+    }),
+  );
+  const folder = getToolCacheFolder(home);
+  writeCacheFile(folder, getToolCacheFile(home, digest), Buffer.from(JSON.stringify(offers)), TOOL_CACHE_BOUNDS);
+}
+
+function getToolCacheFolder(home: string): string {
+  return join(home, "cache", "toolsets");
+}
+
+function getToolCacheFile(home: string, digest: string): string {
+  return join(getToolCacheFolder(home), `${digest.replace(/[^\w-]/g, "")}${TOOL_CACHE_BOUNDS.ending}`);
+}
+
+function readOffer(value: unknown): ToolsetOffer | undefined {
+  const { name, description, inputSchema, hasEffect } = Object(value) as Partial<ToolsetOffer>;
+  if (typeof name !== "string" || !TOOL_ID.test(name) || typeof description !== "string") return undefined;
+  const schema = isJsonObject(inputSchema) ? (sanitizeSchema(inputSchema as JsonObject) ?? undefined) : undefined;
+  if (schema?.["type"] !== "object" || escapeInvisible(description).text !== description) return undefined;
+  return { name, description, inputSchema: schema, hasEffect: hasEffect === true };
+}

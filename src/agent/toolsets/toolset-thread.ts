@@ -1,0 +1,335 @@
+import type { Worker } from "node:worker_threads";
+import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
+import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { truncateLine } from "../../util/text.ts";
+import type { MessageFromThread, MessageToThread, ThreadStart, ToolsetOffer } from "./toolset-messages.ts";
+import { type WorkerEntry, workerEntry } from "./worker-entry.ts";
+
+interface ToolsetThreadOptions {
+  /** Variables of the host that the thread has too. */
+  env: Readonly<Record<string, string>>;
+  name: string;
+  /** A text without secrets. */
+  hide(text: string): string;
+  /** What its code prints. Nobody reads it when left out. */
+  onPrinted?: ((text: string) => void) | undefined;
+}
+
+/** The thread of a skill's toolsets, as its host sees it. */
+export interface ToolsetThread {
+  readonly offers: readonly ToolsetOffer[];
+  /** Contract: never throws. Ends with the signal. */
+  call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
+  effect(tool: string, input: unknown): Promise<ToolEffect | undefined>;
+  /** Why it does not answer any more, where it does not. */
+  ended(): string | undefined;
+  close(): void;
+}
+
+const IMPORT_TIMEOUT_MS = 10_000;
+/** How long a call that was told to end may take to do so. */
+const CALL_GRACE_MS = 1000;
+/** And to say what it would change. */
+const EFFECT_TIMEOUT_MS = 2000;
+const THREAD_MEMORY_MB = 512;
+const CLOSED_REASON = "they were closed";
+
+/** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
+export async function startToolsetThread(
+  start: ThreadStart,
+  options: ToolsetThreadOptions,
+): Promise<ToolsetThread | { problem: Problem }> {
+  // Only who has toolsets loads what keeps them apart.
+  const [{ Worker }, entry] = await Promise.all([import("node:worker_threads"), workerEntry()]);
+  const begin = () => new LiveThread(createWorker(Worker, { ...start, entry }, options), options);
+  let live = begin();
+  let isClosed = false;
+  let isResting = false;
+  const opened = await live.ready;
+  if ("problem" in opened) return opened;
+  const uncalled = {
+    rest() {
+      if (live.ended !== undefined) return;
+      isResting = true;
+      live.end(CLOSED_REASON);
+    },
+  };
+  addIdleThread(uncalled);
+  /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. And one that rested. */
+  const alive = async (): Promise<LiveThread> => {
+    removeIdleThread(uncalled);
+    await live.decided();
+    if ((live.isReplaceable || isResting) && !isClosed) live = begin();
+    isResting = false;
+    await live.ready;
+    return live;
+  };
+  return {
+    offers: opened.offers,
+    call: async (tool, input, callOptions = {}) => (await alive()).call(tool, input, callOptions),
+    effect: async (tool, input) => (await alive()).effect(tool, input),
+    ended: () => (live.isReplaceable || isResting ? undefined : live.ended),
+    close: () => {
+      isClosed = true;
+      removeIdleThread(uncalled);
+      live.end(CLOSED_REASON);
+    },
+  };
+}
+
+function createWorker(
+  Thread: typeof Worker,
+  start: ThreadStart & { entry: WorkerEntry },
+  options: ToolsetThreadOptions,
+): Worker {
+  const { entry } = start;
+  const { env, name } = options;
+  return new Thread("file" in entry ? entry.file : entry.code, {
+    eval: !("file" in entry),
+    workerData: start,
+    env: { ...env },
+    argv: [],
+    execArgv: ["--disable-warning=ExperimentalWarning"],
+    name: truncateLine(name, 64),
+    stdout: true, // Nothing is read from these: what is printed comes as messages, since a stream that is read keeps the program going.
+    stderr: true,
+    resourceLimits: { maxOldGenerationSizeMb: THREAD_MEMORY_MB },
+  });
+}
+
+interface PendingCall {
+  settle(answer: ToolResult | ToolEffect | undefined): void;
+  options: CallOptions;
+}
+
+/** One thread, from its start to its end. */
+class LiveThread {
+  readonly ready: Promise<{ offers: readonly ToolsetOffer[] } | { problem: Problem }>;
+  /** Why it ended. */
+  ended: string | undefined;
+  isReplaceable = false;
+  readonly #worker: Worker;
+  readonly #opened = Promise.withResolvers<{ offers: readonly ToolsetOffer[] } | { problem: Problem }>();
+  readonly #pending = new Map<number, PendingCall>();
+  readonly #programs = new Map<number, AbortController>();
+  readonly #ending = new Map<number, Promise<void>>();
+  readonly #onPrinted: ((text: string) => void) | undefined;
+  #count = 0;
+
+  constructor(worker: Worker, { hide, onPrinted }: Pick<ToolsetThreadOptions, "hide" | "onPrinted">) {
+    this.#worker = worker;
+    this.ready = this.#opened.promise;
+    const late = setTimeout(() => {
+      this.#opened.resolve({ problem: createImportTimeout() });
+      this.end("it was not imported in time");
+    }, IMPORT_TIMEOUT_MS);
+    this.ready.then(() => clearTimeout(late));
+    this.#onPrinted = onPrinted;
+    worker.on("message", (message: MessageFromThread) => this.#take(message));
+    worker.on("messageerror", () => this.end("what it said could not be read"));
+    worker.on("error", (error) => this.#over(`it threw: ${truncateLine(hide(getErrorMessage(error)), 300)}`));
+    worker.on("exit", (code) => this.#over(`it ended itself (process.exit, code ${code})`));
+  }
+
+  call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult> {
+    const { run, key, skill, env, sandbox, signal } = options;
+    const call = { hasSandbox: sandbox !== undefined, ...omitUndefined({ run, key, skill, env: env && { ...env } }) };
+    const id = ++this.#count;
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve(ABORTED_RESULT);
+      const onAbort = () => {
+        resolve(ABORTED_RESULT);
+        this.#tellToEnd(id);
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#ask({ type: "call", id, tool, input, call }, options, (answer) => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve(answer as ToolResult);
+      });
+    });
+  }
+
+  /** Resolves once no call is left that was told to end: they have, or the thread was ended. */
+  async decided(): Promise<void> {
+    await Promise.all(this.#ending.values());
+  }
+
+  #tellToEnd(id: number): void {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    this.#post({ type: "abort", id });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#ending.set(id, promise);
+    const grace = setTimeout(() => {
+      this.isReplaceable = true;
+      this.end("a call that was told to end did not");
+    }, CALL_GRACE_MS);
+    const { settle } = pending;
+    pending.settle = (answer) => {
+      clearTimeout(grace);
+      this.#ending.delete(id);
+      resolve();
+      settle(answer);
+    };
+  }
+
+  effect(tool: string, input: unknown): Promise<ToolEffect | undefined> {
+    const id = ++this.#count;
+    return new Promise((resolve) => {
+      const late = setTimeout(() => this.#settle(id, UNKNOWN_EFFECT), EFFECT_TIMEOUT_MS);
+      this.#ask({ type: "effect", id, tool, input }, {}, (answer) => {
+        clearTimeout(late);
+        resolve(isErrorResult(answer) ? UNKNOWN_EFFECT : (answer as ToolEffect | undefined));
+      });
+    });
+  }
+
+  end(why: string): void {
+    this.#over(why);
+    void this.#worker.terminate();
+  }
+
+  #ask(message: MessageToThread & { id: number }, options: CallOptions, settle: PendingCall["settle"]): void {
+    if (this.ended !== undefined) settle(createEndedResult(this.ended));
+    else {
+      this.#pending.set(message.id, { settle, options });
+      this.#worker.ref();
+      this.#post(message, message.id);
+    }
+  }
+
+  #post(message: MessageToThread, id?: number): void {
+    try {
+      this.#worker.postMessage(message);
+    } catch (error) {
+      // What cannot be passed on as data, such as a function in the input.
+      if (id !== undefined)
+        this.#settle(id, {
+          content: `Invalid input: ${truncateLine(getErrorMessage(error), 200)}`,
+          isError: true,
+          code: "input-invalid",
+        });
+    }
+  }
+
+  readonly #handle: {
+    [Type in MessageFromThread["type"]]: (message: Extract<MessageFromThread, { type: Type }>) => void;
+  } = {
+    ready: ({ offers }) => {
+      this.#worker.unref();
+      this.#opened.resolve({ offers });
+    },
+    problem: ({ problem }) => {
+      this.#opened.resolve({ problem });
+      this.end("it could not be imported");
+    },
+    called: ({ id, result }) => this.#settle(id, result),
+    effect: ({ id, effect }) => this.#settle(id, effect),
+    printed: ({ text }) => this.#onPrinted?.(String(text)),
+    progress: ({ id, text }) => this.#pending.get(id)?.options.onProgress?.(String(text)),
+    run: (message) => void this.#run(message),
+    stop: ({ program }) => this.#programs.get(program)?.abort(),
+  };
+
+  #take(message: MessageFromThread): void {
+    // Its code can send anything too: what is none of these is nobody's.
+    if (Object.hasOwn(this.#handle, Object(message).type)) this.#handle[message.type](message as never);
+  }
+
+  #settle(id: number, answer: ToolResult | ToolEffect | undefined): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (this.#pending.size === 0) this.#worker.unref();
+    pending?.settle(answer);
+  }
+
+  /** Starts a program for a call, in the sandbox of whoever made it. */
+  async #run({ id, program, argv, stdin, seconds }: Extract<MessageFromThread, { type: "run" }>): Promise<void> {
+    const { sandbox, signal } = this.#pending.get(id)?.options ?? {};
+    const controller = new AbortController();
+    this.#programs.set(program, controller);
+    try {
+      if (!sandbox) throw new Error("the call that it is for has ended");
+      const signals = [controller.signal, ...(signal ? [signal] : [])];
+      const outcome = await sandbox.run(argv, {
+        signal: AbortSignal.any(signals),
+        ...(stdin === undefined ? {} : { stdin }),
+        ...(seconds === undefined ? {} : { seconds }),
+      });
+      const { ending, exitCode, stdout, stderr } = outcome;
+      this.#post({
+        type: "ran",
+        program,
+        outcome: { ending, stdout, stderr, ...(exitCode === undefined ? {} : { exitCode }) },
+      });
+    } catch (error) {
+      const code = error instanceof SkillError ? error.code : "failed";
+      this.#post({ type: "not-run", program, code, message: getErrorMessage(error) });
+    } finally {
+      this.#programs.delete(program);
+    }
+  }
+
+  #over(why: string): void {
+    if (this.ended !== undefined) return;
+    this.ended = why;
+    this.#opened.resolve({ problem: createEndedProblem(why) });
+    for (const controller of this.#programs.values()) controller.abort();
+    for (const id of [...this.#pending.keys()]) this.#settle(id, createEndedResult(why));
+  }
+}
+
+/** Whoever does not know what a call changes is to ask. */
+const UNKNOWN_EFFECT: ToolEffect = { on: "outside" };
+const ABORTED_RESULT: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
+
+function createEndedResult(why: string): ToolResult {
+  const content = `The skill's tools are not there any more: ${why}. Loading the skill again begins anew.`;
+  return { content, isError: true, code: "toolset-ended" };
+}
+
+function isErrorResult(answer: unknown): boolean {
+  return typeof answer === "object" && answer !== null && "isError" in answer;
+}
+
+function createEndedProblem(why: string): Problem {
+  return {
+    code: "toolset-broken",
+    message: `Its tools could not be imported: ${why}`,
+    fix: "mend it: importing must only define tools",
+  };
+}
+
+function createImportTimeout(): Problem {
+  return {
+    code: "toolset-timeout",
+    message: `Its tools were not imported within ${IMPORT_TIMEOUT_MS / 1000} seconds`,
+    fix: "do in `execute` what takes long: importing must only define tools",
+  };
+}
+
+/** A thread that can end and begin anew without anybody noticing: nothing has been called in it, so that there is nothing to lose. */
+interface IdleThread {
+  rest(): void;
+}
+
+/** As many wait for their first call: a thread is some twenty megabytes, and whoever serves many clients loads much that nobody calls. */
+const MAX_IDLE_THREADS = 4;
+
+/** The oldest first. */
+const idleThreads = new Set<IdleThread>();
+
+/** Takes note of a thread that was just opened. Where too many wait, the oldest rests. */
+function addIdleThread(thread: IdleThread): void {
+  idleThreads.add(thread);
+  const [oldest] = idleThreads;
+  if (oldest === undefined || idleThreads.size <= MAX_IDLE_THREADS) return;
+  idleThreads.delete(oldest);
+  oldest.rest();
+}
+
+/** It is called now, or was closed. */
+function removeIdleThread(thread: IdleThread): void {
+  idleThreads.delete(thread);
+}

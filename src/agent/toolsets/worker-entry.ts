@@ -1,0 +1,12 @@
+import { extname, join } from "node:path";
+
+/** The code of a toolset's thread: a file, or a text where it cannot be one. */
+export type WorkerEntry = { file: string } | { code: string };
+
+/**
+ * Returns the code that a toolset's thread starts with. The build replaces this module: the library holds the code as a text, since a
+ * bundler would lose the file.
+ */
+export async function workerEntry(): Promise<WorkerEntry> {
+  return { file: join(import.meta.dirname, `toolset-worker${extname(import.meta.filename)}`) };
+}

@@ -1,0 +1,111 @@
+import type { Host } from "../../config/host.ts";
+import {
+  findUnusedLibraryLayers,
+  type LibraryLayer,
+  type LibrarySummary,
+  removeLibraryLayers,
+} from "../../sandbox/libraries/library-layer.ts";
+import type { LibrarySet } from "../../sandbox/libraries/library-lock.ts";
+import { getSkillStoreFolder, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
+import { findStaleFetches, findUnusedFetches, removeFetches } from "../../sandbox/uv.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
+import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
+import { getPackageFolders, resolveSandbox } from "./run-sandbox.ts";
+import { listSkillPackages, resolveSkilletHome } from "./sandbox-permissions.ts";
+import {
+  createLibrarySets,
+  createUvScript,
+  type DeclaringScript,
+  fetchDeclaredPackages,
+  findDeclaringScripts,
+  hasUv,
+  listPlainDependencies,
+  requirePlainPackages,
+  resolveLibraries,
+} from "./skill-libraries.ts";
+
+export interface SkillLibraries {
+  /** The scripts whose own declarations were fetched. */
+  scripts: string[];
+  layers: LibraryLayer[];
+}
+
+export interface SkillLibraryOptions {
+  update?: boolean;
+  onProgress(text: string): void;
+  signal: AbortSignal;
+}
+
+/** Builds the Python and npm packages of a skill before anything runs: those that the user gives it, and those that its scripts declare. */
+export async function buildSkillLibraries(
+  host: Host,
+  skill: Skill,
+  options: SkillLibraryOptions,
+): Promise<SkillLibraries> {
+  const { copy, declaring } = readDeclarations(skill);
+  const sets = createSetsFor(host, skill, declaring);
+  if (sets.length === 0 && declaring.length === 0) return { scripts: [], layers: [] };
+  const sandbox = await resolveSandbox(host);
+  const places = getPackageFolders(host);
+  const isByPip = !hasUv(host);
+  if (isByPip) for (const one of declaring) requirePlainPackages(one);
+  const layers = await resolveLibraries(host, listWantedPackages(host, skill, declaring), {
+    ...options,
+    sandbox,
+    places,
+    rebuild: true,
+  });
+  if (!isByPip && copy && declaring.length > 0) {
+    const mount = {
+      from: storeSkillCopy(copy, getSkillStoreFolder(resolveSkilletHome(host))),
+      to: SANDBOX_SKILL_FOLDER,
+      access: "read" as const,
+    };
+    await fetchDeclaredPackages(host, declaring, copy, { ...options, sandbox, mount, folder: places.own });
+  }
+  return { scripts: declaring.map(({ script }) => script.path), layers };
+}
+
+/** What is kept for skills that none of these is. */
+export interface UnusedLibraries {
+  layers: LibrarySummary[];
+  /** Folders of what uv fetched for scripts. */
+  fetched: string[];
+}
+
+export function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): UnusedLibraries {
+  const places = getPackageFolders(host);
+  const found = skills.map((skill) => ({ skill, ...readDeclarations(skill) }));
+  const scripts = found.flatMap(({ copy, declaring }) =>
+    copy ? declaring.map(({ script }) => createUvScript(host, script, copy)) : [],
+  );
+  const sets = found.flatMap(({ skill, declaring }) => createSetsFor(host, skill, declaring));
+  return { layers: findUnusedLibraryLayers(places, sets), fetched: findUnusedFetches(places.own, scripts) };
+}
+
+/** Removes these, and what was left half-made or replaced. */
+export function pruneSkillLibraries(host: Host, { layers, fetched }: UnusedLibraries): void {
+  removeLibraryLayers(layers);
+  removeFetches([...fetched, ...findStaleFetches(getPackageFolders(host).own)]);
+}
+
+/** The sets that a skill uses, with those that its scripts declare. */
+export function listSkillLibrarySets(host: Host, skill: Skill): LibrarySet[] {
+  return createSetsFor(host, skill, readDeclarations(skill).declaring);
+}
+
+function createSetsFor(host: Host, skill: Skill, declaring: readonly DeclaringScript[]): LibrarySet[] {
+  return createLibrarySets(listWantedPackages(host, skill, declaring));
+}
+
+function listWantedPackages(host: Host, skill: Skill, declaring: readonly DeclaringScript[]) {
+  const given = listSkillPackages(skill, host);
+  return hasUv(host) ? given : { ...given, python: [...given.python, ...listPlainDependencies(declaring)] };
+}
+
+function readDeclarations(skill: Skill): { copy?: SkillCopy; declaring: DeclaringScript[] } {
+  if (!skill.files().files.some(({ path }) => /\.py$/i.test(path))) return { declaring: [] };
+  const copy = copySkill(skill);
+  return { copy, declaring: findDeclaringScripts(skill, copy) };
+}

@@ -1,0 +1,367 @@
+import { SkillError } from "../errors/problem.ts";
+import {
+  type AuthCallback,
+  type AuthChallenge,
+  type AuthCompletion,
+  type AuthRequest,
+  type CapabilityDescription,
+  type Credential,
+  type OperationDescription,
+  PROVIDER_ERROR_CODES,
+  type ProviderAnswer,
+  type ProviderCall,
+  type ProviderContext,
+  type ProviderHealth,
+} from "../host/capability-contract.ts";
+import { type JsonObject, omitUndefined } from "../util/objects.ts";
+import { MAX_CAPABILITIES, MAX_OPERATIONS, MAX_PROVIDER_TEXT } from "./provider-contract.ts";
+import {
+  type WireSchema,
+  WireSchemaError,
+  wireAny,
+  wireBoolean,
+  wireData,
+  wireEnum,
+  wireLine,
+  wireList,
+  wireNumber,
+  wireObject,
+  wireOptional,
+  wireText,
+  wireTextMap,
+} from "./wire-schema.ts";
+
+/**
+ * What the host and a provider's program say to each other: one JSON object each way, the request on one line of stdin, the answer
+ * on stdout, and a process for each. Strict both ways: what is not known is refused, so that nobody believes to have said it.
+ */
+const PROTOCOL_VERSION = 1;
+
+/** In bytes. */
+export const MAX_PROVIDER_ANSWER_BYTES: number = 4 * 1024 * 1024;
+export const MAX_PROVIDER_REQUEST_BYTES: number = 4 * 1024 * 1024;
+
+interface ProviderRequest<Method extends ProviderMethod = ProviderMethod> {
+  id: string;
+  method: Method;
+  namespace: string;
+  params: ProviderMethodParams<Method>;
+  context: Partial<ProviderContext>;
+  /** How long the answer may take. */
+  deadlineMs: number;
+}
+
+/** A request of any method, with what it comes with. */
+export type AnyProviderRequest = { [Method in ProviderMethod]: ProviderRequest<Method> }[ProviderMethod];
+
+interface RequestHead {
+  version: number;
+  id: string;
+  method: ProviderMethod;
+  namespace: string;
+  params: JsonObject;
+  context: Partial<ProviderContext>;
+  deadlineMs: number;
+}
+
+const EMPTY_SCHEMA: WireSchema<object> = wireObject<object>({});
+
+const nameSchema = wireText(200);
+
+const lineSchema = wireLine(MAX_PROVIDER_TEXT);
+
+const scopesSchema = wireList(wireText(500), 100);
+const SIGN_IN_KINDS = ["link", "device", "paste"] as const;
+
+const DESCRIPTION_SCHEMA = wireObject<WireDescription>({
+  capabilities: wireList(
+    wireObject<CapabilityDescription>({
+      id: nameSchema,
+      description: lineSchema,
+      operations: wireList(
+        wireObject<OperationDescription>({
+          name: nameSchema,
+          description: lineSchema,
+          mutating: wireBoolean,
+          inputSchema: wireData,
+          outputSchema: wireOptional(wireData),
+          scopes: wireOptional(scopesSchema),
+          isReversible: wireOptional(wireBoolean),
+        }),
+        MAX_OPERATIONS,
+      ),
+    }),
+    MAX_CAPABILITIES,
+  ),
+  auth: wireOptional(
+    wireObject<{ kinds: readonly AuthChallenge["kind"][] }>({
+      kinds: wireList(wireEnum(...SIGN_IN_KINDS), SIGN_IN_KINDS.length),
+    }),
+  ),
+});
+
+const CREDENTIAL_SCHEMA: WireSchema<Credential> = wireObject<Credential>({
+  account: nameSchema,
+  secret: wireData,
+  scopes: wireOptional(scopesSchema),
+  expiresAt: wireOptional(wireText(64)),
+});
+
+const AUTH_BEGIN_FIELDS = { capability: wireOptional(nameSchema), scopes: wireOptional(scopesSchema) };
+
+const longTextSchema = wireText(16 * 1024);
+
+const AUTH_ANSWER_SCHEMA: WireSchema<AuthAnswerParams> = wireObject<AuthAnswerParams>({
+  ...AUTH_BEGIN_FIELDS,
+  state: wireOptional(wireData),
+  callback: wireOptional(
+    wireObject<AuthCallback>({
+      text: longTextSchema,
+      values: wireTextMap(16 * 1024, 100),
+      code: wireOptional(longTextSchema),
+      state: wireOptional(longTextSchema),
+    }),
+  ),
+});
+
+/** THE table of what can be asked of a program, with what, and what it answers. */
+const PROVIDER_METHODS = {
+  describe: { params: EMPTY_SCHEMA, result: DESCRIPTION_SCHEMA },
+  invoke: {
+    params: wireObject<InvokeParams>({
+      capability: nameSchema,
+      operation: nameSchema,
+      input: wireAny,
+      idempotencyKey: nameSchema,
+      credential: wireOptional(CREDENTIAL_SCHEMA),
+    }),
+    result: wireObject<ProviderAnswer>({ output: wireAny, credential: wireOptional(CREDENTIAL_SCHEMA) }),
+  },
+  health: {
+    params: wireObject<{ isSignedIn?: boolean }>({ isSignedIn: wireOptional(wireBoolean) }),
+    result: wireObject<ProviderHealth>({
+      isReady: wireBoolean,
+      message: wireOptional(lineSchema),
+      steps: wireOptional(wireList(lineSchema, 20)),
+      accounts: wireOptional(wireList(wireLine(200), 100)),
+    }),
+  },
+  "auth.begin": {
+    params: wireObject<AuthBeginParams>(AUTH_BEGIN_FIELDS),
+    result: wireObject<AuthChallenge>({
+      kind: wireEnum(...SIGN_IN_KINDS),
+      url: wireOptional(wireText(8192)),
+      userCode: wireOptional(wireLine(100)),
+      message: lineSchema,
+      state: wireOptional(wireData),
+      expiresInSeconds: wireOptional(wireNumber(1, 86_400)),
+      intervalSeconds: wireOptional(wireNumber(0, 3600)),
+    }),
+  },
+  "auth.complete": {
+    params: AUTH_ANSWER_SCHEMA,
+    result: wireObject<{ credential: Credential }>({ credential: CREDENTIAL_SCHEMA }),
+  },
+  /** Nothing in the result while it has not ended. */
+  "auth.poll": {
+    params: AUTH_ANSWER_SCHEMA,
+    result: wireObject<{ credential?: Credential }>({ credential: wireOptional(CREDENTIAL_SCHEMA) }),
+  },
+} as const;
+
+const userSchema = wireText(1000, 0);
+
+const CONTEXT_SCHEMA: WireSchema<Partial<ProviderContext>> = wireObject<Partial<ProviderContext>>({
+  run: wireOptional(nameSchema),
+  skill: wireOptional(nameSchema),
+  source: wireOptional(wireText(4096, 0)), // Most are called by their path.
+  user: wireOptional(userSchema),
+  chat: wireOptional(
+    wireObject<NonNullable<ProviderContext["chat"]>>({ id: wireOptional(userSchema), type: wireOptional(userSchema) }),
+  ),
+});
+
+const REQUEST_SCHEMA = wireObject<RequestHead>({
+  version: wireNumber(PROTOCOL_VERSION, PROTOCOL_VERSION),
+  id: wireText(64),
+  method: wireEnum(...(Object.keys(PROVIDER_METHODS) as ProviderMethod[])),
+  namespace: wireText(64),
+  params: wireData,
+  context: CONTEXT_SCHEMA,
+  deadlineMs: wireNumber(1, 300_000),
+});
+
+/** The line that a program reads. */
+export function formatProviderRequest<Method extends ProviderMethod>(request: ProviderRequest<Method>): string {
+  const { params } = PROVIDER_METHODS[request.method] as { params: WireSchema<unknown> };
+  const head = { version: PROTOCOL_VERSION, ...request, params: params.write(request.params) as JsonObject };
+  return `${JSON.stringify(REQUEST_SCHEMA.write(head))}\n`;
+}
+
+/** Throws `input-invalid` for what is no request. */
+export function parseProviderRequest(bytes: Uint8Array): AnyProviderRequest {
+  try {
+    const { version: _, ...head } = REQUEST_SCHEMA.read(parseWireJson(bytes, "request"), "request");
+    return {
+      ...head,
+      params: PROVIDER_METHODS[head.method].params.read(head.params, "request.params"),
+    } as AnyProviderRequest;
+  } catch (error) {
+    if (!(error instanceof WireSchemaError)) throw error;
+    throw new SkillError("input-invalid", {
+      message: `This is no request: ${error.message}`,
+      fix: "the host writes one; docs/providers.md has an example of each kind",
+    });
+  }
+}
+
+/** What a program answers, or why it did not do it. */
+interface WireProblem {
+  code: string;
+  message: string;
+  fix?: string;
+  retryAfterSeconds?: number;
+}
+
+const PROBLEM_SCHEMA = wireObject<WireProblem>({
+  code: wireText(64),
+  message: wireLine(MAX_PROVIDER_TEXT),
+  fix: wireOptional(wireLine(MAX_PROVIDER_TEXT)),
+  retryAfterSeconds: wireOptional(wireNumber(0, Number.MAX_SAFE_INTEGER)),
+});
+
+interface WireAnswer {
+  version: number;
+  id: string;
+  ok: boolean;
+  result?: unknown;
+  error?: unknown;
+}
+
+const ANSWER_SCHEMA = wireObject<WireAnswer>({
+  version: wireNumber(PROTOCOL_VERSION, PROTOCOL_VERSION),
+  id: wireText(64),
+  ok: wireBoolean,
+  result: wireOptional(wireAny),
+  error: wireOptional(wireAny),
+});
+
+export function formatProviderAnswer<Method extends ProviderMethod>(
+  { id, method }: { id: string; method: Method },
+  result: ProviderMethodResult<Method>,
+): string {
+  const part = PROVIDER_METHODS[method].result as unknown as WireSchema<unknown>;
+  return `${JSON.stringify({ version: PROTOCOL_VERSION, id, ok: true, result: part.write(result) })}\n`;
+}
+
+export function formatProviderError(id: string, { code, message, fix }: SkillError): string {
+  const error = PROBLEM_SCHEMA.write(omitUndefined({ code, message, fix }) as WireProblem);
+  return `${JSON.stringify({ version: PROTOCOL_VERSION, id, ok: false, error })}\n`;
+}
+
+/** A code of the program's own, for a sign-in that it does not have. */
+export const UNSUPPORTED_CODE = "unsupported";
+
+/**
+ * What a program answered to this request. Throws what it says went wrong, with one of the codes for that, and `provider-answer`
+ * when it is no answer. Contract: nothing of such a one is in the message.
+ */
+export function parseProviderAnswer<Method extends ProviderMethod>(
+  bytes: Uint8Array,
+  { id, method, namespace }: Pick<ProviderRequest<Method>, "id" | "method" | "namespace">,
+): ProviderMethodResult<Method> {
+  try {
+    if (bytes.length > MAX_PROVIDER_ANSWER_BYTES) throw new WireSchemaError("answer", ANSWER_TOO_LARGE);
+    const answer = ANSWER_SCHEMA.read(parseWireJson(bytes, "answer"), "answer");
+    if (answer.id !== id) throw new WireSchemaError("answer.id", "is not that of the request");
+    const [has, hasNot] = answer.ok ? (["result", "error"] as const) : (["error", "result"] as const);
+    if (!(has in answer)) throw new WireSchemaError(`answer.${has}`, "is missing");
+    if (hasNot in answer) throw new WireSchemaError(`answer.${hasNot}`, `is there though \`ok\` is ${answer.ok}`);
+    if (!answer.ok) throw createProviderRefusal(PROBLEM_SCHEMA.read(answer.error, "answer.error"), method, namespace);
+    return PROVIDER_METHODS[method].result.read(answer.result, "answer.result") as ProviderMethodResult<Method>;
+  } catch (error) {
+    throw error instanceof WireSchemaError ? createAnswerError(namespace, method, error.message) : error;
+  }
+}
+
+/** Also for a program that was stopped because of it. */
+export const ANSWER_TOO_LARGE: string = `is larger than ${MAX_PROVIDER_ANSWER_BYTES / 1024 / 1024} MiB`;
+
+export function createAnswerError(namespace: string, method: ProviderMethod, what: string): SkillError {
+  return new SkillError("provider-answer", {
+    message: `What the provider of ${namespace} answered to ${method} is no answer: ${what}`,
+    fix: "it must print one JSON object to stdout, as docs/providers.md says, and all else to stderr",
+  });
+}
+
+function createProviderRefusal(
+  { code, message, fix, retryAfterSeconds }: WireProblem,
+  method: string,
+  namespace: string,
+): SkillError {
+  if (code === UNSUPPORTED_CODE && method.startsWith("auth.")) {
+    return new SkillError("denied", {
+      message: `Nobody signs in at the provider of ${namespace}`,
+      fix: "use it as it is: `skillet capability list` says whether it is ready",
+    });
+  }
+  const later = retryAfterSeconds === undefined ? undefined : `try again in ${Math.ceil(retryAfterSeconds)} seconds`;
+  const fixes = [fix, later].filter((text) => text !== undefined && text !== "");
+  return new SkillError(PROVIDER_ERROR_CODES.find((known) => known === code) ?? "provider-failed", {
+    message: message || `The provider of ${namespace} refused, and did not say why`,
+    ...(fixes.length === 0 ? {} : { fix: fixes.join("; ") }),
+  });
+}
+
+function parseWireJson(bytes: Uint8Array, place: string): unknown {
+  let written: string;
+  try {
+    written = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new WireSchemaError(place, "is not UTF-8");
+  }
+  if (written.trim() === "") throw new WireSchemaError(place, "is empty");
+  let value: unknown;
+  try {
+    value = JSON.parse(written);
+  } catch (error) {
+    const isMore = /after JSON/.test((error as Error).message);
+    throw new WireSchemaError(place, isMore ? "has something after its first JSON value" : "is no JSON");
+  }
+  if (isNestedTooDeep(value)) throw new WireSchemaError(place, `is nested more than ${MAX_NESTING} levels deep`);
+  return value;
+}
+
+/** Others walk through it level by level, and would have no room left. */
+export const MAX_NESTING = 100;
+
+export function isNestedTooDeep(value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_NESTING) return true;
+    level = level.flatMap((item) => (Object(item) === item ? Object.values(item as object) : []));
+  }
+  return false;
+}
+
+/** What a program says of itself. Whether it may is judged later, by the rule for all providers. */
+interface WireDescription {
+  capabilities: readonly CapabilityDescription[];
+  /** How somebody signs in, where somebody has to. */
+  auth?: { kinds: readonly AuthChallenge["kind"][] };
+}
+
+type InvokeParams = Pick<ProviderCall, "capability" | "operation" | "input" | "credential"> & {
+  idempotencyKey: string;
+};
+type AuthBeginParams = Omit<AuthRequest, "context">;
+type AuthAnswerParams = Omit<AuthCompletion, "context">;
+
+export type ProviderMethod = keyof typeof PROVIDER_METHODS;
+type WireValue<P> = P extends WireSchema<infer Value> ? Value : never;
+export type ProviderMethodParams<Method extends ProviderMethod> = WireValue<
+  (typeof PROVIDER_METHODS)[Method]["params"]
+>;
+export type ProviderMethodResult<Method extends ProviderMethod> = WireValue<
+  (typeof PROVIDER_METHODS)[Method]["result"]
+>;

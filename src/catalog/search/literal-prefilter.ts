@@ -1,0 +1,261 @@
+/** How a pattern is tried on a text. */
+export interface PatternPlan {
+  engine: { test(text: string): boolean };
+  /** How many line breaks a match can have, as far as that is known. */
+  breaks: number;
+  /** The sets of texts that a match has one of each, in this order, and the most characters before, between and after them. */
+  needs: readonly NeedSet[];
+  gaps: readonly number[];
+  isAtStart: boolean;
+  /** For each need the most characters of a match before it. */
+  leads: readonly number[];
+}
+
+/** A set of texts that patterns need one of, by their numbers in the index of texts. */
+export interface NeedSet {
+  id: number;
+  texts: readonly number[];
+  shortest: number;
+  longest: number;
+}
+
+/**
+ * Where a text has what patterns need. Of a long text, a pattern is tried only on the lines that can have a match. The result is the same:
+ * whatever is left out has no match.
+ */
+export class LiteralPositions {
+  readonly text: string;
+  readonly #folded: string;
+  readonly #lines: readonly string[];
+  /** Where lines begin in the folded text, which has the same lines as the text itself. */
+  readonly #starts: number[] = [0];
+  readonly #known: (readonly number[] | undefined)[] = [];
+  /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
+  readonly #units: number;
+  readonly #found: LiteralMatches;
+
+  constructor(text: string, folded: string, found: LiteralMatches) {
+    this.#found = found;
+    this.#units = /[\ud800-\udfff\u0130]/.test(text) ? 2 : 1;
+    this.text = text;
+    this.#folded = folded;
+    this.#lines = text.length < LONG_TEXT ? [] : text.split("\n");
+    for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
+  }
+
+  /** Returns whether the pattern matches. Contract: the text has one text of each set that it needs. */
+  hasMatch(plan: PatternPlan): boolean {
+    const { engine, needs, breaks } = plan;
+    const rarest = this.#rarest(needs);
+    const places = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
+    if (rarest === -1 || places.length > MAX_COMPARED_PLACES) return engine.test(this.text);
+    const isInParts = breaks <= MAX_LINE_BREAKS && this.#lines.length > 1;
+    let [tried, parts] = [-1, 0];
+    for (const place of places) {
+      const line = this.#lineAt(place);
+      if (line === tried) continue;
+      if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
+      // Parts of several lines overlap, so there may be only so many of them.
+      if (!isInParts || (breaks > 0 && ++parts > MAX_TEXT_PARTS)) return engine.test(this.text);
+      const lead = this.#units * (plan.leads[rarest] as number);
+      if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
+      tried = line;
+    }
+    return false;
+  }
+
+  /** Returns whether the text has one text of each set. */
+  hasAll(needs: readonly NeedSet[]): boolean {
+    for (const { texts } of needs) if (!texts.some((id) => this.#found.has(id))) return false;
+    return true;
+  }
+
+  /** The number of the need with the fewest places, -1 where there is no need. */
+  #rarest(needs: readonly NeedSet[]): number {
+    let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
+    for (let at = 0; at < needs.length; at++) {
+      const { length } = this.#placesOf(needs[at] as NeedSet);
+      if (length < fewest) [rarest, fewest] = [at, length];
+    }
+    return rarest;
+  }
+
+  /**
+   * Whether the other needs may be before and after one that begins at a place. It follows the first and the last place that each can have,
+   * so what it finds need not be a match; where it finds nothing, there is none.
+   */
+  #hasNeeds({ needs, gaps, isAtStart }: PatternPlan, from: number, place: number, line: number | undefined): boolean {
+    const start = line === undefined ? 0 : (this.#starts[line] as number);
+    const end = (line === undefined ? undefined : this.#starts[line + 1]) ?? this.#folded.length;
+    let [first, last] = [place, place];
+    for (let at = from + 1; at < needs.length; at++) {
+      const [before, set] = [needs[at - 1] as NeedSet, needs[at] as NeedSet];
+      const places = this.#placesOf(set);
+      const most = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
+      const lowest = findFirstFrom(places, first + before.shortest);
+      const highest = findFirstFrom(places, most + 1) - 1;
+      if (lowest > highest) return false;
+      [first, last] = [places[lowest] as number, places[highest] as number];
+    }
+    [first, last] = [place, place];
+    for (let at = from - 1; at >= 0; at--) {
+      const set = needs[at] as NeedSet;
+      const places = this.#placesOf(set);
+      const lowest = findFirstFrom(
+        places,
+        Math.max(first - this.#units * (gaps[at + 1] as number) - set.longest, start),
+      );
+      const highest = findFirstFrom(places, last - set.shortest + 1) - 1;
+      if (lowest > highest) return false;
+      [first, last] = [places[lowest] as number, places[highest] as number];
+    }
+    return !isAtStart || first <= this.#units * (gaps[0] as number);
+  }
+
+  /** Where a text of the set begins, ascending. */
+  #placesOf(set: NeedSet): readonly number[] {
+    let places = this.#known[set.id];
+    if (!places) {
+      places = this.#findPlaces(set);
+      this.#known[set.id] = places;
+    }
+    return places;
+  }
+
+  #findPlaces({ texts }: NeedSet): readonly number[] {
+    if (texts.length === 1) return this.#found.placesOf(texts[0] as number);
+    const places = texts.flatMap((id) => this.#found.placesOf(id));
+    return places.length < 2 ? places : places.sort((a, b) => a - b);
+  }
+
+  /** The line from a place on, or from the blank before it: to `\\b`, what follows a blank is what begins a text. */
+  #restOf(line: number, place: number): string {
+    const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
+    if (place <= start || this.text.length !== this.#folded.length) return own;
+    const blank = own.lastIndexOf(" ", place - start - 1);
+    return blank === -1 ? own : own.slice(blank + 1);
+  }
+
+  /** The line with so many more before and after it, blank ones not counted. */
+  #partAround(line: number, breaks: number): string {
+    return this.#lines.slice(this.#near(line, -breaks), this.#near(line, breaks) + 1).join("\n");
+  }
+
+  /** The line that is so many lines before or after one, blank ones not counted. */
+  #near(line: number, distance: number): number {
+    const step = Math.sign(distance);
+    let [at, left] = [line, Math.abs(distance)];
+    while (left > 0 && at + step >= 0 && at + step < this.#lines.length) {
+      at += step;
+      if (this.#lines[at]?.trim() !== "") left--;
+    }
+    return at;
+  }
+
+  #lineAt(place: number): number {
+    return findFirstFrom(this.#starts, place + 1) - 1;
+  }
+}
+
+/** The index of the first number that is at least this large, in ascending ones. */
+function findFirstFrom(numbers: readonly number[], least: number): number {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((numbers[middle] as number) < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const LONG_TEXT = 1000;
+/** How many places of its rarest need a pattern is compared at. */
+const MAX_COMPARED_PLACES = 256;
+const MAX_TEXT_PARTS = 16;
+const MAX_LINE_BREAKS = 4;
+
+/** Texts that are all looked for in another text in one pass, whatever their number. */
+export class LiteralIndex {
+  readonly #ids = new Map<string, number>();
+  readonly #texts: string[] = [];
+  /** For the hash of the characters that texts are filed under the text added last, plus one; for each text the one before it. */
+  readonly #last = new Uint32Array(SLOTS);
+  readonly #before: number[] = [];
+  /** How many characters texts are filed under, where there are such texts. */
+  #sizes: readonly number[] = [];
+
+  get size(): number {
+    return this.#texts.length;
+  }
+
+  /** Returns the number of the text. Contract: it is not empty. */
+  add(text: string): number {
+    const known = this.#ids.get(text);
+    if (known !== undefined) return known;
+    const id = this.#texts.push(text) - 1;
+    this.#ids.set(text, id);
+    const size = PREFIX_SIZES.find((least) => text.length >= least) ?? 1;
+    if (!this.#sizes.includes(size)) this.#sizes = [...this.#sizes, size].sort((a, b) => a - b);
+    const slot = hashSlot(text, 0, size);
+    this.#before.push(this.#last[slot] as number);
+    this.#last[slot] = id + 1;
+    return id;
+  }
+
+  find(text: string): LiteralMatches {
+    const found = new LiteralMatches(this.#texts.length);
+    for (let at = 0; at < text.length; at++) {
+      for (const size of this.#sizes) {
+        if (at + size > text.length) break;
+        for (
+          let id = (this.#last[hashSlot(text, at, size)] as number) - 1;
+          id !== -1;
+          id = (this.#before[id] as number) - 1
+        )
+          if (text.startsWith(this.#texts[id] as string, at)) found.add(id, at);
+      }
+    }
+    return found;
+  }
+}
+
+/** Texts are filed under this many of their first characters: the most that a text has. The hash is of the number too. */
+const PREFIX_SIZES = [5, 3, 2, 1];
+const SLOTS = 1 << 15;
+
+function hashSlot(text: string, from: number, size: number): number {
+  let hash = size;
+  for (let at = from; at < from + size; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0;
+  return (hash ^ (hash >>> 15)) & (SLOTS - 1);
+}
+
+const NO_TEXTS: readonly number[] = [];
+
+/** Where each text of an index is in another text. */
+class LiteralMatches {
+  /** The numbers of the texts that are there, in the order in which they first occur. */
+  readonly texts: number[] = [];
+  readonly #places: (number[] | undefined)[];
+
+  constructor(size: number) {
+    this.#places = new Array(size);
+  }
+
+  add(id: number, place: number): void {
+    const places = this.#places[id];
+    if (places) places.push(place);
+    else {
+      this.#places[id] = [place];
+      this.texts.push(id);
+    }
+  }
+
+  has(id: number): boolean {
+    return this.#places[id] !== undefined;
+  }
+
+  /** The places of a text, ascending. */
+  placesOf(id: number): readonly number[] {
+    return this.#places[id] ?? NO_TEXTS;
+  }
+}

@@ -1,0 +1,298 @@
+import { toTerm, visitWords } from "./tokenizer.ts";
+
+/** The fields of a document, in the order in which its texts are given. */
+export const FIELD_NAMES = ["name", "description", "triggers", "examples", "body"] as const;
+export const FIELD_COUNT = FIELD_NAMES.length;
+
+/**
+ * Which terms are in which documents, as flat arrays, so that they can be written to a file and used from it without a conversion.
+ * Contract: the documents of a term are in ascending order.
+ */
+export interface Postings {
+  /** How many documents there are. */
+  readonly size: number;
+  /** The terms as UTF-8, one after another, and where each begins. */
+  readonly text: Uint8Array;
+  readonly textStarts: Uint32Array;
+  /** A hash table of terms with open addressing: the number of a term plus one, or 0. Its length is a power of two. */
+  readonly table: Uint32Array;
+  /** Where the documents of each term begin in the next two arrays. */
+  readonly starts: Uint32Array;
+  readonly documents: Uint32Array;
+  /** How often the term is in each field of the document, packed by `packCounts`. */
+  readonly counts: Uint32Array;
+  /** How many terms each field of each document has. */
+  readonly lengths: Uint16Array;
+  /** Hashes of neighboring terms in each document, ascending, and where those of a document begin. */
+  readonly pairs: Uint16Array;
+  readonly pairStarts: Uint32Array;
+}
+
+/** How many bits each field has in packed counts, and where they begin. */
+const COUNT_BITS = [3, 6, 5, 6, 12] as const;
+export const COUNT_SHIFTS: readonly number[] = COUNT_BITS.map((_, field) =>
+  COUNT_BITS.slice(0, field).reduce((a, b) => a + b, 0),
+);
+export const COUNT_MASKS: readonly number[] = COUNT_BITS.map((bits) => 2 ** bits - 1);
+const COUNT_UNITS = COUNT_SHIFTS.map((shift) => 2 ** shift);
+/** The counts of every field but the body. */
+export const OWN_FIELDS_MASK = 2 ** (COUNT_SHIFTS[4] as number) - 1;
+
+/** Bounds what one document adds to an index. */
+const MAX_PAIRS = 2000;
+const MAX_TERMS_READ = 50_000;
+const MAX_TERM_LENGTH = 64;
+
+/** Reads documents one after another and gives their postings. */
+export class PostingsBuilder {
+  readonly #ids = new Map<string, number>();
+  readonly #words = new Map<string, number>();
+  readonly #names: string[] = [];
+  readonly #hashes: number[] = [];
+  readonly #terms = new NumberList();
+  readonly #documents = new NumberList();
+  readonly #counts = new NumberList();
+  readonly #lengths: number[] = [];
+  readonly #pairs: Uint16Array[] = [];
+  /** For each term the entry of the document that is being read, and which document that was. */
+  readonly #entries: number[] = [];
+  readonly #seenIn: number[] = [];
+  #size = 0;
+
+  /** Adds a document with a text for each field; the last may be absent. */
+  add(texts: readonly string[]): void {
+    const document = this.#size++;
+    const pairs = new Set<number>();
+    for (let field = 0; field < FIELD_COUNT; field++) {
+      const text = texts[field] ?? "";
+      let length = 0;
+      let before = -1;
+      const take = (word: string) => {
+        const term = this.#termOf(word);
+        if (term === -1 || length >= MAX_TERMS_READ) return;
+        length++;
+        this.#count(term, document, field);
+        if (before !== -1 && before !== term && pairs.size < MAX_PAIRS)
+          pairs.add(hashPair(this.#hashes[before] as number, this.#hashes[term] as number));
+        before = term;
+      };
+      if (text !== "") visitWords(text, take);
+      this.#lengths.push(Math.min(length, 0xffff));
+    }
+    this.#pairs.push(Uint16Array.from(pairs).sort());
+  }
+
+  /** Adds `size` documents: those that `from` has a number for as they are in other postings, the others by their texts. */
+  addAll(
+    other: Postings,
+    from: readonly (number | undefined)[],
+    size: number,
+    textsOf: (document: number) => readonly string[],
+  ): void {
+    const places = new Int32Array(other.size).fill(-1);
+    for (const [document, old] of from.entries()) if (old !== undefined) places[old] = document;
+    const vocabulary = other.starts.length - 1;
+    for (let id = 0; id < vocabulary; id++) {
+      let term = -1;
+      for (let at = other.starts[id] as number; at < (other.starts[id + 1] as number); at++) {
+        const document = places[other.documents[at] as number] as number;
+        if (document === -1) continue;
+        if (term === -1) term = this.#idOf(getTerm(other, id));
+        this.#terms.push(term);
+        this.#documents.push(document);
+        this.#counts.push(other.counts[at] as number);
+      }
+    }
+    for (let document = 0; document < size; document++) {
+      const old = from[document];
+      if (old === undefined) this.add(textsOf(document));
+      else {
+        this.#size++;
+        for (let field = 0; field < FIELD_COUNT; field++)
+          this.#lengths.push(other.lengths[old * FIELD_COUNT + field] as number);
+        this.#pairs.push(other.pairs.slice(other.pairStarts[old], other.pairStarts[old + 1]));
+      }
+    }
+  }
+
+  build(): Postings {
+    const order = sortByKey(this.#terms.values(), sortByKey(this.#documents.values()));
+    const [terms, documents, counts] = [this.#terms.values(), this.#documents.values(), this.#counts.values()];
+    const starts = new Uint32Array(this.#names.length + 1);
+    for (const term of terms) starts[term + 1] = (starts[term + 1] as number) + 1;
+    for (let id = 1; id < starts.length; id++) starts[id] = (starts[id] as number) + (starts[id - 1] as number);
+    const pairStarts = new Uint32Array(this.#size + 1);
+    for (const [document, own] of this.#pairs.entries())
+      pairStarts[document + 1] = (pairStarts[document] as number) + own.length;
+    const pairs = new Uint16Array(pairStarts[this.#size] as number);
+    for (const [document, own] of this.#pairs.entries()) pairs.set(own, pairStarts[document]);
+    return {
+      size: this.#size,
+      ...this.#vocabulary(),
+      starts,
+      documents: order.map((at) => documents[at] as number),
+      counts: order.map((at) => counts[at] as number),
+      lengths: Uint16Array.from(this.#lengths),
+      pairs,
+      pairStarts,
+    };
+  }
+
+  #vocabulary(): Pick<Postings, "text" | "textStarts" | "table"> {
+    const text = Uint8Array.from(Buffer.from(this.#names.join("")));
+    const textStarts = new Uint32Array(this.#names.length + 1);
+    let length = 64;
+    while (length < this.#names.length * 2) length *= 2;
+    const table = new Uint32Array(length);
+    for (const [id, name] of this.#names.entries()) {
+      const bytes = Buffer.byteLength(name);
+      textStarts[id + 1] = (textStarts[id] as number) + bytes;
+      let place = (this.#hashes[id] as number) & (length - 1);
+      while (table[place] !== 0) place = (place + 1) & (length - 1);
+      table[place] = id + 1;
+    }
+    return { text, textStarts, table };
+  }
+
+  #termOf(word: string): number {
+    let id = this.#words.get(word);
+    if (id === undefined) {
+      const term = toTerm(word);
+      id = term === undefined ? -1 : this.#idOf(term);
+      this.#words.set(word, id);
+    }
+    return id;
+  }
+
+  #idOf(written: string): number {
+    const term = written.slice(0, MAX_TERM_LENGTH).toWellFormed();
+    let id = this.#ids.get(term);
+    if (id === undefined) {
+      id = this.#names.length;
+      this.#ids.set(term, id);
+      this.#names.push(term);
+      this.#hashes.push(hashTerm(term));
+      this.#entries.push(0);
+      this.#seenIn.push(-1);
+    }
+    return id;
+  }
+
+  #count(term: number, document: number, field: number): void {
+    if (this.#seenIn[term] !== document) {
+      this.#seenIn[term] = document;
+      this.#entries[term] = this.#terms.length;
+      this.#terms.push(term);
+      this.#documents.push(document);
+      this.#counts.push(0);
+    }
+    const entry = this.#entries[term] as number;
+    const packed = this.#counts.at(entry);
+    if (unpackCount(packed, field) < (COUNT_MASKS[field] as number))
+      this.#counts.set(entry, packed + (COUNT_UNITS[field] as number));
+  }
+}
+
+/** Builds the postings of documents that are read one by one. */
+export function buildPostings(size: number, textsOf: (document: number) => readonly string[]): Postings {
+  const builder = new PostingsBuilder();
+  for (let document = 0; document < size; document++) builder.add(textsOf(document));
+  return builder.build();
+}
+
+/** The number of a term, or -1 for one that no document has. */
+export function findTermId(postings: Postings, term: string): number {
+  const { table } = postings;
+  let place = hashTerm(term) & (table.length - 1);
+  // A damaged table may have no empty place.
+  for (let tries = 0; tries < table.length; tries++) {
+    const id = (table[place] as number) - 1;
+    if (id === -1) return -1;
+    if (getTerm(postings, id) === term) return id;
+    place = (place + 1) & (table.length - 1);
+  }
+  return -1;
+}
+
+export function getTerm({ text, textStarts }: Postings, id: number): string {
+  const [from, to] = [textStarts[id] ?? 0, textStarts[id + 1] ?? 0];
+  let term = "";
+  for (let at = from; at < to; at++) {
+    const code = text[at] as number;
+    if (code > 127) return Buffer.from(text.subarray(from, to)).toString("utf8");
+    term += String.fromCharCode(code);
+  }
+  return term;
+}
+
+/** Returns whether two terms are neighbors in a document. A few pairs in a thousand are found that are not there. */
+export function hasTermPair({ pairs, pairStarts }: Postings, document: number, a: string, b: string): boolean {
+  const wanted = hashPair(hashTerm(a), hashTerm(b));
+  let [low, high] = [pairStarts[document] ?? 0, pairStarts[document + 1] ?? 0];
+  const end = high;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((pairs[middle] as number) < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low < end && pairs[low] === wanted;
+}
+
+export function unpackCount(packed: number, field: number): number {
+  return (packed >>> (COUNT_SHIFTS[field] as number)) & (COUNT_MASKS[field] as number);
+}
+
+/** FNV-1a of the UTF-16 units. */
+function hashTerm(term: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 0x01000193);
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+function hashPair(a: number, b: number): number {
+  return (Math.imul(Math.imul(a, 31) + b, 0x9e3779b1) >>> 16) & 0xffff;
+}
+
+/** Numbers that are added one by one, without an object for each. */
+class NumberList {
+  #values = new Uint32Array(1024);
+  length = 0;
+
+  push(value: number): void {
+    if (this.length === this.#values.length) {
+      const larger = new Uint32Array(this.length * 2);
+      larger.set(this.#values);
+      this.#values = larger;
+    }
+    this.#values[this.length++] = value;
+  }
+
+  at(index: number): number {
+    return this.#values[index] as number;
+  }
+
+  set(index: number, value: number): void {
+    this.#values[index] = value;
+  }
+
+  values(): Uint32Array {
+    return this.#values.subarray(0, this.length);
+  }
+}
+
+/** The order of entries by ascending keys; equal ones as they are in `order`. */
+function sortByKey(keys: Uint32Array, order?: Uint32Array): Uint32Array {
+  let most = 0;
+  for (const key of keys) if (key > most) most = key;
+  const starts = new Uint32Array(most + 2);
+  for (const key of keys) starts[key + 1] = (starts[key + 1] as number) + 1;
+  for (let key = 1; key < starts.length; key++) starts[key] = (starts[key] as number) + (starts[key - 1] as number);
+  const sorted = new Uint32Array(keys.length);
+  for (let at = 0; at < keys.length; at++) {
+    const entry = order ? (order[at] as number) : at;
+    const key = keys[entry] as number;
+    sorted[starts[key] as number] = entry;
+    starts[key] = (starts[key] as number) + 1;
+  }
+  return sorted;
+}

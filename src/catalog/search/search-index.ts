@@ -1,0 +1,282 @@
+import type { Skill } from "../../skill/skill.ts";
+import { shortHash } from "../../util/text.ts";
+import type { SearchStore } from "../catalog.ts";
+import { buildPostings, type Postings, PostingsBuilder } from "./postings.ts";
+import { readSkillTriggers, type SkillTriggers } from "./trigger-index.ts";
+
+/** Gives the texts of a skill, one for each field; the last is its body. */
+type GetSkillTexts = (index: number, hasBody: boolean) => readonly string[];
+
+/**
+ * The cues and the terms of skills. With a store, those of skills that did not change come from there, and what was read is kept for the next
+ * process: its first query then reads no skill.
+ */
+export class SkillIndex {
+  readonly #skills: readonly Skill[];
+  readonly #store: SearchStore | undefined;
+  readonly #textsOf: GetSkillTexts;
+  readonly #documents: readonly IndexedDocument[];
+  readonly #stored: SearchIndex | undefined;
+  /** For each skill its number in the stored index. */
+  readonly #places: readonly (number | undefined)[];
+  readonly #storedCues: readonly (SkillTriggers | 0)[];
+  readonly #cues: (SkillTriggers | undefined)[] = [];
+  #whole: Postings | undefined;
+  #own: Postings | undefined;
+
+  constructor(skills: readonly Skill[], textsOf: GetSkillTexts, store: SearchStore | undefined) {
+    this.#skills = skills;
+    this.#textsOf = textsOf;
+    this.#store = store;
+    this.#documents = store ? skills.map(describeDocument) : [];
+    const bytes = store?.load();
+    const stored = store && bytes && decodeSearchIndex(store.key, bytes);
+    const places = stored && findStoredPlaces(stored, this.#documents);
+    const cues = places && parseStoredTriggers(stored);
+    this.#stored = cues && stored;
+    this.#places = cues ? places : [];
+    this.#storedCues = cues ?? [];
+  }
+
+  /** The cues of the skill; undefined when it declares none. */
+  cuesOf(index: number): SkillTriggers | undefined {
+    const place = this.#places[index];
+    const stored = place === undefined ? undefined : this.#storedCues[place];
+    if (stored !== undefined) return stored === 0 ? undefined : stored;
+    if (!(index in this.#cues)) this.#cues[index] = readSkillTriggers(this.#skills[index] as Skill);
+    return this.#cues[index];
+  }
+
+  /** The terms of every field. The instructions of skills that are not in the store are read for it. */
+  get whole(): Postings {
+    this.#whole ??= this.#readWhole();
+    return this.#whole;
+  }
+
+  /** The terms of every field but the body, which may be there too. */
+  get own(): Postings {
+    if (this.#stored || this.#whole) return this.whole;
+    this.#own ??= buildPostings(this.#skills.length, (index) => this.#textsOf(index, false));
+    return this.#own;
+  }
+
+  #readWhole(): Postings {
+    const { length } = this.#skills;
+    if (!this.#store) return buildPostings(length, (index) => this.#textsOf(index, true));
+    if (this.#stored && this.#isUnchanged(this.#stored)) return this.#stored.postings;
+    const builder = new PostingsBuilder();
+    if (this.#stored)
+      builder.addAll(this.#stored.postings, this.#places, length, (index) => this.#textsOf(index, true));
+    else for (let index = 0; index < length; index++) builder.add(this.#textsOf(index, true));
+    const postings = builder.build();
+    const cues = this.#skills.map((_, index) => this.cuesOf(index) ?? 0);
+    // A file that changes twice within the clock's tick keeps its fingerprint: what is young now is read again.
+    const young = this.#store.now() - CLOCK_TICK_MS;
+    const documents = this.#documents.map(({ entry: [key, fingerprint], changedAt }) => [
+      key,
+      changedAt > young ? "" : fingerprint,
+    ]);
+    const index = { documents: JSON.stringify(documents), cues: JSON.stringify(cues), postings };
+    this.#store.save(encodeSearchIndex(this.#store.key, index));
+    return postings;
+  }
+
+  #isUnchanged({ postings }: SearchIndex): boolean {
+    return postings.size === this.#places.length && this.#places.every((place, index) => place === index);
+  }
+}
+
+const CLOCK_TICK_MS = 2000;
+
+interface IndexedDocument {
+  entry: readonly [key: string, fingerprint: string];
+  changedAt: number;
+}
+
+function describeDocument(skill: Skill): IndexedDocument {
+  const found = skill.fingerprint?.();
+  if (found) return { entry: [found.file, found.value], changedAt: found.changedAt };
+  const { name, description, manifest } = skill;
+  const value = shortHash(JSON.stringify([description, manifest, skill.examples(), readSearchableBody(skill)]));
+  return { entry: [`code:${name}`, value], changedAt: 0 };
+}
+
+/** Where each document is in the stored index; undefined for one that is not there as it is now. Nothing for an index that is not one. */
+function findStoredPlaces(
+  stored: SearchIndex,
+  documents: readonly IndexedDocument[],
+): (number | undefined)[] | undefined {
+  if (stored.documents === JSON.stringify(documents.map(({ entry }) => entry))) return documents.map((_, at) => at);
+  try {
+    const entries: [string, string][] = JSON.parse(stored.documents);
+    if (entries.length !== stored.postings.size) return undefined;
+    const places = new Map(entries.map(([key, fingerprint], place) => [`${key}\n${fingerprint}`, place]));
+    return documents.map(({ entry: [key, fingerprint] }) => places.get(`${key}\n${fingerprint}`));
+  } catch {
+    return undefined;
+  }
+}
+
+function parseStoredTriggers({ cues, postings }: SearchIndex): (SkillTriggers | 0)[] | undefined {
+  try {
+    const read = JSON.parse(cues);
+    return Array.isArray(read) && read.length === postings.size ? read : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The instructions, or nothing where they can no longer be read. Those of a remote skill are not searched: they may not be here yet. */
+export function readSearchableBody(skill: Skill): string {
+  if (skill.origin.remote) return "";
+  try {
+    return skill.body();
+  } catch {
+    return "";
+  }
+}
+
+/** A search index as it is kept between processes. */
+interface SearchIndex {
+  /** For each document what it is and what tells that it changed, as JSON. */
+  documents: string;
+  /** For each document its judged cues, as JSON. */
+  cues: string;
+  postings: Postings;
+}
+
+/**
+ * The bytes of an index: a mark, the length of a header, the header (JSON) and the arrays that it names, each at a multiple of eight.
+ * Numbers are written as the machine has them: the mark differs on a machine that has them otherwise. All of it is written twice: to
+ * compare the halves finds every damage, and takes a start a hundredth of the time of a checksum.
+ */
+export function encodeSearchIndex(key: string, { documents, cues, postings }: SearchIndex): Uint8Array {
+  const arrays: Record<string, Uint8Array> = { documents: Buffer.from(documents), cues: Buffer.from(cues) };
+  for (const name of POSTING_ARRAYS) arrays[`postings.${name}`] = toBytes(postings[name]);
+  const sections = Object.entries(arrays).map(([name, bytes]) => [name, bytes.length] as const);
+  const header = Buffer.from(JSON.stringify({ key, size: postings.size, sections } satisfies IndexHeader));
+  let end = alignLength(HEADER_START + header.length);
+  const places = Object.values(arrays).map((bytes) => {
+    const from = end;
+    end = alignLength(from + bytes.length);
+    return from;
+  });
+  const file = new Uint8Array(2 * end);
+  const words = new Uint32Array(file.buffer);
+  words[0] = FORMAT_MARK;
+  words[1] = header.length;
+  file.set(header, HEADER_START);
+  for (const [at, bytes] of Object.values(arrays).entries()) file.set(bytes, places[at]);
+  file.copyWithin(end, 0, end);
+  return file;
+}
+
+/** The index in these bytes; nothing when they are damaged, cut off, of another format or for another key. */
+export function decodeSearchIndex(key: string, given: Uint8Array): SearchIndex | undefined {
+  try {
+    if (given.length < 2 * HEADER_START || given.length % 16 !== 0) return undefined;
+    const half = given.length / 2;
+    const bytes = given.byteOffset % 8 === 0 ? given.subarray(0, half) : given.slice(0, half);
+    if (!toBuffer(bytes).equals(given.subarray(half))) return undefined;
+    const words = new Uint32Array(bytes.buffer, bytes.byteOffset, half / 4);
+    if (words[0] !== FORMAT_MARK) return undefined;
+    const length = words[1] as number;
+    const header: IndexHeader = JSON.parse(decodeText(bytes.subarray(HEADER_START, HEADER_START + length)));
+    if (header.key !== key) return undefined;
+    const arrays = new Map<string, Uint8Array>();
+    let at = alignLength(HEADER_START + length);
+    for (const [name, size] of header.sections) {
+      arrays.set(name, bytes.subarray(at, at + size));
+      at = alignLength(at + size);
+    }
+    const array = (name: string) => arrays.get(name) ?? new Uint8Array(0);
+    const numbers = (name: string) => {
+      const own = array(`postings.${name}`);
+      return new Uint32Array(own.buffer, own.byteOffset, own.length / 4);
+    };
+    const shorts = (name: string) => {
+      const own = array(`postings.${name}`);
+      return new Uint16Array(own.buffer, own.byteOffset, own.length / 2);
+    };
+    const postings: Postings = {
+      size: header.size,
+      text: array("postings.text"),
+      textStarts: numbers("textStarts"),
+      table: numbers("table"),
+      starts: numbers("starts"),
+      documents: numbers("documents"),
+      counts: numbers("counts"),
+      lengths: shorts("lengths"),
+      pairs: shorts("pairs"),
+      pairStarts: numbers("pairStarts"),
+    };
+    if (at !== bytes.length || !isConsistent(postings)) return undefined;
+    return { documents: decodeText(array("documents")), cues: decodeText(array("cues")), postings };
+  } catch {
+    return undefined;
+  }
+}
+
+interface IndexHeader {
+  key: string;
+  size: number;
+  sections: readonly (readonly [name: string, bytes: number])[];
+}
+
+/** "SKI" and the number of the format. */
+const FORMAT_MARK = 0x534b4902;
+const HEADER_START = 8;
+const POSTING_ARRAYS = [
+  "text",
+  "textStarts",
+  "table",
+  "starts",
+  "documents",
+  "counts",
+  "lengths",
+  "pairs",
+  "pairStarts",
+] as const;
+
+/** Whether the arrays belong together. What they hold is what was written. */
+function isConsistent({
+  size,
+  text,
+  textStarts,
+  table,
+  starts,
+  documents,
+  counts,
+  lengths,
+  pairs,
+  pairStarts,
+}: Postings) {
+  return (
+    starts.length === textStarts.length &&
+    starts.length > 0 &&
+    starts.at(-1) === documents.length &&
+    documents.length === counts.length &&
+    textStarts.at(-1) === text.length &&
+    table.length > 0 &&
+    (table.length & (table.length - 1)) === 0 &&
+    lengths.length % Math.max(1, size) === 0 &&
+    pairStarts.length === size + 1 &&
+    pairStarts.at(-1) === pairs.length
+  );
+}
+
+function decodeText(bytes: Uint8Array): string {
+  return toBuffer(bytes).toString("utf8");
+}
+
+function toBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function toBytes({ buffer, byteOffset, byteLength }: Uint8Array | Uint16Array | Uint32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function alignLength(length: number): number {
+  return Math.ceil(length / 8) * 8;
+}

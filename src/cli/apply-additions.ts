@@ -1,0 +1,417 @@
+import { existsSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { formatSkillKey } from "../agent/policy/setup-policy.ts";
+import type { DiscoverResult } from "../config/discover.ts";
+import { SkillError } from "../errors/problem.ts";
+import { isPending, type PendingSkill, type PlannedAddition, trustApplied } from "../remote/add.ts";
+import { applySkillsDirChanges } from "../remote/apply-changes.ts";
+import { prepareCandidate, type RemoteCandidate } from "../remote/candidate.ts";
+import { type FileTree, toLockedFiles, writeTree } from "../remote/file-tree.ts";
+import type { FetchedSource } from "../remote/remote-source.ts";
+import { checkSignature, requireSignatures, type SignatureState } from "../remote/signature.ts";
+import { needsTrust, readLockedSkills, type SkillsDir } from "../remote/skills-dir.ts";
+import type { ScanFinding } from "../scan/rule.ts";
+import { listDeclaredVariables } from "../skill/requirements.ts";
+import type { Skill } from "../skill/skill.ts";
+import { formatDisplayPath } from "../skill/source/locations.ts";
+import { readFolderSkill } from "../skill/source/read-skill.ts";
+import { computeSkillDigest } from "../skill/source/skill-copy.ts";
+import type { LockedFiles, LockedSkills } from "../store/lock-file.ts";
+import { createSignerStore } from "../store/signers.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
+import { formatCount, truncateLine } from "../util/text.ts";
+import { type CommonOptions, createNotApprovedError, EXIT } from "./command-definition.ts";
+import { formatFindingCounts } from "./commands/trust-review.ts";
+import { addWorkspaceOption, formatSkillNames, formatSomeNames, toSignatureJson } from "./format.ts";
+import { askLine, printSkillErrors } from "./locked-skills.ts";
+import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "./output.ts";
+import {
+  formatApprovalQuestion,
+  listKeptFiles,
+  listNewRequirements,
+  listRequirements,
+  printConflicts,
+  printPendingContents,
+  printPendingSkills,
+} from "./review-additions.ts";
+
+interface ApplyAdditionsOptions extends CommonOptions {
+  project?: boolean;
+  yes?: boolean;
+  dryRun?: boolean;
+  show?: boolean;
+  requireSignature?: boolean;
+}
+
+interface ApplyAdditionsContext {
+  io: CommandIo;
+  options: ApplyAdditionsOptions;
+  found: DiscoverResult;
+  place: SkillsDir;
+  /** A folder of ours. */
+  work: string;
+  verb: "Add" | "Update";
+  notes?: readonly string[];
+  /** Takes what `--json` prints, where several places are reported together. */
+  report?(facts: AdditionsReport): void;
+  /** What could not be fetched, or cannot be put there. */
+  problems?: readonly { name: string; error: SkillError }[];
+}
+
+export interface AdditionsReport {
+  folder: string;
+  isDryRun: boolean;
+  skills: readonly object[];
+  problems: readonly object[];
+}
+
+/** Shows what is to come, asks, and puts it in its place: all of it or nothing. */
+export async function reviewAndApply(
+  additions: readonly PlannedAddition[],
+  putting: ApplyAdditionsContext,
+): Promise<number> {
+  const { io, options, found, place, problems = [] } = putting;
+  const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
+  const signers = createSignerStore(found.home);
+  const coming = requireSignatures(additions.filter(isPending), { signers, all: options.requireSignature ?? false });
+  const conflicts = additions.filter((one) => one.is === "conflict");
+  const known = {
+    locked: readLockedSkills(place),
+    signatures: new Map(coming.map((one) => [one.name, checkPendingSignature(one, found)])),
+  };
+  const report = () => {
+    if (!options.json) return;
+    const skills = additions.map((one) => toAdditionJson(one, known));
+    const isDryRun = options.dryRun ?? false;
+    const facts: AdditionsReport = { folder: place.folder, isDryRun, skills, problems: problems.map(toSkillErrorJson) };
+    if (putting.report) putting.report(facts);
+    else printJson(io.stdout, facts);
+  };
+  printSkillErrors(createPrinter(io.stderr, io.env), problems);
+  printUnchanged(out, additions);
+  for (const { name, conflicts: all } of conflicts) {
+    out.line`${out.red("✗")} ${out.bold(name)} was left as it is:`;
+    printConflicts(out, all);
+  }
+  const isAsking = io.ask !== undefined && !options.yes && !options.dryRun;
+  if (!options.json || isAsking)
+    printPendingSkills(out, coming, { found, place, ...known, isWhole: options.show ?? false });
+  for (const note of putting.notes ?? [])
+    printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
+  if (conflicts.length > 0) printConflictCommands(io, conflicts, options);
+  const code = conflicts.length + problems.length > 0 ? EXIT.findings : EXIT.fine;
+  if (coming.length === 0 || options.dryRun) {
+    if (coming.length > 0) printDryRun(out, coming, putting);
+    report();
+    return code;
+  }
+  if (options.yes) checkPreapproved(coming, known.locked);
+  if (!options.yes && !(await isReviewApproved(out, coming, putting)))
+    throw createNotApprovedError(
+      io,
+      `nothing was ${VERB_RESULTS[putting.verb]}`,
+      "look at it (--dry-run --show), then say --yes",
+    );
+  backUpReplaced(out, coming, found);
+  const trusted = findTrustedByApproval(coming, putting);
+  applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
+  // What was agreed to for another that stood there is not agreed to for this one.
+  for (const { name } of coming) found.approvals.forget(name, join(place.folder, name));
+  if (needsTrust(place))
+    trustApplied(
+      coming.filter(({ name }) => trusted.has(name)),
+      place,
+      found.trust,
+    );
+  report();
+  if (!options.json) printApplied(out, coming, { ...putting, trusted });
+  return code;
+}
+
+function toSkillErrorJson({ name, error: { code, message, fix } }: { name: string; error: SkillError }): object {
+  return { name, code, message, fix };
+}
+
+function printUnchanged(out: Printer, additions: readonly PlannedAddition[]): void {
+  const same = additions.filter((one) => one.is === "same");
+  const asLocked = same.filter(({ isChanged }) => !isChanged).map(({ name }) => name);
+  if (asLocked.length > 0)
+    out.line`${out.dim("=")} ${formatSkillNames(asLocked)} ${asLocked.length === 1 ? "is" : "are"} up to date`;
+  for (const { name } of same.filter(({ isChanged }) => isChanged))
+    out.line`${out.yellow("!")} ${name} is up to date with its source, and changed here: skillet trust ${quoteIfNeeded(name)}`;
+}
+
+/** Nobody agrees to what they had no way to look at: `show` shows all of it, and asks again. */
+async function isReviewApproved(
+  out: Printer,
+  coming: readonly PendingSkill[],
+  { io, verb, options }: ApplyAdditionsContext,
+): Promise<boolean> {
+  if (!io.ask) return false;
+  for (;;) {
+    const answer = await askLine(io, `${formatApprovalQuestion(verb, coming)} [y/N${options.show ? "" : "/show"}] `);
+    if (!/^s(?:how)?$/i.test(answer)) return /^y(?:es)?$/i.test(answer);
+    printPendingContents(out, coming);
+  }
+}
+
+/** Who says yes beforehand agrees to what a source has. What somebody changed here is for a person to look at. */
+function checkPreapproved(coming: readonly PendingSkill[], locked: LockedSkills): void {
+  const changed = coming.filter(({ name, put }) => put.before !== undefined && put.before !== locked[name]?.digest);
+  if (changed.length === 0) return;
+  const names = changed.map(({ name }) => name);
+  throw new SkillError("changed", {
+    message: `${formatSkillNames(names)} changed here since ${names.length === 1 ? "it was" : "they were"} agreed to, and nothing was updated`,
+    fix: `look at the change first: skillet trust ${names.length === 1 ? quoteIfNeeded(names[0] ?? "") : "NAME"}; or leave out --yes`,
+  });
+}
+
+/** What the user had, where theirs wins over it, is put aside. */
+function backUpReplaced(out: Printer, coming: readonly PendingSkill[], { home, around }: DiscoverResult): void {
+  for (const one of coming) {
+    if (one.is !== "update" || !one.replaced) continue;
+    const kept = join(home, "replaced", `${one.name}-${(one.put.before ?? "").slice(7, 19)}`);
+    backUpTree(kept, one.replaced);
+    out.line`  ${out.dim(`what you had is kept in ${formatDisplayPath(kept, around)}`)}`;
+  }
+}
+
+/** All of it or nothing. What is kept there already is the same: its name says what is in it. */
+function backUpTree(folder: string, tree: FileTree): void {
+  if (existsSync(folder)) return;
+  const draft = `${folder}.${crypto.randomUUID()}`;
+  writeTree(draft, tree);
+  renameSync(draft, folder);
+}
+
+function checkPendingSignature({ put, name }: PendingSkill, { home }: DiscoverResult): SignatureState {
+  return checkSignature({ folder: put.folder, name, files: put.entry.files, signers: createSignerStore(home) });
+}
+
+function printConflictCommands(
+  io: CommandIo,
+  conflicts: readonly { name: string }[],
+  { workspace, project }: ApplyAdditionsOptions,
+): void {
+  const error = createPrinter(io.stderr, io.env);
+  const names = conflicts.map(({ name }) => quoteIfNeeded(name)).join(" ");
+  const command = `skillet update ${names}${project ? " --project" : ""} --conflicts`;
+  error.line`  to keep your text there: ${addWorkspaceOption(`${command} mine`, workspace)}`;
+  error.line`  to take theirs: ${addWorkspaceOption(`${command} theirs`, workspace)}`;
+}
+
+function printDryRun(out: Printer, coming: readonly PendingSkill[], { verb }: ApplyAdditionsContext): void {
+  out.line`${out.dim(`a dry run: ${formatCount(coming.length, "skill")} would be ${VERB_RESULTS[verb]}, and nothing was`)}`;
+}
+
+const VERB_RESULTS: Record<ApplyAdditionsContext["verb"], string> = { Add: "added", Update: "updated" };
+
+function printApplied(
+  out: Printer,
+  coming: readonly PendingSkill[],
+  done: ApplyAdditionsContext & { trusted: ReadonlySet<string> },
+): void {
+  const { place, verb, found, options, trusted } = done;
+  const names = coming.map(({ name }) => name);
+  out.line`${out.green("✓")} ${VERB_RESULTS[verb]}: ${formatSkillNames(names)} ${out.dim(`in ${place.shown}`)}`;
+  const needs = coming
+    .map(({ name, skill }) => ({ name, steps: listNextSteps(skill, found) }))
+    .filter(({ steps }) => steps.length > 0);
+  const say = (line: string) =>
+    printHanging(out, "  ", [addWorkspaceOption(line, options.workspace)], { indent: 4, start: 2 });
+  if (needs.length <= MAX_STEPS)
+    for (const { name, steps } of needs)
+      for (const step of steps) say(coming.length === 1 ? `it ${step}` : `${name} ${step}`);
+  else
+    say(
+      `${needs.length} of them need values or capabilities first (${formatSomeNames(needs.map(({ name }) => name))}): skillet show NAME`,
+    );
+  const untrusted = names.filter((name) => !trusted.has(name));
+  if (untrusted.length > 0)
+    say(
+      `you have not trusted ${formatSkillNames(untrusted)} yet: skillet trust ${untrusted.length === 1 ? quoteIfNeeded(untrusted[0] ?? "") : "NAME"}`,
+    );
+  else if (needs.length === 0 && verb === "Add")
+    say(
+      names.length === 1
+        ? `to see it: skillet show ${quoteIfNeeded(names[0] ?? "")}; for other clients: skillet connect`
+        : "to see them: skillet list --installed; for other clients: skillet connect",
+    );
+}
+
+const MAX_STEPS = 5;
+
+/** Values and capabilities are never agreed to along with a skill. */
+function listNextSteps(skill: Skill, { settings }: DiscoverResult): string[] {
+  const own = settings.skills.get(skill.name);
+  const granted = new Set(own?.capabilities ?? []);
+  const capabilities = skill.manifest.capabilities.filter((id) => !granted.has(id));
+  const variables = listDeclaredVariables(skill).filter((key) => !own?.variables.get(key));
+  const grant = `skillet capability grant ${quoteIfNeeded(skill.name)} ${capabilities.join(" ")}`;
+  return [
+    ...variables.slice(0, 3).map((key) => `needs ${key}: skillet config set ${formatSkillKey(skill, key)}`),
+    ...(variables.length > 3 ? [`needs ${variables.length - 3} more: skillet show ${quoteIfNeeded(skill.name)}`] : []),
+    ...(capabilities.length > 0 ? [`asks for ${capabilities.join(", ")}: ${grant}`] : []),
+  ];
+}
+
+const PROJECT_ORIGIN = { scope: "workspace", source: ".agents/skills" } as const;
+
+/** Those of a project that will be trusted by whoever agrees: all that was shown, or of which what was not shown is what they trusted before. */
+function findTrustedByApproval(
+  coming: readonly PendingSkill[],
+  where: { place: SkillsDir; found: DiscoverResult; work: string },
+): ReadonlySet<string> {
+  const { place, found, work } = where;
+  if (!needsTrust(place)) return new Set(coming.map(({ name }) => name));
+  const given = new Map(found.trust.list());
+  const isSeen = (one: PendingSkill) => {
+    if (one.is === "new") return true;
+    const trusted = given.get(join(place.folder, one.name));
+    return (
+      trusted !== undefined && trusted.digest === digestTree(one.difference.before, join(work, "trusted", one.name))
+    );
+  };
+  return new Set(coming.filter(isSeen).map(({ name }) => name));
+}
+
+function digestTree(tree: FileTree, folder: string): string | undefined {
+  writeTree(folder, tree);
+  const skill = readTreeSkill(folder);
+  return skill && computeSkillDigest(skill);
+}
+
+function readTreeSkill(folder: string): Skill | undefined {
+  const read = readFolderSkill(folder, PROJECT_ORIGIN);
+  return read && "skill" in read ? read.skill : undefined;
+}
+
+interface AdditionFacts {
+  /** What the lock said before. */
+  locked: LockedSkills;
+  /** By name. */
+  signatures: ReadonlyMap<string, SignatureState>;
+}
+
+function toFilesJson(files: LockedFiles): object[] {
+  return Object.entries(files).map(([path, { size, sha256, mode }]) => ({ path, bytes: size, digest: sha256, mode }));
+}
+
+/** One that is to be added or updated, or was, for programs. What stays is told of as its lock has it. */
+function toAdditionJson(addition: PlannedAddition, { locked, signatures }: AdditionFacts): object {
+  const { name, is, prepared } = addition;
+  const entry = "put" in addition ? addition.put.entry : locked[name];
+  const {
+    source,
+    path,
+    ref,
+    commit,
+    digest = prepared.digest,
+    files = toLockedFiles(prepared.tree),
+    grants,
+  } = entry ?? {};
+  const facts = { name, state: is, source, path, ref, commit, digest, files: toFilesJson(files), grants };
+  const findings = prepared.findings.map(({ file, ...finding }) => ({ ...finding, path: file }));
+  const signature = signatures.get(name);
+  const signed = signature ? { signature: toSignatureJson(signature) } : {};
+  switch (addition.is) {
+    case "new":
+      return { ...facts, asks: listRequirements(addition.skill), ...signed, findings };
+    case "update": {
+      const { skill, difference } = addition;
+      const asks = { asks: listRequirements(skill), newAsks: listNewRequirements(skill, difference.before) };
+      return {
+        ...facts,
+        commitBefore: locked[name]?.commit,
+        ...asks,
+        kept: listKeptFiles(addition),
+        ...signed,
+        findings,
+      };
+    }
+    case "conflict":
+      return { ...facts, conflicts: addition.conflicts.map(({ path: at, why, lines }) => ({ path: at, why, lines })) };
+    default:
+      return facts;
+  }
+}
+
+/** The outcome of checking one skill of a source before it is chosen. */
+type ListingVerdict =
+  | { is: "fine" }
+  /** The scanner found something that a person should look at. */
+  | { is: "look"; findings: readonly ScanFinding[] }
+  | { is: "refused"; error: SkillError };
+
+export interface ListingVerdicts {
+  of(candidate: RemoteCandidate): ListingVerdict;
+}
+
+/** Checks and scans each skill of a source once, when it is first shown. `work`: a folder for intermediate files. */
+export function createListingVerdicts(fetched: FetchedSource, work: string): ListingVerdicts {
+  const known = new Map<RemoteCandidate, ListingVerdict>();
+  return {
+    of(candidate) {
+      const verdict =
+        known.get(candidate) ?? checkCandidate(candidate, fetched, join(work, "verdicts", String(known.size)));
+      known.set(candidate, verdict);
+      return verdict;
+    },
+  };
+}
+
+function checkCandidate(candidate: RemoteCandidate, fetched: FetchedSource, folder: string): ListingVerdict {
+  try {
+    const findings = prepareCandidate(candidate, fetched, folder).findings.filter(({ weight }) => weight !== "low");
+    return findings.length > 0 ? { is: "look", findings } : { is: "fine" };
+  } catch (error) {
+    if (error instanceof SkillError) return { is: "refused", error };
+    throw error;
+  }
+}
+
+/** Prints one line per skill: number, verdict, name, and its description or why it needs a look. */
+export function printListing(
+  out: Printer,
+  candidates: readonly RemoteCandidate[],
+  { verdicts, isNumbered }: { verdicts: ListingVerdicts; isNumbered: boolean },
+): void {
+  const digits = isNumbered ? String(candidates.length).length : 0;
+  const longest = Math.min(32, Math.max(0, ...candidates.map(({ skill }) => skill.name.length)));
+  for (const [index, candidate] of candidates.entries()) {
+    const verdict = verdicts.of(candidate);
+    const number = isNumbered ? `${String(index + 1).padStart(digits)}  ` : "";
+    const name = candidate.skill.name.padEnd(longest);
+    const room = Math.max(20, out.width - number.length - name.length - 5);
+    const text = truncateLine(describeCandidate(candidate, verdict), Math.min(room, 120));
+    out.line`${number}${out[VERDICT_COLORS[verdict.is]](VERDICT_MARKS[verdict.is])} ${out.bold(name)}  ${out.dim(text)}`;
+  }
+}
+
+const VERDICT_MARKS: Record<ListingVerdict["is"], string> = { fine: "✓", look: "!", refused: "✗" };
+const VERDICT_COLORS = { fine: "green", look: "yellow", refused: "red" } as const satisfies Record<
+  ListingVerdict["is"],
+  string
+>;
+
+function describeCandidate({ skill }: RemoteCandidate, verdict: ListingVerdict): string {
+  const { parent } = skill.origin;
+  const place = parent === undefined ? "" : `(inside ${parent}) `;
+  if (verdict.is === "refused") return `${place}refused: ${getRootMessage(verdict.error)}`;
+  return `${place}${verdict.is === "look" ? `(scan: ${formatFindingCounts(verdict.findings)}) ` : ""}${skill.description}`;
+}
+
+/** The reason alone, where the message also names the skill. */
+function getRootMessage({ message, cause }: SkillError): string {
+  return cause instanceof SkillError ? cause.message : message;
+}
+
+export function toVerdictJson({ skill, path }: RemoteCandidate, verdict: ListingVerdict): object {
+  const { name, description } = skill;
+  const facts = { name, path, description, state: verdict.is };
+  if (verdict.is === "look")
+    return { ...facts, findings: verdict.findings.map(({ file, ...finding }) => ({ ...finding, path: file })) };
+  if (verdict.is === "fine") return facts;
+  const { code, message, fix } = verdict.error;
+  return { ...facts, error: { code, message, fix } };
+}

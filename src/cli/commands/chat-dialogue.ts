@@ -1,0 +1,203 @@
+import { listModelAliases, resolveModel } from "../../agent/models/resolve-model.ts";
+import { RUNBOOK_NAME } from "../../agent/models/runbook.ts";
+import { findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { type RunResult, toProblem } from "../../agent/run/run-result.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { formatHomePath } from "../../skill/source/locations.ts";
+import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
+import { EXIT } from "../command-definition.ts";
+import { formatUsage } from "../format.ts";
+import { type CommandIo, createPrinter, INTERRUPTED_LINE, type Printer, printProblem } from "../output.ts";
+import type { TraceSink } from "../progress.ts";
+import { printNextCommands, printRunProblems } from "../run-output.ts";
+import { type ChatOptions, type ChatSession, createChatSession } from "./chat.ts";
+import { printSkillList } from "./list.ts";
+
+/** Talks with whoever sits at the terminal, until they leave. */
+export async function runDialogue(
+  given: CommandIo,
+  found: DiscoverResult,
+  options: ChatOptions,
+  traces?: TraceSink,
+): Promise<number> {
+  if (!given.dialogue) return EXIT.usage;
+  const io: CommandIo = { ...given, ask: (question, signal) => lines.ask(question, signal) };
+  const out = createPrinter(io.stderr, io.env);
+  // What was asked for is judged here, before the terminal is taken.
+  const talk = createChatSession(io, found, options, traces);
+  const at: DialogueContext = { io, out, found, talk, isQuiet: options.quiet ?? false };
+  const words = { aliases: [] as readonly string[] };
+  const lines = given.dialogue((line) => listDialogueCompletions(line, at, words.aliases));
+  try {
+    words.aliases = (await listModelAliases(found)).map(({ alias }) => alias);
+    await printHeader(at);
+    let wasInterrupted = false;
+    for (;;) {
+      const line = await lines.read("> ");
+      if (line === undefined) return EXIT.fine;
+      if (line === INTERRUPTED_LINE && wasInterrupted) return EXIT.fine;
+      wasInterrupted = line === INTERRUPTED_LINE;
+      if (line === INTERRUPTED_LINE) out.line`${out.dim("(Ctrl-C again, Ctrl-D or /quit leaves)")}`;
+      else if (line.trim() !== "" && (await handleLine(at, line.trim())) === LEAVE_DIALOGUE) return EXIT.fine;
+    }
+  } finally {
+    lines.close();
+  }
+}
+
+/** Where a line is taken. */
+interface DialogueContext {
+  io: CommandIo;
+  out: Printer;
+  found: DiscoverResult;
+  talk: ChatSession;
+  isQuiet: boolean;
+}
+
+const LEAVE_DIALOGUE = Symbol("leave");
+
+interface SlashCommand {
+  takes: string;
+  says: string;
+  run(at: DialogueContext, given: string): unknown;
+}
+
+const SLASH_COMMANDS: Readonly<Record<string, SlashCommand>> = {
+  "/skills": { takes: "", says: "the skills there are", run: printDialogueSkills },
+  "/use": { takes: "NAME message", says: "hand a task to a skill; so does /NAME message", run: useSkillByName },
+  "/model": { takes: "ALIAS", says: "ask another model from now on; alone: which there are", run: changeModel },
+  "/help": { takes: "", says: "this", run: printDialogueHelp },
+  "/quit": {
+    takes: "",
+    says: "leave; so do exit, :q and Ctrl-D. Ctrl-C stops what is being done",
+    run: () => LEAVE_DIALOGUE,
+  },
+};
+
+/** What people say when they want to leave. */
+const EXIT_WORDS = new Set(["/exit", "exit", "quit", ":q"]);
+
+async function handleLine(at: DialogueContext, said: string): Promise<unknown> {
+  if (EXIT_WORDS.has(said)) return LEAVE_DIALOGUE;
+  const [, word = "", rest = ""] = /^(\/[a-z0-9][\w@.-]*)(?:\s+([\s\S]*))?$/i.exec(said) ?? [];
+  if (word === "") return printTurnEnd(at, await at.talk.say(said));
+  const command = SLASH_COMMANDS[word];
+  if (command) return command.run(at, rest);
+  const name = word.slice(1);
+  if (at.talk.session.catalog.find(name)) return useSkillNow(at, name, rest);
+  const meant = findNearest(word, [
+    ...Object.keys(SLASH_COMMANDS),
+    ...listCallableSkills(at).map((skill) => `/${skill.name}`),
+  ]);
+  const fix = meant ? `did you mean ${meant}?` : "/help says which there are, /skills which skills";
+  printProblem(at.out, at.out.red("✗"), `There is no command ${word}, and no skill of that name`, fix);
+}
+
+function listDialogueCompletions(line: string, at: DialogueContext, aliases: readonly string[]): readonly string[] {
+  const [, command] = /^(\/\S+)\s+\S*$/.exec(line) ?? [];
+  const names = () => listCallableSkills(at).map(({ name }) => name);
+  if (command === "/use") return names();
+  if (command === "/model") return aliases;
+  return /^\/\S*$/.test(line) ? [...Object.keys(SLASH_COMMANDS), ...names().map((name) => `/${name}`)] : [];
+}
+
+const MAX_HEADER_WIDTH = 80;
+
+/** Which model, how many skills, where: what is worth knowing before the first word. */
+async function printHeader(at: DialogueContext): Promise<void> {
+  const { out, found, talk } = at;
+  const model = await resolveModelName(at, talk.model);
+  const width = Math.min(MAX_HEADER_WIDTH, out.width);
+  const start = ["skillet chat", ...(model === undefined || model === RUNBOOK_NAME ? [] : [truncateLine(model, 36)])];
+  const end = [formatCount(listAvailableSkills(at).length, "skill")];
+  const { workspace, home } = found.around;
+  const room = width - [...start, ...end, "", "/help"].join(SEPARATOR).length;
+  const place = formatHomePath(workspace, home);
+  const shown = place.length <= room ? place : `…${place.slice(1 - Math.max(2, room))}`;
+  const [title = "", ...rest] = [...start, ...end, shown, "/help"];
+  out.line`${out.bold(title)}${out.dim(SEPARATOR + rest.join(SEPARATOR))}`;
+  if (model === RUNBOOK_NAME) out.line`${out.dim("runbook, no language model: it does what a skill spells out")}`;
+}
+
+const SEPARATOR = " · ";
+
+/** The model's name. Where there is none by this alias, or it cannot be had, that is said. */
+async function resolveModelName(
+  { out, found }: DialogueContext,
+  alias: string | undefined,
+): Promise<string | undefined> {
+  try {
+    const { model, warnings } = await resolveModel(found, alias);
+    if (!warnings.some(({ code }) => code === "model-unknown")) return model.name;
+    const names = (await listModelAliases(found)).map((row) => row.alias);
+    const fix = `there are: ${names.join(", ")}; or provider/model`;
+    printProblem(out, out.red("✗"), `There is no model called '${alias}'`, fix);
+  } catch (error) {
+    const { message, fix } = toProblem(error);
+    printProblem(out, out.red("✗"), message, fix);
+  }
+  return undefined;
+}
+
+async function changeModel(at: DialogueContext, alias: string): Promise<void> {
+  const { out, found, talk } = at;
+  if (alias !== "") {
+    const name = await resolveModelName(at, alias);
+    if (name === undefined) return;
+    talk.model = alias;
+    out.line`${out.dim(`· ${name} is asked from now on`)}`;
+    return;
+  }
+  const { model = "default" } = talk;
+  const rows = (await listModelAliases(found)).map((row) => [row.alias, row.model]);
+  if (!rows.some(([name]) => name === model)) rows.unshift([model, ""]);
+  const widest = Math.max(...rows.map(([name = ""]) => name.length));
+  for (const [name = "", says = ""] of rows) {
+    out.line`${name === model ? out.green("✓") : " "} ${out.cyan(name)}${`${" ".repeat(widest - name.length)}  ${says}`.trimEnd()}`;
+  }
+}
+
+async function printDialogueSkills(at: DialogueContext): Promise<void> {
+  await at.talk.session.reload();
+  const skills = listAvailableSkills(at);
+  printSkillList(at.io, skills, at.found.trust);
+  if (skills.length === 0) at.out.line`there are no skills here: \`skillet new NAME\` makes one`;
+}
+
+async function useSkillByName(at: DialogueContext, given: string): Promise<void> {
+  const [, name = "", message = ""] = /^(\S+)\s*([\s\S]*)$/.exec(given) ?? [];
+  if (name !== "") return useSkillNow(at, name, message);
+  at.out.line`/use NAME message hands the task to the skill NAME; /skills lists them`;
+}
+
+async function useSkillNow(at: DialogueContext, name: string, message: string): Promise<void> {
+  const result = await at.talk.use(name, message);
+  printTurnEnd(at, result);
+  printNextCommands(at.io, at.found, result, { quiet: at.isQuiet });
+}
+
+function printDialogueHelp({ out }: DialogueContext): void {
+  const rows = Object.entries(SLASH_COMMANDS).map(
+    ([name, { takes, says }]) => [`${name} ${takes}`.trim(), says] as const,
+  );
+  const widest = Math.max(...rows.map(([what]) => what.length));
+  for (const [what, says] of rows) out.line`  ${out.cyan(what.padEnd(widest))}  ${says}`;
+}
+
+/** What went wrong, or else what it took. */
+function printTurnEnd({ io, out, isQuiet }: DialogueContext, result: RunResult): void {
+  printRunProblems(io, result);
+  if (isQuiet || result.stop === "refused") return;
+  const took = [`${(result.ms / 1000).toFixed(1)} s`, ...formatUsage(result.usage, result.cost)];
+  out.line`${out.dim(took.join(SEPARATOR))}`;
+}
+
+function listAvailableSkills({ found, talk }: DialogueContext): readonly Skill[] {
+  return talk.session.catalog.available((skill) => findUnavailability(skill, found));
+}
+
+/** The skills that a person can call by their names. */
+function listCallableSkills(at: DialogueContext): readonly Skill[] {
+  return listAvailableSkills(at).filter((skill) => isInvocableBy("user", skill));
+}

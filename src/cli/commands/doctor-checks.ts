@@ -1,0 +1,348 @@
+import { statSync } from "node:fs";
+import { checkMcpServers, type McpServerState } from "../../agent/mcp-client/mcp-servers.ts";
+import { createConnectionStore } from "../../clients/apply-connection.ts";
+import { type ConnectionCheck, checkConnections, type PartCheck } from "../../clients/check-connections.ts";
+import { PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { closeMcpServers } from "../../config/mcp-shutdown.ts";
+import { SkillError } from "../../errors/problem.ts";
+import type { AuditVerdict } from "../../host/capability-contract.ts";
+import { listUnlocked, needsTrust, verifySkill } from "../../remote/skills-dir.ts";
+import { applyHostToolFix, detectMachine, listHostTools, planHostToolFix } from "../../sandbox/host-tools.ts";
+import { findUvPrograms } from "../../sandbox/uv.ts";
+import type { FindingWeight, ScanFinding } from "../../scan/rule.ts";
+import { createScanSubject, scanSkill } from "../../scan/scan.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import { createFingerprintCache } from "../../store/lock-diff.ts";
+import { getUserHome } from "../../util/system.ts";
+import { compareText, formatCount } from "../../util/text.ts";
+import {
+  findProviders,
+  formatVaultKey,
+  listVaultEntries,
+  openCommandVault,
+  type ProviderState,
+  printProviderState,
+  readProviderState,
+  readVaultKeyFacts,
+  type VaultKeyFacts,
+} from "../capability-providers.ts";
+import { EXIT } from "../command-definition.ts";
+import type { CommandHost } from "../command-host.ts";
+import { type LockedSkillsDir, openDistinctLockedDirs } from "../locked-skills.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  isConfirmed,
+  type Printer,
+  printHanging,
+  printJson,
+  runUntilInterrupted,
+} from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+import { type ConnectionFacts, getOwnProgram, isConnected, readConnections } from "./mcp-config.ts";
+
+export interface CapabilityFacts {
+  providers: readonly ProviderState[];
+  vault: VaultKeyFacts & { signedIn: number };
+  /** Without a verdict where the log is too large to be looked through by the way. */
+  audit: { file: string; bytes: number; verdict?: AuditVerdict; problem?: string };
+  /** A provider that is not ready is none: it may be one that nobody needs today. */
+  problems: readonly { message: string; fix: string }[];
+}
+
+/** Who serves capabilities and how they are, where the vault's key is from, and whether the log is whole. */
+export async function collectCapabilityFacts(io: CommandIo, found: CommandHost): Promise<CapabilityFacts> {
+  const asked = findProviders(found);
+  const providers = await runUntilInterrupted(io, (signal) =>
+    Promise.all(asked.map((provider) => readProviderState(provider, found, signal))),
+  );
+  const vault = openCommandVault(found);
+  const kept = { ...readVaultKeyFacts(vault, found), signedIn: listVaultEntries(vault).length };
+  const audit = collectAuditFacts(found);
+  return { providers, vault: kept, audit, problems: findCapabilityProblems(kept, audit) };
+}
+
+function findCapabilityProblems(
+  { problem }: CapabilityFacts["vault"],
+  audit: CapabilityFacts["audit"],
+): CapabilityFacts["problems"] {
+  const { verdict, problem: unreadable } = audit;
+  const broken = verdict?.isWhole === false ? `the audit log is not whole: ${verdict.message}` : unreadable;
+  return [
+    ...(problem === null ? [] : [{ message: problem, fix: "skillet auth list shows what it keeps" }]),
+    ...(broken === undefined ? [] : [{ message: broken, fix: "skillet audit verify says more" }]),
+  ];
+}
+
+const MAX_VERIFIED_LOG_BYTES = 5 * 1024 * 1024;
+
+function collectAuditFacts({ capabilities: { audit } }: CommandHost): CapabilityFacts["audit"] {
+  const { file } = audit;
+  const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes > MAX_VERIFIED_LOG_BYTES) return { file, bytes };
+  try {
+    return { file, bytes, verdict: audit.verify() };
+  } catch (error) {
+    if (error instanceof SkillError) return { file, bytes, problem: error.message };
+    throw error;
+  }
+}
+
+export function printCapabilityFacts(
+  out: Printer,
+  { providers, vault, audit }: CapabilityFacts,
+  { around }: CommandHost,
+): void {
+  out.line`\n${out.bold("Capabilities")} ${out.dim("`skillet capability list` shows what they do, and for which skills")}`;
+  for (const provider of providers) printProviderState(out, provider, "  ");
+  if (providers.length === 0) out.line`  nobody serves any: [capabilities.providers.NAME] in config.toml`;
+  const file = formatDisplayPath(vault.file, around);
+  if (vault.problem !== null) out.line`  ${out.red("✗")} ${file}  cannot be used`;
+  else if (vault.key !== null && (vault.signedIn > 0 || providers.length > 0)) {
+    const said = `${formatCount(vault.signedIn, "sign-in")}, ${formatVaultKey(vault)}`;
+    printHanging(out, out.text`  ${file}  `, [said], { indent: file.length + 4, paint: out.dim });
+  }
+  printAuditFacts(out, audit, formatDisplayPath(audit.file, around));
+}
+
+function printAuditFacts(out: Printer, { bytes, verdict, problem }: CapabilityFacts["audit"], file: string): void {
+  if (problem !== undefined) out.line`  ${out.red("✗")} ${file}  cannot be used`;
+  else if (verdict?.isWhole === false) out.line`  ${out.red("✗")} ${file}  is not whole`;
+  else if (verdict && verdict.lines > 0)
+    out.line`  ${file}  ${out.dim(`${formatCount(verdict.lines, "line")}, whole`)}`;
+  else if (!verdict)
+    out.line`  ${file}  ${out.dim(`${Math.round(bytes / 1024 / 1024)} MiB, not looked through: skillet audit verify`)}`;
+}
+
+/** A connected client, and what came of starting its server and its hook. */
+interface CheckedClient {
+  client: string;
+  title: string;
+  scope: string;
+  server: PartCheck | null;
+  hook: PartCheck | null;
+  problems: { code: string; message: string; fix: string }[];
+}
+
+/** Reads the configuration of each client, and starts its server and its hook. */
+export async function readConnectionFacts(io: CommandIo, { around }: DiscoverResult): Promise<CheckedClient[]> {
+  const place = { ...around, env: io.env, platform: process.platform };
+  const all = await readConnections(place, createConnectionStore(around.skilletHome).entries());
+  const facts = all.filter(
+    ({ isFound, state }) => isConnected(state) || (isFound && findConnectionProblem(state) !== undefined),
+  );
+  if (facts.length === 0) return [];
+  const context = { place, skilletHome: around.skilletHome, program: getOwnProgram() };
+  const checks = await runWithWaitIndicator(io, "starting the servers and hooks of clients", () =>
+    runUntilInterrupted(io, (signal) => checkConnections(facts, { ...context, signal })),
+  );
+  return facts.map((fact, at) => createCheckedClient(fact, checks[at]));
+}
+
+function createCheckedClient({ client, title, scope, state }: ConnectionFacts, check?: ConnectionCheck): CheckedClient {
+  const command = `skillet connect ${client}${scope === "project" ? " --project" : ""}`;
+  const problems: CheckedClient["problems"] = [];
+  const broken = findConnectionProblem(state);
+  if (broken) problems.push({ code: broken.code, message: broken.message, fix: broken.fix ?? "" });
+  const report = (what: string, part: PartCheck | undefined) => {
+    if (part?.state !== "fails") return;
+    const message = `${title} is connected, and its ${what} does not work: ${part.detail}`;
+    problems.push({ code: "connection-broken", message, fix: `Run: ${command}` });
+  };
+  report("server", check?.server);
+  // A hook that calls the server fails with it: one problem is enough.
+  if (check?.server?.state !== "fails" || !isToolHook(state)) report("prompt hook", check?.hook);
+  return { client, title, scope, server: check?.server ?? null, hook: check?.hook ?? null, problems };
+}
+
+function isToolHook({ hook }: ConnectionFacts["state"]): boolean {
+  return Object(hook?.handler)["type"] === "mcp_tool";
+}
+
+function findConnectionProblem({ server, hook }: ConnectionFacts["state"]) {
+  return server.problem ?? hook?.problem;
+}
+
+export function printConnectionFacts(out: Printer, clients: readonly CheckedClient[]): void {
+  out.line`\n${out.bold("Connections")} ${out.dim("`skillet connect` lists the clients on this machine")}`;
+  if (clients.length === 0) out.line`  ${out.dim("no client is connected")}`;
+  for (const { client, title, scope, server, hook, problems } of clients) {
+    const mark = problems.length > 0 ? out.red("✗") : out.green("✓");
+    const hint = hook === null && PROMPT_HOOKS[client] !== undefined ? "no prompt hook" : undefined;
+    const parts = [
+      server && `server: ${formatPartCheck(server)}`,
+      hook ? `prompt hook: ${formatPartCheck(hook)}` : hint,
+    ];
+    out.line`  ${mark} ${title}${scope === "project" ? " (this project)" : ""}  ${parts.filter(Boolean).join("; ")}`;
+  }
+}
+
+function formatPartCheck({ state, detail }: PartCheck): string {
+  return state === "fails" ? "fails" : state === "untried" ? `not tried: ${detail}` : detail;
+}
+
+/** What was added, and what the scanner has to say of all skills that did not come with the program. */
+interface RemoteSkillFacts {
+  added: number;
+  /** Names of those that are not as their lock says, or not in it. */
+  notAsLocked: readonly string[];
+  scanned: number;
+  /** More skills than are looked at here. */
+  unscanned: number;
+  findings: Readonly<Record<FindingWeight, number>>;
+  /** Names of skills with findings of the highest weight. */
+  flagged: readonly string[];
+}
+
+// Scanning takes about half a millisecond a skill, and doctor is waited for.
+const MAX_SCANNED = 1000;
+
+export function collectRemoteSkillFacts(found: DiscoverResult): RemoteSkillFacts {
+  const stamps = createFingerprintCache(found.home);
+  const places = openAllLockedDirs(found);
+  const notAsLocked = places.flatMap(({ place, skills }) => [
+    ...skills
+      .filter(([name, entry]) => verifySkill(place, name, entry, stamps).is !== "as-locked")
+      .map(([name]) => name),
+    ...(needsTrust(place) ? [] : listUnlocked(place, new Set(skills.map(([name]) => name)))),
+  ]);
+  const foreign = found.catalog.skills.filter(({ origin }) => origin.file !== undefined && origin.scope !== "bundled");
+  const findings = { high: 0, medium: 0, low: 0 };
+  const flagged: string[] = [];
+  for (const skill of foreign.slice(0, MAX_SCANNED)) {
+    const said = scanForFindings(skill);
+    for (const { weight } of said) findings[weight]++;
+    if (said.some(({ weight }) => weight === "high")) flagged.push(skill.name);
+  }
+  return {
+    added: places.reduce((sum, { skills }) => sum + skills.length, 0),
+    notAsLocked: notAsLocked.sort(compareText),
+    scanned: Math.min(foreign.length, MAX_SCANNED),
+    unscanned: Math.max(0, foreign.length - MAX_SCANNED),
+    findings,
+    flagged: flagged.sort(compareText),
+  };
+}
+
+function openAllLockedDirs({ around }: DiscoverResult): LockedSkillsDir[] {
+  const levels = ["user", "project"] as const;
+  return levels.flatMap((level) => {
+    try {
+      return openDistinctLockedDirs(around, [level]);
+    } catch (error) {
+      if (error instanceof SkillError) return []; // It is among the findings.
+      throw error;
+    }
+  });
+}
+
+function scanForFindings(skill: Skill): readonly ScanFinding[] {
+  try {
+    return scanSkill(createScanSubject(skill, copySkill(skill)));
+  } catch (error) {
+    if (error instanceof SkillError) return []; // What cannot be read is among the findings.
+    throw error;
+  }
+}
+
+/** What makes doctor end with findings. What the scanner says is advice, and does not. */
+export function findRemoteSkillProblems({ notAsLocked }: RemoteSkillFacts): { message: string; fix: string }[] {
+  if (notAsLocked.length === 0) return [];
+  const message = `not as ${notAsLocked.length === 1 ? "its lock says" : "their locks say"}: ${formatFewNames(notAsLocked)}`;
+  return [{ message, fix: "`skillet verify` says what differs" }];
+}
+
+export function printRemoteSkillFacts(out: Printer, facts: RemoteSkillFacts): void {
+  const { added, scanned, unscanned, findings, flagged } = facts;
+  out.line`\n${out.bold("From elsewhere")} ${out.dim("`skillet list --installed` shows what was added")}`;
+  out.line`  ${added === 0 ? "nothing was added" : `${formatCount(added, "skill")} added`}`;
+  if (scanned === 0) return;
+  const said = Object.entries(findings).flatMap(([weight, number]) => (number > 0 ? `${number} ${weight}` : []));
+  const rest = unscanned > 0 ? `, ${unscanned} more not looked at` : "";
+  out.line`  ${formatCount(scanned, "skill")} scanned${rest}: ${said.length > 0 ? said.join(", ") : "nothing found, which proves nothing"}`;
+  if (flagged.length > 0)
+    out.line`  ${out.yellow(`! look at ${formatFewNames(flagged)}`)}: skillet scan ${flagged[0] ?? ""}`;
+}
+
+function formatFewNames(names: readonly string[]): string {
+  return names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
+}
+
+/** Which servers of tools are configured, and how each is, tried now. */
+export async function doctorTools(io: CommandIo, { json }: { json?: boolean }, found: DiscoverResult): Promise<number> {
+  const servers = await runWithWaitIndicator(io, "starting servers of tools", () =>
+    runUntilInterrupted(io, () => checkMcpServers(found)),
+  );
+  await closeMcpServers();
+  if (json) printJson(io.stdout, { servers });
+  else printMcpServers(io, servers);
+  return servers.some(hasServerFailed) ? EXIT.findings : EXIT.fine;
+}
+
+function printMcpServers(io: CommandIo, servers: readonly McpServerState[]): void {
+  const out = createPrinter(io.stdout, io.env);
+  out.line`${out.bold("Servers of tools")} ${out.dim("[tools.mcp.NAME] in config.toml")}`;
+  if (servers.length === 0) out.line`  none is configured`;
+  for (const server of servers) {
+    const { name, where, isEnabled, tools, problems } = server;
+    const mark = !isEnabled ? " " : hasServerFailed(server) ? out.red("✗") : out.green("✓");
+    const state = isEnabled ? formatCount(tools.length, "tool") : "switched off";
+    out.line`  ${mark} ${name}  ${state}  ${out.dim(where)}`;
+    if (tools.length > 0) out.line`    ${tools.join(", ")}`;
+    for (const { message, fix } of problems) out.line`    ${message}\n      ${fix}`;
+  }
+}
+
+function hasServerFailed({ isEnabled, tools, problems }: McpServerState): boolean {
+  return isEnabled && tools.length === 0 && problems.length > 0;
+}
+
+/** Installs what the machine lacks, after showing the commands and asking. */
+export async function installMissingPrograms(
+  io: CommandIo,
+  { yes = false, json = false }: { yes?: boolean; json?: boolean },
+): Promise<number> {
+  const error = createPrinter(io.stderr, io.env);
+  if (process.platform !== "linux") {
+    error.line`nothing can be installed here: code runs in a sandbox of ${process.platform === "darwin" ? "macOS's own" : "a container"}`;
+    if (json) printJson(io.stdout, { installed: [], missing: [], failed: null, userWithoutRange: null });
+    return EXIT.fine;
+  }
+  const missing = listHostTools().filter(({ path }) => path === undefined);
+  const { commands, left } = planHostToolFix(listHostTools(), detectMachine());
+  for (const { tool } of missing) error.line`${error.yellow("!")} ${tool.program} is missing: it ${tool.purpose}`;
+  // No package manager brings it.
+  if (!findUvPrograms(getUserHome(io.env)).has("uv"))
+    error.line`${error.dim("·")} uv is not there: uv run and uvx need it (https://docs.astral.sh/uv)`;
+  for (const command of commands) error.line`  ${error.cyan(command.join(" "))}`;
+  if (commands.length > 0 && !yes && !(await isConfirmed(io, "Run these commands?"))) {
+    const fix = "run the commands above, or `skillet doctor --fix --yes`";
+    throw new SkillError("not-agreed", { message: "nothing was installed", fix });
+  }
+  const failed = await applyHostToolFix(commands, (line) => error.line`${error.dim(line)}`);
+  const still = listHostTools().flatMap(({ tool, path }) => (path === undefined ? [tool.program] : []));
+  const user = detectMachine().userWithoutRange;
+  if (json)
+    printJson(io.stdout, {
+      installed: missing.map(({ tool }) => tool.program).filter((name) => !still.includes(name)),
+      missing: still,
+      failed: failed ?? null,
+      userWithoutRange: user ?? null,
+    });
+  if (failed) error.line`${error.red("✗")} this command failed: ${failed.join(" ")}`;
+  if (still.length > 0)
+    error.line`${error.red("✗")} still missing: ${still.join(", ")}${left.length > 0 ? "; install it with your system's package manager, as root" : ""}`;
+  if (user !== undefined) error.line`${error.red("✗")} ${formatSubIdCommand(user)}`;
+  if (failed || still.length > 0 || user !== undefined) return EXIT.findings;
+  error.line`${error.green("✓")} everything is there that sandboxes and packages need`;
+  return EXIT.fine;
+}
+
+function formatSubIdCommand(user: string | number): string {
+  return typeof user === "number"
+    ? `user ${user} has no name here, so no range of ids can be given to it: let root build packages`
+    : `user ${user} has no range of ids in /etc/subuid and /etc/subgid: let root add one with usermod, or build packages`;
+}

@@ -1,0 +1,171 @@
+import { join } from "node:path";
+import { type Denial, enabledPolicy, findDenials } from "../../agent/policy/skill-policies.ts";
+import { editConfig } from "../../config/config-edit.ts";
+import { readConfig } from "../../config/config-file.ts";
+import { getUserConfigPath } from "../../config/settings.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
+import { isInside, resolveRealPath } from "../../util/safe-path.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import { attachCapabilities, type CommandHost, discoverForCommand, requireConfiguration } from "../command-host.ts";
+import { printConfigReach, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
+import { addWorkspaceOption } from "../format.ts";
+import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
+import { failMissingSkill } from "./show.ts";
+
+/** `skillet enable`. */
+export const enableCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("switch skills on, and say what else they need")
+      .argument("<skill...>", "skills")
+      .option(
+        "--project",
+        "for this workspace, in its own .skillet/config.toml; it cannot switch on what you switched off",
+      )
+      .addHelpText("after", formatExamples("skillet enable gog", "skillet enable research deploy --project")),
+  run: enableSkills,
+};
+
+/** `skillet disable`. */
+export const disableCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("switch skills off: no model is told of them, and nobody can use them")
+      .argument("<skill...>", "skills")
+      .option("--project", "for this workspace, in its own .skillet/config.toml")
+      .addHelpText("after", formatExamples("skillet disable research", "skillet disable deploy --project")),
+  run: disableSkills,
+};
+
+interface SwitchOptions {
+  project?: boolean;
+}
+
+function enableSkills(context: CommandContext<SwitchOptions>): Promise<number> {
+  return setEnabled(true, context);
+}
+
+function disableSkills(context: CommandContext<SwitchOptions>): Promise<number> {
+  return setEnabled(false, context);
+}
+
+/** Writes it down for all of the skills or none, then looks what holds: the other file may say otherwise. */
+async function setEnabled(isOn: boolean, { io, options, args }: CommandContext<SwitchOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  requireConfiguration(io, found);
+  const { around, catalog } = found;
+  const missing = args.find((name) => !catalog.has(name));
+  if (missing !== undefined) return failMissingSkill(io, found, missing);
+  const names = [...new Set(args.map((name) => catalog.get(name).name))];
+  const file = options.project ? getProjectConfigPath(around) : getUserConfigPath(around);
+  const already = await readSwitchedNames(file, isOn, options.project ? "workspace" : "user");
+  const isWritten = await editConfig(
+    file,
+    ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })),
+  );
+  // Disabling again is how a user asks whether a server that was late has applied it by now.
+  const reached = isWritten || !isOn ? await waitUntilApplied(file, around) : undefined;
+  const now = await attachCapabilities(await discoverForCommand(io, options));
+  const switched = names.map((name) => ({ ...readSwitchState(name, now), isChanged: !already.has(name) }));
+  if (options.json) printJson(io.stdout, { file, skills: switched, ...toConfigReachJson(reached) });
+  else {
+    printSwitched(io, switched, { isOn, file: formatDisplayPath(file, around), options });
+    const runs = isOn ? "can use it at its next call" : "is refused further tool calls";
+    printConfigReach(io, reached, { runs, isRevocation: !isOn });
+  }
+  return switched.every((skill) => skill.isEnabled === isOn) ? EXIT.fine : EXIT.findings;
+}
+
+interface SwitchedSkill {
+  name: string;
+  isEnabled: boolean;
+  isChanged: boolean;
+  /** What else speaks against using it. */
+  needs: readonly Denial[];
+}
+
+function readSwitchState(name: string, found: CommandHost): Omit<SwitchedSkill, "isChanged"> {
+  const skill = found.catalog.get(name);
+  const needs = findDenials(skill, found, "use").filter(({ code }) => code !== "disabled");
+  return { name, isEnabled: enabledPolicy(skill, found) === undefined, needs };
+}
+
+/** The skills that a file switches so. */
+async function readSwitchedNames(
+  file: string,
+  isOn: boolean,
+  owner: "user" | "workspace",
+): Promise<ReadonlySet<string>> {
+  const { entries } = await readConfig(file, owner);
+  const switches = entries.filter(
+    ({ parts, value }) => parts[0] === "skills" && parts[2] === "enabled" && parts.length === 3 && value === isOn,
+  );
+  return new Set(switches.map(({ parts: [, name = ""] }) => name));
+}
+
+/** The workspace's own file. One that is a link may be anybody's, and is not written. */
+function getProjectConfigPath({ workspace }: Environment): string {
+  const file = join(workspace, ".skillet", "config.toml");
+  if (isInside(resolveRealPath(workspace), resolveRealPath(file))) return file;
+  throw new SkillError("target-outside", {
+    message: `${file} is a link that leaves the workspace, so nothing was written`,
+    fix: "look where it leads, and put a file in its place",
+  });
+}
+
+interface SwitchReport {
+  isOn: boolean;
+  file: string;
+  options: SwitchOptions & CommonOptions;
+}
+
+function printSwitched(io: CommandIo, switched: readonly SwitchedSkill[], { isOn, file, options }: SwitchReport): void {
+  const out = createPrinter(io.stdout, io.env);
+  const state = isOn ? "on" : "off";
+  for (const { name, isChanged, isEnabled: is } of switched) {
+    if (is === isOn)
+      out.line`${out.green("✓")} ${out.bold(name)} ${isChanged ? `is switched ${state}` : `was switched ${state} already`}, in ${file}`;
+    else out.line`${out.yellow("!")} ${out.bold(name)} is written down as ${state} in ${file}, and stays off`;
+  }
+  const changed = switched.filter(({ isChanged }) => isChanged);
+  if (changed.length > 0)
+    out.line`  to undo: ${out.cyan(formatSwitchCommand(isOn ? "disable" : "enable", changed, options))}`;
+  const overruled = switched.filter((skill) => skill.isEnabled !== isOn);
+  if (overruled.length > 0) printOverruled(io, overruled, options);
+  for (const { needs } of switched.filter((skill) => isOn && skill.isEnabled)) {
+    for (const { message, fix } of needs)
+      printProblem(out, out.yellow("!"), message, addWorkspaceOption(fix, options.workspace));
+  }
+}
+
+/** Only what is to be on can be off all the same: either file can switch a skill off. */
+function printOverruled(io: CommandIo, skills: readonly SwitchedSkill[], options: SwitchReport["options"]): void {
+  const error = createPrinter(io.stderr, io.env);
+  const other = { ...options, project: !options.project };
+  const who = options.project ? "Your own configuration" : "The workspace's own configuration";
+  const message = `${who} switches ${skills.map(({ name }) => name).join(", ")} off`;
+  printProblem(
+    error,
+    error.yellow("!"),
+    message,
+    `to switch it on there: ${formatSwitchCommand("enable", skills, other)}`,
+  );
+}
+
+function formatSwitchCommand(
+  command: string,
+  skills: readonly SwitchedSkill[],
+  { project, workspace }: SwitchReport["options"],
+): string {
+  const names = skills.map(({ name }) => quoteIfNeeded(name)).join(" ");
+  const where = workspace === undefined ? "" : ` -C ${quoteIfNeeded(workspace)}`;
+  return `skillet ${command} ${names}${project ? " --project" : ""}${where}`;
+}

@@ -1,0 +1,265 @@
+import { lstatSync } from "node:fs";
+import { basename, dirname, isAbsolute, join } from "node:path";
+import {
+  type ClientTarget,
+  type ClientTargetOptions,
+  getNativeClient,
+  listCopyNames,
+  NATIVE_CLIENTS,
+  resolveClientTarget,
+} from "../../clients/native-clients.ts";
+import { type CopyProblem, checkCopyRecord, removeClientCopies } from "../../clients/skill-copies.ts";
+import { getErrnoCode, SkillError } from "../../errors/problem.ts";
+import { formatHomePath } from "../../skill/source/locations.ts";
+import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { compareText, findNearest } from "../../util/text.ts";
+import {
+  COPY_STATES,
+  type CopyOutcome,
+  createNoCopyError,
+  findOriginal,
+  getClientTitle,
+  type LocatedCopy,
+  type LocatedCopyState,
+  listRecordedCopies,
+  printCopyOutcomes,
+  readCopyState,
+  type SkippedCopy,
+} from "../client-copies.ts";
+import { type CommandContext, EXIT } from "../command-definition.ts";
+import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
+import { createPrinter, type Printer, printHanging, printJson } from "../output.ts";
+import { askForExportTrust, type InstallOptions, installIntoClient, parseClientIds } from "./install.ts";
+
+interface ListCopiesOptions {
+  to?: string;
+  project?: boolean;
+}
+
+/** Shows what skillet put where, in every project. */
+export async function listExportedCopies({ io, options, args }: CommandContext<ListCopiesOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  checkCopyRecord(found.installs);
+  requireConfiguration(io, found);
+  const clients = options.to === undefined ? [] : parseClientIds(options.to, "name one: --to claude");
+  for (const id of clients) getNativeClient(id);
+  const all = listRecordedCopies(found.installs, found.around, options.workspace);
+  const rows = all
+    .filter(({ client, skill }) => isNamed(client, clients) && isNamed(skill, args))
+    .filter(({ where }) => !options.project || where === "project")
+    .map((row): ListedCopy => ({ ...row, state: readCopyState(row, found) }));
+  if (options.json) printJson(io.stdout, { installed: rows.map(toListedCopyJson) });
+  else printListedCopies(createPrinter(io.stdout, io.env), rows, found.around.home);
+  if (options.json) return EXIT.fine;
+  const error = createPrinter(io.stderr, io.env);
+  for (const name of args.filter((name) => !rows.some(({ skill }) => skill === name))) {
+    const meant = findNearest(name, new Set(all.map(({ skill }) => skill)));
+    error.line`no copy of '${name}'${formatSearchedPlaces(clients, options)}${meant && meant !== name ? `: did you mean "${meant}"?` : ""}`;
+  }
+  if (rows.length > 0 || args.length > 0) return EXIT.fine;
+  if (all.length > 0)
+    error.line`nothing${formatSearchedPlaces(clients, options)}: \`skillet export --list\` shows what is elsewhere`;
+  else error.line`no copies yet: \`skillet export NAME --to claude\` makes one`;
+  return EXIT.fine;
+}
+
+interface ListedCopy extends LocatedCopy {
+  state: LocatedCopyState;
+}
+
+function toListedCopyJson({ skill, client, source, original, copy, at, folder, state }: ListedCopy): object {
+  return { name: skill, client, source, ...omitUndefined({ file: original }), folder, digest: copy, at, state };
+}
+
+function printListedCopies(out: Printer, rows: readonly ListedCopy[], home: string): void {
+  for (const [folder, copies] of Map.groupBy(rows, (row) => dirname(row.folder))) {
+    const clients = new Set(copies.map(({ client }) => getClientTitle(client)));
+    out.line`${out.bold([...clients].join(", "))} ${out.dim(formatHomePath(folder, home))}`;
+    const widest = Math.min(32, Math.max(...copies.map(({ skill }) => skill.length)));
+    for (const row of copies) {
+      const { skill, source, state } = row;
+      const { said, isFine } = COPY_STATES[state];
+      const before = out.text`  ${isFine ? out.green("✓") : out.yellow("!")} ${out.bold(skill.padEnd(widest))}  `;
+      printHanging(out, before, [`${said(row, home)} (from ${source})`], { indent: widest + 6 });
+    }
+  }
+}
+
+function isNamed(name: string, given: readonly string[]): boolean {
+  return given.length === 0 || given.includes(name);
+}
+
+/** Where was looked, if not everywhere. */
+function formatSearchedPlaces(clients: readonly string[], { project }: ListCopiesOptions): string {
+  const titles = clients.map(getClientTitle).join(", ");
+  return `${titles === "" ? "" : ` in ${titles}`}${project ? " in this workspace" : ""}`;
+}
+
+/** Brings copies up to date that skillet put into clients' folders, and adds none. */
+export async function updateExportedCopies({ io, options, args }: CommandContext<InstallOptions>): Promise<number> {
+  const found = await discoverForCommand(io, options);
+  checkCopyRecord(found.installs);
+  requireConfiguration(io, found);
+  const { around, installs } = found;
+  const isProject = options.project ?? false;
+  const clients = options.to === undefined ? undefined : parseClientIds(options.to, "name one: --to claude");
+  for (const id of clients ?? []) getNativeClient(id);
+  const all = listRecordedCopies(installs, around, options.workspace);
+  const there = all.filter(
+    ({ client, where }) => where === (isProject ? "project" : "user") && (clients?.includes(client) ?? true),
+  );
+  const missing = args.find((name) => !there.some(({ skill }) => skill === name));
+  if (missing !== undefined)
+    throw createNoCopyError(missing, all, { home: around.home, isProject, option: "--to", clients });
+  const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
+  if (rows.length === 0 && !options.json)
+    createPrinter(io.stderr, io.env).line`no copies there: \`skillet export --list\` shows all`;
+  const jobs = [...Map.groupBy(rows, ({ client }) => client)].map(([client, copies]) => {
+    const judged = copies.map((row) => ({ row, state: readCopyState(row, found), skill: findOriginal(row, found) }));
+    const going = judged.flatMap(({ state, skill }) => (skill && UPDATABLE_STATES.has(state) ? [skill] : []));
+    const left = judged.filter(({ state, skill }) => !skill || !UPDATABLE_STATES.has(state));
+    return { target: resolveClientTarget(client, { around, isProject }), skills: going, left };
+  });
+  if (args.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
+  const outcomes = jobs.map((job): CopyOutcome => {
+    const outcome =
+      job.skills.length === 0 ? { target: job.target, steps: [] } : installIntoClient(job, { io, options, found });
+    const left = job.left.map(({ row, state }) => createSkippedCopy(row, state, around.home));
+    return { ...outcome, steps: [...outcome.steps, ...left].sort((a, b) => compareText(a.name, b.name)) };
+  });
+  return printCopyOutcomes(io, outcomes, options);
+}
+
+/** Those that have an original to be brought up to date with. */
+const UPDATABLE_STATES: ReadonlySet<LocatedCopyState> = new Set(["up-to-date", "outdated", "edited"]);
+
+function createSkippedCopy(row: LocatedCopy, state: LocatedCopyState, home: string): SkippedCopy {
+  const [message = "", fix = ""] = COPY_STATES[state].said(row, home).split(/: (?=`)/);
+  const reason: CopyProblem = { code: state, message, fix };
+  if (state !== "original-broken") return { name: row.skill, action: "leave", reason };
+  return { name: row.skill, action: "refuse", reason: { ...reason, message: `Skill '${row.skill}': ${message}` } };
+}
+
+interface UninstallOptions {
+  all?: boolean;
+  to?: string;
+  /** As `uninstall` names the clients. */
+  from?: string;
+  project?: boolean;
+  dryRun?: boolean;
+  force?: boolean;
+}
+
+/** Takes copies out of the folders of clients again: only what skillet put there. */
+export async function removeExportedCopies({ io, options, args }: CommandContext<UninstallOptions>): Promise<number> {
+  const [option, clients] =
+    options.from === undefined ? (["--to", options.to] as const) : (["--from", options.from] as const);
+  if (args.length > 0 === (options.all ?? false)) {
+    throw new SkillError("usage", {
+      message: options.all ? "Names and --all were both given" : "No skill was named",
+      fix: options.all ? "give one of them" : "name skills, or add --all; `skillet export --list` shows the copies",
+    });
+  }
+  const around = resolveCommandEnvironment(io, options);
+  const installs = createClientCopyStore(around.skilletHome);
+  checkCopyRecord(installs);
+  const targets = resolveTargets(clients, option, { around, isProject: options.project ?? false });
+  const places = [
+    ...targets.map((target): RemovalTarget => ({ target, installed: new Set(listCopyNames(target, installs)) })),
+    ...(clients === undefined && !options.project ? findAbandonedCopies(installs, { targets, home: around.home }) : []),
+  ];
+  const outcomes = places.flatMap(({ target, installed }): CopyOutcome[] => {
+    const names = options.all ? [...installed] : args.filter((name) => isRemovalTarget(name, target, places));
+    if (names.length === 0) return [];
+    try {
+      const request = { target, installs, force: options.force, isDryRun: options.dryRun };
+      return [{ target, steps: removeClientCopies({ ...request, names: [...new Set(names)] }) }];
+    } catch (error) {
+      if (error instanceof SkillError) return [{ target, steps: [], error }];
+      throw error;
+    }
+  });
+  const missing = args.find(
+    (name) => !outcomes.some(({ steps, error }) => error || steps.some((step) => step.name === name)),
+  );
+  if (missing !== undefined) {
+    throw createNoCopyError(missing, listRecordedCopies(installs, around, options.workspace), {
+      home: around.home,
+      isProject: options.project ?? false,
+      option,
+      clients: clients === undefined ? undefined : targets.map(({ id }) => id),
+    });
+  }
+  if (outcomes.length === 0 && !options.json) {
+    const out = createPrinter(io.stderr, io.env);
+    out.line`no copies there: \`skillet export --list\` shows all`;
+  }
+  return printCopyOutcomes(io, outcomes, options);
+}
+
+interface RemovalTarget {
+  target: ClientTarget;
+  /** The names of what skillet put there. */
+  installed: ReadonlySet<string>;
+}
+
+/** The clients' folders, each once. One that cannot be reached holds nothing, unless it was asked for. */
+function resolveTargets(clients: string | undefined, option: string, where: ClientTargetOptions): ClientTarget[] {
+  const byFolder = new Map<string, ClientTarget>();
+  const known = Object.keys(NATIVE_CLIENTS);
+  for (const id of clients === undefined ? known : parseClientIds(clients, `name one: ${option} claude`)) {
+    try {
+      const target = resolveClientTarget(id, where);
+      if (!byFolder.has(target.folder)) byFolder.set(target.folder, target);
+    } catch (error) {
+      if (clients !== undefined || !(error instanceof SkillError)) throw error;
+    }
+  }
+  return [...byFolder.values()];
+}
+
+/** What was put where no client has its folder here, such as into a workspace that is gone, and is not there: it only has to be crossed out. */
+function findAbandonedCopies(
+  installs: ClientCopyStore,
+  { targets, home }: { targets: readonly ClientTarget[]; home: string },
+): RemovalTarget[] {
+  const known = new Set(targets.map(({ folder }) => folder));
+  const gone = Object.entries(installs.entries()).filter(
+    ([place, { skill }]) =>
+      isAbsolute(place) && basename(place) === skill && !known.has(dirname(place)) && isMissing(place),
+  );
+  return [...Map.groupBy(gone, ([place]) => dirname(place))].flatMap(([folder, entries]) => {
+    const [id = ""] = entries.map(([, { client }]) => client);
+    const client = Object.hasOwn(NATIVE_CLIENTS, id) ? NATIVE_CLIENTS[id] : undefined;
+    const installed = new Set(entries.map(([, { skill }]) => skill));
+    return client ? [{ target: { id, client, folder, shown: formatHomePath(folder, home) }, installed }] : [];
+  });
+}
+
+function isMissing(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch (error) {
+    return getErrnoCode(error) === "ENOTDIR";
+  }
+}
+
+/** Where skillet put it; and if that is nowhere, wherever something of its name stands, so that it can be said whose it is. */
+function isRemovalTarget(name: string, { folder }: ClientTarget, places: readonly RemovalTarget[]): boolean {
+  const own = places.filter(({ installed }) => installed.has(name));
+  if (own.length > 0) return own.some(({ target }) => target.folder === folder);
+  return isPlainName(name) && pathExists(join(folder, name));
+}
+
+function pathExists(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false; // No folder, or none that can be looked into, or no name that anything could have.
+  }
+}
+
+function isPlainName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." && !/[/\\\0]/.test(name);
+}

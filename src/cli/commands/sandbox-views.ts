@@ -1,0 +1,282 @@
+import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
+import { type PlanCheck, planUse } from "../../agent/run/plan-use.ts";
+import { describeSandbox, type SandboxView } from "../../agent/run/run-checks.ts";
+import type { UseRequest } from "../../agent/run/use-skill.ts";
+import { probeWorkspace } from "../../agent/workspace/probe-workspace.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import type { Settings } from "../../config/settings.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { type Sandbox, type SandboxOutcome, type SandboxPath, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
+import { createSandbox } from "../../sandbox/create-sandbox.ts";
+import { readProgramVersion } from "../../sandbox/host-tools.ts";
+import { probeKilledHost } from "../../sandbox/probe-host.ts";
+import { isProbeComplete, type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
+import { getSandboxFolder, isRoot } from "../../sandbox/sandbox-folders.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
+import { isInside } from "../../util/safe-path.ts";
+import { findSystemProgram } from "../../util/system.ts";
+import { compareText, formatCount, formatNumber } from "../../util/text.ts";
+import { type CommonOptions, EXIT } from "../command-definition.ts";
+import type { CommandHost } from "../command-host.ts";
+import { addWorkspaceOption } from "../format.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  printHanging,
+  printJson,
+  printProblem,
+  runUntilInterrupted,
+} from "../output.ts";
+import { runWithWaitIndicator } from "../progress.ts";
+
+interface SafetyFacts {
+  level: Sandbox["level"];
+  by: string;
+  version?: string;
+  bounds: SandboxOutcome["isolation"]["bounds"];
+  user: string;
+  probes: readonly ProbeResult[];
+}
+
+/** Tries everything that the sandbox promises on this machine, and says what holds. */
+export async function printSafetyReport(
+  io: CommandIo,
+  options: Pick<CommonOptions, "json">,
+  { settings, around }: Pick<DiscoverResult, "settings" | "around">,
+): Promise<number> {
+  const home = around.skilletHome;
+  try {
+    const tried = async () => {
+      const sandbox = await createSandbox({ settings: settings.sandbox, home });
+      return collectSafetyFacts(sandbox, home, settings);
+    };
+    const card = await runWithWaitIndicator(io, "trying what the sandbox promises", () =>
+      runUntilInterrupted(io, tried),
+    );
+    const held = card.probes.filter(({ holds }) => holds).length;
+    if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
+    else printSafetyFacts(createPrinter(io.stdout, io.env), card, held);
+    const isFine = isProbeComplete(card.probes) && card.probes.every(({ holds }) => holds !== false);
+    return isFine ? EXIT.fine : EXIT.findings;
+  } catch (error) {
+    if (!(error instanceof SkillError) || error.code === "interrupted") throw error;
+    const { code, message, fix = "" } = error;
+    if (options.json) printJson(io.stdout, { error: { code, message, fix } });
+    else {
+      const out = createPrinter(io.stdout, io.env);
+      out.line`${out.red("✗")} ${out.bold("No code of a skill is run here")}`;
+      out.line`  ${message}`;
+      out.line`  ${fix}`;
+    }
+    return EXIT.findings;
+  }
+}
+
+async function collectSafetyFacts(sandbox: Sandbox, home: string, settings: Settings): Promise<SafetyFacts> {
+  const { level, by } = sandbox;
+  const client = settings.sandbox.program;
+  const probed = await probeSandbox(sandbox, { home });
+  if (level === "strong") probed.push(...(await probeKilledHost({ settings: settings.sandbox, home })));
+  probed.push(...(await probeWorkspace(sandbox, settings)));
+  const probes = probed.sort((a, b) => compareText(a.id, b.id));
+  const version = readProgramVersion(
+    (sandbox.system === "own" && client) || findSystemProgram(by === "bubblewrap" ? "bwrap" : by),
+  );
+  return {
+    level,
+    by,
+    ...(version === undefined ? {} : { version }),
+    bounds: level === "none" ? "none" : await readResourceBounds(sandbox),
+    user: formatUser(),
+    probes,
+  };
+}
+
+async function readResourceBounds(sandbox: Sandbox): Promise<SafetyFacts["bounds"]> {
+  const limits = { seconds: 10, output: 1024, memory: 128 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
+  const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], limits };
+  return (await sandbox.run(command, { onOutput: () => true })).isolation.bounds;
+}
+
+function formatUser(): string {
+  if (!isRoot()) return `user ${process.getuid?.() ?? "?"}, who runs skillet`;
+  return "a user that no account has, another one for each run";
+}
+
+const BOUNDS_LABELS: Record<SafetyFacts["bounds"], string> = {
+  tree: "memory and processes are bounded for a run as a whole",
+  process: "memory is watched for a run as a whole: no cgroup can be had here",
+  none: "nothing bounds memory and processes",
+};
+
+const PROBE_TITLES: Readonly<Record<string, string>> = {
+  "Q-01": "Variables and processes",
+  "Q-02": "Two runs at once",
+  "Q-13": "The host's files and its kernel",
+  "Q-14": "Network",
+  "Q-15": "Its end",
+  "Q-17": "What it may use",
+  "Q-27": "A workspace that it may write to",
+};
+
+function printSafetyFacts(out: Printer, card: SafetyFacts, held: number): void {
+  const { level, by, version = "", probes } = card;
+  if (level === "none") {
+    out.line`${out.red("✗")} ${out.bold("Nothing is kept apart")}`;
+    out.line`  [sandbox] level = "none" in config.toml: code of skills runs as ${card.user},`;
+    out.line`  with every file, process and network that there is. Remove it to be safe.`;
+    return;
+  }
+  out.line`${out.bold("Sandbox")}  ${level}, by ${by} ${version}`;
+  out.line`  code runs as ${card.user}`;
+  out.line`  ${BOUNDS_LABELS[card.bounds]}`;
+  let last = "";
+  for (const { id, name, holds, detail } of probes) {
+    if (id !== last) out.line`\n${out.bold(PROBE_TITLES[id] ?? id)}`;
+    last = id;
+    const mark = holds === undefined ? out.dim("·") : holds ? out.green("✓") : out.red("✗");
+    out.line`${mark} ${holds === undefined ? out.dim(`${name}: not tried`) : name}`;
+    if (holds !== true && detail !== "") out.line`    ${out.dim(detail)}`;
+  }
+  const untried = probes.filter(({ holds }) => holds === undefined).length;
+  const rest = untried === 0 ? "" : `, ${untried} not tried`;
+  out.line`\n${held} of ${formatCount(probes.length, "promise")} hold${rest}`;
+}
+
+interface ShowSandboxRequest {
+  skill: Skill;
+  asJson: boolean;
+  workspace: string | undefined;
+}
+
+/** Prints what the scripts of a skill would see. */
+export async function showSandbox(
+  io: CommandIo,
+  found: CommandHost,
+  { skill, asJson, workspace }: ShowSandboxRequest,
+): Promise<void> {
+  const view = await describeSandbox(found, skill);
+  if (asJson) return printJson(io.stdout, view);
+  const out = createPrinter(io.stdout, io.env);
+  const { level, by } = view.isolation;
+  const row = (label: string, value: string) =>
+    printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
+  out.line`${out.bold(skill.name)}  what its scripts see`;
+  out.line``;
+  row("level", level === "none" ? "none: NOTHING IS ISOLATED, code can do all that you can" : `${level}, by ${by}`);
+  row("starts in", view.folder);
+  row("network", view.network.join(", ") || "none");
+  row("variables", view.variables.join(", "));
+  row("packages", formatSandboxPackages(view) || "none besides the system's");
+  row("limits", formatSandboxLimits(view));
+  for (const [access, title] of ACCESS_TITLES) {
+    const paths = view.paths.filter((path) => path.access === access);
+    if (paths.length === 0) continue;
+    out.line`\n${out.bold(title)}`;
+    for (const path of [...paths.filter(isUserPath), ...paths.filter((path) => !isUserPath(path))])
+      printHanging(out, out.text`  ${path.path.padEnd(21)} `, [formatPathOrigin(path, found)], {
+        indent: 24,
+        paint: out.dim,
+      });
+  }
+  if (!view.isComplete) out.line`\n${ORIGIN_NOTES[level === "none" ? "none" : "image"]}`;
+  const error = createPrinter(io.stderr, io.env);
+  for (const { message, fix } of view.notices)
+    printProblem(error, error.yellow("!"), message, addWorkspaceOption(fix, workspace));
+}
+
+const ACCESS_TITLES = [
+  ["read", "Readable"],
+  ["read-write", "Writable"],
+] as const;
+
+const ORIGIN_NOTES = {
+  none: "And every other file that you can read or write.",
+  image: "And the files of the system or image that the sandbox is made of.",
+};
+
+function isUserPath({ path }: SandboxPath): boolean {
+  return path === SANDBOX_SKILL_FOLDER || path === WORKSPACE_FOLDER;
+}
+
+function formatPathOrigin({ path, access, from }: SandboxPath, found: CommandHost): string {
+  if (path === SANDBOX_SKILL_FOLDER) return "the skill's files, as a copy";
+  if (path === WORKSPACE_FOLDER)
+    return `the workspace ${shortenHomePath(from ?? "", found)}; sockets and named pipes are masked`;
+  if (from === undefined) return access === "read-write" ? "empty, its own, removed afterwards" : "its own";
+  if (isInside(getSandboxFolder(found.home), from)) return "from skillet";
+  return from === path ? "the system's" : from;
+}
+
+function formatSandboxPackages({ packages: { system, python, npm } }: SandboxView): string {
+  const kinds = Object.entries({ system, Python: python, npm }).filter(([, names]) => names.length > 0);
+  return kinds.map(([kind, names]) => `${kind}: ${names.join(", ")}`).join("; ");
+}
+
+function formatSandboxLimits({ limits }: SandboxView): string {
+  const mib = (bytes: number) => `${formatNumber(Math.round(bytes / 1024 / 1024))} MiB`;
+  return [
+    `${limits.seconds} s`,
+    `${mib(limits.memory)} memory`,
+    formatCount(limits.processes, "process", "processes"),
+    `${mib(limits.disk)} in each writable folder of its own`,
+    `${mib(limits.output)} output`,
+  ].join(", ");
+}
+
+/** Every check that a use would go through, and what it would be given; nothing is run. */
+export async function printDryRun(
+  io: CommandIo,
+  found: DiscoverResult,
+  request: UseRequest,
+  { json: asJson, workspace }: CommonOptions,
+): Promise<number> {
+  const plan = await planUse(found.catalog, found, request);
+  const isFine = plan.checks.every(({ refusals }) => refusals.length === 0);
+  if (asJson) printJson(io.stdout, plan);
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    const short = (text: string) => shortenHome(addWorkspaceOption(text, workspace), found.around.home);
+    const looked = plan.checks.filter(({ isSkipped }) => !isSkipped);
+    const widest = Math.max(...looked.map(({ name }) => name.length));
+    for (const check of looked) printCheck(out, check, widest, short);
+    if (looked.length < plan.checks.length) printSkippedChecks(out, looked);
+    for (const { message, fix } of plan.warnings)
+      printHanging(out, out.text`${out.yellow("!")} `, [message, ...fix.split("\n")].map(short), {
+        ...DEFAULT_LAYOUT,
+        indent: 2,
+      });
+    out.line``;
+    out.line`${isFine ? "It would run. Nothing was run." : "It would be refused."}`;
+  }
+  return isFine ? EXIT.fine : EXIT.refused;
+}
+
+/** It may be read elsewhere than at a terminal, and is as wide there. */
+const DEFAULT_LAYOUT = { width: 80 };
+
+function printCheck(out: Printer, check: PlanCheck, widest: number, short: (text: string) => string): void {
+  const { name, detail, refusals } = check;
+  const mark = refusals.length > 0 ? out.red("✗") : out.green("✓");
+  const lines = refusals.flatMap(({ message, fix }) => [message, ...fix.split("\n")]).map(short);
+  const said = lines.length > 0 ? lines : [short(detail)];
+  printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, said, { ...DEFAULT_LAYOUT, indent: widest + 4 });
+}
+
+/** One line for all of it: what is hidden is not described. */
+function printSkippedChecks(out: Printer, looked: readonly PlanCheck[]): void {
+  const isOff = looked.some(({ refusals }) => refusals.some(({ code }) => code === "disabled"));
+  out.line`${out.dim("·")} the rest was not looked at: the skill is ${isOff ? "switched off" : "not there for this caller"}`;
+}
+
+/** The home folder and what is below it, as they are called elsewhere. */
+function shortenHome(text: string, home: string): string {
+  return home.length < 2
+    ? text
+    : text.replaceAll(home, (found, at) => (PATH_END.test(text[at + found.length] ?? "") ? "~" : found));
+}
+
+/** What may follow a path that is whole. */
+const PATH_END = /^[^\w.-]?$/;

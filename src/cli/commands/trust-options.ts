@@ -1,0 +1,300 @@
+import { existsSync, lstatSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { formatSkillTable } from "../../agent/policy/setup-policy.ts";
+import { formatOwnRefusal, hasConfiguredAccess, listConfiguredVariables } from "../../agent/policy/trust-policy.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { getSkillStoreFolder, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";
+import { listDeclaredVariables } from "../../skill/requirements.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { findProjectRoot, formatDisplayPath } from "../../skill/source/locations.ts";
+import { copySkill } from "../../skill/source/skill-copy.ts";
+import { getSkillLocation, type SecretOwner } from "../../store/trust.ts";
+import { checkFileOwner } from "../../util/file-access.ts";
+import { isInside, resolveRealPath } from "../../util/safe-path.ts";
+import { getUserHome } from "../../util/system.ts";
+import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
+import { type CommonOptions, createNotApprovedError, EXIT } from "../command-definition.ts";
+import { type CommandHost, formatSkillsFolder } from "../command-host.ts";
+import { formatSomeNames } from "../format.ts";
+import { type CommandIo, createPrinter, isConfirmed, type Printer, printHanging, printJson } from "../output.ts";
+
+interface TrustTextOptions extends CommonOptions {
+  /** The workspace. Defaults to the repository of the current one. */
+  folder: string | undefined;
+  revoke?: boolean;
+  yes?: boolean;
+}
+
+/** Approves, or stops approving, that models read the skills of a workspace. */
+export async function trustWorkspaceText(
+  io: CommandIo,
+  found: DiscoverResult,
+  options: TrustTextOptions,
+): Promise<number> {
+  const folder = resolveTextFolder(io, found, options.folder);
+  return options.revoke
+    ? revokeWorkspaceText(io, found, folder, options)
+    : approveWorkspaceText(io, found, folder, options);
+}
+
+function resolveTextFolder(io: CommandIo, { around }: DiscoverResult, given: string | undefined): string {
+  const path = given === undefined ? around.workspace : resolve(io.cwd, given);
+  if (!existsSync(path)) {
+    throw new SkillError("not-found", {
+      message: `There is no folder ${formatSkillsFolder(path, around)}`,
+      fix: "name the folder of a workspace, or run this in it",
+    });
+  }
+  const real = realpathSync(path);
+  if (real !== realpathSync(around.workspace)) return real;
+  const root = findProjectRoot(real);
+  return containsHome(io, root) ? real : root; // A home folder can be a repository itself.
+}
+
+function containsHome(io: CommandIo, folder: string): boolean {
+  return isInside(folder, resolveRealPath(getUserHome(io.env)));
+}
+
+async function approveWorkspaceText(
+  io: CommandIo,
+  found: DiscoverResult,
+  folder: string,
+  options: TrustTextOptions,
+): Promise<number> {
+  const { catalog, trust, around } = found;
+  const skills = [...catalog.skills, ...catalog.shadowed].filter(
+    (skill) => skill.origin.scope === "workspace" && isInside(folder, getSkillLocation(skill)),
+  );
+  const where = formatDisplayPath(folder, around);
+  if (containsHome(io, folder)) {
+    throw new SkillError("workspace-too-wide", {
+      message: `${where} holds your home folder, so this would approve every workspace in it`,
+      fix: "name the folder of one workspace",
+    });
+  }
+  if (skills.length === 0) {
+    throw new SkillError("not-found", {
+      message: `There is no workspace skill in ${where}`,
+      fix: "`skillet list` shows where each skill comes from",
+    });
+  }
+  const isAsking = io.ask !== undefined && !options.yes;
+  if (!options.json || isAsking)
+    printWorkspaceTexts(createPrinter(options.json ? io.stderr : io.stdout, io.env), skills, where);
+  if (!options.yes && !(await isConfirmed(io, `Let models read the skills in ${where}, also those added later?`)))
+    throw createNotApprovedError(io, "not approved", "look at the skills (skillet show NAME), then say --yes");
+  trust.text.approve(folder);
+  const names = skills.map(({ name }) => name);
+  if (options.json) printJson(io.stdout, { approved: folder, skills: names });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    out.line`${out.green("✓")} models may read ${formatCount(skills.length, "skill")} of ${where}`;
+    out.line`  their code waits for trust in each skill; to stop this: ${out.cyan(`skillet trust --text --revoke ${where}`)}`;
+  }
+  return EXIT.fine;
+}
+
+const MAX_SHOWN = 40;
+
+function printWorkspaceTexts(out: Printer, skills: readonly Skill[], where: string): void {
+  out.line`${formatCount(skills.length, "skill")} of ${where}:`;
+  for (const { name, description } of skills.slice(0, MAX_SHOWN))
+    out.line`  ${out.bold(name)}  ${out.dim(truncateLine(description, Math.max(20, out.width - name.length - 5)))}`;
+  const more = skills.length - MAX_SHOWN;
+  if (more > 0) out.line`  ${out.dim(`… and ${more} more: skillet list`)}`;
+}
+
+function revokeWorkspaceText(
+  io: CommandIo,
+  { trust, around }: DiscoverResult,
+  folder: string,
+  { json }: Pick<TrustTextOptions, "json">,
+): number {
+  const revoked = trust.text.revoke(folder);
+  if (revoked.length === 0) {
+    throw new SkillError("not-found", {
+      message: `The text of ${formatDisplayPath(folder, around)} has not been approved`,
+      fix: "`skillet trust --list` shows what has been",
+    });
+  }
+  if (json) printJson(io.stdout, { revoked });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    for (const one of revoked)
+      out.line`${out.green("✓")} models no longer read the skills of ${formatDisplayPath(one, around)}`;
+  }
+  return EXIT.fine;
+}
+
+interface TrustOwnOptions extends CommonOptions {
+  folder: string;
+  revoke?: boolean;
+  yes?: boolean;
+}
+
+/** Records, or no longer, that the user writes the skills of a folder: edits of them keep the trust. */
+export async function trustOwnFolder(io: CommandIo, found: DiscoverResult, options: TrustOwnOptions): Promise<number> {
+  return options.revoke ? revokeOwnFolder(io, found, options) : approveOwnFolder(io, found, options);
+}
+
+const OWN_FOLDER_LIMITS = [
+  "An edit of yours keeps the trust in a skill there. A change by a run, a chat, an MCP call or an update of skillet, or one that git brings (HEAD moves), ends it for that skill.",
+  "This does not protect from other programs that run as you: whatever they write there counts as your edit.",
+];
+
+async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: TrustOwnOptions): Promise<number> {
+  const { trust, around, catalog, home } = found;
+  const folder = checkOwnFolder(io, found, options.folder);
+  const where = formatDisplayPath(folder, around);
+  const skills = [...new Set([...catalog.skills, ...catalog.shadowed])].filter(
+    (skill) =>
+      skill.origin.remote === undefined && getSkillLocation(skill) !== "" && isInside(folder, getSkillLocation(skill)),
+  );
+  const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
+  const isAsking = io.ask !== undefined && !options.yes;
+  if (!options.json || isAsking) {
+    const names = skills.map(({ name }) => name);
+    out.line`${out.bold(where)}  ${skills.length === 0 ? "no skill is found there yet" : `${formatCount(skills.length, "skill")}: ${formatSomeNames(names, 12)}`}`;
+    for (const line of OWN_FOLDER_LIMITS) printHanging(out, "  ", [line], { indent: 2 });
+  }
+  if (!options.yes && !(await isConfirmed(io, `Trust the skills in ${where}, and their code, as your own work?`)))
+    throw createNotApprovedError(io, "not trusted", "look at the skills (skillet show NAME), then say --yes");
+  trust.own.add(folder, skills.map(getSkillLocation));
+  const uncovered = skills.flatMap((skill) => {
+    const why = recordOwnFolder(skill, found);
+    return why === undefined ? [] : [{ name: skill.name, why }];
+  });
+  for (const skill of skills)
+    if (!uncovered.some(({ name }) => name === skill.name)) storeSkillCopy(copySkill(skill), getSkillStoreFolder(home));
+  if (options.json) {
+    printJson(io.stdout, { mine: folder, skills: skills.map(({ name }) => name), uncovered });
+  } else {
+    out.line`${out.green("✓")} yours: ${where}`;
+    for (const { name, why } of uncovered)
+      printHanging(out, out.text`  ${out.yellow("!")} `, [`${name} still waits: ${why}`], { indent: 4 });
+    out.line`  to take it back: ${out.cyan(`skillet trust --mine --revoke ${where}`)}`;
+  }
+  return uncovered.length > 0 ? EXIT.findings : EXIT.fine;
+}
+
+/** Judges a skill, which records it. Returns why it is not trusted. */
+function recordOwnFolder(skill: Skill, { trust }: DiscoverResult): string | undefined {
+  try {
+    const state = trust.standingOf(skill);
+    if (state === "own") return undefined;
+    if (state === "changed") return "it is not what its lock says";
+    const changes = trust.changesOf(skill, copySkill(skill));
+    const refusal = trust.refusalOf(skill);
+    if (refusal) return formatOwnRefusal(refusal);
+    return changes.length > 0 ? "it cannot be compared" : undefined;
+  } catch (error) {
+    if (error instanceof SkillError) return error.message;
+    throw error;
+  }
+}
+
+function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: string): string {
+  const path = resolve(io.cwd, given);
+  if (!existsSync(path) || !lstatSync(realpathSync(path)).isDirectory()) {
+    throw new SkillError("not-found", {
+      message: `There is no folder ${formatSkillsFolder(path, around)}`,
+      fix: "name the folder that you write skills in",
+    });
+  }
+  const folder = realpathSync(path);
+  const shown = formatDisplayPath(folder, around);
+  const wide = [getUserHome(io.env), home, around.home].find((one) => isInside(folder, resolveRealPath(one)));
+  if (wide !== undefined) {
+    throw new SkillError("workspace-too-wide", {
+      message: `${shown} holds your home folder, so this would trust what any program puts there`,
+      fix: "name the folder that you write skills in",
+    });
+  }
+  const why = checkFileOwner(lstatSync(folder));
+  if (why !== undefined) {
+    throw new SkillError("owned-by-others", {
+      message: `${shown} ${why === "owner" ? "belongs to another user" : "can be written to by other users"}`,
+      fix: why === "owner" ? "name a folder of yours" : `chmod go-w ${shown}`,
+    });
+  }
+  return folder;
+}
+
+function revokeOwnFolder(io: CommandIo, { trust, around }: DiscoverResult, options: TrustOwnOptions): number {
+  const path = resolve(io.cwd, options.folder);
+  const folder = existsSync(path) ? realpathSync(path) : path;
+  const revoked = trust.own.revoke(folder);
+  if (revoked.length === 0) {
+    throw new SkillError("not-found", {
+      message: `${formatSkillsFolder(path, around)} is not a folder that was trusted as yours`,
+      fix: "`skillet trust --list` shows those that were",
+    });
+  }
+  if (options.json) printJson(io.stdout, { revoked });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    for (const one of revoked)
+      out.line`${out.green("✓")} no longer trusted as yours: ${formatDisplayPath(one, around)}`;
+  }
+  return EXIT.fine;
+}
+
+interface TrustSecretsOptions {
+  secrets: string;
+  yes?: boolean;
+  json?: boolean;
+}
+
+/** Gives the values that are configured for a name to the copy that is found now. */
+export async function grantSecrets(io: CommandIo, found: CommandHost, options: TrustSecretsOptions): Promise<number> {
+  const { grants, around } = found;
+  const skill = findSecretsSkill(options.secrets, found);
+  const variables = listConfiguredVariables(skill, found);
+  const capabilities = skill.manifest.capabilities.filter((id) => found.capabilities.isGranted(id, skill));
+  if (!hasConfiguredAccess(skill, found)) throw createNoValuesError(skill);
+  const before = grants.ownerOf(skill.name);
+  const isNew = !before || !grants.isOwner(skill, before);
+  const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
+  const shown = ({ source, place }: SecretOwner) =>
+    `${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${source})`;
+  const { source, folder, file } = skill.origin;
+  out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `what ${formatSkillTable(skill)} gives it`}`;
+  if (before) out.line`  given to    ${shown(before)}`;
+  if (isNew) out.line`  to be given ${shown({ source, place: folder ?? file ?? "" })}`;
+  if (isNew && !options.yes && !(await isConfirmed(io, "Give this to this copy, and no longer to another?"))) {
+    throw createNotApprovedError(io, "not given", "look at the skill, then say --yes");
+  }
+  if (isNew) grants.grant(skill);
+  if (options.json)
+    printJson(io.stdout, {
+      name: skill.name,
+      variables,
+      capabilities,
+      before: before ?? null,
+      now: grants.ownerOf(skill.name),
+    });
+  else out.line`${out.green("✓")} ${isNew ? "given" : "it has them already"}`;
+  return EXIT.fine;
+}
+
+function findSecretsSkill(name: string, { catalog }: DiscoverResult): Skill {
+  const skill = catalog.find(name);
+  if (skill) return skill;
+  const meant = findNearest(name, catalog.names());
+  throw new SkillError("not-found", {
+    message: `Skill '${name}' not found`,
+    fix: meant === undefined ? "`skillet list` shows what there is" : `did you mean ${meant}?`,
+  });
+}
+
+function createNoValuesError(skill: Skill): SkillError {
+  const [name] = listDeclaredVariables(skill);
+  return new SkillError("not-found", {
+    message: `Skill '${skill.name}' ${name === undefined ? "declares no variables" : "has no values"}, so there is nothing to give`,
+    fix:
+      name === undefined
+        ? "a skill declares them under `env`"
+        : `set ${name} under ${formatSkillTable(skill)} in config.toml`,
+  });
+}

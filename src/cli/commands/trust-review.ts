@@ -1,0 +1,306 @@
+import { isUtf8 } from "node:buffer";
+import { dirname, join } from "node:path";
+import { findInstructionCommands } from "../../agent/models/runbook-commands.ts";
+import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
+import { formatConfiguredAccess, hasConfiguredAccess } from "../../agent/policy/trust-policy.ts";
+import { findDynamicCommands } from "../../catalog/skill-content.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { getSkillStoreFolder } from "../../sandbox/sandbox-folders.ts";
+import { FINDING_WEIGHTS, type ScanFinding } from "../../scan/rule.ts";
+import { scanSkill } from "../../scan/scan.ts";
+import { listDeclaredVariables } from "../../skill/requirements.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { detectInterpreter, isTextOnly, listSkillScripts } from "../../skill/skill-code.ts";
+import { formatDisplayPath } from "../../skill/source/locations.ts";
+import type { CopiedFile, SkillCopy } from "../../skill/source/skill-copy.ts";
+import type { LockedFiles } from "../../store/lock-file.ts";
+import {
+  createCoverageCheck,
+  getSkillLocation,
+  isCodeFile,
+  type TrustChange,
+  type TrustedSkill,
+} from "../../store/trust.ts";
+import { diffLines } from "../../util/diff.ts";
+import { readRegularFile } from "../../util/file-access.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { formatCount, formatNumber, truncateLine } from "../../util/text.ts";
+import { formatSomeNames } from "../format.ts";
+import { type Printer, printDiff, printHanging } from "../output.ts";
+
+/** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
+export interface TrustSubject {
+  skill: Skill;
+  copy: SkillCopy;
+  before: Pick<TrustedSkill, "digest"> | undefined;
+  changes: readonly TrustChange[];
+  /** All that its folder holds, for one that was added: `changes` are over that. */
+  there?: LockedFiles;
+  /** Its files as they were when it was added, for one that was. */
+  was?: ReadonlyMap<string, CopiedFile> | undefined;
+}
+
+/** What will be followed and run: all of it the first time, then what changed. */
+export function printTrustSubject(out: Printer, subject: TrustSubject, found: DiscoverResult): void {
+  const { skill, copy, before, changes } = subject;
+  out.line`${out.bold(skill.name)}  ${formatDisplayPath(getSkillLocation(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
+  for (const [what, values] of listRequirementRows(skill, found))
+    if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+  for (const said of formatGrantedValues(skill, found))
+    printHanging(out, out.text`  ${out.yellow("!")} `, [said], { indent: 4 });
+  if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
+  if (!before) printInstructions(out, skill);
+  const kinds = new Map(changes.map(({ path, what }) => [path, what]));
+  if (!before || kinds.has("SKILL.md")) printDynamicCommands(out, skill);
+  const isCovered = createCoverageCheck(skill, copy.files);
+  for (const [path, file] of copy.files) {
+    const { bytes } = file;
+    const kind = before ? kinds.get(path) : isCovered(path, file) ? "added" : undefined;
+    if (path === "SKILL.md" && kind === undefined) continue;
+    const mode = kind === "mode" ? ` ${subject.there?.[path]?.mode ?? ""}` : "";
+    out.line`  ${path}  ${out.dim(formatFileSize(file))}${kind && before ? out.yellow(` ${kind}${mode}`) : ""}`;
+    // What was prose before was not shown then.
+    const was = before && kind === "changed" ? readPreviousBytes(path, subject, found) : new Uint8Array();
+    if (kind !== undefined && kind !== "mode")
+      printFileDifference(out, was, bytes, { path, rest: `skillet show ${skill.name} ${path}` });
+  }
+  // What no run is given, such as node_modules, is agreed to as well.
+  for (const { path, what } of changes) if (!copy.files.has(path)) out.line`  ${path}  ${out.yellow(what)}`;
+}
+
+/** Whether the configuration has something for the name of a skill, and which copy that is for. Trust alone gives it to none. */
+function formatGrantedValues(skill: Skill, found: DiscoverResult): string[] {
+  if (!hasConfiguredAccess(skill, found)) return [];
+  const owner = found.grants.ownerOf(skill.name);
+  if (owner && found.grants.isOwner(skill, owner)) return [];
+  const has = `config.toml has ${formatConfiguredAccess(skill, found)} for this name`;
+  const give = `to give it to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
+  if (!owner) return [`${has}, given to no copy yet; ${give}`];
+  const copy = owner.place === "" ? owner.source : formatDisplayPath(owner.place, found.around);
+  return [`${has}, given to the copy from ${copy}, and not to this one; ${give}`];
+}
+
+/** A file as it was when it was agreed to; empty when that is not known any more. */
+function readPreviousBytes(path: string, { before, was }: TrustSubject, found: DiscoverResult): Uint8Array {
+  const kept = was?.get(path)?.bytes;
+  if (kept) return kept;
+  const file = join(getSkillStoreFolder(found.home), before?.digest.slice(7) ?? "", path);
+  try {
+    return readRegularFile(file, { refusesLinks: true });
+  } catch {
+    return new Uint8Array(); // It was never put there, or was swept away.
+  }
+}
+
+function listRequirementRows(skill: Skill, { settings }: DiscoverResult): [string, readonly string[]][] {
+  const { manifest, name } = skill;
+  const own = settings.skills.get(name);
+  const access = own?.workspace ?? settings.sandbox.workspace ?? "none";
+  return [
+    ["variables", listDeclaredVariables(skill)],
+    ["packages", manifest.packages],
+    ["capabilities", manifest.capabilities],
+    ["toolsets", manifest.toolsets],
+    ["tools without asking", manifest.tools.preapproved],
+    ["workspace", access === "none" ? [] : [access]],
+    ["network", [...settings.sandbox.network, ...(own?.network ?? [])]],
+  ];
+}
+
+const MAX_INSTRUCTIONS = 60;
+const MAX_COMMANDS = 40;
+/** Of one file. */
+const MAX_DIFF_LINES = 80;
+/** Without arguments that placeholder would be filled with nothing, and a command shown that nobody wrote. */
+const ARGUMENTS_PLACEHOLDER = "\ue000ARGUMENTS";
+
+function printInstructions(out: Printer, skill: Skill, most = MAX_INSTRUCTIONS): void {
+  const lines = splitContentLines(skill.body());
+  out.line`  instructions  ${out.dim(formatCount(lines.length, "line"))}`;
+  for (const line of lines.slice(0, most)) out.line`    ${line}`;
+  const more = lines.length - most;
+  if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
+}
+
+/** The commands that the instructions spell out, wherever in them: these run whichever model follows. */
+function printDynamicCommands(out: Printer, skill: Skill, most = MAX_COMMANDS): void {
+  const lines = findInstructionCommands(skill.body().replaceAll("$ARGUMENTS", ARGUMENTS_PLACEHOLDER), {})
+    .flatMap(splitContentLines)
+    .map((line) => line.replaceAll(ARGUMENTS_PLACEHOLDER, "$ARGUMENTS"));
+  if (lines.length === 0) return;
+  out.line`  runs:`;
+  for (const line of lines.slice(0, most)) out.line`    ${out.yellow(`$ ${line}`)}`;
+  const more = lines.length - most;
+  if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
+}
+
+function splitContentLines(text: string): string[] {
+  return text.trim() === "" ? [] : text.replace(/^\s*\n|\s+$/g, "").split(/\r?\n/);
+}
+
+/** All that will be followed and run of one that is nowhere yet: nothing of it is left out, since nothing else shows it. */
+export function printSkillContents(out: Printer, skill: Skill, files: ReadonlyMap<string, CopiedFile>): void {
+  printInstructions(out, skill, Number.POSITIVE_INFINITY);
+  printDynamicCommands(out, skill, Number.POSITIVE_INFINITY);
+  const isCovered = createCoverageCheck(skill, files);
+  for (const [path, file] of files) {
+    if (path === "SKILL.md") continue;
+    out.line`  ${path}  ${out.dim(formatFileSize(file))}`;
+    if (!isCovered(path, file)) continue;
+    printFileDifference(out, new Uint8Array(), file.bytes, { path, most: Number.POSITIVE_INFINITY, rest: "" });
+  }
+}
+
+interface DiffOptions {
+  path: string;
+  /** How many lines at most. */
+  most?: number;
+  /** What shows the others. */
+  rest: string;
+}
+
+/** The lines that are new, or changed since it was agreed to. Contract: how many there are. */
+export function printFileDifference(out: Printer, before: Uint8Array, now: Uint8Array, shown: DiffOptions): number {
+  const { path, most = MAX_DIFF_LINES, rest } = shown;
+  if (!isTextFile(path, now)) {
+    out.line`    ${out.yellow(`not text, ${formatCount(now.length, "byte")}: not shown`)}`;
+    return 1;
+  }
+  // Both alike: two encodings of one word are a change. One byte for one character shows whatever else there is.
+  const encoding = isUtf8(before) && isUtf8(now) ? "utf8" : "latin1";
+  const textOf = (bytes: Uint8Array) => (isTextFile(path, bytes) ? Buffer.from(bytes).toString(encoding) : "");
+  const lines = diffLines(textOf(before), textOf(now));
+  printDiff(out, lines, { most, rest });
+  return lines.length;
+}
+
+function formatFileSize({ bytes, executable }: CopiedFile): string {
+  return `${formatCount(bytes.length, "byte")}${executable ? ", executable" : ""}`;
+}
+
+/** What an interpreter would run is, whatever bytes are strewn in. */
+function isTextFile(path: string, bytes: Uint8Array): boolean {
+  return isUtf8(bytes) || !bytes.includes(0) || detectInterpreter(path, bytes)?.program !== undefined;
+}
+
+/** How much trust a skill needs, the most first. Skills of one group are approved together. */
+const TRUST_RISKS = ["tools", "findings", "scripts", "text"] as const;
+type TrustRisk = (typeof TRUST_RISKS)[number];
+
+interface TrustSummary {
+  subject: TrustSubject;
+  risk: TrustRisk;
+  /** How many files can be run. */
+  runs: number;
+  /** Bytes of all files that are or steer code. */
+  bytes: number;
+  needs: readonly string[];
+  /** Of weight medium and high. */
+  findings: readonly ScanFinding[];
+}
+
+const RISK_TITLES: Record<TrustRisk, string> = {
+  tools: "with tools that run as you, without a sandbox",
+  findings: "that the scanner found something in",
+  scripts: "with code that runs in a sandbox",
+  text: "without code: models follow their instructions",
+};
+
+interface TrustGroup {
+  title: string;
+  summaries: readonly TrustSummary[];
+}
+
+/** Groups skills by how much trust they need, the most first. */
+export function groupByRisk(subjects: readonly TrustSubject[]): TrustGroup[] {
+  const summaries = subjects.map(summarizeSubject);
+  return TRUST_RISKS.flatMap((risk) => {
+    const group = summaries.filter((summary) => summary.risk === risk);
+    return group.length === 0
+      ? []
+      : [{ title: `${formatCount(group.length, "skill")} ${RISK_TITLES[risk]}`, summaries: group }];
+  });
+}
+
+function summarizeSubject(subject: TrustSubject): TrustSummary {
+  const { skill, copy } = subject;
+  const { name, description, manifest } = skill;
+  const code = [...copy.files].filter(([path, file]) => path !== "SKILL.md" && isCodeFile(skill, path, file));
+  const scanned = scanSkill({ name, description, manifest, files: copy.files });
+  const findings = scanned.filter(({ weight }) => weight !== "low");
+  const commands = findDynamicCommands(skill.body()).length;
+  const runs = listSkillScripts(skill).length + manifest.toolsets.length + commands;
+  const risk =
+    manifest.toolsets.length > 0
+      ? "tools"
+      : findings.length > 0
+        ? "findings"
+        : runs + code.length > 0
+          ? "scripts"
+          : "text";
+  const needs = [
+    ...listDeclaredVariables(skill),
+    ...manifest.packages.map((one) => `package ${one}`),
+    ...manifest.capabilities,
+  ];
+  return { subject, risk, runs, bytes: code.reduce((sum, [, file]) => sum + file.bytes.length, 0), needs, findings };
+}
+
+const MAX_ROWS = 20;
+const MAX_NAME_LENGTH = 28;
+
+/** Prints one line per skill: what can run, its size, what it needs and what the scanner found. Skills without code share a line. */
+export function printTrustGroup(out: Printer, { title, summaries }: TrustGroup): void {
+  out.line`${out.bold(title)}`;
+  const names = summaries.map(({ subject }) => subject.skill.name);
+  if (summaries.every(({ risk }) => risk === "text"))
+    return void printHanging(out, "  ", [formatSomeNames(names, MAX_NAMES)], { indent: 2 });
+  const rows = summaries.slice(0, MAX_ROWS);
+  const longest = Math.min(MAX_NAME_LENGTH, Math.max(...rows.map(({ subject }) => subject.skill.name.length)));
+  for (const { subject, runs, bytes, needs, findings } of rows) {
+    const name = truncateLine(subject.skill.name, MAX_NAME_LENGTH).padEnd(longest);
+    const parts = [
+      `${runs === 0 ? "data" : formatCount(runs, "file that runs", "files that run")}, ${formatNumber(bytes)} bytes`,
+      ...(needs.length > 0 ? [`needs ${formatSomeNames(needs, 2)}`] : []),
+      ...(findings.length > 0 ? [`scan: ${formatFindingCounts(findings)}`] : []),
+    ];
+    const text = truncateLine(parts.join(" · "), Math.max(20, out.width - longest - 4));
+    out.line`  ${name}  ${findings.length > 0 ? out.yellow(text) : out.dim(text)}`;
+  }
+  if (summaries.length > MAX_ROWS)
+    out.line`  ${out.dim(`… and ${summaries.length - MAX_ROWS} more: type show, or run skillet trust --show`)}`;
+}
+
+const MAX_NAMES = 60;
+
+export function printFindings(out: Printer, findings: readonly ScanFinding[], most: number): void {
+  for (const { weight, file, line, message, rule } of findings.slice(0, most)) {
+    const mark = weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
+    const place = `${file}${line === undefined ? "" : `:${line}`}`;
+    printHanging(out, out.text`    ${mark} `, [`${place} ${message} (${rule})`], { indent: 6 });
+  }
+  const more = findings.length - most;
+  if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more finding")}`)}`;
+}
+
+export function formatFindingCounts(findings: readonly ScanFinding[]): string {
+  const counts = FINDING_WEIGHTS.map(
+    (weight) => [findings.filter((one) => one.weight === weight).length, weight] as const,
+  );
+  return counts.flatMap(([number, weight]) => (number > 0 ? `${number} ${weight}` : [])).join(", ");
+}
+
+/** Skills whose code waits for trust, and the command that shows and trusts them; undefined if there are none. */
+export function findUntrustedCode(found: DiscoverResult): { skills: number; command: string } | undefined {
+  const { catalog, trust } = found;
+  const waiting = trust.steadily(() =>
+    catalog.skills.filter((skill) => trust.standingOf(skill) === "untrusted" && !isTextOnly(skill)),
+  );
+  if (waiting.length === 0) return undefined;
+  const folders = waiting.flatMap(({ origin: { folder } }) => (folder === undefined ? [] : [dirname(folder)]));
+  const named = [...new Set(folders)].map((folder) => {
+    const short = shortenHomePath(folder, found);
+    return quoteIfNeeded(short) === short ? short : quoteIfNeeded(folder); // A shell understands ~ only outside of quotes.
+  });
+  return { skills: waiting.length, command: ["skillet trust", ...named].join(" ") };
+}

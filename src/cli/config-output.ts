@@ -1,0 +1,266 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { formatTomlValue } from "../config/config-edit.ts";
+import { type ConfigEntry, formatKeyPath, isValueReference, resolveReference } from "../config/config-file.ts";
+import { CONFIG_KEYS, type ConfigKey } from "../config/config-keys.ts";
+import type { DiscoverResult } from "../config/discover.ts";
+import {
+  type LiveProcess,
+  listLiveProcesses,
+  type ProcessKind,
+  readConfigFingerprint,
+} from "../config/live-settings.ts";
+import { SkillError } from "../errors/problem.ts";
+import type { Skill } from "../skill/skill.ts";
+import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
+import type { SecretOwner } from "../store/trust.ts";
+import { resolveRealPath } from "../util/safe-path.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
+import { formatCount } from "../util/text.ts";
+import { formatSkillAddress } from "./format.ts";
+import { type CommandIo, createPrinter, type Printer, printHanging, printProblem } from "./output.ts";
+
+/** A value as it is shown: one of a secret only when it was asked for. */
+export interface DisplayedSetting {
+  key: string;
+  value: unknown;
+  from: "default" | ConfigEntry["owner"];
+  file?: string;
+  line?: number;
+  /** What holds, in words, where that is no value. */
+  says?: string;
+  isSecret?: true;
+  /** Something stands for the value. */
+  isHidden?: true;
+  /** What keeps a reference from standing for anything; null when it stands for something. */
+  problem?: string | null;
+}
+
+export function toDisplayedSetting(entry: ConfigEntry, around: Environment, showSecrets: boolean): DisplayedSetting {
+  const { row, parts, value, owner, file, line } = entry;
+  const place = { key: formatKeyPath(parts), from: owner, file, line };
+  if (!row.isSecret) return { ...place, value };
+  const shown = { ...place, isSecret: true } as const;
+  if (isValueReference(value)) return { ...shown, value, problem: findReferenceProblem(String(value), around) };
+  return showSecrets ? { ...shown, value } : { ...shown, value: formatSecretMask(parts), isHidden: true };
+}
+
+/** What holds for all keys that nobody set. */
+export function listDefaultSettings(entries: readonly ConfigEntry[]): DisplayedSetting[] {
+  const set = new Set(entries.map(({ row }) => row));
+  return GENERAL_KEYS.filter((row) => !set.has(row)).map((row) => {
+    const { value = null, says } = getDefaultValue(row);
+    return { key: row.path, value, from: "default", ...(says === undefined ? {} : { says }) };
+  });
+}
+
+/** With where it is written, indented below a title; alone, without. */
+export function printSetting(out: Printer, shown: DisplayedSetting, around?: Environment): void {
+  const { key, value, says, isHidden, problem, file, line } = shown;
+  const text = value === null ? out.dim(says ?? "not set") : isHidden ? String(value) : formatTomlValue(value);
+  const state = problem === undefined ? "" : problem === null ? out.green("  resolves") : out.red(`  ${problem}`);
+  const place = around && file !== undefined ? `  ${formatDisplayPath(file, around)}:${line}` : "";
+  out.line`${around ? "  " : ""}${key} = ${text}${state}${out.dim(place)}`;
+}
+
+/** As it is shown wherever else it turns up. */
+function formatSecretMask(parts: readonly string[]): string {
+  return parts[0] === "skills" ? `[${parts.at(-1)}]` : "(set)";
+}
+
+function findReferenceProblem(value: string, { skilletHome, env }: Environment): string | null {
+  let problem: string | null = null;
+  try {
+    resolveReference(value, { home: skilletHome, env }, (why) => {
+      problem = why;
+      throw new Error(why);
+    });
+  } catch (error) {
+    problem ??= String(error);
+  }
+  return problem;
+}
+
+/** What holds where nobody says anything: a value, or in words what stands in for one. */
+interface DefaultValue {
+  value?: unknown;
+  says?: string;
+}
+
+/** What keeps code apart where the configuration does not say: what the platform has. */
+export function getDefaultSandbox(platform: NodeJS.Platform): { level: string; engine: string } {
+  return platform === "darwin" ? { level: "partial", engine: "seatbelt" } : { level: "strong", engine: "bubblewrap" };
+}
+
+export function getDefaultValue(row: ConfigKey): DefaultValue {
+  return row.default === undefined ? (COMPUTED_DEFAULTS[row.path] ?? {}) : { value: row.default };
+}
+
+/** The keys that hold for everything, not for a skill or model of some name. */
+const GENERAL_KEYS: readonly ConfigKey[] = CONFIG_KEYS.filter(({ path }) => !path.includes("*"));
+
+/** Keys whose default is no value of the table: it is the machine's, or it is none. */
+const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
+  "limits.tokens": { says: "no limit" },
+  "tools.web_search.provider": { says: "none; runs have no web_search" },
+  "tools.web_search.url": { says: "that of the provider" },
+  "tools.web_search.api_key": { says: "none" },
+  "tools.web_search.results": { value: 5 },
+  "disclosure.asks": { value: [] },
+  "disclosure.shortlist": { says: "after a list of skills; elsewhere one that fits beyond doubt" },
+  "sandbox.level": { value: getDefaultSandbox(process.platform).level },
+  "sandbox.engine": { value: getDefaultSandbox(process.platform).engine },
+  "sandbox.image": { says: "none; docker and podman need one" },
+  "sandbox.program": { says: "the system's own docker or podman" },
+  "capabilities.vault_passphrase_file": { says: "none; a key of the system's keyring, or a file beside the vault" },
+  "sandbox.workspace": { says: "none; tools of runs: read-write in your own workspace" },
+};
+
+/** The running servers and chats that follow a configuration file: those that have applied its content, and those that have not. */
+interface ConfigReach {
+  applied: readonly LiveProcess[];
+  late: readonly LiveProcess[];
+}
+
+/** Waits until every running server and chat has applied a change of a configuration file, for two seconds at most. */
+export async function waitUntilApplied(file: string, { skilletHome }: Environment): Promise<ConfigReach> {
+  const end = performance.now() + MAX_WAIT_MS;
+  for (;;) {
+    const fingerprint = readConfigFingerprint(file);
+    const followers = listLiveProcesses(skilletHome).filter((one) => getAppliedFingerprint(one, file) !== undefined);
+    const applied = followers.filter((one) => getAppliedFingerprint(one, file) === fingerprint);
+    const late = followers.filter((one) => !applied.includes(one));
+    if (late.length === 0 || performance.now() > end) return { applied, late };
+    await sleep(POLL_MS);
+  }
+}
+
+/** Returns the fingerprint of a file that a process has applied; undefined if it does not follow the file. Symlinks are resolved. */
+function getAppliedFingerprint({ applied }: LiveProcess, file: string): string | undefined {
+  return Object.entries(applied).find(([path]) => resolveRealPath(path) === resolveRealPath(file))?.[1];
+}
+
+const MAX_WAIT_MS = 2000;
+const POLL_MS = 25;
+
+interface PrintReachOptions {
+  /** The consequence for runs under way. */
+  runs: string;
+  /** Whether something was revoked: then it is also reported that no server or chat of the user is running. */
+  isRevocation?: boolean;
+}
+
+/** Reports in which running servers and chats a change is in effect, if there was one. */
+export function printConfigReach(
+  io: CommandIo,
+  reached: ConfigReach | undefined,
+  { runs, isRevocation = false }: PrintReachOptions,
+): void {
+  const { applied = [], late = [] } = reached ?? {};
+  if (!reached || (applied.length + late.length === 0 && !isRevocation)) return;
+  const out = createPrinter(io.stdout, io.env);
+  const where =
+    applied.length > 0 ? `in effect in ${formatProcessKinds(applied)}; ` : late.length > 0 ? "" : `${NONE_RUNNING}; `;
+  printHanging(out, "  ", [`${where}a run under way ${runs}`], { indent: 2, paint: out.dim });
+  if (late.length === 0) return;
+  const error = createPrinter(io.stderr, io.env);
+  const pids = late.map(({ pid }) => pid).join(", ");
+  const message = `${formatProcessKinds(late)} ${late.length === 1 ? "has" : "have"} not applied it yet`;
+  printProblem(error, error.yellow("!"), message, `stop what does not answer: process ${pids}`);
+}
+
+/** Processes register below the home of their user: those of other users are unknown. */
+const NONE_RUNNING = "no server or chat of yours is running";
+
+/** Returns the running servers and chats for `--json`; empty if nothing was changed. */
+export function toConfigReachJson(reached: ConfigReach | undefined) {
+  if (!reached) return {};
+  const { applied, late } = reached;
+  const running = [...applied, ...late].map((one) => ({
+    kind: one.kind,
+    pid: one.pid,
+    isApplied: !late.includes(one),
+  }));
+  return { running };
+}
+
+/** `2 running servers and 1 running chat`. */
+function formatProcessKinds(processes: readonly LiveProcess[]): string {
+  const number = (kind: ProcessKind) => processes.filter((one) => one.kind === kind).length;
+  const kinds = (["server", "chat"] as const).filter((kind) => number(kind) > 0);
+  return kinds.map((kind) => formatCount(number(kind), `running ${kind}`)).join(" and ");
+}
+
+/** Which copy of a skill what is configured for its name is given to. */
+type CopyChoice =
+  /** This one, by choice or since there is no other. */
+  | { is: "copy"; skill: Skill }
+  /** That which has it already. */
+  | { is: "kept"; owner: SecretOwner }
+  /** None is found from here. */
+  | { is: "none" };
+
+interface CopyChoiceRequest {
+  name: string;
+  /** `NAME@SOURCE`, where the user said which. */
+  copy?: string | undefined;
+  /** The command to run again, with `NAME@SOURCE` at its end. */
+  command: string;
+}
+
+/**
+ * Chooses the copy that gets what is configured for a name. What was given before stays with its copy. Of several, the user chooses at a
+ * terminal. Throws a SkillError with the choices where nobody can be asked.
+ */
+export async function chooseCopy(
+  io: CommandIo,
+  found: DiscoverResult,
+  { name, copy, command }: CopyChoiceRequest,
+): Promise<CopyChoice> {
+  const { catalog, grants } = found;
+  const problem = grants.problem();
+  if (problem !== undefined) throw new SkillError("grants-unreadable", { message: problem });
+  if (copy !== undefined) return { is: "copy", skill: findNamedCopy(found, name, copy) };
+  const owner = grants.ownerOf(name);
+  if (owner) return { is: "kept", owner };
+  const copies = catalog.copies(name);
+  const [first, ...others] = copies;
+  if (!first) return { is: "none" };
+  if (others.length === 0) return { is: "copy", skill: first };
+  return { is: "copy", skill: await askForCopy(io, found, copies, command) };
+}
+
+function findNamedCopy(found: DiscoverResult, name: string, copy: string): Skill {
+  const { catalog } = found;
+  const skill = catalog.find(copy.includes("@") ? copy : `${name}@${copy}`);
+  if (skill?.name === name) return skill;
+  const copies = catalog.copies(name).map((one) => formatSkillAddress(one, found));
+  throw new SkillError("not-found", {
+    message: `"${copy}" is not a copy of the skill '${name}'`,
+    fix: copies.length === 0 ? "there is none; `skillet list` shows the skills" : `there are: ${copies.join(", ")}`,
+  });
+}
+
+async function askForCopy(
+  io: CommandIo,
+  found: DiscoverResult,
+  copies: readonly Skill[],
+  command: string,
+): Promise<Skill> {
+  const addresses = copies.map((copy) => formatSkillAddress(copy, found));
+  const [name = ""] = copies.map((copy) => copy.name);
+  if (!io.ask) {
+    throw new SkillError("usage", {
+      message: `There are ${copies.length} copies of the skill '${name}', and what is configured for it is given to one: ${addresses.join(", ")}`,
+      fix: `name it: ${command} ${quoteIfNeeded(addresses[0] ?? "")}`,
+    });
+  }
+  const out = createPrinter(io.stderr, io.env);
+  for (const [at, copy] of copies.entries()) {
+    const { file } = copy.origin;
+    out.line`${String(at + 1)}  ${addresses[at] ?? ""}  ${out.dim(file === undefined ? "" : formatDisplayPath(file, found.around))}`;
+  }
+  const answer = ((await io.ask("Which copy is it for? A number: ")) ?? "").trim();
+  const chosen = /^\d{1,3}$/.test(answer) ? copies[Number(answer) - 1] : undefined;
+  if (chosen) return chosen;
+  throw new SkillError("not-agreed", { message: "no copy was chosen, and nothing was set" });
+}

@@ -1,0 +1,367 @@
+import type { DiscoverResult } from "../config/discover.ts";
+import type { PendingSkill } from "../remote/add.ts";
+import { type FileTree, type MergeConflict, toLockedFiles } from "../remote/file-tree.ts";
+import { formatSignature, type SignatureState } from "../remote/signature.ts";
+import type { SkillsDir } from "../remote/skills-dir.ts";
+import { FINDING_WEIGHTS, type ScanFinding } from "../scan/rule.ts";
+import { scanSkill } from "../scan/scan.ts";
+import { parseMarkdownDocument } from "../skill/document.ts";
+import { type Manifest, readManifest } from "../skill/manifest.ts";
+import { listDeclaredVariables, readRequirements } from "../skill/requirements.ts";
+import { SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
+import { listSkillScripts } from "../skill/skill-code.ts";
+import { listLocations } from "../skill/source/locations.ts";
+import type { CopiedFile } from "../skill/source/skill-copy.ts";
+import { findSampleFolder } from "../skill/source/skill-files.ts";
+import { diffLockedFiles } from "../store/lock-diff.ts";
+import type { LockedSkill, LockedSkills } from "../store/lock-file.ts";
+import { isCodeFile } from "../store/trust.ts";
+import { resolveRealPath } from "../util/safe-path.ts";
+import { compareText, findLookalikes, formatCount, formatNumber, truncateLine } from "../util/text.ts";
+import {
+  formatFindingCounts,
+  printFileDifference,
+  printFindings,
+  printSkillContents,
+} from "./commands/trust-review.ts";
+import { formatOrigin, formatSkillAddress, formatSkillNames, formatSomeNames, SHORT_COMMIT_LENGTH } from "./format.ts";
+import { type Printer, printDiff, printHanging, type SafeText } from "./output.ts";
+
+interface ReviewContext {
+  found: DiscoverResult;
+  place: SkillsDir;
+  /** What the lock says until then. */
+  locked: LockedSkills;
+  /** By name. */
+  signatures: ReadonlyMap<string, SignatureState>;
+  /** Whether all that is followed and run is shown too. */
+  isWhole: boolean;
+}
+
+/** More than these are told of together: nobody reads a thousand of them one by one. */
+const MAX_DETAILED_SKILLS = 8;
+
+/** What somebody is about to agree to: all that it is, or what becomes another. */
+export function printPendingSkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
+  const fresh = coming.filter(({ is }) => is === "new");
+  if (fresh.length > MAX_DETAILED_SKILLS) printManySkills(out, fresh, showing);
+  else for (const one of fresh) printNewSkill(out, one, showing);
+  const budget = { left: showing.isWhole ? Number.POSITIVE_INFINITY : MAX_DIFFERENCES };
+  for (const one of coming) if (one.is === "update") printUpdate(out, one, { ...showing, budget });
+  if (showing.isWhole) printPendingContents(out, fresh);
+}
+
+/** Everything of it, line by line. */
+export function printPendingContents(out: Printer, coming: readonly PendingSkill[]): void {
+  for (const one of coming) {
+    out.line`${out.bold(one.name)}`;
+    printSkillContents(out, one.skill, getPendingFiles(one));
+  }
+}
+
+function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewContext): void {
+  const { skill, put, name } = one;
+  const { entry } = put;
+  printHeadline(out, name, `from ${formatOrigin(entry)}`);
+  printHanging(out, "  ", [truncateLine(skill.description, 400)], { indent: 2 });
+  out.line`  ${out.dim(entry.digest)}`;
+  printListRow(out, formatFileTotals([one]), Object.keys(entry.files));
+  printListRow(out, "skills inside it", findNestedSkillFolders(entry.files));
+  const asks = listRequirements(skill);
+  for (const what of REQUIREMENT_KINDS) printListRow(out, what, asks[what]);
+  if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
+  printSkillNotes(out, one, showing);
+  printScanFindings(out, one.prepared.findings);
+}
+
+/** The folders in a skill's that are found as skills too, once it is added. */
+function findNestedSkillFolders(files: LockedSkill["files"]): string[] {
+  const folders = Object.keys(files).flatMap((path) =>
+    path.endsWith("/SKILL.md") ? path.slice(0, -"/SKILL.md".length) : [],
+  );
+  return folders.filter((folder) => findSampleFolder(folder) === undefined);
+}
+
+type PendingUpdate = Extract<PendingSkill, { is: "update" }>;
+
+/** Lines of differences of all that is updated at once. */
+const MAX_DIFFERENCES = 400;
+
+/** The difference comes first; then what is asked for that was not before. */
+function printUpdate(out: Printer, one: PendingUpdate, showing: ReviewContext & { budget: { left: number } }): void {
+  const { skill, put, name, difference } = one;
+  const [was, now] = [showing.locked[name]?.commit, put.entry.commit];
+  const isMoved = was !== undefined && now !== undefined && was !== now;
+  printHeadline(
+    out,
+    name,
+    `from ${formatOrigin(put.entry)}${isMoved ? `, was ${was.slice(0, SHORT_COMMIT_LENGTH)}` : ""}`,
+  );
+  printChangedFiles(out, one, showing.budget);
+  const kept = listKeptFiles(one);
+  if (kept.length > 0)
+    printHanging(out, out.text`  ${out.green("✓")} `, [`your own changes stay: ${formatSomeNames(kept)}`], {
+      indent: 4,
+    });
+  const asks = listNewRequirements(skill, difference.before);
+  for (const what of REQUIREMENT_KINDS) {
+    if (asks[what].length === 0) continue;
+    printHanging(out, out.text`  ${out.yellow("!")} `, [`new ${what}: ${asks[what].join(", ")}`], {
+      indent: 4,
+      paint: out.yellow,
+    });
+  }
+  if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
+  printSkillNotes(out, one, showing);
+  out.line`  ${out.dim(put.entry.digest)}`;
+  const scanned = (manifest: Skill["manifest"], files: ReadonlyMap<string, CopiedFile>) =>
+    scanSkill({ name, description: manifest.description, manifest, files });
+  const before = new Set(scanned(readTreeManifest(difference.before), difference.before).map(createFindingKey));
+  const findings = scanned(skill.manifest, difference.after);
+  const fresh = findings.filter((finding) => !before.has(createFindingKey(finding)));
+  printScanFindings(out, fresh, findings.length - fresh.length);
+}
+
+function createFindingKey({ rule, file, message }: ScanFinding): string {
+  return JSON.stringify([rule, file, message]);
+}
+
+/** What is another than what was agreed to before, line by line. */
+function printChangedFiles(out: Printer, { skill, name, difference }: PendingUpdate, budget: { left: number }): void {
+  const { before, after } = difference;
+  for (const path of [...new Set([...before.keys(), ...after.keys()])].sort(compareText)) {
+    const [was, now] = [before.get(path), after.get(path)];
+    const what = describeFileChange(was, now);
+    if (what === undefined) continue;
+    const code = now && isCodeFile(skill, path, now) ? " (code)" : "";
+    out.line`  ${path}  ${out.yellow(what)}${code}`;
+    if (!now || Buffer.compare(was?.bytes ?? NO_BYTES, now.bytes) === 0) continue;
+    const most = { most: Math.max(0, Math.min(80, budget.left)) };
+    const rest = `skillet update ${name} --dry-run --show`;
+    budget.left -= printFileDifference(out, was?.bytes ?? NO_BYTES, now.bytes, {
+      path,
+      rest,
+      ...(budget.left === Number.POSITIVE_INFINITY ? { most: budget.left } : most),
+    });
+  }
+}
+
+const NO_BYTES = new Uint8Array();
+
+function describeFileChange(was: CopiedFile | undefined, now: CopiedFile | undefined): string | undefined {
+  if (!was || !now) return was ? "removed" : now ? "added" : undefined;
+  if (Buffer.compare(was.bytes, now.bytes) !== 0) return "changed";
+  if (was.executable === now.executable) return undefined;
+  return now.executable ? "can be run now" : "cannot be run any more";
+}
+
+const MAX_NAMES = 60;
+const MAX_DETAILED_ENTRIES = 15;
+const MAX_FINDINGS = 12;
+/** Of each, where many are told of together. */
+const MAX_NAMES_PER_SKILL = 3;
+
+/** Of many: the sums, and by name those that bring code or that something was found in. */
+function printManySkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
+  const names = coming.map(({ name }) => name);
+  const origins = new Set(coming.map(({ put: { entry } }) => formatOrigin(omitPath(entry))));
+  printHeadline(out, formatCount(coming.length, "skill"), `from ${[...origins].join(", ")}`);
+  printListRow(out, "names", names, MAX_NAMES);
+  out.line`  ${formatFileTotals(coming)}`;
+  printRequirementTotals(out, coming);
+  const told = coming
+    .filter((one) => one.prepared.findings.length > 0 || listCodeFiles(one).length > 0)
+    .sort((a, b) => rankSeverity(a) - rankSeverity(b));
+  for (const one of told.slice(0, MAX_DETAILED_ENTRIES)) {
+    const code = formatSomeNames(listCodeFiles(one), MAX_NAMES_PER_SKILL);
+    const start = one.name.length + 4;
+    printHanging(out, out.text`  ${out.bold(one.name)}  `, [code], { indent: 4, start });
+    printFindings(out, one.prepared.findings, MAX_NAMES_PER_SKILL);
+  }
+  const more = told.length - MAX_DETAILED_ENTRIES;
+  if (more > 0)
+    out.line`  ${out.dim(`… and ${formatNumber(more)} more with code or findings: --dry-run --json has all`)}`;
+  for (const one of coming) printSkillNotes(out, one, showing, `${one.name}: `);
+}
+
+function omitPath({ path: _path, ...entry }: LockedSkill): Omit<LockedSkill, "path"> {
+  return entry;
+}
+
+function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): void {
+  const asking = coming.map(({ name, skill }) => ({ name, asks: listRequirements(skill) }));
+  for (const what of REQUIREMENT_KINDS) {
+    const those = asking.filter(({ asks }) => asks[what].length > 0);
+    const all = those.reduce((sum, { asks }) => sum + asks[what].length, 0);
+    const sum = `${what}: ${formatNumber(all)}, of ${formatCount(those.length, "skill")}`;
+    const names = those.map(({ name }) => name);
+    // Those with code stand below, one by one.
+    if (what === "scripts" || what === "toolsets") {
+      if (all > 0) out.line`  ${sum}`;
+    } else printListRow(out, sum, names);
+  }
+  if (asking.some(({ asks }) => asks.toolsets.length > 0))
+    out.line`  ${out.yellow("! their tools run as you, without a sandbox")}`;
+  const findings = coming.flatMap(({ prepared }) => prepared.findings);
+  if (findings.length > 0) out.line`  ${paintScanSummary(out, formatFindingCounts(findings))}`;
+}
+
+function paintScanSummary(out: Printer, found: string): SafeText {
+  return out.text`${out.yellow(`scan: ${found}`)} ${out.dim("(advice: look yourself)")}`;
+}
+
+/** What is to be looked at first comes first. */
+function rankSeverity({ prepared: { findings } }: PendingSkill): number {
+  const weights = findings.map(({ weight }) => FINDING_WEIGHTS.indexOf(weight));
+  return Math.min(FINDING_WEIGHTS.length, ...weights);
+}
+
+function printHeadline(out: Printer, name: string, says: string): void {
+  printHanging(out, out.text`${out.bold(name)}  `, [says], { indent: 2, start: name.length + 2, paint: out.dim });
+}
+
+const MAX_LISTED = 20;
+
+function printListRow(out: Printer, label: string, values: readonly string[], most = MAX_LISTED): void {
+  if (values.length === 0) return;
+  const indent = 4 + (/^ */.exec(label)?.[0].length ?? 0);
+  printHanging(out, `  ${label}: `, [formatSomeNames(values, most)], { indent, start: label.length + 4 });
+}
+
+function formatFileTotals(coming: readonly PendingSkill[]): string {
+  const files = coming.flatMap(({ put }) => Object.values(put.entry.files));
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  return `${formatCount(files.length, "file")}, ${formatNumber(bytes)} bytes`;
+}
+
+/** Who signed it, and which other skills of its name there are. */
+function printSkillNotes(out: Printer, one: PendingSkill, { signatures, found, place }: ReviewContext, who = ""): void {
+  const { name, is } = one;
+  const signature = signatures.get(name);
+  if (one.is === "update" && one.difference.before.has(SIGNATURE_FILE) && signature?.state === "none")
+    out.line`  ${out.yellow(`! ${who}it was signed before, and is not any more`)}`;
+  if (signature && signature.state !== "none") {
+    const paint = signature.state === "valid" ? out.green : out.yellow;
+    out.line`  ${paint(`${who}it ${formatSignature(signature)}`)}`;
+  }
+  const alike = is === "new" ? findLookalikes(name, found.catalog.names()) : [];
+  if (alike.length > 0) {
+    const note = `${who}its name looks like ${formatSkillNames(alike)}, which you have already: make sure that it is the one you want`;
+    printHanging(out, out.text`  ${out.yellow("!")} `, [note], { indent: 4 });
+  }
+  const copies = is === "new" ? formatOtherCopies(name, place, found) : undefined;
+  if (copies !== undefined) printHanging(out, out.text`  ${out.yellow("!")} `, [`${who}${copies}`], { indent: 4 });
+}
+
+/** `known`: how many there were before, and were agreed to. */
+function printScanFindings(out: Printer, findings: readonly ScanFinding[], known = 0): void {
+  if (findings.length === 0) return;
+  const rest = known > 0 ? ` new, and ${known} as before` : "";
+  out.line`  ${paintScanSummary(out, `${formatFindingCounts(findings)}${rest}`)}`;
+  printFindings(out, findings, MAX_FINDINGS);
+}
+
+export function printConflicts(out: Printer, conflicts: readonly MergeConflict[]): void {
+  for (const { path, why, lines } of conflicts) {
+    out.line`  ${path}  ${out.red(CONFLICT_LABELS[why])}`;
+    printDiff(out, lines);
+  }
+}
+
+const CONFLICT_LABELS: Record<MergeConflict["why"], string> = {
+  "both-changed": "you and the source changed the same lines",
+  "both-added": "you and the source added it, each in their own way",
+  "removed-here": "you removed it, and the source changed it",
+  "removed-there": "the source removed it, and you changed it",
+  binary: "you and the source changed it, and it is no text",
+  "no-base": "you changed it, and what it was before is not known here any more",
+};
+
+/** What is asked before anything is put in its place. */
+export function formatApprovalQuestion(verb: "Add" | "Update", coming: readonly PendingSkill[]): string {
+  const [these, their] = coming.length === 1 ? ["this skill", "its"] : [`these ${coming.length} skills`, "their"];
+  const hasTools = coming.some(({ skill }) => skill.manifest.toolsets.length > 0);
+  const code = hasTools
+    ? `, and let ${their} tools run as you, without a sandbox`
+    : coming.some((one) => listCodeFiles(one).length > 0)
+      ? `, and let ${their} code run in a sandbox`
+      : "";
+  return `${verb} ${these}${code}?`;
+}
+
+/** Its files that are, or steer, code. */
+function listCodeFiles(one: PendingSkill): string[] {
+  return [...getPendingFiles(one)].flatMap(([path, file]) => (isCodeFile(one.skill, path, file) ? path : []));
+}
+
+/** Every file that it will have. */
+function getPendingFiles(one: PendingSkill) {
+  return one.is === "update" ? one.difference.after : one.prepared.tree;
+}
+
+/** What is the user's own in it, and not what the source has. */
+export function listKeptFiles(one: PendingSkill): string[] {
+  if (one.is === "new") return [];
+  const [after, theirs] = [toLockedFiles(one.difference.after), one.prepared.files];
+  return diffLockedFiles(theirs, after).map(({ path }) => path);
+}
+
+/** What a skill brings and asks for, in the order in which people are told. */
+const REQUIREMENT_KINDS = [
+  "scripts",
+  "toolsets",
+  "variables",
+  "capabilities",
+  "packages",
+  "programs",
+  "tools",
+] as const;
+type SkillRequirements = Record<(typeof REQUIREMENT_KINDS)[number], readonly string[]>;
+
+export function listRequirements(skill: Skill): SkillRequirements {
+  return { scripts: listSkillScripts(skill).map(({ path }) => path), ...listDeclaredRequirements(skill) };
+}
+
+/** What it did not ask for before. */
+export function listNewRequirements(skill: Skill, before: FileTree): SkillRequirements {
+  const now = listRequirements(skill);
+  const old: SkillRequirements = {
+    scripts: now.scripts.filter((path) => before.has(path)),
+    ...listDeclaredRequirements({ manifest: readTreeManifest(before) }),
+  };
+  const fresh: Partial<SkillRequirements> = {};
+  for (const what of REQUIREMENT_KINDS) fresh[what] = now[what].filter((one) => !old[what].includes(one));
+  return fresh as SkillRequirements;
+}
+
+/** What the skill in a tree says of itself. */
+function readTreeManifest(tree: FileTree): Manifest {
+  const own = tree.get("SKILL.md");
+  return readManifest(parseMarkdownDocument(Buffer.from(own?.bytes ?? []).toString("utf8")).data);
+}
+
+function listDeclaredRequirements(skill: Pick<Skill, "manifest">): Omit<SkillRequirements, "scripts"> {
+  const { packages, capabilities, toolsets, tools } = skill.manifest;
+  const { bins, anyBins } = readRequirements(skill);
+  return {
+    toolsets,
+    variables: listDeclaredVariables(skill),
+    capabilities,
+    packages,
+    programs: [...new Set([...bins, ...anyBins])],
+    tools: [...new Set([...tools.required, ...tools.allowed, ...tools.preapproved])],
+  };
+}
+
+/** Whether a skill of this name takes another's place, or stands behind one. Nothing when there is no other. */
+function formatOtherCopies(name: string, place: SkillsDir, found: DiscoverResult): string | undefined {
+  const [winner] = found.catalog.copies(name);
+  if (!winner) return undefined;
+  const all = listLocations(found.around);
+  const own = all.findIndex(({ path }) => resolveRealPath(path) === place.folder);
+  const other = formatSkillAddress(winner, found);
+  const rank = all.findIndex(({ name: source }) => source === winner.origin.source);
+  // What a program brings, and what is read from a folder of its own, is not in the table: its scope decides.
+  if (rank === -1) return `there is ${other} too: \`skillet show ${name}\` says which is used`;
+  return rank < own ? `it is used in the place of ${other}` : `${other} is used in its place, since it is nearer`;
+}

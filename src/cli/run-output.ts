@@ -1,0 +1,229 @@
+import { formatConfiguredAccess } from "../agent/policy/trust-policy.ts";
+import { readSkillSecrets } from "../agent/run/run-inputs.ts";
+import type { Run, RunResult } from "../agent/run/run-result.ts";
+import type { DiscoverResult } from "../config/discover.ts";
+import type { Host } from "../config/host.ts";
+import type { RunEvent } from "../host/events.ts";
+import { listDeclaredVariables } from "../skill/requirements.ts";
+import type { Skill } from "../skill/skill.ts";
+import { formatDisplayPath } from "../skill/source/locations.ts";
+import type { RunStore } from "../store/runs.ts";
+import { getSkillLocation } from "../store/trust.ts";
+import { formatCount, truncateLine } from "../util/text.ts";
+import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
+import { EXIT } from "./command-definition.ts";
+import { askForTrust } from "./commands/trust.ts";
+import { addWorkspaceOption, escapeForTerminal, formatUsage } from "./format.ts";
+import { type CommandIo, createPrinter, isConfirmed, printJson, printJsonLine, printProblem } from "./output.ts";
+import { createProgress } from "./progress.ts";
+
+export type RunOutputOptions = OutcomeOptions & ApprovalOptions;
+
+/** A run that is looked at: what happens is shown, and whoever sits there is asked what somebody has to agree to. */
+export async function runWithProgress(
+  io: CommandIo,
+  found: DiscoverResult & Pick<Host, "onEvent">,
+  options: RunOutputOptions,
+  start: (host: DiscoverResult & Pick<Host, "onEvent">) => Run<RunEvent, RunResult>,
+): Promise<RunResult> {
+  const progress = options.quiet || options.events || options.json ? undefined : createProgress(io);
+  const { host, asking } = createApprovingHost(io, found, options, progress);
+  const running = start(host);
+  try {
+    for await (const event of running) {
+      if (options.events) printJsonLine(io.stdout, event);
+      else {
+        await asking();
+        progress?.take(event);
+      }
+    }
+  } finally {
+    progress?.end();
+  }
+  return running;
+}
+
+interface OutcomeOptions {
+  json?: boolean;
+  events?: boolean;
+  quiet?: boolean;
+  showSecrets?: boolean;
+  workspace?: string;
+}
+
+/** What came of a run: the answer on stdout, all else on stderr. */
+export function printRunResult(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
+  const content = options.showSecrets ? revealSecrets(result.content, [result.skill], found) : result.content;
+  if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
+  else if (options.json) printJson(io.stdout, { ...result, content });
+  else printRunAnswer(io, found, { ...result, content }, options);
+}
+
+function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
+  const said = extractAnswer(result, result.content);
+  if (said !== "") io.stdout.write(`${escapeForTerminal(said)}\n`);
+  printRunProblems(io, result, options);
+  if (!options.quiet) {
+    if (!options.showSecrets) printSecretHints(io, found, result);
+    printRunOutcome(io, result);
+  }
+  printNextCommands(io, found, result, options);
+}
+
+/** What is an answer, or a part of one: why there is none is said elsewhere. */
+export function extractAnswer({ stop, error }: RunResult, content: string): string {
+  if (stop === "refused" || stop === "waiting") return "";
+  return stop === "error" && error ? content.slice(0, Math.max(0, content.lastIndexOf("\n\n["))) : content;
+}
+
+/** Why it was refused or failed, and what to do. */
+export function printRunProblems(
+  io: CommandIo,
+  { refusals, error }: RunResult,
+  { workspace }: Pick<OutcomeOptions, "workspace"> = {},
+): void {
+  const out = createPrinter(io.stderr, io.env);
+  for (const { message, fix } of [...refusals, ...(error ? [error] : [])])
+    printProblem(out, out.red("✗"), message, addWorkspaceOption(fix, workspace));
+}
+
+/** Who sees a name in brackets may wonder where the value is. */
+function printSecretHints(io: CommandIo, found: DiscoverResult, { skill, content }: RunResult): void {
+  const used = found.catalog.find(skill);
+  const shown = used ? listDeclaredVariables(used).filter((name) => content.includes(`[${name}]`)) : [];
+  const out = createPrinter(io.stderr, io.env);
+  for (const name of shown) out.line`${out.dim(`· [${name}] stands for its value; --show-secrets shows it`)}`;
+}
+
+/** How it ended, in a line. */
+export function printRunOutcome(io: CommandIo, result: RunResult): void {
+  const { isError, iterations, ms, model, isolation, usage, cost, stop } = result;
+  if (stop === "refused") return;
+  const error = createPrinter(io.stderr, io.env);
+  const details = [
+    formatCount(iterations, "iteration"),
+    `${(ms / 1000).toFixed(1)} s`,
+    ...formatUsage(usage, cost),
+    ...(model === undefined ? [] : [model]),
+    ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
+  ];
+  const mark = stop === "waiting" ? error.yellow("?") : isError ? error.red("✗") : error.green("✓");
+  const said = result.error?.code === "run-cancelled" ? "called off" : STOP_DESCRIPTIONS[stop];
+  error.line`${mark} ${said} ${error.dim(`(${details.join(", ")})`)}`;
+  const set = LIMIT_SETTINGS[stop];
+  if (set !== undefined) error.line`  the least of these holds: ${set}`;
+}
+
+/** With which commands one goes on. What it waits for is said also to whoever wants to hear nothing else. */
+export function printNextCommands(
+  io: CommandIo,
+  { runs }: DiscoverResult,
+  { run, stop, effect }: RunResult,
+  { quiet }: OutcomeOptions,
+): void {
+  const out = createPrinter(io.stderr, io.env);
+  if (stop === "waiting") {
+    if (effect) out.line`${out.yellow("!")} somebody has to agree: ${truncateLine(formatApprovalLine(effect), 300)}`;
+    out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  agrees, and goes on; --deny REASON does not`;
+    out.line`  ${out.cyan(`skillet runs show ${run}`)}  says what it would do, and what was done until now`;
+  } else if (!quiet && (stop === "aborted" || stop === "error") && isResumable(runs, run)) {
+    out.line`  ${out.cyan(`skillet resume ${run}`)}  goes on from here`;
+  }
+}
+
+function isResumable(runs: RunStore, id: string): boolean {
+  try {
+    return runs.find(id).state === "interrupted";
+  } catch {
+    return false; // It was not written down.
+  }
+}
+
+const LIMIT_SETTINGS: Partial<Record<RunResult["stop"], string>> = {
+  "max-steps": "max_iterations of the skill, --max-iterations, [limits]",
+  timeout: "--timeout, timeout_seconds of [limits]",
+  budget: "--budget, tokens of [limits]",
+};
+
+const STOP_DESCRIPTIONS: Record<RunResult["stop"], string> = {
+  answer: "done",
+  complete: "done",
+  failed: "it could not be done",
+  refused: "refused",
+  "max-steps": "stopped at its limit of iterations",
+  timeout: "stopped at its time limit",
+  budget: "stopped at its limit of tokens",
+  aborted: "interrupted",
+  waiting: "it waits for an approval",
+  error: "it failed",
+};
+
+const RUN_EXIT_CODES: Partial<Record<RunResult["stop"], number>> = {
+  refused: EXIT.refused,
+  "max-steps": EXIT.limit,
+  timeout: EXIT.limit,
+  budget: EXIT.limit,
+  aborted: EXIT.interrupted,
+  waiting: EXIT.waiting,
+};
+
+export function getRunExitCode({ stop, isError, refusals }: RunResult): number {
+  if (refusals.some(({ code }) => code === "not-found")) return EXIT.findings;
+  return RUN_EXIT_CODES[stop] ?? (isError ? EXIT.findings : EXIT.fine);
+}
+
+/** A text with the values of these skills' variables in place of their names, for the eyes of whoever asked for it. */
+export function revealSecrets(text: string, skills: Iterable<string>, found: DiscoverResult): string {
+  let shown = text;
+  for (const name of skills) {
+    const skill = found.catalog.find(name);
+    if (!skill) continue;
+    for (const [variable, value] of readSkillSecrets(skill, found).secrets)
+      shown = shown.replaceAll(`[${variable}]`, () => value);
+  }
+  return shown;
+}
+
+interface CodedRefusal {
+  code: string;
+}
+
+const TRUST_CODES: ReadonlySet<string> = new Set(["untrusted", "changed"]);
+const VALUES_CODE = "secret-not-given";
+
+/** Whether a use was refused only for what the user at a terminal can give. */
+export function isPendingTrust(refusals: readonly CodedRefusal[]): boolean {
+  return refusals.length > 0 && refusals.every(({ code }) => TRUST_CODES.has(code) || code === VALUES_CODE);
+}
+
+/** At a terminal: asks for the trust and the values that skills wait for. False where nobody can be asked, or one was not given. */
+export async function askForPendingTrust(
+  io: CommandIo,
+  found: DiscoverResult,
+  waiting: readonly { skill: Skill; refusals: readonly CodedRefusal[] }[],
+): Promise<boolean> {
+  const untrusted = waiting.filter(({ refusals }) => refusals.some(({ code }) => TRUST_CODES.has(code)));
+  const isTrusted =
+    untrusted.length === 0 ||
+    (await askForTrust(
+      io,
+      found,
+      untrusted.map(({ skill }) => skill),
+    ));
+  if (!isTrusted) return false;
+  for (const { skill, refusals } of waiting)
+    if (refusals.some(({ code }) => code === VALUES_CODE) && !(await askToGrantValues(io, found, skill))) return false;
+  return true;
+}
+
+/** At a terminal: asks whether this copy gets what is configured for its name, while no copy has it. */
+async function askToGrantValues(io: CommandIo, found: DiscoverResult, skill: Skill): Promise<boolean> {
+  const { grants, around } = found;
+  if (!io.ask) return false;
+  const out = createPrinter(io.stderr, io.env);
+  const place = getSkillLocation(skill);
+  out.line`${out.bold(skill.name)}  ${formatConfiguredAccess(skill, found)} ${out.dim("in config.toml, given to no copy yet")}`;
+  out.line`  to be given ${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${skill.origin.source})`;
+  if (!(await isConfirmed(io, "Give this to this copy, and to no other of its name?"))) return false;
+  return grants.isOwner(skill, grants.claim(skill));
+}

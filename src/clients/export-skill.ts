@@ -1,0 +1,287 @@
+import {
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { isPrivateFile, SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
+import { checkText } from "../skill/source/check-skills.ts";
+import { statIfExists } from "../skill/source/read-file.ts";
+import { type CopiedFile, copySkill } from "../skill/source/skill-copy.ts";
+import { isInside, resolveRealPath } from "../util/safe-path.ts";
+import { formatNumber } from "../util/text.ts";
+import { adaptSkill, type ClientFormat, UNSIGNED_NOTE } from "./adapt-skill.ts";
+import { createPluginFiles, createZip, findForeignChange } from "./export-formats.ts";
+import { NATIVE_CLIENTS } from "./native-clients.ts";
+
+export interface ExportRequest {
+  skill: Skill;
+  format: ExportFormat;
+  /** Where it goes: a path, absolute. The folder it is in is made when it is not there. */
+  path: string;
+  /** Whether what `skillet export` may have put there gives way. */
+  isForced?: boolean;
+  /** Plan, and write nothing. */
+  isDryRun?: boolean;
+}
+
+export interface ExportResult {
+  path: string;
+  /** What is in it, by path, in order. */
+  files: readonly string[];
+  /** Of the archive, or of all files. Of all files if nothing is written. */
+  bytes: number;
+  /** What of the skill is not in it, and why: a sentence each. */
+  leftOut: readonly string[];
+  /** What is another thing there than here. */
+  notes: readonly string[];
+}
+
+interface ExportFormatRow {
+  /** What is added to the skill's name. */
+  ending: string;
+  /** Who is to read it. */
+  taker: ClientFormat;
+  /** Throws a SkillError when it would be refused there. */
+  judge(skillMd: string, name: string): void;
+  arrange(skill: Skill, files: ReadonlyMap<string, CopiedFile>): Map<string, CopiedFile>;
+  /** Throws a SkillError when what is at the path may not be replaced. */
+  checkPlace(path: string, isForced: boolean): void;
+  /** Writes it, whole or not at all, and says how many bytes. */
+  write(path: string, files: ReadonlyMap<string, CopiedFile>): number;
+  /** The most bytes that it may hold, where it is known. */
+  most?: number;
+  next(path: string): string;
+}
+
+/** One row a format. */
+export const EXPORT_FORMATS = {
+  "skill-zip": {
+    ending: ".zip",
+    taker: {
+      title: "claude.ai",
+      keys: [],
+      reserved: [],
+      isPlain: true,
+      description: { longest: 1024, beyond: "dropped" },
+    },
+    judge: checkUpload,
+    arrange: (skill, files) => new Map([...files].map(([path, file]) => [`${skill.name}/${path}`, file])),
+    checkPlace: checkArchive,
+    write: writeArchive,
+    most: 30_000_000,
+    next: () => "upload it in Claude's settings, under Skills",
+  },
+  "agent-plugin": {
+    ending: "-plugin",
+    // In a plugin a skill is called `plugin:skill`, so no name is in the way of another.
+    taker: { title: "Claude Code", keys: [], ...NATIVE_CLIENTS["claude"], reserved: [], comesWith: [] },
+    judge: () => {},
+    arrange: createPluginFiles,
+    checkPlace: checkFolder,
+    write: writeFolder,
+    next: (path) => `try it: claude --plugin-dir ${path}`,
+  },
+} as const satisfies Record<string, ExportFormatRow>;
+
+export type ExportFormat = keyof typeof EXPORT_FORMATS;
+
+/** Writes a skill in a form that others take. Nothing of it is run. Throws a SkillError, and then nothing was written. */
+export function exportSkill({ skill, format, path, isForced = false, isDryRun = false }: ExportRequest): ExportResult {
+  const row: ExportFormatRow = EXPORT_FORMATS[format];
+  const { skillMd, files: more, notes } = adaptSkill(skill, row.taker);
+  row.judge(skillMd, skill.name);
+  const { files, leftOut } = selectFiles(skill);
+  for (const [name, text] of Object.entries({ ...more, "SKILL.md": skillMd }))
+    files.set(name, { bytes: Buffer.from(text), executable: false });
+  const all = row.arrange(skill, files);
+  const total = [...all.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  checkOutsideSkill(skill, path);
+  const bytes = withWriteError(path, () => {
+    row.checkPlace(path, isForced);
+    return isDryRun ? total : row.write(path, all);
+  });
+  const isLarge = row.most !== undefined && total > row.most;
+  return {
+    path,
+    files: [...all.keys()].sort(),
+    bytes,
+    leftOut,
+    notes: isLarge
+      ? [
+          ...notes,
+          `it holds ${formatNumber(total)} bytes: ${row.taker.title} may refuse more than ${formatNumber(row.most ?? 0)}`,
+        ]
+      : notes,
+  };
+}
+
+/** Where a skill goes: here when nobody says, and into a folder that is named as one (`dist/`). */
+export function resolveExportPath(
+  skill: Skill,
+  format: ExportFormat,
+  { cwd, output }: { cwd: string; output?: string },
+): string {
+  const name = `${skill.name}${EXPORT_FORMATS[format].ending}`;
+  if (output === undefined) return join(cwd, name);
+  const path = resolve(cwd, output);
+  // A folder that is there may be a plugin that is to be replaced; no zip is one.
+  const isThere = format === "skill-zip" && statIfExists(path)?.isDirectory() === true;
+  return isThere || /[/\\]$/.test(output) ? join(path, name) : path;
+}
+
+function checkUpload(skillMd: string, name: string): void {
+  const { diagnostics } = checkText(skillMd, { profile: "claude-upload" });
+  const wrong = diagnostics.find(({ severity }) => severity === "error");
+  if (wrong)
+    throw new SkillError(wrong.code, {
+      message: `Skill "${name}" would be refused when it is uploaded: ${wrong.message}`,
+      fix: wrong.fix,
+    });
+}
+
+/** Its files, without those that belong to this machine and those that another could not unpack. */
+function selectFiles(skill: Skill): { files: Map<string, CopiedFile>; leftOut: string[] } {
+  const leftOut: string[] = [];
+  for (const { code, message } of skill.files().findings) {
+    if (code === "too-many-files")
+      throw new SkillError(code, {
+        message: `Skill "${skill.name}" ${message}`,
+        fix: "keep what it does not need out of its folder",
+      });
+    if (code !== "file-mode") leftOut.push(message);
+  }
+  const files = new Map<string, CopiedFile>();
+  for (const [path, file] of copySkill(skill).files) {
+    if (path === SIGNATURE_FILE) leftOut.push(UNSIGNED_NOTE);
+    else if (isPrivateFile(path)) leftOut.push(`"${path}" is hidden: it belongs to this machine`);
+    else if (UNPORTABLE.test(path)) leftOut.push(`"${path}" has a name that other systems read as a path`);
+    else files.set(path, file);
+  }
+  return { files, leftOut };
+}
+
+const UNPORTABLE = /[\\:\u0000-\u001f\u007f]/;
+
+/** What is written into the skill's own folder would be a part of the skill from then on. */
+function checkOutsideSkill({ name, origin: { folder } }: Skill, path: string): void {
+  if (folder === undefined || !isInside(folder, resolveRealPath(path))) return;
+  throw new SkillError("inside-skill", {
+    message: `${path} is in the folder of skill "${name}": it would be a part of it from then on`,
+    fix: "name another place with --output",
+  });
+}
+
+function withWriteError(path: string, write: () => number): number {
+  try {
+    return write();
+  } catch (error) {
+    if (error instanceof SkillError) throw error;
+    throw new SkillError("unwritable", {
+      message: `${path} cannot be written: ${getErrorMessage(error)}`,
+      fix: `check that ${dirname(path)} can be written to, and that there is room; nothing was left half-written`,
+      cause: error,
+    });
+  }
+}
+
+function checkArchive(path: string, isForced: boolean): void {
+  if (!lstatSync(path, { throwIfNoEntry: false })) return;
+  if (!isForced) throw createPathExistsError(path);
+  if (!isArchive(path)) throw createNotReplacedError(path, "is no zip file");
+}
+
+function writeArchive(path: string, files: ReadonlyMap<string, CopiedFile>): number {
+  const bytes = createZip(files);
+  writeStaged(path, (draft) => writeWhole(draft, bytes, 0o644));
+  return bytes.length;
+}
+
+function checkFolder(path: string, isForced: boolean): void {
+  const isThere = lstatSync(path, { throwIfNoEntry: false });
+  if (!isThere) return;
+  if (!isForced) throw createPathExistsError(path);
+  const why = isThere.isDirectory() ? findForeignChange(path) : "is no folder";
+  if (why !== undefined) throw createNotReplacedError(path, why);
+}
+
+function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>): number {
+  writeStaged(path, (draft) => {
+    for (const [name, { bytes, executable }] of files) {
+      mkdirSync(dirname(join(draft, name)), { recursive: true });
+      writeWhole(join(draft, name), bytes, executable ? 0o755 : 0o644);
+    }
+  });
+  return [...files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+/** Makes it beside its place, and puts it there in one step. What stood there before is there again when that fails. */
+function writeStaged(path: string, make: (draft: string) => void): void {
+  const parent = dirname(path);
+  mkdirSync(parent, { recursive: true });
+  // Nobody can know it before: in a folder that others write to, a link could wait there.
+  const beside = mkdtempSync(join(parent, ".skillet-export-"));
+  const [draft, old] = [join(beside, "new"), join(beside, "old")];
+  try {
+    make(draft);
+    const isFolder = lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+    if (isFolder) renameSync(path, old);
+    try {
+      renameSync(draft, path);
+    } catch (error) {
+      if (isFolder) renameSync(old, path);
+      throw error;
+    }
+    rmSync(old, { recursive: true, force: true });
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+    if (!lstatSync(old, { throwIfNoEntry: false })) rmdirSync(beside);
+  }
+}
+
+function writeWhole(file: string, bytes: Uint8Array, mode: number): void {
+  const fd = openSync(file, "wx", mode);
+  try {
+    writeFileSync(fd, bytes);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** How an archive begins, also one with nothing in it. */
+const ZIP_SIGNATURES = ["PK\x03\x04", "PK\x05\x06"];
+
+function isArchive(path: string): boolean {
+  if (!lstatSync(path).isFile()) return false;
+  const fd = openSync(path, "r");
+  try {
+    const start = Buffer.alloc(4);
+    return readSync(fd, start) === start.length && ZIP_SIGNATURES.includes(start.toString("latin1"));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function createPathExistsError(path: string): SkillError {
+  return new SkillError("exists", {
+    message: `${path} is already there`,
+    fix: "name another place with --output, or let --force replace what `skillet export` put there",
+  });
+}
+
+function createNotReplacedError(path: string, why: string): SkillError {
+  return new SkillError("exists", {
+    message: `${path} ${why}, so it is not replaced`,
+    fix: "move it away yourself, or name another place with --output",
+  });
+}

@@ -1,0 +1,376 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { resolveClientFolder } from "../skill/source/client-folders.ts";
+import { TOKEN_FILE } from "../store/server-token.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
+
+/** How a client gets to the server: it starts one, or calls one that runs already. */
+export type McpServerTarget =
+  | { command: string; args: readonly string[] }
+  | {
+      url: string /** Whether it asks for a token. */;
+      hasToken: boolean /** The file with its token, on this machine. */;
+      tokenFile?: string;
+    };
+
+/** Where a client looks for its files. */
+export interface McpClientEnvironment {
+  home: string;
+  workspace: string;
+  env: Readonly<Record<string, string | undefined>>;
+  platform: NodeJS.Platform;
+}
+
+export type ConfigScope = "user" | "project";
+export type ClientConfigEntry = Readonly<Record<string, unknown>>;
+
+/** What is known of a client. */
+export interface McpClient {
+  title: string;
+  /** The command that starts it. */
+  program: string;
+  /** Its own folder, which is there once it was used. */
+  folder(place: McpClientEnvironment): string;
+  format: "json" | "jsonc" | "toml";
+  user(place: McpClientEnvironment): string;
+  project(place: McpClientEnvironment): string;
+  /** The names that lead to its servers. What the file holds already may decide. */
+  servers(document?: unknown): readonly string[];
+  entry(server: McpServerTarget): ClientConfigEntry;
+  /** What an entry has only for a server that is started, and only for one that is called: the others are taken out of it. */
+  only: { started: readonly string[]; called: readonly string[] };
+  /** Whether its configuration can refer to a file for the token. The others read it from a variable. */
+  readsTokenFile?: boolean;
+  /** What the client puts in for the workspace, where it says so nowhere else: it may start a server in the home folder. */
+  workspace?: string;
+  /** Its own command that does the same. */
+  add?(name: string, server: McpServerTarget, scope: ConfigScope): string[] | undefined;
+  /** What is to be done for it to be seen. */
+  next: string;
+  /** The variable with its own API key, which it passes to servers that it starts. */
+  passesKey?: string;
+  /** Why a copy of a skill without code works better than the server. */
+  copiesWorkBetter?: string;
+}
+
+/** The variable that holds the token. Its value is never written down. */
+export const SERVER_TOKEN_VARIABLE = "SKILLET_TOKEN";
+
+const WORKSPACE_REFERENCE = `\${workspaceFolder}`;
+
+/** Every client, one row each. */
+export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
+  claude: {
+    title: "Claude Code",
+    program: "claude",
+    folder: (place) => resolveClientFolder("claude", "user", place),
+    format: "json",
+    user: ({ home, env }) => join(env["CLAUDE_CONFIG_DIR"] || home, ".claude.json"),
+    project: ({ workspace }) => join(workspace, ".mcp.json"),
+    servers: () => ["mcpServers"],
+    // An address without its type is taken for a command that is missing.
+    entry: (server) =>
+      "url" in server
+        ? {
+            type: "http",
+            url: server.url,
+            ...(server.tokenFile === undefined
+              ? createBearerEntry(server, `\${${SERVER_TOKEN_VARIABLE}}`)
+              : { headersHelper: formatHeadersCommand(server.tokenFile) }),
+          }
+        : { type: "stdio", ...createCommandEntry(server) },
+    readsTokenFile: true,
+    only: { started: ["command", "args"], called: ["url", "headers", "headersHelper", "oauth"] },
+    // `--header` takes all that follows it. A command for headers cannot be given there.
+    add: (name, server, scope) =>
+      "url" in server
+        ? server.tokenFile !== undefined
+          ? undefined
+          : [
+              ...["claude", "mcp", "add", "--transport", "http", "--scope", scope, name, server.url],
+              ...formatHeaderArguments(server, `\${${SERVER_TOKEN_VARIABLE}}`),
+            ]
+        : ["claude", "mcp", "add", "--scope", scope, name, "--", server.command, ...server.args],
+    next: "start Claude Code again; /mcp shows the server",
+    passesKey: "ANTHROPIC_API_KEY",
+  },
+  codex: {
+    title: "Codex",
+    program: "codex",
+    folder: (place) => resolveClientFolder("codex", "user", place),
+    format: "toml",
+    user: ({ home, env }) => join(env["CODEX_HOME"] || join(home, ".codex"), "config.toml"),
+    project: ({ workspace }) => join(workspace, ".codex", "config.toml"),
+    servers: () => ["mcp_servers"],
+    entry: (server) =>
+      "url" in server
+        ? { url: server.url, ...(server.hasToken ? { bearer_token_env_var: SERVER_TOKEN_VARIABLE } : {}) }
+        : createCommandEntry(server),
+    // It refuses its whole file over one of the others.
+    only: {
+      started: ["command", "args", "env", "env_vars", "cwd"],
+      called: ["url", "bearer_token_env_var", "http_headers", "env_http_headers"],
+    },
+    add: (name, server, scope) => {
+      if (scope === "project") return undefined;
+      const add = ["codex", "mcp", "add", name];
+      if (!("url" in server)) return [...add, "--", server.command, ...server.args];
+      return [
+        ...add,
+        "--url",
+        server.url,
+        ...(server.hasToken ? ["--bearer-token-env-var", SERVER_TOKEN_VARIABLE] : []),
+      ];
+    },
+    next: "start Codex again; /mcp shows the server",
+  },
+  gemini: {
+    title: "Gemini CLI",
+    program: "gemini",
+    folder: (place) => resolveClientFolder("gemini", "user", place),
+    format: "jsonc",
+    user: ({ home, env }) => join(env["GEMINI_CLI_HOME"] || home, ".gemini", "settings.json"),
+    project: ({ workspace }) => join(workspace, ".gemini", "settings.json"),
+    servers: () => ["mcpServers"],
+    entry: (server) =>
+      "url" in server
+        ? { url: server.url, type: "http", ...createBearerEntry(server, `\${${SERVER_TOKEN_VARIABLE}}`) }
+        : createCommandEntry(server),
+    // `httpUrl` is an older spelling of the address, and wins over it.
+    only: {
+      started: ["command", "args", "env", "cwd", "httpUrl"],
+      called: ["url", "httpUrl", "type", "headers", "oauth"],
+    },
+    // What follows `--` is never taken for an option of its own.
+    add: (name, server, scope) => {
+      const add = ["gemini", "mcp", "add", "--scope", scope];
+      if ("url" in server)
+        return [
+          ...add,
+          "--transport",
+          "http",
+          ...formatHeaderArguments(server, `\${${SERVER_TOKEN_VARIABLE}}`),
+          name,
+          server.url,
+        ];
+      return [...add, name, server.command, "--", ...server.args];
+    },
+    next: "start Gemini CLI again, in a folder that it trusts; /mcp shows the server",
+    copiesWorkBetter: "Gemini CLI shows its model text of MCP servers as untrusted, and its own skills as instructions",
+  },
+  opencode: {
+    title: "OpenCode",
+    program: "opencode",
+    folder: (place) => resolveClientFolder("opencode", "user", place),
+    format: "jsonc",
+    user: ({ home, env }) => findConfigFile(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
+    project: ({ workspace }) => findConfigFile(workspace),
+    // Version 2 has its servers one level further down, and still reads them here, unless some are there already.
+    servers: (document) => (hasServers(document) ? ["mcp", "servers"] : ["mcp"]),
+    entry: (server) =>
+      "url" in server
+        ? {
+            type: "remote",
+            url: server.url,
+            ...createBearerEntry(
+              server,
+              server.tokenFile === undefined ? `{env:${SERVER_TOKEN_VARIABLE}}` : `{file:${server.tokenFile}}`,
+            ),
+          }
+        : { type: "local", command: [server.command, ...server.args] },
+    readsTokenFile: true,
+    only: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
+    next: "start OpenCode again; `opencode mcp list` shows the server",
+  },
+  copilot: {
+    title: "GitHub Copilot CLI",
+    program: "copilot",
+    folder: (place) => resolveClientFolder("copilot", "user", place),
+    format: "jsonc",
+    user: (place) => join(resolveClientFolder("copilot", "user", place), "mcp-config.json"),
+    // The file is Claude Code's too: it passes over `tools`.
+    project: ({ workspace }) => join(workspace, ".mcp.json"),
+    servers: () => ["mcpServers"],
+    entry: (server) =>
+      "url" in server
+        ? { type: "http", url: server.url, ...createBearerEntry(server, `\${${SERVER_TOKEN_VARIABLE}}`), tools: ["*"] }
+        : { type: "stdio", ...createCommandEntry(server), tools: ["*"] },
+    only: { started: ["command", "args", "env", "cwd"], called: ["url", "headers", "headersHelper", "oauth"] },
+    next: "start Copilot CLI again; /mcp shows the server",
+  },
+  vscode: {
+    title: "VS Code",
+    program: "code",
+    folder: (place) => join(getApplicationFolder(place), "Code"),
+    format: "jsonc",
+    user: (place) => join(getApplicationFolder(place), "Code", "User", "mcp.json"),
+    project: ({ workspace }) => join(workspace, ".vscode", "mcp.json"),
+    servers: () => ["servers"],
+    entry: (server) =>
+      "url" in server
+        ? { type: "http", url: server.url, ...createBearerEntry(server, `\${env:${SERVER_TOKEN_VARIABLE}}`) }
+        : { type: "stdio", ...createCommandEntry(server) },
+    only: {
+      started: ["command", "args", "env", "envFile", "cwd", "sandbox", "sandboxEnabled"],
+      called: ["url", "headers", "oauth"],
+    },
+    workspace: WORKSPACE_REFERENCE,
+    add(name, server, scope) {
+      if (scope === "project") return undefined;
+      return ["code", "--add-mcp", JSON.stringify({ name, ...this.entry(server) })];
+    },
+    next: "run `MCP: List Servers` in its command palette and start the server",
+  },
+  cursor: {
+    title: "Cursor",
+    program: "cursor",
+    folder: (place) => resolveClientFolder("cursor", "user", place),
+    format: "jsonc",
+    user: ({ home }) => join(home, ".cursor", "mcp.json"),
+    project: ({ workspace }) => join(workspace, ".cursor", "mcp.json"),
+    servers: () => ["mcpServers"],
+    entry: (server) =>
+      "url" in server
+        ? { url: server.url, ...createBearerEntry(server, `\${env:${SERVER_TOKEN_VARIABLE}}`) }
+        : { type: "stdio", ...createCommandEntry(server) },
+    only: { started: ["type", "command", "args", "env", "envFile"], called: ["url", "headers", "auth"] },
+    workspace: WORKSPACE_REFERENCE,
+    next: "start Cursor again, and switch the server on in its settings, under MCP",
+  },
+};
+
+/** A command that prints the headers as JSON, from a file that holds the token. */
+function formatHeadersCommand(file: string): string {
+  return `printf '{"Authorization":"Bearer %s"}' "$(cat ${quoteIfNeeded(file)})"`;
+}
+
+function createCommandEntry({ command, args }: { command: string; args: readonly string[] }): ClientConfigEntry {
+  return { command, args: [...args] };
+}
+
+function createBearerEntry({ hasToken }: { hasToken: boolean }, reference: string): ClientConfigEntry {
+  return hasToken ? { headers: { Authorization: `Bearer ${reference}` } } : {};
+}
+
+function formatHeaderArguments({ hasToken }: { hasToken: boolean }, reference: string): string[] {
+  return hasToken ? ["--header", `Authorization: Bearer ${reference}`] : [];
+}
+
+function getApplicationFolder({ home, env, platform }: McpClientEnvironment): string {
+  if (platform === "darwin") return join(home, "Library", "Application Support");
+  if (platform === "win32") return env["APPDATA"] || join(home, "AppData", "Roaming");
+  return env["XDG_CONFIG_HOME"] || join(home, ".config");
+}
+
+function findConfigFile(folder: string): string {
+  const commented = join(folder, "opencode.jsonc");
+  return existsSync(commented) ? commented : join(folder, "opencode.json");
+}
+
+function hasServers(document: unknown): boolean {
+  const mcp = Object(Object(document).mcp);
+  return Object.hasOwn(mcp, "servers") && typeof mcp.servers === "object" && mcp.servers !== null;
+}
+
+/** Whether the server of an entry is one of skillet's: started by it, on this machine at its path, or the one that is meant. */
+export function isSkilletServer(there: ClientConfigEntry, meant: ClientConfigEntry): boolean {
+  if (getServeArguments(there)) return true;
+  const url = parseEntryUrl(there);
+  return (
+    url !== undefined && ((isLocalUrl(url) && url.pathname === MCP_URL_PATH) || url.href === parseEntryUrl(meant)?.href)
+  );
+}
+
+/** Where a server has MCP. */
+export const MCP_URL_PATH = "/mcp";
+
+/** Whether an address is one of this machine. */
+export function isLocalUrl({ hostname }: URL): boolean {
+  return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+}
+
+/** What was there with what is meant over it, and without what the client does not want beside it. */
+export function mergeEntry(
+  there: ClientConfigEntry,
+  meant: ClientConfigEntry,
+  only: McpClient["only"],
+): ClientConfigEntry {
+  const unwanted = getConflictingKeys(meant, only);
+  const kept = Object.entries(there).filter(([key]) => Object.hasOwn(meant, key) || !unwanted.includes(key));
+  const after: Record<string, unknown> = Object.fromEntries(kept);
+  for (const [key, value] of Object.entries(meant)) {
+    after[key] = isTable(value) && isTable(after[key]) ? { ...after[key], ...value } : value;
+  }
+  return after;
+}
+
+/** The keys that somebody added to an entry, and that would be lost, or be sent to a host that they were not meant for. */
+export function findKeysAtRisk(there: ClientConfigEntry, meant: ClientConfigEntry, client: McpClient): string[] {
+  const { only } = client;
+  const [from, to] = [parseEntryUrl(there), parseEntryUrl(meant)];
+  const isSentElsewhere = from && to && from.href !== to.href && !isLocalUrl(to);
+  const leaving = [...getConflictingKeys(meant, only), ...(isSentElsewhere ? only.called : [])];
+  const usual = [client.entry({ command: "", args: [] }), client.entry({ url: "", hasToken: true })];
+  return Object.entries(there)
+    .filter(([key, value]) => leaving.includes(key) && !SERVER_KEYS.has(key) && !isEmptyValue(value))
+    .filter(([, value]) => !JSON.stringify(value).includes(TOKEN_FILE)) // Written by skillet.
+    .filter(([key, value]) => !usual.some((entry) => isDeepStrictEqual(entry[key], value)))
+    .map(([key]) => key);
+}
+
+/** An entry in a few words. What may be a secret is left out: variables, headers, a token, a password, what follows the path. */
+export function describeEntry(entry: ClientConfigEntry): string {
+  if (getEntryAddress(entry) !== undefined) {
+    const url = parseEntryUrl(entry);
+    return url ? `${url.protocol}//${url.host}${url.pathname}${url.search && "?…"}` : "another address";
+  }
+  const words = getServeArguments(entry) ?? [];
+  const shown = words.map((word, at) => {
+    if (words[at - 1] === "--token") return "…";
+    return word.startsWith("--token=") ? "--token=…" : quoteIfNeeded(word);
+  });
+  return shown.join(" ");
+}
+
+/** Whether an entry calls a server, and does not start one. */
+export function isRemoteEntry(entry: ClientConfigEntry): boolean {
+  return getEntryAddress(entry) !== undefined;
+}
+
+export function isTable(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Date);
+}
+
+/** Returns the command that an entry starts, and its arguments. */
+export function getServerCommand(entry: ClientConfigEntry): string[] {
+  return [entry["command"] ?? [], entry["args"] ?? []].flat().map(String);
+}
+
+/** `serve` and what follows it, when an entry starts that. */
+function getServeArguments(entry: ClientConfigEntry): string[] | undefined {
+  const words = getServerCommand(entry);
+  const at = words.findIndex((word, index) => SKILLET_PROGRAM.test(word) && words[index + 1] === "serve");
+  return at === -1 ? undefined : words.slice(at + 1);
+}
+
+const SKILLET_PROGRAM = /(?:^|[\\/])skillet(?:\.cjs|\.cmd)?$/;
+const SERVER_KEYS = new Set(["command", "args", "url", "httpUrl"]);
+
+function getConflictingKeys(meant: ClientConfigEntry, only: McpClient["only"]): readonly string[] {
+  return isRemoteEntry(meant) ? only.started : only.called;
+}
+
+function getEntryAddress(entry: ClientConfigEntry): unknown {
+  return entry["url"] ?? entry["httpUrl"];
+}
+
+/** Returns the address of an entry's server, if it has one that can be parsed. */
+export function parseEntryUrl(entry: ClientConfigEntry): URL | undefined {
+  const address = getEntryAddress(entry);
+  return typeof address === "string" && URL.canParse(address) ? new URL(address) : undefined;
+}
+
+function isEmptyValue(value: unknown): boolean {
+  return value === null || (typeof value === "object" && Object.keys(value).length === 0);
+}

@@ -1,0 +1,330 @@
+import { readFileSync, statSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { editToml, formatTomlValue } from "../config/config-edit.ts";
+import { formatKeyPath, loadTomlParser, type TomlLeaf } from "../config/config-file.ts";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import type { Finding } from "../skill/diagnostics.ts";
+import { replaceFile, withFileLock } from "../store/locked-file.ts";
+import { isEmptyJsonc, nestValue, parseJsonc, removeJsoncValue, setJsoncValue } from "./jsonc.ts";
+import {
+  type ClientConfigEntry,
+  describeEntry,
+  findKeysAtRisk,
+  isRemoteEntry,
+  isSkilletServer,
+  isTable,
+  type McpClient,
+  mergeEntry,
+} from "./mcp-clients.ts";
+
+const MAX_CONFIG_BYTES = 8 * 1024 * 1024;
+
+interface WriteSnippetOptions {
+  client: McpClient;
+  /** The mode of a file that is made; one that is there keeps its own. */
+  mode: number;
+}
+
+/**
+ * Puts a snippet into a client's file: whole or not at all, and nothing else in it changes. Contract: nothing when it was there already.
+ * Throws a SkillError when the file cannot be read, changed or written.
+ */
+export async function writeMcpSnippet(
+  file: string,
+  snippet: McpSnippet,
+  { client, mode }: WriteSnippetOptions,
+): Promise<MergedConfig | undefined> {
+  const language = await loadConfigLanguage(snippet.format);
+  readClientConfig(file); // Before anything is made beside it.
+  return withFileLock(file, () => {
+    const there = readClientConfig(file) ?? { text: "", mark: "", mode };
+    const merged = nameFileInErrors(file, () => mergeMcpSnippet(there.text, snippet, client, language));
+    if (merged.text === there.text) return undefined;
+    // It would be replaced all the same: for that, only its folder has to be writable.
+    if ((there.mode & 0o222) === 0) throw createReadOnlyError(file);
+    replaceFile(file, there.mark + merged.text, there.mode);
+    return merged;
+  });
+}
+
+/** What a client's file says; nothing when there is none, or none that can be read. */
+export async function readClientDocument(file: string, format: McpClient["format"]): Promise<unknown> {
+  const language = await loadConfigLanguage(format);
+  try {
+    return language.parse(readClientConfig(file)?.text ?? "");
+  } catch (error) {
+    if (error instanceof SkillError) return undefined;
+    throw error;
+  }
+}
+
+/** A client's file as it is on the disk. */
+interface ClientFile {
+  text: string;
+  /** The mark of byte order before it. */
+  mark: string;
+  mode: number;
+}
+
+/** Reads a client's file; undefined if there is none. Throws a SkillError when it is not a file, too large or not UTF-8. */
+export function readClientConfig(file: string): ClientFile | undefined {
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile()) throw createConfigFileError(file, "is not a file", "move it away");
+    if (stats.size > MAX_CONFIG_BYTES)
+      throw createConfigFileError(file, "is larger than 8 MiB", "put the lines in by hand");
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file));
+    const mark = text.startsWith("\ufeff") ? "\ufeff" : "";
+    return { text: text.slice(mark.length), mark, mode: stats.mode & 0o777 };
+  } catch (error) {
+    if (error instanceof SkillError) throw error;
+    if (getErrnoCode(error) === "ENOENT") return undefined;
+    if (error instanceof TypeError) throw createConfigFileError(file, "is not UTF-8", "save it as UTF-8");
+    throw createConfigFileError(file, `cannot be read: ${getErrorMessage(error)}`, "give yourself read permission");
+  }
+}
+
+export function createReadOnlyError(file: string): SkillError {
+  return createConfigFileError(file, "is read-only", "make it writable, or put the lines in by hand");
+}
+
+function createConfigFileError(file: string, what: string, fix: string): SkillError {
+  return new SkillError("unreadable", { message: `${file} ${what}`, fix: `${fix}: nothing was written` });
+}
+
+/** Says of which file something is true. */
+export function nameFileInErrors<T>(file: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof RangeError)
+      throw createConfigFileError(file, "is nested too deeply", "put the lines in by hand");
+    if (!(error instanceof SkillError)) throw error;
+    const { code, message, fix } = error;
+    throw new SkillError(code, { message: `${file} ${message}`, ...(fix === undefined ? {} : { fix }), cause: error });
+  }
+}
+
+/** A text as one of the two languages has it. */
+export interface ConfigLanguage {
+  /** What it says. Throws a SkillError that names the line, and nothing of what stands there. */
+  parse(text: string): Record<string, unknown>;
+  /** With these values below a path, and without those; all else as it was. Nothing when that cannot be done. */
+  edit(text: string, path: readonly string[], change: EntryChange): string | undefined;
+}
+
+interface EntryChange {
+  /** What is there below the path. */
+  before: ClientConfigEntry;
+  /** What is to be. */
+  after: ClientConfigEntry;
+}
+
+/** Opens what reads and changes a client's files. What reads TOML is loaded only for it. */
+export async function loadConfigLanguage(format: McpClient["format"]): Promise<ConfigLanguage> {
+  return format === "toml" ? createTomlLanguage(await loadTomlParser()) : JSON_LANGUAGE;
+}
+
+/** A text with a snippet in it. */
+export interface MergedConfig {
+  text: string;
+  /** The entry as it was, with nothing in it when there was none, and as it is. */
+  before: ClientConfigEntry;
+  after: ClientConfigEntry;
+}
+
+/**
+ * Puts a snippet into a text and keeps all else: other servers, what was added to this one, comments, formatting. Contract: the same text
+ * when it was there already. Throws a SkillError when the text does not parse, when another server has the name, when something that was
+ * added would be lost, or when the text is written in a way that only a person can change.
+ */
+export function mergeMcpSnippet(
+  text: string,
+  { path, entry }: McpSnippet,
+  client: McpClient,
+  language: ConfigLanguage,
+): MergedConfig {
+  const before = getConfigEntry(language.parse(text), path) ?? {};
+  if (Object.keys(before).length > 0) {
+    if (!isSkilletServer(before, entry)) throw createNameTakenError(path, before);
+    const keys = findKeysAtRisk(before, entry, client);
+    if (keys.length > 0) throw createKeysAtRiskError(path, before, keys);
+  }
+  const after = mergeEntry(before, entry, client.only);
+  if (isDeepStrictEqual(after, before)) return { text, before, after };
+  const next = language.edit(text, path, { before, after });
+  const wanted = language.parse(text);
+  setAtPath(wanted, path, after);
+  if (next === undefined || !isDeepStrictEqual(language.parse(next), wanted)) {
+    throw new SkillError("config-edit", {
+      message: `writes ${formatKeyPath(path.slice(0, -1))} in a way that only a person can change`,
+      fix: "put the lines above in by hand: nothing was written",
+    });
+  }
+  return { text: next, before, after };
+}
+
+/** What stands at a path. Throws a SkillError when something is in the way. */
+export function getConfigEntry(
+  document: Record<string, unknown>,
+  path: readonly string[],
+): ClientConfigEntry | undefined {
+  let here: unknown = document;
+  for (const [index, name] of path.entries()) {
+    if (!isTable(here)) throw createBlockedPathError(path.slice(0, index));
+    if (!Object.hasOwn(here, name)) return undefined;
+    here = here[name];
+  }
+  if (!isTable(here)) throw createBlockedPathError(path);
+  return here;
+}
+
+export function createBlockedPathError(path: readonly string[]): SkillError {
+  return new SkillError("config-edit", {
+    message:
+      path.length === 0 ? "holds no object" : `holds ${formatKeyPath(path)}, which is no object with names in it`,
+    fix: "mend it by hand: nothing was written",
+  });
+}
+
+/** Says whose it is by the program or the address alone: the rest may hold a secret. */
+function createNameTakenError(path: readonly string[], there: ClientConfigEntry): SkillError {
+  const [command] = [there["command"]].flat();
+  const program = command === undefined ? "is another" : `starts ${JSON.stringify(String(command))}`;
+  const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : program;
+  return new SkillError("another-server", {
+    message: `holds ${formatKeyPath(path)} already, and that one ${what}`,
+    fix: "choose another with --name, or take it out first: nothing was written",
+  });
+}
+
+function createKeysAtRiskError(path: readonly string[], there: ClientConfigEntry, keys: readonly string[]): SkillError {
+  const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : `starts \`skillet ${describeEntry(there)}\``;
+  const names = keys.map((key) => formatKeyPath([key])).join(", ");
+  return new SkillError("keys-at-stake", {
+    message: `holds ${formatKeyPath(path)} already: that one ${what}, and has keys of yours that do not go with the new one: ${names}`,
+    fix: "take these keys out first, or choose another name with --name: nothing was written",
+  });
+}
+
+export const JSON_LANGUAGE: ConfigLanguage = {
+  parse(text) {
+    try {
+      if (isEmptyJsonc(text)) return {};
+      const document = parseJsonc(text);
+      if (isTable(document)) return document;
+    } catch (error) {
+      throw createSyntaxError("JSON", findLineNumber(text, /position (\d+)/.exec(String(error))?.[1]));
+    }
+    throw createBlockedPathError([]);
+  },
+  edit(text, path, { before, after }) {
+    const start = ensureJsonObject(text);
+    if (Object.keys(before).length === 0) return setJsoncValue(start, path, after);
+    const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(before[key], value));
+    const more = changed.reduce((written, [key, value]) => setJsoncValue(written, [...path, key], value), start);
+    const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
+    return gone.reduce((written, key) => removeJsoncValue(written, [...path, key]), more);
+  },
+};
+
+/** A text that holds an object: after the comments, if there are some, where it holds none. Contract: it parses. */
+export function ensureJsonObject(text: string): string {
+  if (!isEmptyJsonc(text)) return text;
+  if (text.trim() === "") return `{}${text || "\n"}`;
+  const newLine = text.includes("\r\n") ? "\r\n" : "\n";
+  return `${text.trimEnd()}${newLine}{}${newLine}`;
+}
+
+function createTomlLanguage(read: Awaited<ReturnType<typeof loadTomlParser>>): ConfigLanguage {
+  const leavesOf = (text: string): TomlLeaf[] | undefined => {
+    const said = read(text);
+    return "problem" in said ? undefined : said.leaves;
+  };
+  return {
+    parse(text) {
+      const said = read(text);
+      if ("problem" in said) throw createUnreadValueError(said.problem);
+      return createTomlTable(said.leaves);
+    },
+    edit(text, path, { before, after }) {
+      const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
+      const removed = (leavesOf(text) ?? []).filter(([parts]) =>
+        gone.some((key) => isBelowPath(parts, [...path, key])),
+      );
+      const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(before[key], value));
+      const edits = [
+        ...changed.map(([key, value]) => ({ parts: [...path, key], value })),
+        ...removed.map(([parts]) => ({ parts })),
+      ];
+      let next: string | undefined = text;
+      for (const edit of edits) if (next !== undefined) next = editToml(next, edit, leavesOf);
+      return next;
+    },
+  };
+}
+
+/** Tables that hold nothing are left out: they say nothing, and no edit takes one away. */
+function createTomlTable(leaves: readonly TomlLeaf[]): Record<string, unknown> {
+  const table: Record<string, unknown> = {};
+  for (const [parts, value] of leaves) setAtPath(table, parts, value);
+  return table;
+}
+
+/** Puts a value at a path, whatever its names are: `__proto__` is one too. */
+function setAtPath(table: Record<string, unknown>, path: readonly string[], value: unknown): void {
+  let here = table;
+  for (const [index, name] of path.entries()) {
+    const isLast = index === path.length - 1;
+    if (isLast || !Object.hasOwn(here, name)) {
+      const inner = isLast ? value : {};
+      Object.defineProperty(here, name, { value: inner, writable: true, enumerable: true, configurable: true });
+    }
+    here = Object.getOwnPropertyDescriptor(here, name)?.value;
+  }
+}
+
+function isBelowPath(parts: readonly string[], above: readonly string[]): boolean {
+  return above.every((name, index) => parts[index] === name);
+}
+
+function createSyntaxError(language: string, line?: number): SkillError {
+  return new SkillError("config-syntax", {
+    message: `is not valid ${language}${line === undefined ? "" : `: line ${line}`}`,
+    fix: "mend it first: nothing was written",
+  });
+}
+
+/** Valid TOML has numbers that are not read to the last digit here. */
+function createUnreadValueError({ message, line }: Finding): SkillError {
+  if (!message.includes("cannot be represented losslessly")) return createSyntaxError("TOML", line);
+  return new SkillError("config-edit", {
+    message: `holds a number that is too large to be kept as it is: line ${line}`,
+    fix: "put the lines above in by hand: nothing was written",
+  });
+}
+
+function findLineNumber(text: string, position?: string): number | undefined {
+  return position === undefined ? undefined : text.slice(0, Number(position)).split("\n").length;
+}
+
+/** An entry, and where it belongs in the client's file. */
+export interface McpSnippet {
+  format: McpClient["format"];
+  path: readonly string[];
+  entry: ClientConfigEntry;
+}
+
+/** A snippet as data: all that a file would hold that holds nothing else. */
+export function createSnippetObject({ path, entry }: McpSnippet): unknown {
+  return nestValue(path, entry);
+}
+
+/** A snippet as the client's file has it. */
+export function formatSnippet(snippet: McpSnippet): string {
+  if (snippet.format !== "toml") return `${JSON.stringify(createSnippetObject(snippet), null, 2)}\n`;
+  const lines = Object.entries(snippet.entry).map(
+    ([key, value]) => `${formatKeyPath([key])} = ${formatTomlValue(value)}\n`,
+  );
+  return `[${formatKeyPath(snippet.path)}]\n${lines.join("")}`;
+}

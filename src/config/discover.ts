@@ -1,0 +1,222 @@
+import { join, resolve } from "node:path";
+import { attachSearchStore, type Catalog, loadCatalog, type SearchStore } from "../catalog/catalog.ts";
+import { getErrorMessage } from "../errors/problem.ts";
+import type { Caller } from "../host/host-policy.ts";
+import { packageVersion } from "../package.ts";
+import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
+import { listDeclaredVariables } from "../skill/requirements.ts";
+import type { Skill, Source } from "../skill/skill.ts";
+import { createDirectorySource } from "../skill/source/directory-source.ts";
+import { type Environment, type Location, listLocations } from "../skill/source/locations.ts";
+import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
+import { createSearchFileStore } from "../store/cache-file.ts";
+import { type ClientCopyStore, createClientCopyStore } from "../store/copy-records.ts";
+import { createSkillLocks, type SkillLocks } from "../store/lock-diff.ts";
+import { LOCK_FILE } from "../store/lock-file.ts";
+import { createRunStore, type RunStore } from "../store/runs.ts";
+import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
+import { createSecretGrants, createTrustStore, type SecretGrants, type TrustStore } from "../store/trust.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { getSkilletHome, getUserHome } from "../util/system.ts";
+import { findNearest, truncateLine } from "../util/text.ts";
+import type { ConfigEntry } from "./config-file.ts";
+import { createSystemInfo, type SystemInfo } from "./host.ts";
+import type { LiveSettings } from "./live-settings.ts";
+import type { RemoteRefresh } from "./remote-skills.ts";
+import { createLiveView, type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
+
+export interface DiscoverOptions {
+  /** `AGENT_WORKSPACE_ROOT`, else the current folder, when left out. */
+  workspace?: string;
+  home?: string;
+  env?: Readonly<Record<string, string | undefined>>;
+  /** Sources of the embedding program: integrations, skills in code. */
+  sources?: readonly Source[];
+  /** Keep an index under `~/.skillet/cache`, so that the next start reads only what changed. True when left out. */
+  index?: boolean;
+  /**
+   * The folder of skills with scope `bundled`. Defaults to those of this package; none where a bundler made skillet part of another
+   * program.
+   */
+  shippedSkills?: string;
+  /** On whose behalf; nobody's in particular when left out. */
+  caller?: Caller;
+  /** Settings in place of the configuration files, as `createSettings` makes them. No file is read then. */
+  settings?: Settings;
+  /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
+  follow?: boolean;
+  /** When the skills of MCP servers are listed again. Defaults to `background` if `follow` is true, otherwise to `soon`. */
+  remote?: RemoteRefresh;
+}
+
+export interface DiscoverResult {
+  catalog: Catalog;
+  settings: Settings;
+  workspace: string;
+  home: string;
+  env: Environment["env"];
+  trust: TrustStore;
+  grants: SecretGrants;
+  approvals: ApprovalStore;
+  installs: ClientCopyStore;
+  runs: RunStore;
+  statistics: StatisticsStore;
+  system: SystemInfo;
+  caller?: Caller;
+  /** The configuration as it was found, with the diagnostics of its files. */
+  configuration: LoadedSettings;
+  /** Returns the configuration in effect. The same object until it, or a diagnostic of its files, changes. */
+  currentConfiguration(): LoadedSettings;
+  around: Environment;
+  locations: readonly Location[];
+}
+
+/** Finds every skill in the standard places, those the configuration adds, and the embedding program's own. */
+export async function discover(options: DiscoverOptions = {}): Promise<DiscoverResult> {
+  const around = resolveEnvironment(options);
+  const { settings, current } = await loadLiveSettings(around, options);
+  const configuration = current();
+  const places = listLocations(around);
+  const indexFolder = options.index === false ? undefined : getIndexFolder(around);
+  const searchStore = options.index === false ? undefined : createWorkspaceSearchStore(around);
+  const installs = createClientCopyStore(around.skilletHome);
+  const locks = createSkillLocks(around.skilletHome);
+  const own = places.filter(({ sameAs }) => sameAs === undefined);
+  const shared = {
+    leavesOut: () =>
+      installs.copies([...places, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? [])),
+    ...(indexFolder === undefined ? {} : { indexFolder }),
+  };
+  const standard = own.map((place) => createDirectorySource({ ...place, ...shared }));
+  const open = async (): Promise<Catalog> => {
+    const extra = settings.sources.map((source) => createDirectorySource({ ...source, scope: "user", ...shared }));
+    const remote = await loadRemoteSources(settings, around, options);
+    const catalog = await loadCatalog([...standard, ...extra, ...remote, ...(options.sources ?? [])]);
+    if (searchStore) attachSearchStore(catalog.skills, searchStore);
+    return { ...catalog, reload: open };
+  };
+  const locked = [...own.filter(({ scope }) => scope !== "bundled"), ...configuration.settings.sources];
+  return {
+    catalog: await open(),
+    settings,
+    workspace: around.workspace,
+    home: around.skilletHome,
+    env: around.env,
+    trust: createTrustStore(around.skilletHome, places, locks),
+    grants: createSecretGrants(around.skilletHome, locks),
+    approvals: createApprovalStore(around.skilletHome),
+    installs,
+    runs: createRunStore(
+      around.skilletHome,
+      createLiveView(() => settings.runs, ["days", "most"]),
+    ),
+    statistics: createStatisticsStore(around.skilletHome),
+    system: createSystemInfo(createLiveView(() => settings.sandbox, ["engine", "level", "program"])),
+    ...(options.caller ? { caller: options.caller } : {}),
+    configuration: {
+      ...configuration,
+      diagnostics: [...configuration.diagnostics, ...diagnoseClientCopies(installs), ...diagnoseLocks(locks, locked)],
+    },
+    currentConfiguration: current,
+    around,
+    locations: places,
+  };
+}
+
+/** Only a configuration with servers whose skills are used loads what reaches them. */
+async function loadRemoteSources(
+  settings: Pick<Settings, "mcp">,
+  around: Environment,
+  { remote, follow }: DiscoverOptions,
+): Promise<Source[]> {
+  if (![...settings.mcp.values()].some(({ skills }) => skills) && remote !== "now") return [];
+  const { createRemoteSources } = await import("./remote-skills.ts");
+  return createRemoteSources({ settings, around, refresh: remote ?? (follow === false ? "soon" : "background") });
+}
+
+async function loadLiveSettings(around: Environment, options: DiscoverOptions): Promise<LiveSettings> {
+  if (options.settings) {
+    const loaded = { ...NO_FILES, settings: options.settings };
+    return { settings: options.settings, current: () => loaded };
+  }
+  if (options.follow !== false) return (await import("./live-settings.ts")).followSettings(around); // Only long-running programs need it.
+  const loaded = await loadSettings(around);
+  return { settings: loaded.settings, current: () => loaded };
+}
+
+const NO_FILES: Omit<LoadedSettings, "settings"> = {
+  diagnostics: [],
+  files: [],
+  isBroken: false,
+  entries: [],
+  overruled: [],
+};
+
+export function resolveEnvironment(options: DiscoverOptions): Environment {
+  const { env = process.env, home = getUserHome(env) } = options;
+  const workspace = resolve(options.workspace ?? (env["AGENT_WORKSPACE_ROOT"] || "."));
+  const { shippedSkills } = options;
+  return { workspace, home, skilletHome: resolve(getSkilletHome(env, home)), env, ...omitUndefined({ shippedSkills }) };
+}
+
+function diagnoseClientCopies(installs: ClientCopyStore): Diagnostic[] {
+  const problem = installs.problem();
+  if (problem === undefined) return [];
+  return diagnose([{ code: "installs-unreadable", message: problem }], installs.file);
+}
+
+function diagnoseLocks(locks: SkillLocks, places: readonly { path: string }[]): Diagnostic[] {
+  return places.flatMap(({ path }) => {
+    const problem = locks.problemIn(path);
+    if (!problem) return [];
+    const message = `cannot be used, so no skill beside it is: ${getErrorMessage(problem.cause)}`;
+    return diagnose(
+      [{ code: "lock-unreadable", message, ...omitUndefined({ fix: problem.fix }) }],
+      join(path, LOCK_FILE),
+    );
+  });
+}
+
+function getIndexFolder(around: Environment): string {
+  return join(around.skilletHome, "cache", "scan");
+}
+
+/** An index for each workspace: another one has other skills. */
+function createWorkspaceSearchStore({ skilletHome: home, workspace }: Environment): SearchStore {
+  return createSearchFileStore(join(home, "cache", "search"), JSON.stringify([packageVersion(), workspace]));
+}
+
+/** What is configured for a skill that is not there, and variables for one that does not declare them. */
+export function findUndeclaredSettings({ configuration, catalog }: DiscoverResult): Diagnostic[] {
+  const ofSkills = configuration.entries.filter(({ parts }) => parts[0] === "skills" && parts[1] !== "defaults");
+  const bySkill = Map.groupBy(ofSkills, ({ parts }) => parts[1] ?? "");
+  const diagnostics: Diagnostic[] = [];
+  for (const [name, entries] of bySkill) {
+    if (diagnostics.length >= MAX_DIAGNOSTICS) break;
+    const skill = catalog.find(name);
+    diagnostics.push(
+      ...(skill
+        ? diagnoseUndeclaredVariables(skill, entries)
+        : entries.slice(0, 1).flatMap((entry) => diagnoseUnknownSkill(entry, catalog))),
+    );
+  }
+  return diagnostics;
+}
+
+const MAX_DIAGNOSTICS = 100;
+
+function diagnoseUndeclaredVariables(skill: Skill, entries: readonly ConfigEntry[]): Diagnostic[] {
+  const declared = listDeclaredVariables(skill);
+  return entries.flatMap(({ parts: [, name = "", key = ""], row, file, line }) => {
+    if (!row.isSecret || declared.includes(key)) return [];
+    const message = `[skills.${name}] sets ${key}, which the skill does not declare; it is not given to it`;
+    return diagnose([{ code: "config-undeclared", message, line }], file);
+  });
+}
+
+function diagnoseUnknownSkill({ parts: [, name = ""], file, line }: ConfigEntry, catalog: Catalog): Diagnostic[] {
+  const meant = findNearest(name, catalog.names());
+  const fix = meant === undefined ? {} : { fix: `did you mean ${meant}?`, meant };
+  const message = `[skills.${truncateLine(name, 64)}] is about a skill that is not here`;
+  return diagnose([{ code: "config-skill", message, line, ...fix }], file);
+}

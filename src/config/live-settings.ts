@@ -1,0 +1,236 @@
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { getErrnoCode } from "../errors/problem.ts";
+import type { Finding } from "../skill/diagnostics.ts";
+import type { Environment } from "../skill/source/locations.ts";
+import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
+import { readRegularText } from "../util/file-access.ts";
+import { isJsonObject } from "../util/objects.ts";
+import { readUptimeMs } from "../util/timeout.ts";
+import {
+  type ConfigEntry,
+  type ConfigFile,
+  type ConfigOwner,
+  loadTomlParser,
+  type ParseToml,
+  readConfigSync,
+} from "./config-file.ts";
+import type { DiscoverResult } from "./discover.ts";
+import {
+  createLiveSettingsView,
+  isBrokenConfig,
+  type LoadedSettings,
+  listConfigFiles,
+  mergeConfigFiles,
+  type Settings,
+} from "./settings.ts";
+
+/** Settings that follow the configuration files. */
+export interface LiveSettings {
+  /** One object with changing values: each property is read from the configuration in effect. */
+  readonly settings: Settings;
+  /** Returns the configuration in effect, with the diagnostics of its files. A new object whenever either changed. */
+  current(): LoadedSettings;
+}
+
+/**
+ * Loads the settings and follows their files. A file is read only if its fingerprint changed, and fingerprints are compared at most
+ * every 50 ms. A change is applied once nothing has written to the file for 100 ms: until then it may be incomplete. An unreadable file
+ * keeps its previous content in effect, and an invalid value keeps the previous value, so a mistake never loosens anything.
+ */
+export async function followSettings(around: Environment): Promise<LiveSettings> {
+  const parse = await loadTomlParser(); // Loaded up front: settings are read synchronously.
+  const files = listConfigFiles(around).map((file) => followConfigFile(file, parse));
+  let current = mergeConfigFiles(listConfigs(files), around);
+  let looked = readUptimeMs();
+  const look = () => {
+    if (readUptimeMs() - looked < CHECK_INTERVAL_MS) return current;
+    looked = readUptimeMs();
+    const changed = files.filter((file) => rereadIfChanged(file, parse));
+    if (changed.length > 0) current = reuseEqualParts(current, mergeConfigFiles(listConfigs(files), around));
+    return current;
+  };
+  return { settings: createLiveSettingsView(() => look().settings), current: look };
+}
+
+/** Ten thousand skills are listed in less. */
+const CHECK_INTERVAL_MS = 50;
+/** Editors and shells truncate or remove a file before they write it. */
+const SETTLE_MS = 100;
+
+interface FollowedFile {
+  owner: ConfigOwner;
+  /** The content in effect. Its fingerprint is empty if the file was just being written when it was read: then it is read again. */
+  config: ConfigFile & { fingerprint: string };
+  /** A new fingerprint whose content is not read yet, and when it was first seen. */
+  pending?: { fingerprint: string; since: number };
+}
+
+function followConfigFile({ path, owner }: { path: string; owner: ConfigOwner }, parse: ParseToml): FollowedFile {
+  const { fingerprint, age } = statConfigFile(path);
+  const config = readConfigSync(path, owner, parse);
+  return { owner, config: { ...config, fingerprint: isSettling(age) ? "" : fingerprint } };
+}
+
+/** Reads a file again if it changed and is complete. Returns whether it was read. */
+function rereadIfChanged(file: FollowedFile, parse: ParseToml): boolean {
+  const { owner, config, pending } = file;
+  const { fingerprint, age } = statConfigFile(config.path);
+  delete file.pending;
+  if (fingerprint === config.fingerprint) return false;
+  const since = pending?.fingerprint === fingerprint ? pending.since : readUptimeMs();
+  // Measured by this process too: the clock of the disk may differ.
+  if (isSettling(age) && readUptimeMs() - since < SETTLE_MS) {
+    file.pending = { fingerprint, since };
+    return false;
+  }
+  file.config = { ...keepValidEntries(readConfigSync(config.path, owner, parse), config), fingerprint };
+  return true;
+}
+
+/** Returns a fingerprint that changes with the file, without reading it. */
+export function readConfigFingerprint(path: string): string {
+  return statConfigFile(path).fingerprint;
+}
+
+/** Returns the fingerprint of a file, and how many milliseconds ago it changed. */
+function statConfigFile(path: string): { fingerprint: string; age: number } {
+  try {
+    const { mtimeMs, ctimeMs, size, ino } = statSync(path);
+    return { fingerprint: `${mtimeMs}:${ctimeMs}:${size}:${ino}`, age: Date.now() - ctimeMs };
+  } catch (error) {
+    return { fingerprint: getErrnoCode(error), age: Date.now() - readParentChangeTime(path) };
+  }
+}
+
+/** Returns when the nearest existing folder changed: a missing file was removed no later than that. */
+function readParentChangeTime(path: string): number {
+  const folder = dirname(path);
+  try {
+    return statSync(folder).ctimeMs;
+  } catch {
+    return folder === path ? 0 : readParentChangeTime(folder);
+  }
+}
+
+/** Timestamps of files are finer than the clock, so the age of a new change may be negative. */
+function isSettling(age: number): boolean {
+  return Math.abs(age) < SETTLE_MS;
+}
+
+function listConfigs(files: readonly FollowedFile[]): readonly ConfigFile[] {
+  return files.map(({ config }) => config);
+}
+
+/** Returns the configuration that was read, with previous entries in place of invalid ones. */
+function keepValidEntries(read: ConfigFile, before: ConfigFile): ConfigFile {
+  if (isBrokenConfig(read)) {
+    const findings = read.findings.map((finding) => addPreviousNote(finding, "the previous configuration"));
+    return { ...read, entries: before.entries, findings };
+  }
+  const earlier = new Map(before.entries.map((entry) => [JSON.stringify(entry.parts), entry]));
+  const kept = new Map<Finding, ConfigEntry>();
+  for (const { parts, finding } of read.rejected) {
+    const entry = earlier.get(JSON.stringify(parts));
+    if (entry) kept.set(finding, entry);
+  }
+  const findings = read.findings.map((finding) =>
+    kept.has(finding) ? addPreviousNote(finding, "the previous value") : finding,
+  );
+  return { ...read, entries: [...read.entries, ...kept.values()], findings };
+}
+
+function addPreviousNote(finding: Finding, what: string): Finding {
+  return { ...finding, message: `${finding.message}; ${what} stays in effect` };
+}
+
+/** Keeps the previous object of every part that is equal: caches by identity, such as the tried sandbox, stay valid. */
+function reuseEqualParts(before: LoadedSettings, next: LoadedSettings): LoadedSettings {
+  const { isDeepStrictEqual } = process.getBuiltinModule("node:util"); // Importing it loads far more than this.
+  const isKept = (key: string) => isDeepStrictEqual(getSettingsPart(before, key), getSettingsPart(next, key));
+  const keys = Object.keys(next.settings);
+  const settings = keys.every(isKept)
+    ? before.settings
+    : Object.fromEntries(keys.map((key) => [key, getSettingsPart(isKept(key) ? before : next, key)]));
+  const loaded = { ...next, settings: settings as Settings };
+  return isDeepStrictEqual(loaded, before) ? before : loaded;
+}
+
+function getSettingsPart({ settings }: LoadedSettings, key: string): unknown {
+  return settings[key as keyof Settings];
+}
+
+export type ProcessKind = "server" | "chat";
+
+/** A server or chat of this machine that is running and follows the configuration. */
+export interface LiveProcess {
+  pid: number;
+  kind: ProcessKind;
+  /** The fingerprint of each configuration file that it has applied, by path. */
+  applied: Readonly<Record<string, string>>;
+}
+
+interface Announcement {
+  /** Checks the configuration, and writes the applied fingerprints if they changed. */
+  update(): void;
+  close(): void;
+}
+
+/** Registers this process below skillet's home while it follows the configuration, so that a command can report whom it reached. */
+export function announceProcess(
+  { home, currentConfiguration }: Pick<DiscoverResult, "home" | "currentConfiguration">,
+  kind: ProcessKind,
+): Announcement {
+  const file = join(getLiveFolder(home), `${process.pid}-${crypto.randomUUID()}.json`);
+  let known: unknown;
+  const update = () => {
+    const now = currentConfiguration();
+    if (now === known) return;
+    known = now;
+    const applied = Object.fromEntries(now.files.map(({ path, fingerprint = "" }) => [path, fingerprint]));
+    try {
+      mkdirSync(getLiveFolder(home), { recursive: true, mode: 0o700 });
+      // Atomic, but without fsync: a client waits for this server to start.
+      writeFileSync(`${file}.new`, JSON.stringify({ ...JSON.parse(formatProcessOwner()), kind, applied }), {
+        mode: 0o600,
+      });
+      renameSync(`${file}.new`, file);
+    } catch {} // The home is read-only: then no command can change the configuration in it either.
+  };
+  update();
+  return { update, close: () => rmSync(file, { force: true }) };
+}
+
+/** Returns the servers and chats that run on this machine, and removes the files of killed ones. */
+export function listLiveProcesses(home: string): LiveProcess[] {
+  return listProcessFiles(getLiveFolder(home)).flatMap((file) => {
+    const owner = readLiveOwner(file);
+    if (owner && owner.host !== hostname()) return []; // Of another machine: whether it still runs is unknown.
+    if (!owner) rmSync(file, { force: true });
+    const written = owner && readProcess(file);
+    return written ? [{ pid: owner.pid, ...written }] : [];
+  });
+}
+
+function getLiveFolder(home: string): string {
+  return join(home, "live");
+}
+
+function listProcessFiles(folder: string): string[] {
+  try {
+    return readdirSync(folder).flatMap((name) => (/^\d+-[0-9a-f-]{36}\.json$/.test(name) ? join(folder, name) : []));
+  } catch {
+    return [];
+  }
+}
+
+function readProcess(file: string): Omit<LiveProcess, "pid"> | undefined {
+  try {
+    const { kind, applied } = JSON.parse(readRegularText(file));
+    if (kind !== "server" && kind !== "chat") return undefined;
+    return isJsonObject(applied) ? { kind, applied: applied as Record<string, string> } : undefined;
+  } catch {
+    return undefined; // It ended meanwhile.
+  }
+}

@@ -1,0 +1,154 @@
+import { type Context, createContext, Script } from "node:vm";
+import type { ErrorObject } from "ajv";
+import { getErrorMessage } from "../errors/problem.ts";
+import { isJsonObject, type JsonObject } from "../util/objects.ts";
+import { truncateLine } from "../util/text.ts";
+import { sanitizeLine } from "../util/untrusted-text.ts";
+
+const MAX_PROBLEMS = 10;
+
+/** What of a value does not fit a schema, in words; nothing when all does. Contract: defaults are put into the value. */
+export async function findSchemaProblem(
+  schema: JsonObject,
+  value: unknown,
+  care: SchemaStrictness = "strict",
+): Promise<string | undefined> {
+  let validate: Validate;
+  try {
+    validate = await compileSchema(schema, care);
+    if (isCachedLinear(schema) ? validate(value) : runTimeLimited(() => validate(value))) return undefined;
+  } catch (error) {
+    return formatInvalidInput(`the schema cannot be used: ${truncateLine(getErrorMessage(error), 300)}`).problem;
+  }
+  const problems = (validate.errors ?? []).slice(0, MAX_PROBLEMS * 10).map(formatSchemaProblem);
+  return formatInvalidInput([...new Set(problems)].slice(0, MAX_PROBLEMS).join("; ")).problem;
+}
+
+/**
+ * Whether a value is looked at once, part by part: then it takes no longer than reading it did, and to watch the time would take longer than
+ * the check.
+ */
+function isCachedLinear(schema: JsonObject): boolean {
+  const known = LINEAR_SCHEMAS.get(schema);
+  if (known !== undefined) return known;
+  const is = isLinearSchema(schema, 0);
+  LINEAR_SCHEMAS.set(schema, is);
+  return is;
+}
+
+const LINEAR_SCHEMAS = new WeakMap<JsonObject, boolean>();
+const MAX_DEPTH = 10;
+/** Keywords that say something about one value, or hold schemas for parts of it. */
+const LINEAR_KEYWORDS = new Set([
+  ...["type", "description", "title", "default", "examples", "enum", "const", "format", "required", "$schema", "$id"],
+  ...["minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+  ...[
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "pattern",
+    "properties",
+    "items",
+    "additionalProperties",
+  ],
+]);
+
+function isLinearSchema(schema: unknown, depth: number): boolean {
+  if (typeof schema === "boolean" || schema === undefined) return true;
+  if (
+    !isJsonObject(schema) ||
+    depth > MAX_DEPTH ||
+    !Object.keys(schema).every((keyword) => LINEAR_KEYWORDS.has(keyword))
+  )
+    return false;
+  const { properties = {}, items, additionalProperties } = schema;
+  const parts = [...(isJsonObject(properties) ? Object.values(properties) : [properties]), items, additionalProperties];
+  return parts.every((part) => isLinearSchema(part, depth + 1));
+}
+
+/** Why a schema cannot be used at all. */
+export async function findSchemaError(schema: JsonObject): Promise<string | undefined> {
+  try {
+    await compileSchema(schema, "lenient");
+    return undefined;
+  } catch (error) {
+    return truncateLine(getErrorMessage(error), 300);
+  }
+}
+
+/** What all of a schema may take: one can ask for more than anybody lives to see. */
+const MAX_VALIDATION_MS = 1000;
+
+/** Nothing else can happen meanwhile, so it must end. */
+function runTimeLimited<T>(work: () => T): T {
+  timeLimited ??= { context: createContext({}), script: new Script("work()") };
+  return timeLimited.script.runInContext(Object.assign(timeLimited.context, { work }), { timeout: MAX_VALIDATION_MS });
+}
+
+/** What can be stopped: a context costs more than most of what is done in it. */
+let timeLimited: { context: Context; script: Script } | undefined;
+
+type Validate = ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+
+/** Contract: no reference leads out of the schema, and every pattern is tried in linear time. */
+async function compileSchema(schema: JsonObject, care: SchemaStrictness): Promise<Validate> {
+  const known = COMPILED_SCHEMAS[care].get(schema);
+  if (known) return known;
+  const [{ Ajv2020 }, { default: formats }, { compileLinearPattern }] = await Promise.all([
+    import("ajv/dist/2020.js"),
+    import("ajv-formats"),
+    import("../catalog/search/pattern-index.ts"),
+  ]);
+  const open =
+    care === "strict" ? compileLinearPattern : (pattern: string) => openPatternOrAny(compileLinearPattern, pattern);
+  const regExp = Object.assign((pattern: string) => open(pattern), { code: "" });
+  const ajv = new Ajv2020({
+    allErrors: true,
+    strict: false,
+    useDefaults: true,
+    logger: false,
+    validateSchema: false,
+    ownProperties: true,
+    code: { regExp },
+  });
+  (formats as unknown as (ajv: unknown, options: object) => void)(ajv, { mode: "fast" });
+  // Which draft it says it is of, and what it is called there, changes nothing that matters here. One that is `$async` would answer later.
+  const plain = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !IGNORED_KEYWORDS.has(keyword)));
+  const validate = runTimeLimited(() => ajv.compile(plain)) as Validate;
+  COMPILED_SCHEMAS[care].set(schema, validate);
+  return validate;
+}
+
+const IGNORED_KEYWORDS = new Set(["$schema", "$id", "id", "$async"]);
+const COMPILED_SCHEMAS = { strict: new WeakMap<JsonObject, Validate>(), lenient: new WeakMap<JsonObject, Validate>() };
+
+/** `lenient`: a pattern that cannot be tried in linear time fits everything. Whoever wrote the schema checks by it again. */
+type SchemaStrictness = "strict" | "lenient";
+
+function openPatternOrAny<T extends { test(text: string): boolean }>(open: (pattern: string) => T, pattern: string) {
+  try {
+    return open(pattern);
+  } catch {
+    return { test: () => true };
+  }
+}
+
+function formatSchemaProblem({ instancePath, keyword, params, message = "" }: ErrorObject): string {
+  const place = sanitizeLine(instancePath.slice(1).replaceAll("/", "."), 120) || "it";
+  const { allowedValues, missingProperty, additionalProperty } = params as Record<string, unknown>;
+  const inside = (written: unknown) => {
+    const name = sanitizeLine(String(written), 64);
+    return place === "it" ? `"${name}"` : `"${place}.${name}"`;
+  };
+  if (keyword === "required") return `${inside(missingProperty)} is missing`;
+  if (keyword === "additionalProperties") return `${inside(additionalProperty)} is not known`;
+  if (keyword === "enum" && Array.isArray(allowedValues))
+    return `"${place}" must be one of ${truncateLine(allowedValues.map(String).join(", "), 200)}`;
+  return `${place === "it" ? place : `"${place}"`} ${sanitizeLine(message, 200)}`;
+}
+
+/** As everybody says it who was given something that does not fit. */
+export function formatInvalidInput(problem: string): { problem: string } {
+  return { problem: `Invalid input: ${problem}` };
+}

@@ -1,0 +1,353 @@
+import { existsSync, lstatSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { type DiscoverOptions, type DiscoverResult, discover } from "../config/discover.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getSkillStoreFolder, storeSkillCopy } from "../sandbox/sandbox-folders.ts";
+import type { ScanFinding } from "../scan/rule.ts";
+import { scanSkill } from "../scan/scan.ts";
+import { type Skill, withBody } from "../skill/skill.ts";
+import { formatDisplayPath, listLocations } from "../skill/source/locations.ts";
+import { statIfExists } from "../skill/source/read-file.ts";
+import { copySkill, type SkillCopy } from "../skill/source/skill-copy.ts";
+import { recoverFolder } from "../store/atomic-folder.ts";
+import { createAdoptedFolders } from "../store/copy-records.ts";
+import { createBlobCache, getFolderLockPath, listEntryDigests, listLockGrants } from "../store/lock-approval.ts";
+import { diffLockedCopy } from "../store/lock-diff.ts";
+import {
+  digestTree,
+  formatLock,
+  isLockedRegularFile,
+  LOCAL_SOURCE,
+  LOCK_FILE,
+  type LockedSkill,
+  readFileTree,
+} from "../store/lock-file.ts";
+import { replaceFile, withFileLock } from "../store/locked-file.ts";
+import { findForeignFile } from "../util/file-access.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { resolveRealPath } from "../util/safe-path.ts";
+import { compareText } from "../util/text.ts";
+import { type AdoptableSkills, findAdoptable, readLockEntry } from "./adoptable-skills.ts";
+import { checkLockSize, withStagingFolder } from "./apply-changes.ts";
+import { findCandidate, prepareCandidate, type RefusedSkill } from "./candidate.ts";
+import { createProvenance, type FetchedListing, fetchListing } from "./fetch-source.ts";
+import { type FileTree, readTree } from "./file-tree.ts";
+import {
+  type FoundOrigin,
+  findExportedOriginal,
+  findOrigin,
+  NO_PROVENANCE,
+  type OriginalFiles,
+} from "./skill-origin.ts";
+import { readLockedSkills, resolveAdoptedDir, type SkillsDir } from "./skills-dir.ts";
+import { parseSourceAddress } from "./source-address.ts";
+
+/** A skill on the disk that is to be managed where it is. */
+export interface Adoption {
+  name: string;
+  skill: Skill;
+  /** Its real folder, which stays as it is. */
+  folder: string;
+  place: SkillsDir;
+  /** What its lock will say. */
+  entry: LockedSkill;
+  /** The record that names its origin, for people. Nothing when its origin is not known, or was given. */
+  foundIn?: string;
+  /** Its files as they are used, and as they were judged. */
+  copy: SkillCopy;
+  tree: FileTree;
+  /** Its files as they came from the source, where these differ. */
+  base?: OriginalFiles;
+  findings: readonly ScanFinding[];
+  /** Symlinks that lead to it. */
+  links: readonly string[];
+}
+
+export interface AdoptSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
+  /** Skill folders, folders of skills, or names. Defaults to all skills in the user's client folders. */
+  paths?: readonly string[];
+  /** Without paths: those of the workspace's folders, in place of the user's. */
+  isProject?: boolean;
+  /** The source they came from, as `skillet add` takes it. Defaults to what is recorded on the disk. */
+  from?: string;
+  /** Called for each skill that cannot be adopted, so that the others are. Without it, the first one is thrown. */
+  onRefused?(name: string, error: SkillError): void;
+  /** Asked with all that is to be adopted and trusted, before anything is recorded: which of them may be. */
+  agree(adoptions: readonly Adoption[]): boolean | readonly Adoption[] | Promise<boolean | readonly Adoption[]>;
+  signal?: AbortSignal;
+}
+
+/**
+ * Brings skills that are on the disk under management where they are: recorded in the lock of their folder with their origin, and trusted.
+ * No file of a skill is changed or copied. Returns what was adopted.
+ */
+export async function adoptSkills(options: AdoptSkillsOptions): Promise<readonly Adoption[]> {
+  const { paths = [], isProject = false, from, onRefused, agree, signal, ...where } = options;
+  const found = await discover({ ...where, follow: false });
+  const refuse = ({ name, error }: RefusedSkill) => {
+    if (!onRefused) throw error;
+    onRefused(name, error);
+  };
+  const adoptable = findAdoptable(found, paths, { cwd: found.around.workspace, isProject });
+  const planned = await planAdoptions(adoptable.skills, found, omitUndefined({ from, signal }));
+  for (const problem of [...adoptable.problems, ...planned.problems]) refuse(problem);
+  const answer = planned.adoptions.length > 0 && (await agree(planned.adoptions));
+  const agreed = answer === true ? planned.adoptions : answer === false ? [] : answer;
+  applyAdoptions(agreed, found);
+  return agreed;
+}
+
+export interface AdoptionPlan {
+  adoptions: readonly Adoption[];
+  problems: readonly RefusedSkill[];
+}
+
+/** Looks at each skill, and where it came from. Nothing is written; only a source that is given is fetched. */
+export async function planAdoptions(
+  skills: AdoptableSkills["skills"],
+  found: DiscoverResult,
+  { from, signal }: { from?: string; signal?: AbortSignal } = {},
+): Promise<AdoptionPlan> {
+  const adoptions: Adoption[] = [];
+  const problems: RefusedSkill[] = [];
+  const { around } = found;
+  const plan = async (work?: string) => {
+    const address =
+      from === undefined ? undefined : parseSourceAddress(from, { cwd: around.workspace, home: around.home });
+    const options = { env: around.env, ...omitUndefined({ signal }) };
+    const supply = address && work !== undefined ? await fetchListing(address, work, options) : undefined;
+    for (const { skill, links } of skills) {
+      try {
+        adoptions.push(await planAdoption(skill, links, found, supply && { ...supply, work: work ?? "" }));
+      } catch (error) {
+        if (!(error instanceof SkillError)) throw error;
+        problems.push({ name: skill.name, error });
+      }
+    }
+  };
+  await (from === undefined ? plan() : withStagingFolder(around.skilletHome, plan));
+  return { adoptions: adoptions.sort((a, b) => compareText(a.name, b.name)), problems };
+}
+
+async function planAdoption(
+  listed: Skill,
+  links: readonly string[],
+  found: DiscoverResult,
+  supply: (FetchedListing & { work: string }) | undefined,
+): Promise<Adoption> {
+  const { around } = found;
+  const skill = withBody(listed); // What is shown is what is recorded, also when its file changes meanwhile.
+  const folder = checkAdoptableFolder(skill, found, supply !== undefined);
+  const name = basename(folder);
+  const isProject = skill.origin.scope === "workspace";
+  const place = resolveAdoptedDir(dirname(folder), around, isProject);
+  checkOwnership(skill, folder, around);
+  if (existsSync(join(folder, ".git"))) throw createRepositoryError(skill, folder, around);
+  const files = readFileTree(folder);
+  checkFileKinds(skill, files);
+  const tree = readTree(folder);
+  const copy = copySkill(skill);
+  if (diffLockedCopy(files, copy.files).length > 0) throw createChangedError(skill);
+  const digest = digestTree(files);
+  const origin = supply
+    ? findOriginInSource(supply, name, { place, around, digest })
+    : await findOrigin({ name: skill.name, folder, isUsers: !isProject, tree }, around);
+  const base = origin?.base === "as-here" || origin?.base === undefined ? undefined : origin.base;
+  const isAsCame = !origin || origin.base === "as-here" || (base && digestTree(base.files) === digest);
+  const upstream = isAsCame ? undefined : { digest: digestTree(base?.files ?? {}), files: base?.files ?? {} };
+  const { name: title, description, manifest } = skill;
+  return {
+    name,
+    skill,
+    folder,
+    place,
+    entry: {
+      ...(origin?.provenance ?? NO_PROVENANCE),
+      digest,
+      files,
+      ...omitUndefined({ upstream }),
+      grants: listLockGrants(skill),
+      adopted: true,
+    },
+    ...omitUndefined({ foundIn: supply ? undefined : origin?.foundIn, base: isAsCame ? undefined : base }),
+    copy,
+    tree,
+    findings: scanSkill({ name: title, description, manifest, files: copy.files }),
+    links,
+  };
+}
+
+/** What the given source has. As it is here, its commit is the one that this is of. */
+function findOriginInSource(
+  supply: FetchedListing & { work: string },
+  name: string,
+  { place, around, digest }: { place: SkillsDir; around: DiscoverResult["around"]; digest: string },
+): FoundOrigin {
+  const candidate = findCandidate(name, supply.offer);
+  const prepared = prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
+  const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { place, around });
+  if (prepared.digest !== digest) return { provenance, foundIn: "" };
+  return { provenance: { ...provenance, ...omitUndefined({ commit }) }, foundIn: "", base: "as-here" };
+}
+
+/** Throws when a skill is not one that can be adopted where it is. Returns its real folder. */
+function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, hasSource: boolean): string {
+  const { folder, form, parent, scope, remote } = origin;
+  const { around, installs } = found;
+  if (remote || folder === undefined || form !== "folder" || parent !== undefined || scope === "inline") {
+    const why = parent === undefined ? "is not a folder on the disk" : `is part of skill "${parent}"`;
+    throw new SkillError("not-adoptable", {
+      message: `Skill "${name}" ${why}`,
+      fix:
+        parent === undefined
+          ? "put it into a folder of its name, as SKILL.md"
+          : `adopt the whole: skillet adopt ${parent}`,
+    });
+  }
+  const shown = formatDisplayPath(folder, around);
+  if (scope === "bundled" || scope === "integration")
+    throw createManagedError(name, `comes with ${scope === "bundled" ? "skillet" : "a program"}`, "nothing to do");
+  if (basename(folder) !== name) {
+    throw new SkillError("not-adoptable", {
+      message: `Skill "${name}" is in a folder called "${basename(folder)}"`,
+      fix: `give the folder the skill's name: mv ${shown} ${formatDisplayPath(join(dirname(folder), name), around)}`,
+    });
+  }
+  if (statIfExists(dirname(folder))) recoverFolder(dirname(folder));
+  const entry = readLockEntry(folder);
+  if (entry && !(hasSource && entry.adopted)) {
+    const fix =
+      entry.adopted && entry.source === LOCAL_SOURCE
+        ? `to set its source: skillet adopt ${shown} --from SOURCE`
+        : "`skillet list --installed` shows it";
+    throw createManagedError(name, `was ${entry.adopted ? "adopted" : "added"} already (${shown})`, fix);
+  }
+  const original = findExportedOriginal(installs, folder);
+  if (original !== undefined)
+    throw createManagedError(
+      name,
+      `is a copy that skillet made of ${formatDisplayPath(dirname(original), around)}`,
+      "manage that one",
+    );
+  return folder;
+}
+
+function checkOwnership({ name }: Skill, folder: string, around: DiscoverResult["around"]): void {
+  let foreign: ReturnType<typeof findForeignFile>;
+  try {
+    foreign = findForeignFile(folder, { refuses: [] });
+  } catch (error) {
+    throw new SkillError("unreadable", {
+      message: `${formatDisplayPath(folder, around)} cannot be read: ${getErrorMessage(error)}`,
+      fix: "check that you may read all that is in it",
+      cause: error,
+    });
+  }
+  if (!foreign) return;
+  const path = formatDisplayPath(join(folder, foreign.path), around);
+  throw new SkillError("owned-by-others", {
+    message: `Skill "${name}" is not yours alone: ${path} belongs to another user`,
+    fix: "make it yours (chown), or copy the skill and adopt the copy",
+  });
+}
+
+function checkFileKinds({ name }: Skill, files: ReturnType<typeof readFileTree>): void {
+  const odd = Object.entries(files).find(
+    ([, file]) => !isLockedRegularFile(file) || (Number.parseInt(file.mode, 8) & 0o6000) !== 0,
+  );
+  if (!odd) return;
+  const [path, { mode }] = odd;
+  throw new SkillError("lock-odd-file", {
+    message: `Of skill "${name}", ${JSON.stringify(path)} is ${ODD_FILE_LABELS[mode] ?? "not a plain file"}`,
+    fix: "put a plain file in its place, or remove it",
+  });
+}
+
+const ODD_FILE_LABELS: Readonly<Record<string, string>> = {
+  link: "a symlink",
+  large: "larger than a file of a skill may be",
+};
+
+/**
+ * Records adopted skills in the locks of their folders, and that they are trusted. Throws a SkillError when one is not what was judged any
+ * more: then nothing of its folder was recorded.
+ */
+export function applyAdoptions(
+  adoptions: readonly Adoption[],
+  { home, around, trust, grants, installs }: Pick<DiscoverResult, "home" | "around" | "trust" | "grants" | "installs">,
+): void {
+  const known = new Set(listLocations(around).map(({ path }) => resolveRealPath(path)));
+  for (const [skillsDir, group] of Map.groupBy(adoptions, ({ place }) => place.folder)) {
+    // Values that this very copy had stay its own: it is the same skill, with another record of where it came from.
+    const owners = group.filter(({ skill }) => {
+      const owner = grants.ownerOf(skill.name);
+      return owner !== undefined && grants.isOwner(skill, owner);
+    });
+    recordAdoptions(skillsDir, group, home);
+    if (!known.has(skillsDir)) createAdoptedFolders(home).add(skillsDir);
+    trust.grant(group.map(({ skill, copy, entry }) => ({ skill, copy, there: entry.files })));
+    for (const { copy } of group) storeSkillCopy(copy, getSkillStoreFolder(home)); // So that a change can be shown line by line.
+    for (const { skill } of owners) grants.grant(skill);
+    const copies = group.flatMap(({ folder }) => (installs.entries()[folder] ? folder : []));
+    if (copies.length > 0) installs.forget(copies);
+  }
+}
+
+function recordAdoptions(skillsDir: string, adoptions: readonly Adoption[], skilletHome: string): void {
+  withFileLock(getFolderLockPath(skillsDir), () => {
+    const skills = { ...readLockedSkills({ folder: skillsDir }) };
+    const originals = createBlobCache(skilletHome);
+    for (const { name, skill, folder, entry } of adoptions) {
+      if (lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw createChangedError(skill);
+      if (digestTree(readFileTree(folder)) !== entry.digest) throw createChangedError(skill);
+      skills[name] = entry;
+    }
+    for (const { entry, tree, base } of adoptions) {
+      const keep = (files: LockedSkill["files"], bytes: FileTree) =>
+        originals.keep(files, (path) => bytes.get(path)?.bytes ?? new Uint8Array(), skillsDir);
+      keep(entry.files, tree);
+      if (base) keep(base.files, base.tree);
+    }
+    replaceFile(join(skillsDir, LOCK_FILE), checkLockSize(formatLock(skills)), 0o644);
+  });
+}
+
+/** Takes skills out of the lock of a folder, and leaves their files. A lock that names no skill goes, where skillet did not make the folder. */
+export function removeAdoptions(
+  { folder: skillsDir, isAdopted }: SkillsDir,
+  names: readonly string[],
+  skilletHome: string,
+): void {
+  withFileLock(getFolderLockPath(skillsDir), () => {
+    const skills = { ...readLockedSkills({ folder: skillsDir }) };
+    const gone = names.flatMap((name) => skills[name] ?? []);
+    for (const name of names) delete skills[name];
+    const isEmpty = Object.keys(skills).length === 0;
+    if (isAdopted && isEmpty) rmSync(join(skillsDir, LOCK_FILE), { force: true });
+    else if (gone.length > 0) replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
+    const needed = new Set(listEntryDigests(Object.values(skills)));
+    createBlobCache(skilletHome).forget(
+      listEntryDigests(gone).filter((digest) => !needed.has(digest)),
+      skillsDir,
+    );
+  });
+}
+
+function createRepositoryError({ name }: Skill, folder: string, around: DiscoverResult["around"]): SkillError {
+  const shown = formatDisplayPath(folder, around);
+  return new SkillError("skill-repository", {
+    message: `Skill "${name}" is a git repository itself (${shown}/.git), which every git command changes`,
+    fix: `let git manage it: git -C ${shown} pull, then skillet trust ${name}; or remove .git and adopt it with --from`,
+  });
+}
+
+function createManagedError(name: string, why: string, fix: string): SkillError {
+  return new SkillError("already-managed", { message: `Skill "${name}" ${why}`, fix });
+}
+
+function createChangedError({ name }: Skill): SkillError {
+  return new SkillError("resource-changed", {
+    message: `Skill "${name}" changed while it was looked at, and was not adopted`,
+    fix: "try again when no other program writes to it",
+  });
+}

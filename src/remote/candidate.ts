@@ -1,0 +1,369 @@
+import { constants, copyFileSync, lstatSync, readdirSync, renameSync } from "node:fs";
+import { basename, join, posix, relative, sep } from "node:path";
+import { SkillError } from "../errors/problem.ts";
+import type { ScanFinding } from "../scan/rule.ts";
+import { scanSkill } from "../scan/scan.ts";
+import { type Diagnostic, diagnose, stopsLoading } from "../skill/diagnostics.ts";
+import { toSkillMd } from "../skill/frontmatter-yaml.ts";
+import type { Skill } from "../skill/skill.ts";
+import { createDirectorySource } from "../skill/source/directory-source.ts";
+import { isSkillsFolder } from "../skill/source/find-skills.ts";
+import { readFolderSkill, readNestedSkills } from "../skill/source/read-skill.ts";
+import type { CopiedFile } from "../skill/source/skill-copy.ts";
+import { findSampleFolder } from "../skill/source/skill-files.ts";
+import { digestTree, type LockedFiles } from "../store/lock-file.ts";
+import { isInside } from "../util/safe-path.ts";
+import { compareText, findNearest } from "../util/text.ts";
+import { checkEntryPath, foldName } from "./entry-path.ts";
+import { type FileTree, readTree, toLockedFiles, writeTree } from "./file-tree.ts";
+import { findPluginFolders, type PluginFolders } from "./plugin-folders.ts";
+import { type FetchedSource, quoteSourcePath } from "./remote-source.ts";
+
+/** A skill in a source, as discovery finds it there. */
+export interface RemoteCandidate {
+  skill: Skill;
+  /** Its folder or file in the source; empty when the source itself is the skill. */
+  path: string;
+}
+
+/** What a source holds. */
+export interface SourceListing {
+  candidates: readonly RemoteCandidate[];
+  /** What did not load, and why. */
+  diagnostics: readonly Diagnostic[];
+  notes: readonly string[];
+}
+
+/** A skill that was looked at, and can be put in its place. */
+export interface PreparedCandidate extends RemoteCandidate {
+  name: string;
+  tree: FileTree;
+  files: LockedFiles;
+  digest: string;
+  /** A folder of ours that holds just this. */
+  folder: string;
+  findings: readonly ScanFinding[];
+}
+
+const CANDIDATE_ORIGIN = { scope: "installed", source: "installed" } as const;
+
+/** Finds the skills of a source, as they would be found once they are added. */
+export async function listCandidates(fetched: FetchedSource): Promise<SourceListing> {
+  const { folder, address } = fetched;
+  const { lost, notes } = copyLinkedSkillFiles(fetched);
+  const own = readRootSkill(folder);
+  if (own?.skill) {
+    const { skills, diagnostics } = addNestedSkills(own.skill, own.diagnostics);
+    const candidates = skills
+      .filter((skill) => !isMisnamed(skill))
+      .map((skill) => ({ skill, path: getCandidatePath(folder, skill) }));
+    return {
+      candidates,
+      diagnostics: raiseNameProblems(diagnostics),
+      notes: [...notes, ...describeStrayFiles(fetched, candidates)],
+    };
+  }
+  const plugin = findPluginFolders(folder);
+  const isRepository = address.kind === "git" && address.inside === undefined;
+  const hasFlat = (root: string) => !(root === folder && isRepository) && isSkillsFolder(root);
+  const loaded = await Promise.all((plugin?.folders ?? [folder]).map((root) => loadSkillsBelow(root, hasFlat(root))));
+  const candidates = loaded
+    .flatMap(({ skills }) => skills.filter((skill) => !isMisnamed(skill)))
+    .map((skill) => ({ skill, path: getCandidatePath(folder, skill) }))
+    .filter(({ skill, path }) => skill.origin.form === "folder" || !lost.some((above) => path.startsWith(above)))
+    .filter(({ skill }) => !isTemplate(skill, plugin))
+    .sort((a, b) => compareText(a.skill.name, b.skill.name) || compareText(a.path, b.path));
+  const diagnostics = loaded.flatMap((one) => one.diagnostics);
+  return {
+    candidates,
+    diagnostics: raiseNameProblems(plugin && own ? [...own.diagnostics, ...diagnostics] : diagnostics),
+    notes: [...notes, ...(plugin?.notes ?? []), ...describeStrayFiles(fetched, candidates)],
+  };
+}
+
+/** True for a sample or template of a marketplace that none of its plugins has. */
+function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFolders | undefined): boolean {
+  if (!plugin?.plugins || plugin.plugins.length === 0) return false;
+  const place = folder ?? file;
+  const [root = ""] = plugin.folders;
+  const path = relative(root, place).split(sep);
+  const isSample = findSampleFolder(path.join("/")) !== undefined || path[0] === "template";
+  return isSample && !plugin.plugins.some((own) => isInside(own, place));
+}
+
+/** Returns a sentence for each refused file that belongs to no skill, as far as a reader wants to know. */
+function describeStrayFiles({ refused }: FetchedSource, candidates: readonly RemoteCandidate[]): string[] {
+  const stray = [...refused].filter(([path]) => !candidates.some((candidate) => isInSkill(candidate, path)));
+  const more = stray.length - MAX_NOTES;
+  return [
+    ...stray.slice(0, MAX_NOTES).map(([, { message }]) => `Left out, since it belongs to no skill: ${message}`),
+    ...(more > 0 ? [`Left out: ${more} more files that belong to no skill`] : []),
+  ];
+}
+
+/** True when a path of the source is in the folder of this skill. */
+function isInSkill({ skill, path: folder }: RemoteCandidate, path: string): boolean {
+  const below = folder === "" ? "" : `${folder}/`;
+  return skill.origin.form === "folder" && path.startsWith(below);
+}
+
+interface LoadedSkills {
+  skills: readonly Skill[];
+  diagnostics: readonly Diagnostic[];
+}
+
+function addNestedSkills(skill: Skill, diagnostics: readonly Diagnostic[]): LoadedSkills {
+  const nested = readNestedSkills(skill);
+  return { skills: [skill, ...nested.skills], diagnostics: [...diagnostics, ...nested.diagnostics] };
+}
+
+/** Those that are not inside another one: that brings them along. */
+export function selectOutermost(candidates: readonly RemoteCandidate[]): RemoteCandidate[] {
+  const isIn = (path: string, outer: string) => path !== outer && (outer === "" || path.startsWith(`${outer}/`));
+  const folders = candidates.filter(({ skill }) => skill.origin.form === "folder");
+  return candidates.filter(
+    ({ skill, path }) => skill.origin.parent === undefined || !folders.some((outer) => isIn(path, outer.path)),
+  );
+}
+
+/** A folder that is a skill holds that and those inside it: as one file of many it would lose the others. */
+async function loadSkillsBelow(root: string, hasFlat: boolean): Promise<LoadedSkills> {
+  const own = readRootSkill(root);
+  if (own?.skill) return addNestedSkills(own.skill, own.diagnostics);
+  const skillsFolders = hasFlat ? [root] : [];
+  const source = createDirectorySource({ path: root, name: "installed", scope: "installed", skillsFolders });
+  const { skills, diagnostics } = await source.load();
+  if (!own) return { skills, diagnostics };
+  return {
+    skills: skills.filter(({ origin }) => origin.file !== own.file),
+    diagnostics: [...own.diagnostics, ...diagnostics.filter(({ file }) => file !== own.file)],
+  };
+}
+
+/** What is to be said of a folder's own SKILL.md, and the skill if it is one. */
+function readRootSkill(root: string): { skill?: Skill; diagnostics: Diagnostic[]; file: string } | undefined {
+  const file = normalizeSkillFile(root);
+  const own = readFolderSkill(root, CANDIDATE_ORIGIN);
+  if (own === undefined) return undefined;
+  if (!("skill" in own)) return { diagnostics: diagnose(own.findings, file), file };
+  return { skill: own.skill, diagnostics: diagnose(own.skill.findings.filter(isNameProblem), file), file };
+}
+
+// A skill of one's own is found by its folder's name then. One that comes from elsewhere is called what it says, or not taken.
+const NAME_CODES: ReadonlySet<string> = new Set(["name-unusable", "name-reserved", "name-lookalike"]);
+
+function isNameProblem({ code }: { code: string }): boolean {
+  return NAME_CODES.has(code);
+}
+
+function isMisnamed({ findings }: Skill): boolean {
+  return findings.some(isNameProblem);
+}
+
+function raiseNameProblems(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  return diagnostics.map((one) => (isNameProblem(one) ? { ...one, severity: "error" } : one));
+}
+
+function getCandidatePath(root: string, { origin: { form, folder = "", file = "" } }: Skill): string {
+  return relative(root, form === "folder" ? folder : file)
+    .split(sep)
+    .join("/");
+}
+
+/** The skill of this name in a source. Throws a SkillError when there is none, or which of several is meant is not clear. */
+export function findCandidate(name: string, offer: SourceListing): RemoteCandidate {
+  const { candidates, diagnostics } = offer;
+  const named = candidates.filter(({ skill }) => skill.name === name);
+  const plain = named.filter(({ skill }) => skill.origin.parent === undefined);
+  const [first] =
+    named.length > 0
+      ? selectDistinct(plain.length > 0 ? plain : named)
+      : candidates.filter(({ path }) => path === name);
+  if (!first) {
+    const names = [...new Set(candidates.map(({ skill }) => skill.name))];
+    const broken = diagnostics.find(
+      (diagnostic) => stopsLoading(diagnostic) && diagnostic.file.split(sep).includes(name),
+    );
+    const meant = findNearest(name, names);
+    throw new SkillError("not-found", {
+      message: broken
+        ? `"${name}" is there, but did not load: ${broken.message}`
+        : appendNotes(`There is no skill "${name}" in it`, offer),
+      fix: broken?.fix ?? (meant ? `did you mean ${meant}?` : `there are: ${names.slice(0, 10).join(", ") || "none"}`),
+    });
+  }
+  return first;
+}
+
+/** That something is not in a source, with what was left out of it, which may be why. */
+export function appendNotes(message: string, { notes }: SourceListing): string {
+  const rest = notes.length > MAX_NOTES ? [`There are ${notes.length - MAX_NOTES} more such notes`] : [];
+  return [message, ...notes.slice(0, MAX_NOTES), ...rest].join(". ");
+}
+
+const MAX_NOTES = 5;
+
+/** A skill of a source that cannot be added, and why. */
+export interface RefusedSkill {
+  name: string;
+  error: SkillError;
+}
+
+/**
+ * Returns the skills that can be added together: of several with one name, the first, if they are the same. Calls `onRefused` for the
+ * names that are not; without it, throws a SkillError.
+ */
+export function selectDistinct(
+  candidates: readonly RemoteCandidate[],
+  onRefused: (refused: RefusedSkill) => void = ({ error }) => {
+    throw error;
+  },
+): RemoteCandidate[] {
+  const byName = Map.groupBy(candidates, ({ skill }) => skill.name);
+  for (const alike of Map.groupBy([...byName.keys()], foldName).values()) {
+    if (alike.length < 2) continue;
+    const error = new SkillError("name-twice", {
+      message: `Skills of the source are called ${alike.map(quoteSourcePath).join(" and ")}, which are one folder on some disks`,
+      fix: "name the one that you mean",
+    });
+    for (const name of alike) {
+      onRefused({ name, error });
+      byName.delete(name);
+    }
+  }
+  return [...byName].flatMap(([name, [first, ...others]]) => {
+    if (!first) return [];
+    const digest = others.length > 0 && digestCandidate(first);
+    const other = others.find((candidate) => digestCandidate(candidate) !== digest);
+    if (!other) return [first];
+    const error = new SkillError("name-twice", {
+      message: `Two skills of the source are called "${name}": ${first.path} and ${other.path}`,
+      fix: "name the folder that you mean: //FOLDER behind the source",
+    });
+    onRefused({ name, error });
+    return [];
+  });
+}
+
+function digestCandidate(candidate: RemoteCandidate): string {
+  return digestTree(toLockedFiles(readCandidateTree(candidate)));
+}
+
+/** Looks at a skill: what it holds, and what is to be said of it. Throws a SkillError when it cannot be added. */
+export function prepareCandidate(
+  candidate: RemoteCandidate,
+  fetched: FetchedSource,
+  folder: string,
+): PreparedCandidate {
+  const { skill, path } = candidate;
+  const { name } = skill;
+  checkEntryPath({ path: name, kind: "folder" });
+  const refused = [...fetched.refused].find(([at]) => isInSkill(candidate, at));
+  if (refused) {
+    const [, cause] = refused;
+    throw new SkillError(cause.code, {
+      message: `Skill "${name}" is refused: ${cause.message}`,
+      fix: "ask its author to fix it; the other skills of the source can be added",
+      cause,
+    });
+  }
+  const unlisted = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
+  if (unlisted) {
+    throw new SkillError(unlisted.code, {
+      message: `Skill "${name}" ${unlisted.message}`,
+      fix: "nobody can look at so much: tell whoever wrote it",
+    });
+  }
+  const tree = readCandidateTree(candidate);
+  const isWhole = skill.origin.file === join(skill.origin.folder ?? "", "SKILL.md");
+  const isAsFetched = !copyLinkedFiles(tree, candidate, fetched) && isWhole;
+  if (!isAsFetched) writeTree(folder, tree);
+  const files = toLockedFiles(tree);
+  const { description, manifest } = skill;
+  const findings = scanSkill({ name, description, manifest, files: tree });
+  const own = isAsFetched ? (skill.origin.folder ?? folder) : folder;
+  return { skill, path, name, tree, files, digest: digestTree(files), folder: own, findings };
+}
+
+/** As it will be in its place: a folder with a SKILL.md. */
+function readCandidateTree({ skill }: RemoteCandidate): Map<string, CopiedFile> {
+  const { form, folder, file = "" } = skill.origin;
+  if (form !== "folder" || folder === undefined) {
+    return new Map([["SKILL.md", { bytes: Buffer.from(toSkillMd(skill)), executable: false }]]);
+  }
+  const tree = readTree(folder);
+  const own = tree.get(basename(file));
+  if (own && basename(file) !== "SKILL.md") {
+    tree.delete(basename(file));
+    tree.set("SKILL.md", own);
+  }
+  return tree;
+}
+
+/** Links of a skill to files of its own become copies of these; any other stands against adding it. Contract: whether there was one. */
+function copyLinkedFiles(
+  tree: Map<string, CopiedFile>,
+  { skill, path: root }: RemoteCandidate,
+  { links }: FetchedSource,
+): boolean {
+  if (skill.origin.form !== "folder") return false;
+  const below = root === "" ? "" : `${root}/`;
+  const own = new Map(
+    [...links].flatMap(([link, to]) => (link.startsWith(below) ? [[link.slice(below.length), to]] : [])),
+  );
+  for (const path of own.keys()) {
+    const target = resolveSourceLink(path, own);
+    const file = target === undefined ? undefined : tree.get(target);
+    if (!file) {
+      throw new SkillError("link-outside", {
+        message: `Skill "${skill.name}" holds a link, ${path}, that leads to no file of its own`,
+        fix: "tell whoever wrote it: a skill brings all that it needs",
+      });
+    }
+    tree.set(path, file);
+  }
+  return own.size > 0;
+}
+
+/**
+ * Makes a SKILL.md that is a link to a file of its folder a copy of that. No link was made, so its folder would be no skill, and what lies
+ * in it be taken for skills of one file each. `lost`: what paths begin with where it leads elsewhere.
+ */
+function copyLinkedSkillFiles({ folder, links, notes }: FetchedSource): { lost: string[]; notes: string[] } {
+  const outcome = { lost: [] as string[], notes: [...notes] };
+  for (const link of links.keys()) {
+    if (posix.basename(link) !== "SKILL.md") continue;
+    const above = link.slice(0, -"SKILL.md".length);
+    const target = resolveSourceLink(link, links);
+    if (target?.startsWith(above) && lstatSync(join(folder, target), { throwIfNoEntry: false })?.isFile()) {
+      copyFileSync(join(folder, target), join(folder, link), constants.COPYFILE_EXCL);
+    } else {
+      outcome.lost.push(above);
+      outcome.notes.push(`${quoteSourcePath(link)} is a link that leads to no file of its folder, so that is no skill`);
+    }
+  }
+  return outcome;
+}
+
+/** The file of a folder that may be a skill: SKILL.md, also where it was skill.md or the like. Contract: the folder is ours. */
+function normalizeSkillFile(folder: string): string {
+  const file = join(folder, "SKILL.md");
+  const names = readdirSync(folder);
+  const other = names.includes("SKILL.md") ? undefined : names.find((name) => name.toUpperCase() === "SKILL.MD");
+  if (other !== undefined) renameSync(join(folder, other), file);
+  return file;
+}
+
+const MAX_LINKS = 40;
+
+/** Where a link leads, by way of others or not. Nothing when that is no path of the same tree. */
+function resolveSourceLink(path: string, links: ReadonlyMap<string, string>): string | undefined {
+  let at = path;
+  for (let count = 0; count < MAX_LINKS; count++) {
+    const target = links.get(at);
+    if (target === undefined) return at.startsWith("../") ? undefined : at;
+    if (posix.isAbsolute(target)) return undefined;
+    at = posix.join(posix.dirname(at), target);
+  }
+  return undefined;
+}

@@ -1,0 +1,209 @@
+import { lookup } from "node:dns";
+import { lookup as resolveName } from "node:dns/promises";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { packageVersion } from "../package.ts";
+import { isPrivateAddress } from "../sandbox/endpoint.ts";
+import { formatNumber } from "../util/text.ts";
+import { quoteSourcePath } from "./remote-source.ts";
+import { isSameHost, LOOPBACK_PATTERN } from "./source-address.ts";
+
+export interface DownloadOptions {
+  /** The most bytes that are taken. */
+  most: number;
+  /** How long all of it may take. */
+  seconds: number;
+  /** Where a redirection may lead: to the same host, or to any that speaks https. */
+  redirects: "same-host" | "https";
+  /** The address that the user typed. Defaults to the address itself. A private address is asked only where the user named its origin. */
+  typed?: string | undefined;
+  /** Asks private addresses too that only the source named. */
+  allowPrivate?: boolean | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface DownloadResult {
+  bytes: Buffer;
+  /** Where it was at last. */
+  url: string;
+}
+
+const MAX_REDIRECTS = 5;
+
+/** Fetches a file over https, or http from this very machine; without cookies, and never more than was asked for. */
+export async function downloadFile(address: string, options: DownloadOptions): Promise<DownloadResult> {
+  const { seconds, signal } = options;
+  const time = AbortSignal.timeout(seconds * 1000);
+  const either = signal ? AbortSignal.any([signal, time]) : time;
+  try {
+    return await followRedirects(new URL(address), { ...options, signal: either });
+  } catch (cause) {
+    if (cause instanceof SkillError) throw cause;
+    if (signal?.aborted) throw createDownloadCancelledError(signal);
+    if (time.aborted)
+      throw createDownloadError("download-timeout", address, `took longer than ${seconds} seconds`, RETRY_FIX);
+    throw createDownloadError(
+      "download-unreachable",
+      address,
+      `cannot be reached: ${getErrorMessage(cause)}`,
+      RETRY_FIX,
+      cause,
+    );
+  }
+}
+
+const RETRY_FIX = "check the address and the network, and try again";
+
+async function followRedirects(start: URL, options: DownloadOptions): Promise<DownloadResult> {
+  if (!isAllowedUrl(start))
+    throw createDownloadError("download-insecure", start.href, "is no https address", ONLY_HTTPS);
+  const typed = new URL(options.typed ?? start);
+  let url = start;
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const response = await sendRequest(url, typed, options);
+    const { statusCode: status = 0 } = response;
+    const { location } = response.headers;
+    if (status >= 300 && status < 400 && location !== undefined) {
+      response.destroy();
+      url = resolveRedirect(url, location, options);
+      continue;
+    }
+    if (status === 200) return { bytes: await readBody(response, url, options), url: url.href };
+    response.destroy();
+    throw createStatusError(url, status);
+  }
+  throw createDownloadError(
+    "download-redirect",
+    start.href,
+    `leads on more than ${MAX_REDIRECTS} times`,
+    "give the last address",
+  );
+}
+
+/** Sends a request. The name is resolved once: the address that was checked is the one that is connected to. */
+function sendRequest(url: URL, typed: URL, { allowPrivate, signal }: DownloadOptions): Promise<IncomingMessage> {
+  const mustBePublic = !allowPrivate && typed.origin !== url.origin;
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (mustBePublic && isIP(host) !== 0 && isPrivateAddress(host)) throw createPrivateAddressError(url);
+  const resolve: LookupFunction = (name, options, done) => {
+    lookup(name, { ...options, all: true }, (error, found) => {
+      if (!error && mustBePublic && found.some(({ address }) => isPrivateAddress(address)))
+        done(createPrivateAddressError(url), []);
+      else if (error || options.all) done(error, found ?? []);
+      else done(null, found[0]?.address ?? "", found[0]?.family);
+    });
+  };
+  const request = url.protocol === "https:" ? requestHttps : requestHttp;
+  return new Promise((received, reject) => {
+    request(url, { lookup: resolve, headers: createRequestHeaders(), ...(signal ? { signal } : {}) })
+      .on("response", received)
+      .on("error", reject)
+      .end();
+  });
+}
+
+/** Throws when an address is private, or a name that stands for one. A name that cannot be resolved here is nobody's address. */
+export async function checkPublicAddress(url: URL): Promise<void> {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const found = await resolveName(host, { all: true }).catch(() => []);
+  if (found.some(({ address }) => isPrivateAddress(address))) throw createPrivateAddressError(url);
+}
+
+function createPrivateAddressError(url: URL): SkillError {
+  return createDownloadError(
+    "download-private-address",
+    url.href,
+    "is a private address that the source named, and was not asked",
+    "if you trust the source, allow it with --allow-private-addresses",
+  );
+}
+
+function createRequestHeaders(): Record<string, string> {
+  return { "User-Agent": `skillet/${packageVersion()}`, "Accept-Encoding": "identity" };
+}
+
+function resolveRedirect(from: URL, location: string, { redirects }: DownloadOptions): URL {
+  const to = URL.parse(location, from.href);
+  if (!to) throw createDownloadError("download-redirect", from.href, "leads on to no address", RETRY_FIX);
+  const isAllowed = isSameHost(from, to) || (to.protocol === "https:" && redirects === "https");
+  if (isAllowed) return to;
+  throw createDownloadRedirectError(from.href, to);
+}
+
+/** An address that leads on to where nobody said that it may. */
+export function createDownloadRedirectError(from: string, to: URL): SkillError {
+  const isAsked = isAllowedUrl(to);
+  const fix = isAsked ? `if you trust that host, give its address yourself: ${quoteSourcePath(to.href)}` : ONLY_HTTPS;
+  return createDownloadError(
+    "download-redirect",
+    from,
+    `leads on to ${quoteSourcePath(isAsked ? to.host : to.href)}`,
+    fix,
+  );
+}
+
+const ONLY_HTTPS = "only https is fetched from";
+
+function isAllowedUrl({ protocol, hostname }: URL): boolean {
+  return protocol === "https:" || (protocol === "http:" && LOOPBACK_PATTERN.test(hostname));
+}
+
+// What a server compressed on the way would be unpacked before it could be counted: it was asked not to.
+async function readBody(response: IncomingMessage, url: URL, { most }: DownloadOptions): Promise<Buffer> {
+  const encoding = response.headers["content-encoding"] ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    response.destroy();
+    throw createDownloadError(
+      "download-encoding",
+      url.href,
+      "is sent compressed, though that was not asked for",
+      "tell whoever runs it",
+    );
+  }
+  const told = Number(response.headers["content-length"] ?? 0);
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  const tooLarge = () =>
+    createDownloadError(
+      "download-too-large",
+      url.href,
+      `has more than ${formatNumber(most)} bytes`,
+      "nothing so large is fetched",
+    );
+  if (told > most) {
+    response.destroy();
+    throw tooLarge();
+  }
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > most) throw tooLarge();
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function createStatusError(url: URL, status: number): SkillError {
+  const isThere = status !== 404 && status !== 410;
+  const why = isThere ? `answers with status ${status}` : "is not there";
+  return createDownloadError(isThere ? "download-refused" : "download-missing", url.href, why, RETRY_FIX);
+}
+
+/** What is said of anything that was fetched and is not wanted any more. */
+export function createDownloadCancelledError(signal: AbortSignal): SkillError {
+  return new SkillError("fetch-aborted", {
+    message: "fetching was called off",
+    fix: "nothing of it is left: add it again",
+    cause: signal.reason,
+  });
+}
+
+function createDownloadError(code: ErrorCode, address: string, why: string, fix: string, cause?: unknown): SkillError {
+  return new SkillError(code, {
+    message: `${quoteSourcePath(address)} ${why}`,
+    fix,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,299 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { SIGNATURE_FILE } from "../skill/skill.ts";
+import { digestTree, type LockedFiles, readFileTree } from "../store/lock-file.ts";
+import { replaceFile } from "../store/locked-file.ts";
+import { createKeyObject, decodeBase64, exportKeyBytes, fingerprintKey, type SignerStore } from "../store/signers.ts";
+import { isJsonObject } from "../util/objects.ts";
+import { readFileInside } from "../util/safe-path.ts";
+import type { SkillWrite } from "./apply-changes.ts";
+
+/** Whose a skill is, as far as its signature tells. `key` is a fingerprint. */
+export type SignatureState =
+  | { state: "none" }
+  | { state: "valid"; signer: string; key: string }
+  | { state: "unknown-signer"; key: string }
+  | { state: "broken"; why: string };
+
+export interface SignedSkill {
+  file: string;
+  /** The fingerprint of the key. */
+  key: string;
+  digest: string;
+}
+
+/** Signs a skill: its name, and every file of its folder. Throws a SkillError when it cannot be, or would not hold where it is added. */
+export function signSkill(request: { folder: string; name: string; privateKey: KeyObject }): SignedSkill {
+  const { folder, name, privateKey } = request;
+  const key = fingerprintKey(getPublicKey(privateKey));
+  const digest = digestTree(selectSignableFiles(name, readSignedFiles(folder)), SIGNATURE_FILE);
+  const signature = sign(null, createStatement(name, digest), privateKey).toString("base64");
+  const file = join(folder, SIGNATURE_FILE);
+  replaceFile(
+    file,
+    `${JSON.stringify({ version: SIGNATURE_VERSION, key, name, digest, signature }, null, 2)}\n`,
+    0o644,
+  );
+  return { file, key, digest };
+}
+
+/** Whether a skill is signed, by whom, and still what was signed. `files`: what is in its folder, where that is known. Never throws. */
+export function checkSignature(request: {
+  folder: string;
+  name: string;
+  files?: LockedFiles;
+  signers: Pick<SignerStore, "withKey">;
+}): SignatureState {
+  const { folder, name, signers } = request;
+  try {
+    const stats = lstatSync(join(folder, SIGNATURE_FILE), { throwIfNoEntry: false });
+    if (!stats) return { state: "none" };
+    if (stats.isSymbolicLink()) return createBrokenState("is a link");
+    const read = readFileInside(realpathSync(folder), SIGNATURE_FILE, MAX_SIGNATURE_BYTES);
+    if ("code" in read) return createBrokenState(UNREADABLE_REASONS[read.code] ?? "cannot be read");
+    const written = parseSignature(read.bytes.toString("utf8"));
+    if (typeof written === "string") return createBrokenState(written);
+    if (written.name !== name || name.includes("\n")) return createBrokenState("is of a skill of another name");
+    const digest = digestTree(request.files ?? readFileTree(folder), SIGNATURE_FILE);
+    if (written.digest !== digest)
+      return createBrokenState("is of other files: something was changed, added or removed since");
+    const signer = signers.withKey(written.key);
+    if (!signer) return { state: "unknown-signer", key: written.key };
+    const key = createKeyObject(Buffer.from(signer.key, "base64"));
+    if (!verify(null, createStatement(name, digest), key, written.signature))
+      return createBrokenState("was not made with the key it names");
+    return { state: "valid", signer: signer.name, key: signer.fingerprint };
+  } catch (error) {
+    return createBrokenState(`cannot be checked: ${getErrorMessage(error)}`);
+  }
+}
+
+const SIGNATURE_VERSION = 1;
+const MAX_SIGNATURE_BYTES = 64 * 1024;
+const SIGNATURE_BYTES = 64;
+const DIGEST_PATTERN = /^sha256:[0-9a-f]{64}$/;
+const UNREADABLE_REASONS: Readonly<Record<string, string>> = {
+  "too-large": "is larger than 64 KiB",
+  "not-a-file": "is not a regular file",
+};
+
+/** What is signed. Neither a name nor a digest holds a line break, so no two of them give the same. */
+function createStatement(name: string, digest: string): Buffer {
+  return Buffer.from(`skillet-signature-v1\n${name}\n${digest}\n`);
+}
+
+interface SignatureRecord {
+  key: string;
+  name: string;
+  digest: string;
+  signature: Buffer;
+}
+
+/** What a signature says, or why it is none. */
+function parseSignature(text: string): SignatureRecord | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return "is not JSON";
+  }
+  if (!isJsonObject(value)) return "is no signature";
+  const { version, key, name, digest, signature } = value;
+  if (version !== SIGNATURE_VERSION) return "is of a version that is not known here";
+  if (typeof key !== "string" || !DIGEST_PATTERN.test(key)) return "names no key";
+  if (typeof digest !== "string" || !DIGEST_PATTERN.test(digest) || typeof name !== "string")
+    return "says not what is signed";
+  const bytes = typeof signature === "string" ? decodeBase64(signature) : undefined;
+  return bytes?.length === SIGNATURE_BYTES ? { key, name, digest, signature: bytes } : "holds no signature";
+}
+
+function createBrokenState(why: string): SignatureState {
+  return { state: "broken", why: `${SIGNATURE_FILE} ${why}` };
+}
+
+function readSignedFiles(folder: string): LockedFiles {
+  try {
+    return readFileTree(folder);
+  } catch (error) {
+    throw new SkillError("unreadable", {
+      message: `${folder} cannot be read: ${getErrorMessage(error)}`,
+      fix: "give yourself read permission to all that is in it",
+      cause: error,
+    });
+  }
+}
+
+/** What versions are kept in is not added with a skill. */
+const VERSION_CONTROL_PATH = /(?:^|\/)\.(?:git|hg|svn)(?:\/|$)/;
+
+/** The files that whoever adds the skill gets. What would be others there cannot be signed. */
+function selectSignableFiles(name: string, all: LockedFiles): LockedFiles {
+  if (name.includes("\n")) throw createUnsignableFileError(name, "its name holds a line break", "give it another name");
+  const files = Object.entries(all).filter(([path]) => !VERSION_CONTROL_PATH.test(path));
+  for (const [path, { mode }] of files) {
+    if (mode === "link")
+      throw createUnsignableFileError(
+        name,
+        `"${path}" is a link, and a link is never added with a skill`,
+        "put the file itself in its place",
+      );
+    if (mode === "other") throw createUnsignableFileError(name, `"${path}" is not a regular file`, "remove it");
+    if (mode !== "644" && mode !== "755")
+      throw createUnsignableFileError(
+        name,
+        `"${path}" can be written to by everybody, or has a set-id bit`,
+        "take that from it: chmod o-w,u-s,g-s",
+      );
+  }
+  return Object.fromEntries(files);
+}
+
+function createUnsignableFileError(name: string, why: string, fix: string): SkillError {
+  return new SkillError("unsignable", { message: `"${name}" cannot be signed: ${why}`, fix });
+}
+
+/** Describes the signature of a skill, after its name. */
+export function formatSignature(state: SignatureState | undefined): string {
+  switch (state?.state) {
+    case "valid":
+      return `is signed by ${state.signer}`;
+    case "unknown-signer":
+      return `names a signer that nobody here knows (${state.key}), so its signature cannot be checked`;
+    case "broken":
+      return `has a signature that does not hold: ${state.why}`;
+    default:
+      return "is not signed";
+  }
+}
+
+/** Refuses a skill that must be signed by a known signer and is not. */
+export function createNotSignedError(name: string, state: SignatureState | undefined): SkillError {
+  return new SkillError("not-signed", {
+    message: `Skill "${name}" ${formatSignature(state)}, and nothing was added`,
+    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
+  });
+}
+
+/**
+ * Refuses skills that must be signed and are not: all of them with `all`, else those whose lock requires it. Returns them with the requirement
+ * in their lock entry, so that no later update can drop it.
+ */
+export function requireSignatures<Coming extends { name: string; put: SkillWrite }>(
+  coming: readonly Coming[],
+  { signers, all = false }: { signers: Pick<SignerStore, "withKey">; all?: boolean },
+): Coming[] {
+  return coming.map((one) => {
+    const { name, put } = one;
+    if (!all && !put.entry.requireSignature) return one;
+    const state = checkSignature({ folder: put.folder, name, files: put.entry.files, signers });
+    if (state.state !== "valid") throw createNotSignedError(name, state);
+    return { ...one, put: { ...put, entry: { ...put.entry, requireSignature: true } } };
+  });
+}
+
+/** Where the user's own key is. */
+export function getSigningKeyFile(skilletHome: string): string {
+  return join(skilletHome, "signing-key.pem");
+}
+
+/** Makes a key, for the user alone. Throws a SkillError when there is one: what it signed would be of nobody known. */
+export async function createSigningKey(
+  file: string,
+  passphrase: () => Promise<string | undefined>,
+): Promise<KeyObject> {
+  if (lstatSync(file, { throwIfNoEntry: false })) throw createKeyExistsError(file);
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const given = await passphrase();
+  const locked = given === undefined ? {} : { cipher: "aes-256-cbc", passphrase: given };
+  const pem = privateKey.export({ format: "pem", type: "pkcs8", ...locked });
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, pem, { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    if (getErrnoCode(error) === "EEXIST") throw createKeyExistsError(file);
+    throw new SkillError("unwritable", {
+      message: `${file} cannot be written: ${getErrorMessage(error)}`,
+      fix: "check that the folder can be written to",
+      cause: error,
+    });
+  }
+  return privateKey;
+}
+
+function createKeyExistsError(file: string): SkillError {
+  return new SkillError("signing-key", {
+    message: `${file} is there already, and is not replaced`,
+    fix: "`skillet sign` shows its public key; to start anew, move it away first, and give others the new one",
+  });
+}
+
+/** Reads a private key, and asks for its passphrase when it has one. Throws a SkillError that repeats nothing of it. */
+export async function readSigningKey(file: string, passphrase: () => Promise<string>): Promise<KeyObject> {
+  const pem = readKeyText(file);
+  if (/-----BEGIN OPENSSH PRIVATE KEY-----/.test(pem))
+    throw createKeyError(file, "is a key of SSH, which signs nothing here");
+  if (!/-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----/.test(pem)) throw createKeyError(file, "is no private key in PEM");
+  const isLocked = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem);
+  const given = isLocked ? await passphrase() : undefined;
+  let key: KeyObject;
+  try {
+    key = createPrivateKey({ key: pem, ...(given === undefined ? {} : { passphrase: given }) });
+  } catch {
+    // What OpenSSL says of it helps nobody.
+    if (isLocked) throw createKeyError(file, "does not open with this passphrase", "try again");
+    throw createKeyError(file, "is no private key that can be read");
+  }
+  const kind = key.asymmetricKeyType ?? "unknown";
+  if (kind !== "ed25519") throw createKeyError(file, `is a key of the kind ${kind}, not Ed25519`);
+  return key;
+}
+
+/** The 32 bytes of the public key that belongs to a private one. */
+export function getPublicKey(privateKey: KeyObject): Buffer {
+  return exportKeyBytes(createPublicKey(privateKey));
+}
+
+const MAX_KEY_BYTES = 64 * 1024;
+
+function readKeyText(file: string): string {
+  let fd: number | undefined;
+  try {
+    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // A pipe in its place would never end.
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) throw createKeyError(file, "is not a regular file");
+    if (stats.size > MAX_KEY_BYTES) throw createKeyError(file, "is larger than 64 KiB, and no key");
+    if (process.platform !== "win32" && (stats.mode & 0o077) !== 0)
+      throw createKeyError(
+        file,
+        "can be read or written by others on this machine",
+        `run \`chmod 600 ${file}\`; if somebody may have read it, make another`,
+      );
+    return readFileSync(fd, "utf8");
+  } catch (error) {
+    if (error instanceof SkillError) throw error;
+    if (getErrnoCode(error) === "ENOENT")
+      throw new SkillError("signing-key", {
+        message: `There is no key to sign with: ${file} is not there`,
+        fix: "make one: skillet sign --new-key",
+      });
+    throw createKeyError(file, `cannot be read: ${getErrorMessage(error)}`, "check that it is a file of yours");
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+function createKeyError(file: string, why: string, fix = "make one for this: skillet sign --new-key"): SkillError {
+  return new SkillError("signing-key", { message: `${file} ${why}, so nothing was signed`, fix });
+}

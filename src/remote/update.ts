@@ -1,0 +1,325 @@
+import { chmodSync, lstatSync } from "node:fs";
+import { join } from "node:path";
+import { SkillError } from "../errors/problem.ts";
+import { stopsLoading } from "../skill/diagnostics.ts";
+import type { Skill } from "../skill/skill.ts";
+import type { Environment } from "../skill/source/locations.ts";
+import { readFolderSkill } from "../skill/source/read-skill.ts";
+import { type BlobCache, listLockGrants } from "../store/lock-approval.ts";
+import { digestTree, hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { compareText } from "../util/text.ts";
+import { digestInstalled, type SkillWrite } from "./apply-changes.ts";
+import { type PreparedCandidate, prepareCandidate, type RemoteCandidate } from "./candidate.ts";
+import { checkPublicAddress } from "./download.ts";
+import { type FetchedListing, fetchListing, getLockedAddress } from "./fetch-source.ts";
+import {
+  type FileTree,
+  type MergeConflict,
+  mergeTrees,
+  readTree,
+  resolveMergeConflicts,
+  toLockedFiles,
+  writeTree,
+} from "./file-tree.ts";
+import { readRemoteCommit } from "./git-fetch.ts";
+import type { Provenance, SourceAddress } from "./remote-source.ts";
+import type { SkillsDir } from "./skills-dir.ts";
+import { formatSourceAddress } from "./source-address.ts";
+
+/** What bringing a skill up to date comes to. `replaced`: what the user had, where theirs was to win over it. */
+export type UpdatePlan =
+  /** What the source has is what came from there before. `isChanged`: what is here is not what was agreed to. */
+  | { is: "up-to-date"; isChanged: boolean }
+  | { is: "conflict"; conflicts: readonly MergeConflict[] }
+  | { is: "update"; put: SkillWrite; skill: Skill; difference: UpdateDifference; replaced?: FileTree };
+
+/** What was agreed to, and what is to be agreed to now. */
+export interface UpdateDifference {
+  before: FileTree;
+  after: FileTree;
+  /** Paths that the user changed, and that stay so. */
+  kept: readonly string[];
+}
+
+export interface UpdateRequest {
+  name: string;
+  entry: LockedSkill;
+  place: SkillsDir;
+  /** What the source has now. */
+  prepared: PreparedCandidate;
+  provenance: Provenance;
+  originals: BlobCache;
+  /** A folder that is not there yet, for what comes of it. */
+  work: string;
+  /** What the source had at the commit that the lock names, where that is not known here. */
+  base?: Pick<PreparedCandidate, "digest" | "files" | "tree"> | undefined;
+  /** Whose lines stay where both changed the same. */
+  conflicts?: "mine" | "theirs" | undefined;
+}
+
+/** Plans to bring one skill up to date, keeping what the user changed. Nothing is written but into `work`. */
+export function planUpdate(request: UpdateRequest): UpdatePlan {
+  const { name, entry, place, prepared, originals, base } = request;
+  const { digest, files } = base ?? entry.upstream ?? entry;
+  const upstream = { digest, files };
+  const folder = join(place.folder, name);
+  const before = digestInstalled(folder); // First: what is written between the two looks is then found out before anything goes away.
+  const ours = before === undefined ? undefined : readTree(folder);
+  const isAsFollowed = prepared.digest === upstream.digest && request.provenance.ref === entry.ref;
+  const isHere = hasUnknownBase(entry) && prepared.digest === before;
+  if ((isAsFollowed || isHere) && ours) return { is: "up-to-date", isChanged: before !== entry.digest };
+  const isEdited = ours !== undefined && before !== upstream.digest;
+  const merged = isEdited
+    ? mergeTrees({
+        base: base?.tree ?? originals.read(upstream.files),
+        known: upstream.files,
+        ours,
+        theirs: prepared.tree,
+      })
+    : undefined;
+  const side = request.conflicts;
+  if (merged && merged.conflicts.length > 0 && side === undefined) {
+    return { is: "conflict", conflicts: merged.conflicts };
+  }
+  const after =
+    merged && ours
+      ? side && merged.conflicts.length > 0
+        ? resolveMergeConflicts(merged, { ours, theirs: prepared.tree }, side)
+        : merged.files
+      : prepared.tree;
+  const made = after === prepared.tree ? prepared : writeMergedSkill(request, after, ours);
+  return {
+    is: "update",
+    skill: made.skill,
+    put: { name, folder: made.folder, ...createUpdatedEntry(request, after, made.skill), ...omitUndefined({ before }) },
+    difference: {
+      // What was agreed to. What nobody has agreed to yet is all to be shown.
+      before: originals.read(entry.files) ?? (before === entry.digest ? ours : undefined) ?? new Map(),
+      after,
+      kept: merged ? [...merged.kept, ...merged.merged].sort(compareText) : [],
+    },
+    ...omitUndefined({ replaced: side === "theirs" && merged && merged.conflicts.length > 0 ? ours : undefined }),
+  };
+}
+
+/** What the lock says then, and what is kept for the next time. */
+function createUpdatedEntry(
+  { prepared, provenance, entry: locked }: UpdateRequest,
+  tree: FileTree,
+  skill: Skill,
+): Pick<SkillWrite, "entry" | "originals"> {
+  const files = toLockedFiles(tree);
+  const digest = digestTree(files);
+  const upstream = digest === prepared.digest ? undefined : { digest: prepared.digest, files: prepared.files };
+  const { requireSignature, adopted } = locked;
+  const entry = {
+    ...provenance,
+    digest,
+    files,
+    ...omitUndefined({ upstream, requireSignature, adopted }),
+    grants: listLockGrants(skill),
+  };
+  const theirs = upstream ? [{ files: prepared.files, tree: prepared.tree }] : [];
+  return { entry, originals: [{ files, tree }, ...theirs] };
+}
+
+/** What comes of it is a skill of that name, or nothing is done: two edits that fit line by line can still make none. */
+function writeMergedSkill({ name, work, place }: UpdateRequest, tree: FileTree, ours: FileTree = new Map()) {
+  const folder = join(work, name);
+  writeTree(folder, tree);
+  // A file that others may not read stays one.
+  for (const [path, file] of tree) {
+    const stats = ours.get(path) === file && lstatSync(join(place.folder, name, path), { throwIfNoEntry: false });
+    if (stats) chmodSync(join(folder, path), stats.mode & 0o775);
+  }
+  const read = readFolderSkill(folder, { scope: "installed", source: "installed" });
+  if (read && "skill" in read && read.skill.name === name) return { skill: read.skill, folder };
+  const why = read && "findings" in read ? read.findings[0]?.message : undefined;
+  throw new SkillError("merge-broken", {
+    message: `What comes of your changes and theirs is no skill "${name}"${why === undefined ? "" : `: its SKILL.md ${why}`}`,
+    fix: "mend your SKILL.md so that both fit, or say --conflicts mine or --conflicts theirs",
+  });
+}
+
+/** What the source of a locked skill has now: the skill, or why not. */
+export type RefetchResult = { prepared: PreparedCandidate; supply: FetchedListing } | { error: SkillError };
+
+interface RefetchOptions {
+  around: Environment;
+  /** A folder of ours. */
+  work: string;
+  env: Readonly<Record<string, string | undefined>>;
+  signal?: AbortSignal;
+  /** Whether the very commits are fetched that the lock names, whatever their refs are by now. */
+  isPinned?: boolean;
+  /** Asks private addresses too that only a source, or the lock of a workspace, named. */
+  allowPrivate?: boolean;
+  /** Whether the user did not type the addresses in the lock: it is a workspace's, or they were found when skills were adopted. */
+  isUntyped?: boolean;
+  /** Called before each source. */
+  onFetch?(source: string): void;
+}
+
+/** Fetches the sources of locked skills again, each once, and finds the skills in them. */
+export async function refetchSkills(
+  entries: readonly (readonly [string, LockedSkill])[],
+  options: RefetchOptions,
+): Promise<Map<string, RefetchResult>> {
+  const found = new Map<string, RefetchResult>();
+  const groups = Map.groupBy(entries, ([, { source, ref, commit }]) =>
+    JSON.stringify([source, ref, options.isPinned ? commit : undefined]),
+  );
+  for (const group of groups.values()) {
+    const supply = await refetchSource(group, options);
+    for (const [name, entry] of group) {
+      found.set(name, supply instanceof SkillError ? { error: supply } : findRefetched(supply, name, entry, options));
+    }
+  }
+  return found;
+}
+
+interface RefetchedListing extends FetchedListing {
+  /** Why a site does not give one of its skills. */
+  failures: ReadonlyMap<string, SkillError>;
+}
+
+async function refetchSource(
+  group: readonly (readonly [string, LockedSkill])[],
+  { around, work, env, signal, isPinned, allowPrivate, isUntyped, onFetch }: RefetchOptions,
+): Promise<RefetchedListing | SkillError> {
+  const [first] = group;
+  if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
+  const [, entry] = first;
+  if (entry.source === LOCAL_SOURCE) return createNoSourceError(group.map(([name]) => name));
+  try {
+    const address = getLockedAddress(entry, around);
+    if (isUntyped && !allowPrivate) await checkLockedAddress(address);
+    onFetch?.(formatSourceAddress(address));
+    const commit = isPinned ? entry.commit : undefined;
+    const names = group.map(([name, locked]) => getSiteName(name, locked));
+    const failures = new Map<string, SkillError>();
+    const onFailure = (name: string, error: SkillError) => void failures.set(name, error);
+    return {
+      ...(await fetchListing(address, work, {
+        env,
+        names,
+        onFailure,
+        ...omitUndefined({ signal, commit, allowPrivate }),
+      })),
+      failures,
+    };
+  } catch (error) {
+    if (error instanceof SkillError && !signal?.aborted) return error;
+    throw error;
+  }
+}
+
+function createNoSourceError([name = "", ...more]: readonly string[]): SkillError {
+  return new SkillError("no-source", {
+    message: `Where ${more.length > 0 ? "they" : "it"} came from is not known: adopted without a source`,
+    fix: `set one: skillet adopt ${more.length > 0 ? "NAME" : name} --from SOURCE`,
+  });
+}
+
+/**
+ * Fetches the original files of adopted skills whose origin has a commit and whose files at that commit are not known here. One that cannot
+ * be fetched is left out: then nothing tells which files were edited.
+ */
+export async function fetchBases(
+  entries: readonly (readonly [string, LockedSkill])[],
+  options: RefetchOptions,
+): Promise<ReadonlyMap<string, PreparedCandidate>> {
+  const unknown = entries.filter(([, entry]) => hasUnknownBase(entry) && entry.commit !== undefined);
+  const fetched = await refetchSkills(unknown, { ...options, isPinned: true });
+  return new Map([...fetched].flatMap(([name, one]) => ("prepared" in one ? [[name, one.prepared]] : [])));
+}
+
+/** Throws when a lock that others wrote names a private address: whoever clones a project has not typed it. */
+async function checkLockedAddress(address: SourceAddress): Promise<void> {
+  const [, host] = address.kind === "git" ? (/^[^/@:]+@([^/:]+):/.exec(address.url) ?? []) : [];
+  const text = address.kind === "folder" ? "" : address.kind === "archive" ? address.location : address.url;
+  const url = URL.parse(host === undefined ? text : `ssh://${host}`);
+  if (url && ["http:", "https:", "ssh:"].includes(url.protocol)) await checkPublicAddress(url);
+}
+
+/** What a site calls a skill: the folder that it is fetched into. The skill itself may have another name. */
+function getSiteName(name: string, { path = name }: Pick<LockedSkill, "path">): string {
+  return path.split("/", 1)[0] ?? name;
+}
+
+function findRefetched(
+  supply: RefetchedListing,
+  name: string,
+  entry: LockedSkill,
+  { work }: RefetchOptions,
+): RefetchResult {
+  const { path = "" } = entry;
+  const error = supply.failures.get(getSiteName(name, entry));
+  if (error) return { error };
+  const { candidates } = supply.offer;
+  const candidate = candidates.find((one) => one.path === path && one.skill.name === name);
+  if (!candidate) return { error: createSourceGoneError(name, path, supply) };
+  try {
+    return { prepared: prepareCandidate(candidate, supply.fetched, join(work, "skills", name)), supply };
+  } catch (error) {
+    if (error instanceof SkillError) return { error };
+    throw error;
+  }
+}
+
+function createSourceGoneError(name: string, path: string, { offer, fetched }: FetchedListing): SkillError {
+  const { candidates, diagnostics } = offer;
+  const wrong = (message: string, fix: string) => new SkillError("source-gone", { message, fix });
+  const adding = ({ skill, path }: RemoteCandidate) => {
+    const wanted = fetched.address.kind === "site" ? getSiteName(skill.name, { path }) : skill.name;
+    return `remove it and add what is there now: skillet add ${formatSourceAddress(fetched.address)} ${wanted}`;
+  };
+  const moved = candidates.find(({ skill }) => skill.name === name);
+  if (moved) {
+    const where = moved.path === "" ? "the whole of its source" : `at ${moved.path} in its source`;
+    return wrong(`Skill "${name}" is ${where} now`, adding(moved));
+  }
+  const renamed = candidates.find((one) => one.path === path);
+  if (renamed) return wrong(`Skill "${name}" is called "${renamed.skill.name}" in its source now`, adding(renamed));
+  const broken = diagnostics.find(stopsLoading);
+  return wrong(
+    `Its source has no skill "${name}" ${path === "" ? "any more" : `at ${path} any more`}`,
+    broken ? `a skill there does not load: ${broken.message}` : "keep it as it is, or remove it",
+  );
+}
+
+/** So many sources are asked at once. */
+const MAX_PARALLEL_SOURCES = 8;
+
+/**
+ * Names of those whose repositories are at the very commit that the lock names: nothing of them needs to be fetched to know that they are up
+ * to date. One that cannot be asked is none of them.
+ */
+export async function findUnmoved(
+  entries: readonly (readonly [string, LockedSkill])[],
+  options: Pick<RefetchOptions, "around" | "env" | "signal" | "allowPrivate" | "isUntyped">,
+): Promise<ReadonlySet<string>> {
+  const { around, env, signal, allowPrivate, isUntyped } = options;
+  const groups = [
+    ...Map.groupBy(entries, ([, { source, ref, commit }]) => JSON.stringify([source, ref, commit])).values(),
+  ];
+  const isUnmoved = async ([, entry]: readonly [string, LockedSkill]) => {
+    try {
+      const address = getLockedAddress(entry, around);
+      if (address.kind !== "git" || entry.commit === undefined) return false;
+      if (isUntyped && !allowPrivate) await checkLockedAddress(address);
+      return (await readRemoteCommit(address, { env, ...(signal ? { signal } : {}) })) === entry.commit;
+    } catch (error) {
+      if (error instanceof SkillError && !signal?.aborted) return false; // Why is said when it is fetched.
+      throw error;
+    }
+  };
+  const names = new Set<string>();
+  for (let from = 0; from < groups.length; from += MAX_PARALLEL_SOURCES) {
+    const asked = groups.slice(from, from + MAX_PARALLEL_SOURCES);
+    const answers = await Promise.all(asked.map(async (group) => group[0] !== undefined && isUnmoved(group[0])));
+    for (const [index, group] of asked.entries()) if (answers[index]) for (const [name] of group) names.add(name);
+  }
+  return names;
+}

@@ -1,0 +1,231 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import { dirname, join } from "node:path";
+import type { SandboxEngine, SandboxSettings } from "../config/limits.ts";
+import { SkillError } from "../errors/problem.ts";
+import { FIXED_VARIABLES, ISOLATION_LEVELS, type IsolationLevel, type Sandbox } from "../host/sandbox-contract.ts";
+import { packageVersion } from "../package.ts";
+import { readRegularText } from "../util/file-access.ts";
+import { findSystemProgram, getUserHome } from "../util/system.ts";
+import { shortHash } from "../util/text.ts";
+import { createBaseMounts } from "./base-mounts.ts";
+import { createBubblewrapSandbox } from "./bubblewrap.ts";
+import { createNoSandbox } from "./no-sandbox.ts";
+import { preparePipes } from "./pipes.ts";
+import { allocateRunUser, getSandboxFolder, isRoot } from "./sandbox-folders.ts";
+
+/** What a sandbox is opened with: the operator's settings, and skillet's own folder. */
+export interface SandboxOptions {
+  settings: SandboxSettings;
+  home: string;
+  /** Where this user's own programs are looked for; the home folder when left out. */
+  userHome?: string;
+}
+
+/**
+ * The sandbox that the operator chose, or the system's own, after it has shown that it holds. Throws a SkillError that says what to
+ * do where there is none of the level: it never settles for less.
+ */
+export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { settings } = options;
+  if (settings.level === "none") return createNoSandbox();
+  const engine = settings.engine ?? (process.platform === "darwin" ? "seatbelt" : "bubblewrap");
+  const sandbox = await SANDBOX_ENGINES[engine](options);
+  const wanted: IsolationLevel = settings.level ?? (process.platform === "darwin" ? "partial" : "strong");
+  if (ISOLATION_LEVELS.indexOf(sandbox.level) < ISOLATION_LEVELS.indexOf(wanted)) {
+    throw createUnavailableError(
+      `${engine} gives ${sandbox.level} isolation, and the configuration asks for ${wanted}`,
+      'set [sandbox] engine = "docker" or "podman" with an image, or lower [sandbox] level, in config.toml',
+    );
+  }
+  return sandbox;
+}
+
+const SANDBOX_ENGINES: Record<SandboxEngine, (options: SandboxOptions) => Promise<Sandbox>> = {
+  async bubblewrap({ home, userHome: own = getUserHome(process.env) }) {
+    const program = findSystemProgram("bwrap");
+    if (process.platform !== "linux") {
+      throw createUnavailableError(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER_FIX);
+    }
+    if (!program) throw createUnavailableError("bubblewrap is not installed", "`skillet doctor --fix` installs it");
+    preparePipes();
+    const sandbox = createBubblewrapSandbox({
+      program,
+      mounts: createBaseMounts(getSandboxFolder(home), own),
+      ...(isRoot() ? { user: allocateRunUser } : {}),
+    });
+    await requireSelfTest(sandbox, { parts: [program], home, remedy: () => findNamespaceFix() ?? CONTAINER_FIX });
+    return sandbox;
+  },
+  docker: (options) => createContainerEngine("docker", options),
+  podman: (options) => createContainerEngine("podman", options),
+  async seatbelt({ home }) {
+    const { createSeatbeltSandbox } = await import("./seatbelt.ts");
+    const program = findSystemProgram("sandbox-exec");
+    if (!program) throw createUnavailableError("sandbox-exec is not there: it is macOS's own", CONTAINER_FIX);
+    const sandbox = createSeatbeltSandbox({ program });
+    await requireSelfTest(sandbox, { parts: [program], home, remedy: () => CONTAINER_FIX });
+    return sandbox;
+  },
+};
+
+const CONTAINER_FIX = 'set [sandbox] engine = "docker" or "podman" with an image in config.toml';
+
+async function createContainerEngine(
+  engine: "docker" | "podman",
+  { settings, home }: SandboxOptions,
+): Promise<Sandbox> {
+  const { createContainerSandbox } = await import("./container.ts");
+  const program = settings.program ?? findSystemProgram(engine);
+  if (!program || !existsSync(program)) {
+    throw createUnavailableError(
+      program
+        ? `${program}, which [sandbox] program names, is not there`
+        : `${engine} is not installed where only root can change it`,
+      `install ${engine}, or set [sandbox] program = "/path/to/${engine}", or remove [sandbox] engine, in config.toml`,
+    );
+  }
+  if (settings.image === undefined) {
+    throw createUnavailableError(
+      `${engine} has no image to run`,
+      '[sandbox] image = "debian@sha256:…" in config.toml names one',
+    );
+  }
+  const sandbox = createContainerSandbox({ program, engine, image: settings.image });
+  const { image } = settings;
+  await requireSelfTest(sandbox, {
+    parts: [program, image],
+    home,
+    remedy(failed) {
+      if (/no such image|image not known|unable to find image/i.test(failed)) return `run \`${engine} pull ${image}\``;
+      return `start ${engine}, or remove [sandbox] engine from config.toml`;
+    },
+  });
+  return sandbox;
+}
+
+interface TestedSandbox {
+  /** What it is made of: its program, and more. */
+  parts: readonly [program: string, ...string[]];
+  home: string;
+  /** What to do about a promise that failed. */
+  remedy(failed: string): string;
+}
+
+/** Tried once for these parts, kernel and user; remembered, because trying costs as much as a run. */
+async function requireSelfTest(sandbox: Sandbox, { parts, home, remedy }: TestedSandbox): Promise<void> {
+  const file = join(home, "cache", "sandbox.json");
+  const stamp = shortHash(
+    [...parts, fingerprintProgram(parts[0]), release(), process.getuid?.(), packageVersion()].join("\0"),
+  );
+  if (readTestRecord(file) === stamp) return;
+  const failed = await findFailedPromise(sandbox);
+  if (failed !== undefined) throw createUnavailableError(`The sandbox does not hold: ${failed}`, remedy(failed));
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    // Never into what is there: a pipe would be waited for.
+    const draft = `${file}.${process.pid}`;
+    writeFileSync(draft, JSON.stringify({ passed: stamp }));
+    renameSync(draft, file);
+  } catch {
+    // Then it is tried again the next time.
+  }
+}
+
+function readTestRecord(file: string): unknown {
+  try {
+    return JSON.parse(readRegularText(file)).passed;
+  } catch {
+    return undefined;
+  }
+}
+
+function fingerprintProgram(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats ? `${stats.mtimeMs}:${stats.size}:${stats.ino}` : "";
+}
+
+function createUnavailableError(message: string, fix: string): SkillError {
+  return new SkillError("sandbox-unavailable", { message, fix });
+}
+
+// A machine that is busy is not one whose sandbox does not hold.
+const SELF_TEST_LIMITS = {
+  seconds: 60,
+  output: 64 * 1024,
+  memory: 128 * 1024 * 1024,
+  processes: 32,
+  disk: 1024 * 1024,
+};
+
+/** The shell can tell these of itself; what takes more than a shell, `skillet doctor --sandbox` tries. */
+const SELF_TEST_SCRIPT = `
+for file in /proc/[0-9]*/environ; do tr '\\0' '\\n' < "$file" 2>/dev/null | sed 's/=.*//; s/^/variable /'; done
+sed -n 's/^CapEff:[^0-9a-f]*/capabilities /p; s/^NoNewPrivs:[^0-9]*/nonewprivs /p; s/^Seccomp:[^0-9]*/seccomp /p' /proc/self/status
+ls /sys/class/net 2>/dev/null | sed 's/^/device /'
+sed -n 's/^ *\\([a-z0-9]*\\):.*/device \\1/p' /proc/net/dev
+for file in / /usr /etc; do ( : > "$file/.skillet-probe" ) 2>/dev/null && echo "wrote $file"; done
+echo end
+`;
+
+/** Tries what a sandbox promises; says what does not hold, or nothing. Of macOS, which has no /proc, little can be told. */
+export async function findFailedPromise(sandbox: Sandbox): Promise<string | undefined> {
+  const marker = "SKILLET_SELF_TEST";
+  let said = "";
+  try {
+    const { ending, exitCode } = await sandbox.run(
+      {
+        argv: ["/bin/sh", "-c", SELF_TEST_SCRIPT],
+        env: { [marker]: "1" },
+        folder: "/",
+        mounts: [],
+        network: [],
+        limits: SELF_TEST_LIMITS,
+      },
+      {
+        onOutput(stream, bytes) {
+          if (stream === "stdout") said += bytes;
+          return true;
+        },
+      },
+    );
+    if (ending !== "exit" || exitCode !== 0) return `its test ended with ${ending}, exit ${exitCode}`;
+  } catch (error) {
+    if (error instanceof SkillError) return error.message;
+    throw error;
+  }
+  const told = said.split("\n").map((line) => line.split(" "));
+  const all = (name: string) => told.filter(([key]) => key === name).map(([, value = ""]) => value);
+  const known = new Set([...Object.keys(FIXED_VARIABLES), marker, "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"]);
+  const isLinux = sandbox.level === "strong"; // Also in a container on another system.
+  const checks: [isHeld: boolean, otherwise: string][] = [
+    [all("end").length === 1, "its test did not come to its end"],
+    // An image may bring variables of its own; those of the host are never among them.
+    [all("variable").every((name) => known.has(name) || !(name in process.env)), "code sees variables of the host"],
+    [all("capabilities").every((value) => /^0+$/.test(value)), "code keeps privileges"],
+    [!isLinux || all("nonewprivs")[0] === "1", "code can gain privileges"],
+    [!isLinux || all("seccomp")[0] === "2", "system calls are not filtered"],
+    [all("device").every((name) => name === "lo"), "code sees a network"],
+    [all("wrote").length === 0, "code can write to the system"],
+  ];
+  return checks.find(([isHeld]) => !isHeld)?.[1];
+}
+
+/** Why a system that has bubblewrap does not let it work, where it says so. */
+function findNamespaceFix(): string | undefined {
+  if (readSysctl("kernel/apparmor_restrict_unprivileged_userns") === "1") {
+    return "Ubuntu lets only programs with a profile make namespaces: put `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }` into /etc/apparmor.d/bwrap and run `sudo systemctl reload apparmor`";
+  }
+  if (readSysctl("kernel/unprivileged_userns_clone") === "0")
+    return "run `sudo sysctl -w kernel.unprivileged_userns_clone=1`";
+  if (readSysctl("user/max_user_namespaces") === "0") return "run `sudo sysctl -w user.max_user_namespaces=10000`";
+  return undefined;
+}
+
+function readSysctl(name: string): string | undefined {
+  try {
+    return readFileSync(`/proc/sys/${name}`, "utf8").trim();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,169 @@
+import { findDataFlow } from "../data-flow.ts";
+import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
+import type { SourceText } from "../source-text.ts";
+
+/** Getting from people what they would not give, and telling others what is nobody's business. */
+export const DECEPTION_RULES: readonly TextRule[] = [
+  {
+    id: "password-dialog",
+    weight: "high",
+    weigh: "hhhhlh",
+    title: "asks the user for a password or a phrase that no skill needs",
+    why: "What is typed there is the skill's from then on.",
+    fix: "do not use it; programs that need more rights ask by themselves",
+    words: [
+      ...[
+        "display dialog",
+        "hidden answer",
+        "authonly",
+        "promptforcredential",
+        "get-credential",
+        "zenity",
+        "kdialog",
+        "askstring",
+      ],
+      ...[
+        "sudo -s",
+        "seed phrase",
+        "recovery phrase",
+        "mnemonic",
+        "one-time code",
+        "2fa code",
+        "card number",
+        "cvv",
+        "account password",
+      ],
+      ...["login password", "master password"],
+    ],
+    find: findFirstMatch(
+      /\bdisplay dialog\b[^\n]{0,200}?(?:hidden answer|password)/i,
+      /\bdscl\b[^\n]{0,40}?-?authonly\b|\bPromptForCredential\(|\b(?:zenity|kdialog)\b[^\n]{0,80}?--password\b|\baskstring\([^\n]{0,120}?show\s?=/i,
+      /\bread\s{1,3}-\w{0,3}s\w{0,3}\s[^\n]{0,120}?\|\s{0,3}sudo\s{1,3}-S\b|\becho\s{1,3}["']?\$\{?\w{1,40}\}?["']?\s{0,3}\|\s{0,3}sudo\s{1,3}-S\b/,
+      /\b(?:ask|prompt|request|get)\b[^.\n]{0,40}?\b(?:seed phrase|recovery phrase|mnemonic|one-time code|2fa code|card number|cvv|(?:account|login|master|sudo|mac|system) password)\b/i,
+    ),
+  },
+  {
+    id: "hidden-window",
+    weight: "high",
+    weigh: "hhhllh",
+    title: "starts something whose window is not shown",
+    why: "Nobody sees that it runs.",
+    fix: "have it run where it can be seen",
+    words: ["hidden", "-w h", "create_no_window", "sw_hide"],
+    find: findFirstMatch(
+      /\b(?:powershell|pwsh)(?:\.exe)?\b[^\n]{0,120}?\s-w(?:in\w{0,12})?\s{1,3}["']?h(?:idden)?\b|\bStart-Process\b[^\n]{0,160}?-WindowStyle\s{1,3}["']?hidden\b/i,
+    ),
+  },
+  {
+    id: "set-payee",
+    weight: "high",
+    weigh: "mmhhlh",
+    title: "has money go to an address of its own",
+    why: "What is sent there cannot be had back.",
+    fix: "have the user say who is paid, and how much",
+    words: ["0x", "bc1", "wallet", "payment", "transfer", "donat"],
+    find: findFirstMatch(
+      /\b(?:send|transfer|pay|forward|donate|tip|replace|swap)\b[^.\n]{0,100}?\b(?:0x[0-9a-fA-F]{40}|bc1[0-9a-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34}|[A-HJ-NP-Za-km-z1-9]{43,44})\b/i,
+    ),
+  },
+  {
+    id: "sends-machine",
+    weight: "high",
+    weigh: "hhhllh",
+    title: "tells a server whose machine it runs on",
+    why: "It is how makers of harmful packages learn whom they reached.",
+    fix: "ask what it is needed for",
+    words: ["whoami", "hostname", "uname", "$user", "ifconfig", "ipconfig", "tar ", "zip "],
+    find: findFirstMatch(
+      /\b(?:curl|wget|iwr|irm|Invoke-\w{3,12})\b[^\n]{0,200}?(?:https?:\/\/[^\s"']{0,160}|\s(?:-d|-F|-H|-A|--data[\w-]{0,12}|--header|-Body)[ =]{1,2}["']?[^"'\n]{0,120}?)(?:\$\(|`)\s?(?:whoami|hostname|uname|id|pwd|ifconfig|ip a)\b/i,
+      /\b(?:whoami|hostname|uname -a|ifconfig|ipconfig|ps aux|history)\b[^\n]{0,120}?\|\s{0,3}curl\b[^\n]{0,160}?(?:-d|--data|-F|-T|--upload)/,
+      /\b(?:tar|zip)\s[^\n|]{0,120}\|[^\n]{0,120}?\bcurl\b[^\n]{0,160}?(?:-T|--upload-file|--data-binary|-F)\b/,
+    ),
+  },
+];
+
+/** Whose key it is, and the hosts that it is for. */
+const KEY_OWNERS: readonly (readonly [key: RegExp, hosts: RegExp])[] = [
+  [/\bOPENAI_API_KEY\b/, /openai|azure|openrouter|localhost|127\.0/i],
+  [/\bANTHROPIC_API_KEY\b/, /anthropic|claude|openrouter|localhost|127\.0/i],
+  [/\b(?:GITHUB_TOKEN|GH_TOKEN|GITHUB_PAT)\b/, /github|ghcr|localhost/i],
+  [/\bAWS_(?:SECRET_ACCESS_KEY|SESSION_TOKEN)\b/, /amazonaws|aws|minio|localhost|cloudflarestorage/i],
+  [/\b(?:NPM_TOKEN|NODE_AUTH_TOKEN)\b/, /npmjs|registry|npm\.|github|localhost/i],
+  [/\b(?:STRIPE_SECRET_KEY|STRIPE_API_KEY)\b/, /stripe/i],
+  [/\b(?:HF_TOKEN|HUGGINGFACE_TOKEN)\b/, /huggingface|hf\.co/i],
+];
+const REQUEST_CALLS: readonly RegExp[] = [
+  /\b(?:requests|httpx|axios|session|client)\.(?:get|post|put|patch|request)\(([^\n]{0,800})/,
+  /\b(?:fetch|urlopen|axios|got|Request)\(([^\n]{0,800})/,
+  /\b(?:curl|wget)\s([^\n]{0,800})/,
+];
+const MACHINE_FACTS: readonly RegExp[] = [
+  /\bos\.hostname\(|\bsocket\.gethostname\(|\bplatform\.node\(|\$\(hostname\)|\bos\.uname\(/,
+  /\bos\.userInfo\(|\bgetpass\.getuser\(|\bos\.getlogin\(|\$\(whoami\)/,
+  /\bos\.homedir\(|process\.cwd\(\)|\bos\.getcwd\(|\b__dirname\b/,
+  /\bos\.networkInterfaces\(|\bdns\.getServers\(|api\.ipify\.org|ifconfig\.me|ipinfo\.io|git config (?:--global )?user\.email/,
+];
+const SENDS_REQUEST =
+  /method["']?\s?:\s?["']POST|\b(?:requests|httpx|axios)\.(?:post|put)\(|https?\.request\(|urlopen\([^\n]{0,200}?data|\bcurl\b[^\n]{0,200}?(?:-d|--data|-F|-T)\s/;
+
+export const DECEPTION_SOURCE_RULES: readonly SourceRule[] = [
+  {
+    id: "key-elsewhere",
+    weight: "high",
+    title: "sends the key of one service to another",
+    why: "A key is for the service that gave it; whoever else gets it can use it.",
+    fix: "ask why that host needs the key",
+    all: [
+      [
+        "openai_api",
+        "anthropic_api",
+        "github_token",
+        "gh_token",
+        "github_pat",
+        "aws_se",
+        "npm_token",
+        "node_auth",
+        "stripe_",
+        "hf_token",
+        "huggingface_token",
+      ],
+    ],
+    find(page) {
+      const hosts = findHosts(page);
+      if (hosts.length === 0) return undefined;
+      for (const [key, own] of KEY_OWNERS) {
+        if (hosts.some((host) => own.test(host))) continue;
+        const line = findDataFlow(page, { source: key, sinks: REQUEST_CALLS, isPlain: true });
+        if (line !== undefined) return { line, seen: page.lines[line] ?? "" };
+      }
+      return undefined;
+    },
+  },
+  {
+    id: "tells-of-machine",
+    weight: "medium",
+    title: "collects whose machine it runs on, and sends something",
+    why: "It is how makers of harmful packages learn whom they reached.",
+    fix: "ask what it is needed for",
+    all: [
+      ["hostname", "platform.node", "uname("],
+      ["userinfo", "getuser", "getlogin", "whoami"],
+      ["post", "request(", "urlopen", "curl"],
+    ],
+    find(page) {
+      if (page.kind !== "code") return undefined;
+      const lines = page.lines.map((line, at) => (page.isCode(at) ? line.slice(0, 1000) : ""));
+      const kinds = MACHINE_FACTS.filter((pattern) => lines.some((line) => pattern.test(line)));
+      const line = lines.findIndex((text) => SENDS_REQUEST.test(text));
+      return kinds.length >= 3 && line !== -1 ? { line, seen: page.lines[line] ?? "" } : undefined;
+    },
+  },
+];
+
+function findHosts(page: SourceText): string[] {
+  return page.lines.flatMap((line, at) =>
+    page.isCode(at)
+      ? [...line.slice(0, 1000).matchAll(/\bhttps?:\/\/([\w.-]{3,100})/g)].map(([, host = ""]) => host)
+      : [],
+  );
+}

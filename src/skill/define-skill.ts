@@ -1,0 +1,151 @@
+import { PromptValidationError, SkillError } from "../errors/problem.ts";
+import { collectStrings, type JsonObject } from "../util/objects.ts";
+import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
+import { trimBody } from "./frontmatter.ts";
+import { type FieldName, MANIFEST_FIELDS, type ReportProblem, readManifest } from "./manifest.ts";
+import { findNameProblem, type Skill } from "./skill.ts";
+import { validateTriggers } from "./triggers.ts";
+
+export interface SkillDefinition {
+  name: string;
+  description: string;
+  instructions: string;
+  /** A heading for people; not empty when given. */
+  title?: string;
+  authors?: readonly string[];
+  /** Why the skill exists. */
+  rationale?: string;
+  /** An alias of the configuration, or `provider/model`. */
+  model?: string;
+  /** Defaults to that of the configuration, which is 10. */
+  maxIterations?: number;
+  /** JSON Schema of the input. */
+  inputSchema?: Readonly<Record<string, unknown>>;
+  /** Tools that must exist before a run. */
+  requiredTools?: readonly string[];
+  /** The only tools that a run may call. Defaults to all. */
+  allowedTools?: readonly string[];
+  /** Names of environment variables, whose values the configuration has. */
+  env?: readonly string[];
+  /** System packages of the sandbox. */
+  packages?: readonly string[];
+  /** Namespaced capabilities, such as `gog.email`. */
+  capabilities?: readonly string[];
+  /** Private chats only, unless `access` names others. Defaults to false. */
+  sensitive?: boolean;
+  access?: { chatTypes?: readonly string[] };
+  /** Any other key of the frontmatter, in its written form: `{ allowed_tools: ["bash"] }`. */
+  frontmatter?: Record<string, unknown>;
+}
+
+/** A skill written in code. Throws a PromptValidationError at once when it cannot be one. */
+export function defineSkill(definition: SkillDefinition): Skill {
+  const { name, instructions, title } = definition;
+  const description = typeof definition.description === "string" ? definition.description.trim() : "";
+  const wrong = (what: string, fix: string) =>
+    new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
+  const unknown = Object.keys(definition).find((key) => !DEFINITION_KEYS.has(key));
+  if (unknown !== undefined)
+    throw wrong(`"${unknown}" is no part of a definition`, `put it under frontmatter: { ${unknown}: … }`);
+  if (typeof name !== "string" || !DEFINED_NAME.test(name) || findNameProblem(name)) {
+    throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
+  }
+  if (description === "" || description.length > 1024) {
+    throw wrong("the description must have 1 to 1024 characters", "say in a sentence what it does and when to use it");
+  }
+  if (/<[^>]*>/.test(description)) throw wrong("the description holds XML tags", "write it as plain text");
+  if (title !== undefined && (typeof title !== "string" || title.trim() === ""))
+    throw wrong("the title is empty", "leave it out or write one");
+  if (typeof instructions !== "string" || instructions.trim() === "") {
+    throw wrong("the instructions are empty", "write what the agent is to do");
+  }
+  const twice = FIELD_ROWS.find(({ field, keys }) => {
+    const { frontmatter = {} } = definition;
+    return definition[field] !== undefined && keys.some((key) => frontmatter[key] !== undefined);
+  });
+  if (twice) throw wrong(`"${twice.field}" is also under frontmatter`, "give it once");
+  const data: JsonObject = { ...buildFrontmatter(definition), name, description };
+  for (const text of collectStrings(data)) {
+    const [hidden] = findInvisible(text);
+    if (hidden) throw wrong(`holds the hidden character ${escapeCodePoint(hidden.codePoint)}`, "remove it");
+  }
+  const report: ReportProblem = (code, _key, message, meant) => {
+    if (DEFINITION_ERROR_CODES.has(code)) throw wrong(message, meant ? `did you mean "${meant}"?` : "correct it");
+  };
+  const manifest = readManifest(data, report);
+  validateTriggers(data, manifest.triggers, manifest.paths, report);
+  const body = trimBody(instructions);
+  return Object.freeze<Skill>({
+    name,
+    description,
+    manifest,
+    origin: { scope: "inline", source: "inline", form: "code" },
+    findings: [],
+    body: () => body,
+    files: () => ({ files: [], findings: [] }),
+    examples: () => manifest.triggers.examples,
+    read(path) {
+      throw new SkillError("resource-unlisted", {
+        message: `Skill "${name}" has no file "${path}"`,
+        fix: "it is defined in code and has no files",
+      });
+    },
+  });
+}
+
+type TypedField = Exclude<keyof SkillDefinition, "name" | "description" | "instructions" | "frontmatter">;
+
+/** The row of the manifest that each typed field is written as. */
+const TYPED_FIELDS: Readonly<Record<TypedField, FieldName>> = {
+  title: "title",
+  authors: "authors",
+  rationale: "rationale",
+  model: "model",
+  maxIterations: "maxSteps",
+  inputSchema: "inputSchema",
+  requiredTools: "requiredTools",
+  allowedTools: "allowedTools",
+  env: "env",
+  packages: "packages",
+  capabilities: "capabilities",
+  sensitive: "sensitive",
+  access: "access",
+};
+const FIELD_ROWS = Object.entries(TYPED_FIELDS).map(([field, name]) => ({
+  field: field as TypedField,
+  keys: MANIFEST_FIELDS.find((row) => row.name === name)?.keys ?? [],
+}));
+
+/** Returns the frontmatter as a file would have it. Keys that are undefined are left out. */
+function buildFrontmatter({ frontmatter = {}, ...definition }: SkillDefinition): JsonObject {
+  const typed = FIELD_ROWS.map(
+    ({ field, keys: [key = field] }) => [key, toFrontmatterValue(field, definition[field])] as const,
+  );
+  return Object.fromEntries([...Object.entries(frontmatter), ...typed].filter(([, value]) => value !== undefined));
+}
+
+function toFrontmatterValue(field: TypedField, value: unknown): unknown {
+  if (field !== "access" || value === null || typeof value !== "object") return value;
+  const { chatTypes, ...rest } = value as NonNullable<SkillDefinition["access"]>;
+  return { ...rest, ...(chatTypes === undefined ? {} : { chat_types: chatTypes }) };
+}
+
+const DEFINITION_KEYS: ReadonlySet<string> = new Set([
+  ...["name", "description", "instructions", "frontmatter"],
+  ...Object.keys(TYPED_FIELDS),
+]);
+const DEFINED_NAME = /^[a-z0-9][a-z0-9-]{0,63}$/;
+const DEFINITION_ERROR_CODES: ReadonlySet<string> = new Set([
+  "field-type",
+  "field-value",
+  "key-misspelled",
+  "capability-format",
+  "variable-name",
+  "package-name",
+  "toolset-ref",
+  "schema-reference",
+  "trigger-pattern",
+  "trigger-broad",
+  "trigger-unusable",
+  "trigger-limit",
+]);

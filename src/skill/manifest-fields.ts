@@ -1,0 +1,281 @@
+import type { FindingCode } from "../errors/finding-codes.ts";
+import { isJsonObject, type JsonObject } from "../util/objects.ts";
+import { truncateLine } from "../util/text.ts";
+import { findVariableProblem, isSystemPackageName } from "./requirements.ts";
+import { parseToolsetRef } from "./skill-code.ts";
+
+/** Contract: the message goes on where `"key"` stops, as in `must be text`. */
+export type ReportFieldProblem = (code: FindingCode, message: string) => void;
+/** Reads one value, leniently: what can be understood is taken and said; what cannot is left out and said. */
+export type FieldReader<T> = (value: unknown, problem: ReportFieldProblem) => T | undefined;
+
+export interface DeclaredScript {
+  path: string;
+  name?: string;
+  description?: string;
+}
+
+export interface Triggers {
+  keywords: readonly string[];
+  verbs: readonly string[];
+  patterns: readonly string[];
+  /** Queries that the skill is for. */
+  examples: readonly string[];
+  /** Words that speak against the skill. */
+  negative: readonly string[];
+}
+
+export const text: FieldReader<string> = (value, problem) => {
+  if (typeof value === "string") return value.trim() === "" ? undefined : value;
+  if (value === null) return undefined;
+  if (typeof value === "number" || typeof value === "boolean") {
+    problem("field-type", `must be text: quote it, "${value}"`);
+    return String(value);
+  }
+  problem("field-type", "must be text");
+  return undefined;
+};
+
+/** `[file]` is how people write a hint, and a list to YAML. */
+export const hint: FieldReader<string> = (value, problem) => {
+  if (Array.isArray(value) && value.every((item) => typeof item !== "object")) return `[${value.join(", ")}]`;
+  return text(value, problem);
+};
+
+export const anything: FieldReader<unknown> = (value) => value;
+
+/** YAML reads an unquoted version such as 1.0 as a number; everybody writes it so. */
+export const version: FieldReader<string> = (value, problem) => {
+  const written = typeof value === "number" ? String(value) : text(value, problem);
+  if (written !== undefined && !SEMVER.test(written)) problem("version-format", `is "${truncateLine(written, 40)}"`);
+  return written;
+};
+
+export const description: FieldReader<string> = (value, problem) => {
+  const written = readDescriptionText(value, problem);
+  if (written === undefined) return undefined;
+  const { length } = written;
+  if (length > 1024) problem("description-too-long", `has ${length} characters, more than 1024`);
+  else if (length > 500) problem("description-long", `has ${length} characters`);
+  if (/[<>]/.test(written)) problem("description-markup", "holds angle brackets");
+  return written;
+};
+
+export const compatibility: FieldReader<string> = (value, problem) => {
+  const written = text(value, problem);
+  if (written && written.length > 500)
+    problem("compatibility-too-long", `has ${written.length} characters, more than 500`);
+  return written;
+};
+
+export const flag: FieldReader<boolean> = (value, problem) => {
+  if (typeof value === "boolean") return value;
+  if (value === null) return undefined;
+  const word = typeof value === "string" ? BOOLEAN_WORDS.get(value.toLowerCase()) : undefined;
+  problem("field-type", "must be true or false");
+  return word;
+};
+
+export const steps: FieldReader<number> = (value, problem) => {
+  if (value === null) return undefined;
+  let number = value;
+  if (typeof value === "string" && /^\d{1,6}$/.test(value.trim())) {
+    problem("field-type", "must be a number without quotes");
+    number = Number(value);
+  }
+  if (typeof number === "number" && Number.isInteger(number) && number >= 1 && number <= 1000) return number;
+  problem("field-value", "must be a whole number from 1 to 1000");
+  return undefined;
+};
+
+/** A list, or one text with commas between its items. */
+export const list: FieldReader<readonly string[]> = (value, problem) => readItems(value, problem, /,/);
+
+/** As `list`, and blanks separate too: names of variables, packages and capabilities hold none. */
+export const names: FieldReader<readonly string[]> = (value, problem) => readItems(value, problem, /[,\s]+/);
+
+/** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
+export const tools: FieldReader<readonly string[]> = (value, problem) => {
+  if (typeof value === "string") return splitToolList(value);
+  return readItems(value, problem, NO_SEPARATOR);
+};
+
+/** Parentheses hold also where a blank stands before them, or none closes them: a bare name would be a grant for all of the tool. */
+function splitToolList(written: string): string[] {
+  const found: string[] = [];
+  let depth = 0;
+  let isNew = true;
+  for (const [part = ""] of written.matchAll(/[\s,]+|[()]|[^\s,()]+/g)) {
+    if (depth === 0 && /^[\s,]/.test(part)) {
+      isNew = true;
+      continue;
+    }
+    if (found.length === 0 || (isNew && part !== "(")) found.push(part);
+    else found.push(found.pop() + part);
+    isNew = false;
+    if (part === "(") depth++;
+    if (part === ")") depth = Math.max(0, depth - 1);
+  }
+  return found;
+}
+
+export const capabilities: FieldReader<readonly string[]> = (value, problem) => {
+  const ids = names(value, problem);
+  const bare = (ids ?? []).filter((id) => !CAPABILITY_ID.test(id));
+  if (bare.length > 0) {
+    const said = bare.map((id) => `"${truncateLine(id, 64)}"`).join(", ");
+    problem(
+      "capability-format",
+      `lists ${said}, which ${bare.length === 1 ? "is" : "are"} not of the form namespace.name`,
+    );
+  }
+  return ids;
+};
+
+export const variables: FieldReader<readonly string[]> = (value, problem) => {
+  const found = names(value, problem);
+  const wrong = (found ?? []).filter((name) => findVariableProblem(name) !== undefined);
+  if (wrong.length > 0) {
+    const said = wrong
+      .slice(0, MAX_NAMED)
+      .map((name) => `"${truncateLine(name, 64)}", which ${findVariableProblem(name)}`);
+    problem("variable-name", `lists ${said.join("; ")}${formatMore(wrong)}`);
+  }
+  return found;
+};
+
+export const packages: FieldReader<readonly string[]> = (value, problem) => {
+  const found = names(value, problem);
+  const wrong = (found ?? []).filter((name) => !isSystemPackageName(name));
+  if (wrong.length > 0) {
+    const said = wrong.slice(0, MAX_NAMED).map((name) => `"${truncateLine(name, 64)}"`);
+    problem("package-name", `lists ${said.join(", ")}${formatMore(wrong)}: no name of a system package`);
+  }
+  return found;
+};
+
+export const toolsets: FieldReader<readonly string[]> = (value, problem) => {
+  const found = list(value, problem);
+  for (const written of found ?? []) {
+    const ref = parseToolsetRef(written);
+    if ("problem" in ref) problem("toolset-ref", `lists "${truncateLine(written, 80)}", which ${ref.problem}`);
+  }
+  return found;
+};
+
+export const mapping: FieldReader<JsonObject> = (value, problem) => {
+  if (isJsonObject(value)) return value;
+  if (value !== null) problem("field-type", "must hold key: value lines");
+  return undefined;
+};
+
+export const access: FieldReader<{ chatTypes?: readonly string[] }> = (value, problem) => {
+  const data = mapping(value, problem);
+  const chatTypes = data?.["chat_types"] === undefined ? undefined : names(data["chat_types"], problem);
+  return chatTypes ? { chatTypes } : undefined;
+};
+
+/** A mapping of kinds to lists; a plain list holds keywords. */
+export const triggers: FieldReader<Triggers> = (value, problem) => {
+  if (Array.isArray(value)) {
+    const keywords = readItems(value, problem, NO_SEPARATOR) ?? [];
+    return { keywords, verbs: [], patterns: [], examples: [], negative: [] };
+  }
+  const data = mapping(value, problem);
+  if (!data) return undefined;
+  const read = (key: string) =>
+    data[key] === undefined
+      ? []
+      : (readItems(data[key], (code, message) => problem(code, `${key}: ${message}`), NO_SEPARATOR) ?? []);
+  return {
+    keywords: read("keywords"),
+    verbs: read("verbs"),
+    patterns: read("patterns"),
+    examples: read("examples"),
+    negative: read("negative"),
+  };
+};
+
+export const scripts: FieldReader<readonly DeclaredScript[]> = (value, problem) => {
+  if (value === null) return undefined;
+  const found: DeclaredScript[] = [];
+  for (const item of Array.isArray(value) ? value : [value]) {
+    const entry: JsonObject = isJsonObject(item) ? item : { path: item };
+    const { path, name, description } = entry;
+    if (typeof path !== "string" || path === "") {
+      problem("field-type", "must list paths, or entries with a path");
+      continue;
+    }
+    found.push({
+      path,
+      ...(typeof name === "string" ? { name } : {}),
+      ...(typeof description === "string" ? { description } : {}),
+    });
+  }
+  return found;
+};
+
+export const schema: FieldReader<JsonObject> = (value, problem) => {
+  const data = mapping(value, problem);
+  if (data && hasExternalReference(data)) {
+    problem("schema-reference", "refers to another address");
+    return undefined;
+  }
+  return data;
+};
+
+const MAX_NAMED = 10;
+
+function formatMore(names: readonly string[]): string {
+  return names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : "";
+}
+
+const NO_SEPARATOR = /(?!)/;
+const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+export const CAPABILITY_ID = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
+const BOOLEAN_WORDS = new Map([
+  ["true", true],
+  ["yes", true],
+  ["on", true],
+  ["false", false],
+  ["no", false],
+  ["off", false],
+]);
+
+function readDescriptionText(value: unknown, problem: ReportFieldProblem): string | undefined {
+  if (typeof value === "string") return value.trim() === "" ? undefined : value.trim();
+  if (value === null || value === undefined) return undefined;
+  if (Array.isArray(value) && value.every((item) => typeof item !== "object")) {
+    problem("description-type", "is a list; its items were joined");
+    return value.join(", ") || undefined;
+  }
+  problem("description-type", "is not text");
+  return typeof value === "object" ? undefined : String(value);
+}
+
+function readItems(value: unknown, problem: ReportFieldProblem, separator: RegExp): readonly string[] | undefined {
+  if (value === null) return undefined;
+  const items = typeof value === "string" ? value.split(separator) : value;
+  if (!Array.isArray(items)) {
+    if (typeof value === "number" || typeof value === "boolean") return [String(value)];
+    problem("field-type", "must be a list");
+    return undefined;
+  }
+  const found: string[] = [];
+  for (const item of items) {
+    if (item === null || typeof item === "object") problem("field-type", "must be a list of texts");
+    else if (String(item).trim() !== "") found.push(String(item).trim());
+  }
+  return found;
+}
+
+function hasExternalReference(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(hasExternalReference);
+  if (!isJsonObject(value)) return false;
+  for (const key in value) {
+    const item = value[key];
+    if ((key === "$ref" || key === "$dynamicRef") && typeof item === "string" && !item.startsWith("#")) return true;
+    if (hasExternalReference(item)) return true;
+  }
+  return false;
+}

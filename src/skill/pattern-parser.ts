@@ -1,0 +1,327 @@
+import {
+  ANY_PART,
+  alternateParts,
+  concatenateParts,
+  createLiteral,
+  createLiteralText,
+  DIGIT_PART,
+  EMPTY_PART,
+  FLAGS_PART,
+  isWordCode,
+  MAX_REPEATS,
+  type PatternPart,
+  PatternSyntaxError,
+  repeatPart,
+  SINGLE_PART,
+  START_PART,
+} from "./pattern-parts.ts";
+
+/** What can be said of a regular expression without running it. */
+export interface PatternFacts {
+  /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set, in this order. */
+  needs: readonly (readonly string[])[];
+  /** The most characters of a match before the first of these texts, between each two, and after the last. */
+  gaps: readonly number[];
+  /** A match can begin only where the text does. */
+  isAtStart: boolean;
+  /** It matches every query, so it says nothing about any. */
+  isBroad: boolean;
+  /** How many steps it unfolds to. */
+  size: number;
+}
+export type PatternAnalysis = PatternFacts | { problem: string };
+
+/**
+ * Reads a pattern in the syntax of RE2, which is matched in time that grows with the text and not with the pattern's choices.
+ * Contract: what this accepts, the engine compiles; a property test compares the two.
+ */
+export function analyzePattern(pattern: string): PatternAnalysis {
+  if (pattern.length > MAX_PATTERN_LENGTH)
+    return { problem: `has ${pattern.length} characters, more than ${MAX_PATTERN_LENGTH}` };
+  try {
+    const { needs, gaps, exact, size, isOpen, isAtStart: isAnchored = false } = new PatternParser(pattern).read();
+    if (size > MAX_PATTERN_SIZE) return { problem: "repeats so much that matching it would be slow" };
+    // With the flag m, `^` is also where a line begins.
+    const isAtStart = isAnchored && !/\(\?[a-zA-Z-]*m/.test(pattern);
+    const facts = { isAtStart, isBroad: isOpen, size };
+    return exact ? { needs: [[exact]], gaps: [0, 0], ...facts } : { needs, gaps, ...facts };
+  } catch (error) {
+    if (error instanceof PatternSyntaxError) return { problem: error.message };
+    throw error;
+  }
+}
+
+const MAX_PATTERN_LENGTH = 1000;
+/** How many steps an expression may unfold to: the cost of matching is at most this times the length of the text. */
+const MAX_PATTERN_SIZE = 1000;
+
+class PatternParser {
+  readonly #text: string;
+  readonly #names = new Set<string>();
+  #at = 0;
+  #depth = 0;
+  /** The class being read holds so much that it tells no query from another. */
+  #isWide = false;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  read(): PatternPart {
+    const part = this.#alternatives();
+    if (this.#at < this.#text.length) throw new PatternSyntaxError('has a ")" that closes nothing');
+    return part;
+  }
+
+  #alternatives(): PatternPart {
+    if (++this.#depth > 100) throw new PatternSyntaxError("is nested too deeply");
+    const parts = [this.#sequence()];
+    while (this.#take("|")) parts.push(this.#sequence());
+    this.#depth--;
+    return alternateParts(parts);
+  }
+
+  #sequence(): PatternPart {
+    const parts: PatternPart[] = [];
+    while (this.#at < this.#text.length && this.#peek() !== "|" && this.#peek() !== ")") {
+      parts.push(this.#repeated(this.#atom()));
+    }
+    return concatenateParts(parts);
+  }
+
+  #repeated(part: PatternPart): PatternPart {
+    const operator = this.#repetition();
+    if (!operator) return part;
+    if (part === FLAGS_PART) throw new PatternSyntaxError("repeats a group of flags");
+    if (this.#isRepetition())
+      throw new PatternSyntaxError("repeats a repetition, as in a**: put the inner one in parentheses");
+    return repeatPart(part, operator);
+  }
+
+  #repetition(): { least: number; most: number } | undefined {
+    const from = this.#at;
+    const operator = this.#readRepetition();
+    if (operator && this.#take("?")) return operator; // as few as possible: the same texts match
+    if (!operator) this.#at = from;
+    return operator;
+  }
+
+  #readRepetition(): { least: number; most: number } | undefined {
+    if (this.#take("*")) return { least: 0, most: Number.POSITIVE_INFINITY };
+    if (this.#take("+")) return { least: 1, most: Number.POSITIVE_INFINITY };
+    if (this.#take("?")) return { least: 0, most: 1 };
+    if (this.#peek() !== "{") return undefined;
+    const braces = /^\{(\d+)(,(\d*))?\}/.exec(this.#text.slice(this.#at));
+    if (!braces) return undefined;
+    this.#at += braces[0].length;
+    const least = Number(braces[1]);
+    const most =
+      braces[2] === undefined ? least : braces[3] === "" ? Number.POSITIVE_INFINITY : Number(braces[3] ?? least);
+    if (least > MAX_REPEATS || (most !== Number.POSITIVE_INFINITY && most > MAX_REPEATS) || most < least)
+      throw new PatternSyntaxError(`has the repetition ${braces[0]}, which cannot be had`);
+    return { least, most };
+  }
+
+  #isRepetition(): boolean {
+    const next = this.#peek();
+    if (next !== "*" && next !== "+" && next !== "?" && next !== "{") return false;
+    const from = this.#at;
+    const isOne = this.#readRepetition() !== undefined;
+    this.#at = from;
+    return isOne;
+  }
+
+  #atom(): PatternPart {
+    if (this.#isRepetition()) throw new PatternSyntaxError(`has "${this.#peek()}" with nothing before it to repeat`);
+    const character = this.#next();
+    switch (character) {
+      case "(":
+        return this.#group();
+      case "[":
+        return this.#class();
+      case ".":
+        return ANY_PART;
+      case "^":
+        return START_PART;
+      case "$":
+        return EMPTY_PART;
+      case "\\":
+        return this.#escape();
+      default:
+        return this.#run(character);
+    }
+  }
+
+  /** Plain characters in a row, but for the last one when it is repeated: `ab+`. */
+  #run(first: string): PatternPart {
+    const from = this.#at;
+    while (isWordCode(this.#text.charCodeAt(this.#at))) this.#at++;
+    if (this.#at > from && this.#isRepetition()) this.#at--;
+    const part = createLiteral(first);
+    const more = this.#text.slice(from, this.#at);
+    if (more === "" || part.exact === undefined) {
+      this.#at = from;
+      return part;
+    }
+    return createLiteralText(part.exact + more.toLowerCase());
+  }
+
+  #group(): PatternPart {
+    if (this.#take("?")) {
+      const name = /^P?<([A-Za-z_]\w*)>/.exec(this.#text.slice(this.#at));
+      if (name) {
+        this.#at += name[0].length;
+        if (this.#names.has(name[1] ?? "")) throw new PatternSyntaxError(`names two groups "${name[1]}"`);
+        this.#names.add(name[1] ?? "");
+      } else if (this.#flags()) return FLAGS_PART;
+    }
+    const part = this.#alternatives();
+    if (!this.#take(")")) throw new PatternSyntaxError('has a "(" that is not closed');
+    return part;
+  }
+
+  /** Contract: true when the flags stand alone, `(?i)`, and so hold to the end of the group around them. */
+  #flags(): boolean {
+    const rest = this.#text.slice(this.#at);
+    if (/^<?[=!]/.test(rest))
+      throw new PatternSyntaxError(
+        "looks ahead or behind, which cannot be matched in linear time: match the text itself",
+      );
+    const flags = /^(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])/.exec(rest);
+    if (!flags) throw new PatternSyntaxError(`has the group "(?${rest.slice(0, 3)}", which is not known`);
+    if (flags[0] === ")") throw new PatternSyntaxError('has the group "(?)", which is not known');
+    this.#at += flags[0].length;
+    return flags[1] === ")";
+  }
+
+  #escape(): PatternPart {
+    if (this.#at >= this.#text.length) throw new PatternSyntaxError('ends with a "\\"');
+    const character = this.#next();
+    if (character >= "1" && character <= "9")
+      throw new PatternSyntaxError(
+        "refers back to a group, which cannot be matched in linear time: write the text out",
+      );
+    if (character === "Q") return this.#quoted();
+    if (/[AzbB]/.test(character)) return character === "A" ? START_PART : EMPTY_PART;
+    if (character === "C") throw new PatternSyntaxError("uses \\C, which is not known");
+    return this.#escapedCharacter(character);
+  }
+
+  #escapedCharacter(character: string): PatternPart {
+    if (/[dDsSwW]/.test(character)) return character === "d" ? DIGIT_PART : ANY_PART;
+    if (character === "p" || character === "P") return this.#property(character === "P");
+    const control = CONTROL_ESCAPES[character];
+    if (control !== undefined) return createLiteral(control);
+    if (character === "x" || character === "0") return createLiteral(this.#coded(character));
+    if (/[\p{L}\p{N}]/u.test(character) || character.charCodeAt(0) > 127)
+      throw new PatternSyntaxError(`uses "\\${character}", which is not known`);
+    return createLiteral(character);
+  }
+
+  #coded(kind: string): string {
+    const rest = this.#text.slice(this.#at, this.#at + 12);
+    const code =
+      kind === "0"
+        ? /^[0-7]{0,2}/.exec(rest)
+        : (/^([0-9A-Fa-f]{2})/.exec(rest) ?? /^\{([0-9A-Fa-f]{1,8})\}/.exec(rest));
+    if (!code) throw new PatternSyntaxError('has "\\x" without two hexadecimal digits after it');
+    this.#at += code[0].length;
+    const point = kind === "0" ? Number.parseInt(`0${code[0]}`, 8) : Number.parseInt(code[1] ?? "", 16);
+    if (point > 0x10ffff) throw new PatternSyntaxError("names a character that does not exist");
+    return String.fromCodePoint(point);
+  }
+
+  #property(isNegated: boolean): PatternPart {
+    const named = /^(?:\{\^?([A-Za-z_]+)\}|([A-Z]))/.exec(this.#text.slice(this.#at, this.#at + 64));
+    const name = named?.[1] ?? named?.[2] ?? "";
+    if (!named || !isUnicodeProperty(name))
+      throw new PatternSyntaxError(`uses a class of characters "\\p${name}" that is not known`);
+    this.#at += named[0].length;
+    return isNegated !== named[0].startsWith("{^") || name === "Any" ? ANY_PART : SINGLE_PART;
+  }
+
+  #quoted(): PatternPart {
+    const end = this.#text.indexOf("\\E", this.#at);
+    const text = end === -1 ? this.#text.slice(this.#at) : this.#text.slice(this.#at, end);
+    this.#at = end === -1 ? this.#text.length : end + 2;
+    return text === "" ? FLAGS_PART : concatenateParts([...text].map(createLiteral));
+  }
+
+  #class(): PatternPart {
+    const isNegated = this.#take("^");
+    this.#isWide = isNegated;
+    let isFirst = true;
+    while (isFirst || this.#peek() !== "]") {
+      isFirst = false;
+      const from = this.#classItem();
+      if (this.#peek() !== "-" || this.#text[this.#at + 1] === "]") continue;
+      if (from === undefined) {
+        this.#at++;
+        continue;
+      }
+      this.#at++;
+      const to = this.#classItem();
+      if (to !== undefined && to - from > 1000) this.#isWide = true;
+      if (to === undefined || from > to) throw new PatternSyntaxError("has a range of characters that runs backwards");
+    }
+    this.#at++;
+    return this.#isWide ? ANY_PART : SINGLE_PART;
+  }
+
+  /** Contract: the code of a single character, or nothing for a class within the class. */
+  #classItem(): number | undefined {
+    const character = this.#next(() => new PatternSyntaxError('has a "[" that is not closed'));
+    const end = character === "[" && this.#peek() === ":" ? this.#text.indexOf(":]", this.#at) : -1;
+    if (end !== -1) {
+      const name = this.#text.slice(this.#at + 1, end);
+      if (!POSIX_CLASSES.has(name.replace(/^\^/, "")))
+        throw new PatternSyntaxError(`uses the class "[:${name}:]", which is not known`);
+      this.#at = end + 2;
+      if (name.startsWith("^")) this.#isWide = true;
+      return undefined;
+    }
+    if (character !== "\\") return character.codePointAt(0);
+    const escaped = this.#next(() => new PatternSyntaxError('ends with a "\\"'));
+    const part = this.#escapedCharacter(escaped);
+    if (part === ANY_PART) this.#isWide = true;
+    return part.exact === undefined ? undefined : part.exact.codePointAt(0);
+  }
+
+  #peek(): string {
+    return this.#text[this.#at] ?? "";
+  }
+
+  #take(character: string): boolean {
+    if (this.#peek() !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  #next(missing = () => new PatternSyntaxError("ends too early")): string {
+    const point = this.#text.codePointAt(this.#at);
+    if (point === undefined) throw missing();
+    const character = String.fromCodePoint(point);
+    this.#at += character.length;
+    return character;
+  }
+}
+
+const CONTROL_ESCAPES: Readonly<Record<string, string>> = { a: "\x07", f: "\f", t: "\t", n: "\n", r: "\r", v: "\v" };
+const POSIX_CLASSES = new Set(
+  "alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split(" "),
+);
+
+const SHORT_SCRIPT_NAMES = new Set("Ahom Cham Kawi Lisu Miao Modi Newa Thai Toto".split(" "));
+
+function isUnicodeProperty(name: string): boolean {
+  if (name === "Any") return true;
+  // The engine knows scripts by their names only, not by their codes of four letters.
+  if (/^[A-Z][a-z]{3}$/.test(name) && !SHORT_SCRIPT_NAMES.has(name)) return false;
+  for (const form of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
+    try {
+      new RegExp(form, "u");
+      return /^[A-Z][a-z]?$|Script/.test(name) || form.includes("Script");
+    } catch {}
+  }
+  return false;
+}

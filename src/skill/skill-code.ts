@@ -1,0 +1,184 @@
+import { hasFolder, type Skill } from "./skill.ts";
+
+/** Where a skill's folder is for the code in a sandbox. */
+export const SANDBOX_SKILL_FOLDER = "/skill";
+
+/** The skill's folder as its code sees it: for prompts of a model that works where the code does. Nothing for a skill without one. */
+export function getSandboxPath({ origin }: Skill): string | undefined {
+  return hasFolder(origin) ? SANDBOX_SKILL_FOLDER : undefined;
+}
+
+/** A file of a skill that can be run. */
+export interface SkillScript {
+  /** Relative to the skill's folder. */
+  path: string;
+  name: string;
+  description?: string;
+}
+
+/** What a skill's scripts are: those it declares, then what else stands in its `scripts` folder and looks like one. */
+export function listSkillScripts(skill: Skill): SkillScript[] {
+  const { files } = skill.files();
+  const declared = skill.manifest.scripts.flatMap(({ path, name, description }) => {
+    const file = files.find((candidate) => candidate.path === stripDotSlash(path));
+    if (!file) return [];
+    return [
+      { path: file.path, name: name ?? getFileStem(file.path), ...(description === undefined ? {} : { description }) },
+    ];
+  });
+  const seen = new Set(declared.map(({ path }) => path));
+  const found = files
+    .filter(
+      ({ path, executable }) => path.startsWith("scripts/") && !seen.has(path) && isRunnableFile(path, executable),
+    )
+    .map(({ path }) => ({ path, name: getFileStem(path) }));
+  return [...declared, ...found];
+}
+
+/** The script that is meant: by its path, with or without `scripts/`, by its name, or by its file's. */
+export function findScript(scripts: readonly SkillScript[], wanted: string): SkillScript | undefined {
+  const path = stripDotSlash(wanted);
+  const ways: ((script: SkillScript) => boolean)[] = [
+    (script) => script.path === path,
+    (script) => script.name === wanted,
+    (script) => script.path === `scripts/${path}`,
+    (script) => getFileName(script.path) === path,
+  ];
+  for (const isMeant of ways) {
+    const [script, another] = scripts.filter(isMeant);
+    if (script && !another) return script;
+  }
+  return undefined;
+}
+
+interface Interpreter {
+  /** Looked for in the sandbox's own PATH; nothing when the file is a program itself. */
+  program?: string;
+  args: readonly string[];
+}
+
+/** What runs a file: what its first line says, else what its name says. Nothing when neither does. */
+export function detectInterpreter(path: string, bytes: Uint8Array): Interpreter | undefined {
+  const start = String.fromCharCode(...bytes.subarray(0, 512));
+  if (start.startsWith("\x7fELF")) return { args: [] };
+  const [, line] = /^(?:\xef\xbb\xbf)?#! *([^\r\n]+)/.exec(start) ?? [];
+  const words = line?.trim().split(/\s+/) ?? [];
+  if (getFileName(words[0] ?? "") === "env") {
+    words.shift();
+    while (/^(?:-S|--split-string|-i|-u|[A-Z_]+=.*)$/.test(words[0] ?? "")) words.shift();
+  }
+  const [first, ...args] = words;
+  if (first !== undefined && first !== "") return { program: getFileName(first), args };
+  const program = INTERPRETER_BY_EXTENSION.get(getFileExtension(path));
+  return program === undefined ? undefined : { program, args: [] };
+}
+
+/** The packages that a Python script declares in its own comments (PEP 723), when it declares any. */
+export function parseInlineDependencies(text: string): readonly string[] | undefined {
+  const [, block] = /^# \/\/\/ script *\r?\n((?:#(?: [^\r\n]*)?\r?\n)+?)# \/\/\/ *$/m.exec(text) ?? [];
+  const [, list] = /^# dependencies *= *\[((?:"[^"\n]*"|'[^'\n]*'|[^\]"'])*)\]/m.exec(block ?? "") ?? [];
+  const found = [...(list ?? "").matchAll(/"([^"\n]+)"|'([^'\n]+)'/g)].map(
+    ([, double, single]) => double ?? single ?? "",
+  );
+  return found.length === 0 ? undefined : found;
+}
+
+/** What else does the work of a program that is not there. */
+export const FALLBACK_PROGRAMS: ReadonlyMap<string, string> = new Map([
+  ["python", "python3"],
+  ["bun", "node"],
+  ["tsx", "node"],
+  ["ts-node", "node"],
+  ["dash", "sh"],
+]);
+
+const INTERPRETER_BY_EXTENSION = new Map([
+  ["sh", "sh"],
+  ["bash", "bash"],
+  ["py", "python3"],
+  ["js", "node"],
+  ["mjs", "node"],
+  ["cjs", "node"],
+  ["ts", "node"],
+  ["mts", "node"],
+  ["cts", "node"],
+  ["rb", "ruby"],
+  ["pl", "perl"],
+]);
+
+function isRunnableFile(path: string, executable: boolean): boolean {
+  const file = getFileName(path);
+  if (/^[._]/.test(file) || /\.d\.[cm]?ts$/.test(file)) return false;
+  const extension = getFileExtension(path);
+  return INTERPRETER_BY_EXTENSION.has(extension) || (executable && extension === "");
+}
+
+/** `./scripts/x` is `scripts/x`. */
+export function stripDotSlash(path: string): string {
+  return path.replace(/^(?:\.\/)+/, "");
+}
+
+function getFileName(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+function getFileStem(path: string): string {
+  return getFileName(path).replace(/\.[^.]+$/, "");
+}
+
+function getFileExtension(path: string): string {
+  return /\.([^.]+)$/.exec(getFileName(path))?.[1]?.toLowerCase() ?? "";
+}
+
+/** Returns whether a skill is instructions and files to read: nothing of it runs, and it asks for nothing to run with. */
+export function isTextOnly(skill: Skill): boolean {
+  const { toolsets, scripts, capabilities, env, packages, context } = skill.manifest;
+  const declared = [toolsets, scripts, capabilities, env, packages];
+  return context !== "fork" && declared.every(({ length }) => length === 0) && listSkillScripts(skill).length === 0;
+}
+
+/** What a skill names under `toolsets`: a file of its own, and what that exports. */
+interface ToolsetRef {
+  /** As the skill writes it. */
+  written: string;
+  /** Relative to the skill's folder; its ending may be left out. */
+  path: string;
+  export: string;
+}
+
+/** `toolsets/index:MyToolset`. Says why it is none, where it is none: every module of it is a file of the skill. */
+export function parseToolsetRef(written: string): ToolsetRef | { problem: string } {
+  const colon = written.lastIndexOf(":");
+  if (colon === -1) return { problem: "names no export" };
+  const path = trimRefPath(written.slice(0, colon));
+  const exported = written.slice(colon + 1).trim();
+  const problem = TOOLSET_REF_RULES.find(([, isBroken]) => isBroken(path, exported))?.[0];
+  return problem === undefined ? { written, path, export: exported } : { problem };
+}
+
+const TOOLSET_REF_RULES: readonly [problem: string, isBroken: (path: string, exported: string) => boolean][] = [
+  ["names no file", (path) => path === ""],
+  ["names no export", (_, exported) => exported === ""],
+  ["names something that is no file of the skill", (path) => path.includes(":")],
+  ["names its file by an absolute path", (path) => /^[/~]/.test(path)],
+  ["names its file with `\\`", (path) => path.includes("\\")],
+  ["leaves the skill's folder", (path) => path.split("/").includes("..")],
+  ["names an export that is no name", (_, exported) => !/^[^\s\p{C}"'`<>\\/(){}[\];,.]{1,128}$/u.test(exported)],
+];
+
+/** What is tried where a file is named without its ending, in this order. */
+export const MODULE_ENDINGS = ["", ".ts", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js"] as const;
+
+/** The file that is meant, of those that there are. */
+export function findToolsetFile(
+  { path }: Pick<ToolsetRef, "path">,
+  isThere: (path: string) => boolean,
+): string | undefined {
+  return MODULE_ENDINGS.map((ending) => path + ending).find((file) => MODULE_FILE.test(file) && isThere(file));
+}
+
+const MODULE_FILE = /\.[mc]?[jt]s$/;
+
+function trimRefPath(path: string): string {
+  return path.trim().replace(/^(?:\.\/+)+/, "");
+}

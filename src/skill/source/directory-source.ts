@@ -1,0 +1,154 @@
+import { existsSync, lstatSync } from "node:fs";
+import { basename, dirname, resolve } from "node:path";
+import { packageVersion } from "../../package.ts";
+import { type FolderId, getFolderId, statFolderId, statLinkedFolderId } from "../../util/safe-path.ts";
+import { compareText, shortHash } from "../../util/text.ts";
+import { type Diagnostic, diagnose, type Finding, type Profile } from "../diagnostics.ts";
+import type { LoadedSkills, Skill, SkillOrigin, SkillScope, Source } from "../skill.ts";
+import { type CachedFile, DiscoveryCache } from "./discovery-cache.ts";
+import { FileSkill } from "./file-skill.ts";
+import { createNestedFindings, findSkillCandidates, type SkillCandidate } from "./find-skills.ts";
+import { createFileFingerprint, type FileFingerprint, formatFileId, isLinkedFile, statIfExists } from "./read-file.ts";
+import { checkSharedFile, type FolderSnapshot } from "./skill-files.ts";
+
+export interface DirectoryOptions {
+  path: string;
+  /** What `name@source` takes; the path when left out. */
+  name?: string;
+  scope?: SkillScope;
+  /** The package of a monorepo that the skills belong to, relative to the workspace. */
+  belongsTo?: string;
+  /** Look below folders that are no skills. True when left out. */
+  recursive?: boolean;
+  /** Folders whose Markdown and YAML files are skills. Defaults to the folder itself. */
+  skillsFolders?: readonly string[];
+  /** What a file must live up to in order to be loaded. `load` when left out. */
+  profile?: Profile;
+  /** A folder of the user's own for what was seen, so that the next start reads only what changed. */
+  indexFolder?: string;
+  /** Asked before each look: which folders, by their real path, are no skills. Nothing when it is none. */
+  leavesOut?: () => ((folder: string) => boolean) | undefined;
+}
+
+/** The skills below a folder. A folder that is not there holds none. */
+export function createDirectorySource(options: DirectoryOptions): Source {
+  const path = resolve(options.path);
+  const { name = options.path, scope = "user" } = options;
+  return { name, scope, path, load: () => scanDirectory({ ...options, path, name, scope }) };
+}
+
+type ScanOptions = DirectoryOptions & Required<Pick<DirectoryOptions, "name" | "scope">>;
+type CandidateReader = typeof import("./read-skill.ts");
+
+// What was seen before needs no parser, so the parser is loaded only when there is something to read.
+async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
+  const { path: root, recursive = true, skillsFolders = [root], profile = "load", indexFolder } = options;
+  if (!existsSync(root)) return { skills: [], diagnostics: [] };
+  const key = JSON.stringify([packageVersion(), root, recursive, skillsFolders, profile]);
+  const index =
+    indexFolder === undefined ? undefined : new DiscoveryCache(`${indexFolder}/${shortHash(key)}.index`, key);
+  let reader: CandidateReader | undefined = index?.isEmpty === false ? undefined : await import("./read-skill.ts");
+  const refusesShared = options.scope === "workspace";
+  const skills: Skill[] = [];
+  const diagnostics: Diagnostic[] = [];
+  const unread: SkillCandidate[] = [];
+  const say = (file: string, findings: readonly Finding[]) => {
+    if (findings.length > 0) diagnostics.push(...diagnose(findings, file, profile));
+  };
+  const nested: [SkillCandidate, CachedFile, FileFingerprint | undefined][] = [];
+  const names = new Map<string, string>();
+  // Thousands are added at each start: no object is made here that is not kept.
+  const add = (candidate: SkillCandidate, file: CachedFile, stamp: FileFingerprint | undefined) => {
+    const { skill } = file;
+    const findings =
+      candidate.parent === undefined ? file.findings : [...createNestedFindings(candidate), ...file.findings];
+    say(candidate.file, findings);
+    if (!skill) return;
+    const { name, description, data } = skill;
+    if (candidate.form === "folder") names.set(candidate.file, name);
+    const bodyIn = candidate.form === "yaml" ? reader?.extractYamlBody : undefined;
+    const origin = createOrigin(candidate, options, names);
+    if (stamp) origin.fileId = formatFileId(stamp);
+    if (stamp && refusesShared && isLinkedFile(candidate.file, stamp)) origin.isLinked = true;
+    skills.push(new FileSkill({ name, description, data, findings, origin, bodyIn, stamp, seen: candidate.seen }));
+  };
+  // The name of the skill around one is known once all others are read.
+  const addInTurn = (candidate: SkillCandidate, file: CachedFile, stamp: FileFingerprint | undefined) => {
+    if (candidate.parent === undefined) add(candidate, file, stamp);
+    else nested.push([candidate, file, stamp]);
+  };
+  const read = (candidate: SkillCandidate, { readCandidate }: CandidateReader): boolean => {
+    const reading = readCandidate({ ...candidate, refusesShared }, profile);
+    if (!reading) return false;
+    const { stamp } = reading;
+    addInTurn(
+      candidate,
+      stamp && index && candidate.form !== "yaml" ? index.addFile(candidate.path, stamp, reading) : reading,
+      stamp,
+    );
+    return true;
+  };
+  const take = (candidate: SkillCandidate): boolean => {
+    const stats = index?.isKnownFile(candidate.path) ? statIfExists(candidate.file) : undefined;
+    const known = stats && index?.file(candidate.path, stats);
+    // A file that was read before may have been put in another place since.
+    if (known && !(refusesShared && checkSharedFile(candidate.file, candidate.folder, stats))) {
+      addInTurn(candidate, known, createFileFingerprint(stats));
+      return true;
+    }
+    if (reader) return read(candidate, reader);
+    if (!existsSync(candidate.file)) return false;
+    unread.push(candidate);
+    return true;
+  };
+  findSkillCandidates({
+    root,
+    recursive,
+    skillsFolders,
+    index,
+    isLeftOut: options.leavesOut?.(),
+    say: (path, finding) => say(path, [finding]),
+    take,
+  });
+  if (unread.length > 0) {
+    reader = await import("./read-skill.ts");
+    for (const candidate of unread) read(candidate, reader);
+  }
+  for (const [candidate, file, stamp] of nested.sort(([a], [b]) => compareText(a.path, b.path)))
+    add(candidate, file, stamp);
+  index?.save(Date.now());
+  return { skills, diagnostics };
+}
+
+/** A folder with what tells it from another one in its place. */
+export function identifyFolder(folder: string): Pick<SkillOrigin, "folder" | "folderId"> {
+  const folderId = statFolderId(folder);
+  return folderId === undefined ? { folder } : { folder, folderId };
+}
+
+function readFolderId(folder: string, seen: FolderSnapshot): FolderId | undefined {
+  try {
+    const stats = lstatSync(folder, { throwIfNoEntry: false });
+    if (!stats) return undefined;
+    seen.stats = stats;
+    return getFolderId(folder, stats);
+  } catch {
+    return undefined;
+  }
+}
+
+type MutableOrigin = { -readonly [Key in keyof SkillOrigin]: SkillOrigin[Key] } & { file: string };
+
+function createOrigin(
+  { form, file, folder, parent, seen = {} }: SkillCandidate,
+  { scope, name: source, belongsTo }: ScanOptions,
+  names: ReadonlyMap<string, string>,
+): MutableOrigin {
+  const origin: MutableOrigin = { scope, source, form, file };
+  const folderId = folder === undefined ? statLinkedFolderId(dirname(file)) : readFolderId(folder, seen);
+  if (folder !== undefined) origin.folder = folder;
+  if (folderId !== undefined) origin.folderId = folderId;
+  if (belongsTo !== undefined) origin.belongsTo = belongsTo;
+  if (parent !== undefined) origin.parent = names.get(parent) ?? basename(dirname(parent));
+  return origin;
+}

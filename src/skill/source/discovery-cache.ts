@@ -1,0 +1,221 @@
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { readRegularText } from "../../util/file-access.ts";
+import type { Finding } from "../diagnostics.ts";
+import type { FileFingerprint } from "./read-file.ts";
+
+/** What a folder that is no skill holds, as far as the search cares. */
+export interface FolderListing {
+  folders: string[];
+  files: string[];
+  links: string[];
+}
+export interface CachedFile {
+  /** Absent for a file that is no skill. `data` is the frontmatter as JSON. */
+  skill?: { name: string; description: string; data: string };
+  findings: readonly Finding[];
+}
+
+/**
+ * What was seen at an earlier start, kept in one file, so that the next start reads only what changed. It is a cache of the
+ * user's own: never read from a skill folder, and anything odd about it makes it empty.
+ */
+export class DiscoveryCache {
+  readonly #file: string;
+  readonly #key: string;
+  readonly #writtenAt: number = 0;
+  /** What changed later may have changed again since without its time telling so. */
+  readonly #youngest: number = 0;
+  readonly #folders: Map<string, { mtimeMs: number; ino: number; listing: FolderListing }> = new Map();
+  readonly #files: Map<string, string> = new Map();
+  readonly #lines: string[] = [];
+  readonly #seenFolders: [string, number, number, FolderListing][] = [];
+  #isChanged = false;
+
+  /** Contract: `key` names everything that the result of a scan depends on beside the files themselves. */
+  constructor(file: string, key: string) {
+    this.#file = file;
+    this.#key = `${CACHE_FORMAT} ${key}`;
+    const lines = readLines(file);
+    if (lines.pop() !== END_LINE) return;
+    const header = lines.shift();
+    const head = header === undefined ? undefined : parseHeader(header);
+    if (head?.key !== this.#key || head.writtenAt > Date.now()) return; // From a clock that was ahead: what is recent is not known.
+    this.#writtenAt = head.writtenAt;
+    this.#youngest = head.writtenAt - CLOCK_TICK_MS;
+    for (const [path, mtimeMs, ino, listing] of head.folders) this.#folders.set(path, { mtimeMs, ino, listing });
+    for (const line of lines) if (line !== "") this.#files.set(line.slice(0, line.indexOf("\t")), line);
+  }
+
+  /** Nothing was seen before. */
+  get isEmpty(): boolean {
+    return this.#writtenAt === 0;
+  }
+
+  folder(path: string, stamp: { mtimeMs: number; ino: number }): FolderListing | undefined {
+    const known = this.#folders.get(path);
+    if (!known || known.mtimeMs !== stamp.mtimeMs || known.ino !== stamp.ino || this.#isRecent(stamp)) return undefined;
+    this.#seenFolders.push([path, stamp.mtimeMs, stamp.ino, known.listing]);
+    return known.listing;
+  }
+
+  isKnownFolder(path: string): boolean {
+    return this.#folders.has(path);
+  }
+
+  isKnownFile(path: string): boolean {
+    return this.#files.has(path);
+  }
+
+  file(path: string, stamp: FileFingerprint): CachedFile | undefined {
+    const line = this.#files.get(path);
+    if (line === undefined || this.#isRecent(stamp)) return undefined;
+    const columns = line.split("\t");
+    if (Number(columns[1]) !== stamp.mtimeMs || Number(columns[2]) !== stamp.size || Number(columns[3]) !== stamp.ino)
+      return undefined;
+    const known = parseColumns(columns);
+    if (known) this.#lines.push(line);
+    return known;
+  }
+
+  /**
+   * Returns the folders below the folder of a skill, and which of them have a SKILL.md, if none of them changed since. That is seen by the time
+   * of change, which nobody can set back; so nothing is kept of each but its path.
+   */
+  nestedFolders(
+    path: string,
+    statOf: (folder: string) => { ctimeMs: number } | undefined,
+  ): { all: readonly string[]; skills: string[] } | undefined {
+    const line = this.#files.get(`${path}/`);
+    if (line === undefined) return undefined;
+    const all: string[] = [];
+    const skills: string[] = [];
+    for (let from = line.indexOf("\t"); from !== -1; ) {
+      const end = line.indexOf("\t", from + 1);
+      const isSkill = line.charCodeAt((end === -1 ? line.length : end) - 1) === SLASH;
+      const last = end === -1 ? line.length : end;
+      const folder = line.slice(from + 1, isSkill ? last - 1 : last);
+      const stats = statOf(folder);
+      if (!stats || stats.ctimeMs > this.#youngest) return undefined;
+      all.push(folder);
+      if (isSkill) skills.push(folder);
+      from = end;
+    }
+    this.#lines.push(line);
+    return { all, skills };
+  }
+
+  /** Keeps the folders in that of a skill: one line, under its path with a slash behind it, which no file has. */
+  addNestedFolders(path: string, folders: readonly { path: string; isSkill: boolean }[]): void {
+    this.#isChanged = true;
+    const columns = folders.map(({ path: folder, isSkill }) => (isSkill ? `${folder}/` : folder));
+    const line = [`${path}/`, ...columns].join("\t");
+    if (!/[\n\r]/.test(line) && line.split("\t").length === columns.length + 1) this.#lines.push(line);
+  }
+
+  addFolder(path: string, stamp: { mtimeMs: number; ino: number }, listing: FolderListing): void {
+    this.#isChanged = true;
+    this.#seenFolders.push([path, stamp.mtimeMs, stamp.ino, listing]);
+  }
+
+  /** Keeps what was read. What comes back says the same in less memory: its texts are parts of the index's own line. */
+  addFile(path: string, stamp: FileFingerprint, file: CachedFile): CachedFile {
+    this.#isChanged = true;
+    if (/[\t\n\r]/.test(path)) return file;
+    const { skill, findings } = file;
+    const said = findings.length === 0 ? "" : JSON.stringify(findings);
+    const what = skill
+      ? `${JSON.stringify(skill.name)}\t${JSON.stringify(skill.description)}\t${said}\t${skill.data}`
+      : `\t\t${said}\t`;
+    const line = `${path}\t${stamp.mtimeMs}\t${stamp.size}\t${stamp.ino}\t${what}`;
+    this.#lines.push(line);
+    return parseColumns(line.split("\t")) ?? file;
+  }
+
+  /** Writes what this scan saw, if it differs from what was there. A folder that cannot be written to is no error. */
+  save(now: number): void {
+    const isSame = this.#lines.length === this.#files.size && this.#seenFolders.length === this.#folders.size;
+    if (!this.#isChanged && isSame) return;
+    const header = JSON.stringify({ key: this.#key, writtenAt: now, folders: this.#seenFolders });
+    const draft = `${this.#file}.${process.pid}`;
+    try {
+      mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
+      writeLines(draft, header, this.#lines);
+      renameSync(draft, this.#file);
+    } catch {
+      if (existsSync(draft)) rmSync(draft, { force: true });
+    }
+  }
+
+  // A file changed twice within the clock's tick keeps its stamp: what was young when the index was written is read again.
+  #isRecent(stamp: { mtimeMs: number }): boolean {
+    return stamp.mtimeMs > this.#youngest;
+  }
+}
+
+/** Of the file's lines. Another one is read past. */
+const CACHE_FORMAT = 2;
+// Of 200,000 skills.
+const MAX_CACHE_BYTES = 256 * 1024 * 1024;
+const CLOCK_TICK_MS = 2000;
+const SLASH = 47;
+const LINES_PER_WRITE = 200;
+/** The last line: without it the file was not written to its end. */
+const END_LINE = ".";
+const NO_FINDINGS: readonly Finding[] = [];
+
+interface CacheHeader {
+  key: string;
+  writtenAt: number;
+  folders: [string, number, number, FolderListing][];
+}
+
+// In portions: one text of all lines would be the largest thing in memory.
+function writeLines(file: string, header: string, lines: readonly string[]): void {
+  const fd = openSync(file, "w", 0o600);
+  try {
+    writeSync(fd, header);
+    for (let at = 0; at < lines.length; at += LINES_PER_WRITE)
+      writeSync(fd, `\n${lines.slice(at, at + LINES_PER_WRITE).join("\n")}`);
+    writeSync(fd, `\n${END_LINE}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function readLines(file: string): string[] {
+  try {
+    const text = readRegularText(file, { limit: MAX_CACHE_BYTES });
+    return text.split("\n");
+  } catch {
+    return [];
+  }
+}
+
+function parseHeader(line: string): CacheHeader | undefined {
+  try {
+    const header = JSON.parse(line);
+    return Array.isArray(header.folders) && typeof header.writtenAt === "number" ? header : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a line says, or nothing when it is not what this program writes. */
+function parseColumns(columns: readonly string[]): CachedFile | undefined {
+  const { 4: name = "", 5: description = "", 6: said = "", 7: data = "" } = columns;
+  try {
+    const findings: readonly Finding[] = said === "" ? NO_FINDINGS : JSON.parse(said);
+    if (!findings.every(({ code }) => code in FINDING_CODES)) return undefined;
+    if (name === "") return { findings };
+    if (!data.startsWith("{") || !data.endsWith("}")) return undefined;
+    return { skill: { name: parseQuoted(name), description: parseQuoted(description), data }, findings };
+  } catch {
+    return undefined;
+  }
+}
+
+function parseQuoted(text: string): string {
+  return text.includes("\\") ? JSON.parse(text) : text.slice(1, -1);
+}

@@ -1,0 +1,244 @@
+import { existsSync } from "node:fs";
+import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { createJsonObject, isJsonObject, type JsonObject } from "../../util/objects.ts";
+import { type ExpectedFolder, readFileInside } from "../../util/safe-path.ts";
+import { hashNumber } from "../../util/text.ts";
+import type { Finding } from "../diagnostics.ts";
+import { findFrontmatter, trimBody } from "../frontmatter.ts";
+import { type Manifest, readManifest } from "../manifest.ts";
+import type { FileList, Skill, SkillFile, SkillFingerprint, SkillOrigin } from "../skill.ts";
+import {
+  createFileFingerprint,
+  type FileFingerprint,
+  isSameFingerprint,
+  readSkillText,
+  statIfExists,
+} from "./read-file.ts";
+import {
+  type FolderSnapshot,
+  getExpectedFolder,
+  isFolderReplaced,
+  listSkillFiles,
+  readSkillFile,
+  withOwnFile,
+} from "./skill-files.ts";
+
+type ExtractBody = (text: string) => string | undefined;
+
+interface FileSkillParts {
+  name: string;
+  description: string;
+  origin: SkillOrigin & { file: string };
+  findings: readonly Finding[];
+  /** The frontmatter as JSON. */
+  data: string;
+  /** The instructions in the file's text; nothing when it is no skill's. Those of Markdown when left out. */
+  bodyIn?: ExtractBody | undefined;
+  /** What the file was when it was found. */
+  stamp?: FileFingerprint | undefined;
+  /** What was seen of its folder when it was found. */
+  seen?: FolderSnapshot | undefined;
+}
+
+// Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
+const REQUIREMENT_KEYS = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilities|sensitive|access)":/;
+
+/** And those that say who may invoke it. All of them have a part in common, which is found in a tenth of the time. */
+const INVOCATION_KEYS = /"(?:disable[_-]model[_-]invocation|user[_-]invo[ck]able)":/;
+const INVOCATION_KEY_PART = "invo";
+
+/** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
+export class FileSkill implements Skill {
+  readonly name: string;
+  readonly description: string;
+  readonly origin: SkillOrigin & { file: string };
+  readonly findings: readonly Finding[];
+  readonly #data: string;
+  readonly #bodyIn: ExtractBody;
+  readonly #stamp: FileFingerprint | undefined;
+  readonly #seen: FolderSnapshot | undefined;
+  #asks: boolean | undefined;
+  #manifest: Manifest | undefined;
+  #body: { text: string; stamp: FileFingerprint } | undefined;
+  #files: FileList | undefined;
+
+  constructor(parts: FileSkillParts) {
+    this.name = parts.name;
+    this.description = parts.description;
+    this.origin = parts.origin;
+    this.findings = parts.findings;
+    this.#data = parts.data;
+    this.#bodyIn = parts.bodyIn ?? extractMarkdownBody;
+    this.#stamp = parts.stamp;
+    this.#seen = parts.seen;
+  }
+
+  get manifest(): Manifest {
+    this.#manifest ??= readManifest(removePrototypes(JSON.parse(this.#data)) as JsonObject);
+    return this.#manifest;
+  }
+
+  asksOfHost(): boolean {
+    this.#asks ??= REQUIREMENT_KEYS.test(this.#data);
+    return this.#asks;
+  }
+
+  limitsInvocation(): boolean {
+    return this.#data.includes(INVOCATION_KEY_PART) && INVOCATION_KEYS.test(this.#data);
+  }
+
+  /** Of its file as it was found, and of the queries next to it as they are now, if there was a folder for them. */
+  fingerprint(): SkillFingerprint | undefined {
+    if (!this.#stamp) return undefined;
+    const { file, folder } = this.origin;
+    const hasQueries = folder !== undefined && this.#seen?.hasEvals !== false;
+    const queries = !hasQueries ? undefined : statIfExists(`${folder}/${TRIGGER_QUERIES_FILE}`);
+    const value = queries
+      ? `${formatFingerprint(this.#stamp)} ${formatFingerprint(queries)}`
+      : formatFingerprint(this.#stamp);
+    return { file, value, changedAt: Math.max(this.#stamp.mtimeMs, queries?.mtimeMs ?? 0) };
+  }
+
+  body(): string {
+    const { file } = this.origin;
+    const stats = statIfExists(file);
+    if (this.#body && stats && isSameFingerprint(this.#body.stamp, createFileFingerprint(stats)))
+      return this.#body.text;
+    const read = withOwnFile(this.origin, readSkillText);
+    if (!read) throw createReplacedFolderError(this);
+    if ("finding" in read) throw this.#unreadable(read.finding);
+    const text = this.#bodyIn(read.text);
+    if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is no skill any more" });
+    this.#body = { text, stamp: read.stamp };
+    return text;
+  }
+
+  files(): FileList {
+    this.#files ??= this.#list();
+    return this.#files;
+  }
+
+  hasOtherFiles(): boolean {
+    return this.#files !== undefined && JSON.stringify(this.#files) !== JSON.stringify(this.#list());
+  }
+
+  #list(): FileList {
+    return listSkillFiles(this.origin);
+  }
+
+  examples(): readonly string[] {
+    const declared = this.manifest.triggers.examples;
+    const { folder } = this.origin;
+    const asked = folder === undefined ? undefined : readTriggerQueries(folder, getExpectedFolder(this.origin));
+    return asked === undefined ? declared : [...declared, ...selectTrainingExamples(asked.queries)];
+  }
+
+  read(path: string): Uint8Array {
+    const { files } = this.files();
+    if (!files.some((file) => file.path === path))
+      throw isFolderReplaced(this) ? createReplacedFolderError(this) : createUnlistedFileError(this.name, path, files);
+    const result = readSkillFile(this.origin, path);
+    if ("bytes" in result) return result.bytes;
+    throw new SkillError(`resource-${result.code}`, {
+      message: `Skill "${this.name}": ${result.message}`,
+      fix: result.code === "too-large" ? "split it" : RELOAD_FIX,
+    });
+  }
+
+  #unreadable({ code, message }: Finding): SkillError {
+    const what = `The instructions of skill "${this.name}" cannot be read: ${this.origin.file} ${message}`;
+    return new SkillError(code, { message: what, fix: FINDING_CODES[code].fix });
+  }
+}
+
+const RELOAD_FIX = "find the skills again: the folder changed since its files were listed";
+
+/** The error for a skill in whose place another folder is now. */
+export function createReplacedFolderError({ name, origin }: Pick<Skill, "name" | "origin">): SkillError {
+  const { folder, file = "" } = origin;
+  const what =
+    folder !== undefined && isFolderReplaced({ origin }) ? `${folder} is not the folder` : `${file} is not the file`;
+  return new SkillError("resource-changed", {
+    message: `Skill "${name}" cannot be read: ${what} that was found`,
+    fix: RELOAD_FIX,
+  });
+}
+
+/** The error for a path that is none of a skill's files. */
+export function createUnlistedFileError(skill: string, path: string, files: readonly SkillFile[]): SkillError {
+  const names = files.slice(0, 10).map((file) => file.path);
+  return new SkillError("resource-unlisted", {
+    message: `Skill "${skill}" has no file "${path}"`,
+    fix: names.length === 0 ? "it has no files beside its instructions" : `it has: ${names.join(", ")}`,
+  });
+}
+
+function formatFingerprint({ mtimeMs, size, ino }: FileFingerprint): string {
+  return `${mtimeMs} ${size} ${ino}`;
+}
+
+// The file may have become a link to anything: what is no skill any more is not handed out.
+function extractMarkdownBody(text: string): string | undefined {
+  const frame = findFrontmatter(text);
+  return "start" in frame && frame.closed ? trimBody(frame.text.slice(frame.bodyStart)) : undefined;
+}
+
+export function removePrototypes(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value))
+    return value.every((item) => typeof item === "string") ? value : value.map(removePrototypes);
+  const data = createJsonObject();
+  for (const [key, item] of Object.entries(value)) data[key] = removePrototypes(item);
+  return data;
+}
+
+/** A query with the answer whether the skill is for it. */
+interface TriggerQuery {
+  query: string;
+  shouldTrigger: boolean;
+  /** Training queries are indexed as examples; held-out ones only measure. */
+  isHeldOut: boolean;
+}
+
+export const TRIGGER_QUERIES_FILE = "evals/triggers.json";
+
+/** The queries beside a skill, or nothing when there are none. What is wrong with the file is said, and the rest of it read. */
+export function readTriggerQueries(
+  folder: string,
+  expected?: ExpectedFolder,
+): { queries: TriggerQuery[]; problem?: string } | undefined {
+  if (!existsSync(`${folder}/${TRIGGER_QUERIES_FILE}`)) return undefined;
+  const read = readFileInside(folder, TRIGGER_QUERIES_FILE, MAX_QUERIES_BYTES, expected);
+  if ("code" in read) return { queries: [], problem: read.message };
+  let entries: unknown;
+  try {
+    entries = JSON.parse(read.bytes.toString("utf8").replace(/^\ufeff/, ""));
+  } catch {
+    return { queries: [], problem: "is not valid JSON" };
+  }
+  if (!Array.isArray(entries)) return { queries: [], problem: "is not a list" };
+  const queries = entries.flatMap((entry) => {
+    if (!isJsonObject(entry)) return [];
+    const { query, should_trigger: shouldTrigger, split } = entry;
+    if (typeof query !== "string" || query.trim() === "" || typeof shouldTrigger !== "boolean") return [];
+    return { query, shouldTrigger, isHeldOut: typeof split === "string" ? split !== "train" : isHeldOutQuery(query) };
+  });
+  const odd = entries.length - queries.length;
+  if (odd === 0) return { queries };
+  return {
+    queries,
+    problem: `has ${odd} of ${entries.length} entries without a "query" and a "should_trigger" of true or false`,
+  };
+}
+
+function selectTrainingExamples(queries: readonly TriggerQuery[]): string[] {
+  return queries.filter(({ isHeldOut, shouldTrigger }) => shouldTrigger && !isHeldOut).map(({ query }) => query);
+}
+
+const MAX_QUERIES_BYTES = 1024 * 1024;
+
+// By the query itself: adding one to the file moves no other to the other side.
+function isHeldOutQuery(query: string): boolean {
+  return hashNumber(query) % 10 >= 6;
+}

@@ -1,0 +1,74 @@
+import { join } from "node:path";
+import { type ApprovalRequest, type ApprovalSubject, getApprovalKey } from "../host/approval.ts";
+import type { ToolOwner } from "../skill/tool.ts";
+import { isJsonObject } from "../util/objects.ts";
+import { createJsonStore } from "./json-store.ts";
+
+/** What the user agreed to once and for all: tools of one copy of a skill, and its changes in a workspace. */
+export interface ApprovalStore {
+  isAlways(effect: ApprovalSubject): boolean;
+  /** Throws a SkillError when it cannot be written down. */
+  add(effect: ApprovalSubject): void;
+  list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
+  /** Takes back all that was agreed to for skills of this name, or for the one at a place. Contract: how many copies it was. */
+  forget(skill: string, place?: string): number;
+  /** Why nothing is agreed to: what was written down cannot be read. */
+  problem(): string | undefined;
+}
+
+interface StoredApproval extends ToolOwner {
+  allowed: string[];
+}
+
+export function createApprovalStore(skilletHome: string): ApprovalStore {
+  const ledger = createJsonStore({
+    file: join(skilletHome, "approvals.json"),
+    isEntry: isStoredApproval,
+    unreadable: { code: "approvals-unreadable", fix: "mend it, or remove it to start anew: then you are asked again" },
+  });
+  return {
+    isAlways: (effect) =>
+      !effect.isOnce && (ledger.entries()[getOwnerKey(effect)]?.allowed.includes(getApprovalKey(effect)) ?? false),
+    add: (effect) =>
+      ledger.change((entries) => {
+        if (effect.isOnce) return;
+        const { skill, source, place } = effect;
+        const known = entries[getOwnerKey(effect)] ?? { name: skill, source, place, allowed: [] };
+        if (!known.allowed.includes(getApprovalKey(effect))) known.allowed.push(getApprovalKey(effect));
+        entries[getOwnerKey(effect)] = known;
+      }),
+    list: () =>
+      Object.values(ledger.entries()).map(({ name, source, place, allowed }) => ({
+        skill: name,
+        source,
+        place,
+        allowed,
+      })),
+    forget(skill, place) {
+      const isMeant = (one: StoredApproval | undefined) =>
+        one?.name === skill && (place === undefined || one.place === place);
+      if (!Object.values(ledger.entries()).some(isMeant)) return 0;
+      return ledger.change((entries) => {
+        const keys = Object.keys(entries).filter((key) => isMeant(entries[key]));
+        for (const key of keys) delete entries[key];
+        return keys.length;
+      });
+    },
+    problem: () => {
+      const problem = ledger.problem();
+      return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;
+    },
+  };
+}
+
+function getOwnerKey({ skill, source, place }: Pick<ApprovalRequest, "skill" | "source" | "place">): string {
+  return place === "" ? `${skill}@${source}` : `${skill}@${place}`;
+}
+
+function isStoredApproval(entry: unknown): entry is StoredApproval {
+  if (!isJsonObject(entry) || !Array.isArray(entry["allowed"])) return false;
+  return (
+    ["name", "source", "place"].every((key) => typeof entry[key] === "string") &&
+    entry["allowed"].every((item) => typeof item === "string")
+  );
+}

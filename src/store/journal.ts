@@ -1,0 +1,404 @@
+import { closeSync, constants, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
+import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
+import type { Caller } from "../host/host-policy.ts";
+import type { Message } from "../host/model-contract.ts";
+import type { Usage } from "../skill/tool.ts";
+import { isJsonObject, omitUndefined } from "../util/objects.ts";
+
+/** A run that is being written down. What is in it is never changed, only added to. */
+export interface Journal {
+  readonly id: string;
+  readonly head: RunHeader;
+  /** What was there when it was opened. */
+  readonly lines: readonly JournalLine[];
+  /** For how long programs were at it before. */
+  readonly elapsedMs: number;
+  /** What a step gave. Nothing when it was not done. */
+  stepOf(name: string): { value: unknown } | undefined;
+  answerTo(name: string): ApprovalAnswer | undefined;
+  /**
+   * Keeps what a step gave, and gives it as it will be read.
+   * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be, and then nothing of it is.
+   */
+  step(name: string, value: unknown): unknown;
+  event(event: RunEvent): void;
+  ask(name: string, effect: ApprovalRequest): void;
+  answer(name: string, approval: Approval, effect: ApprovalRequest): void;
+  end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): void;
+  /** Whether somebody has called it off. */
+  isCancelled(): boolean;
+  close(): void;
+}
+
+/** A word, and what it was given on. */
+interface ApprovalAnswer {
+  approval: Approval;
+  effect?: ApprovalRequest;
+}
+
+interface JournalOptions {
+  file: string;
+  /** Lets it go, for others to take up. */
+  onClose(): void;
+}
+
+/** Opens a journal that this process alone adds to. Throws a SkillError for one that is not what was written. */
+export function openJournal({ file, onClose }: JournalOptions): Journal {
+  const fd = openForAppend(file);
+  try {
+    return createJournal(fd, file, onClose);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+function createJournal(fd: number, file: string, onClose: () => void): Journal {
+  const { lines, size } = repairJournal(fd, file);
+  const [head] = lines;
+  if (head?.type !== "run") throw createCorruptError(file, [1]);
+  const steps = new Map<string, { value: unknown }>();
+  const answers = new Map<string, ApprovalAnswer>();
+  const state = { size, isCancelled: false, isClosed: false };
+  const take = (line: JournalLine) => {
+    if (line.type === "step") steps.set(line.name, { value: line.value });
+    if (line.type === "answer")
+      answers.set(line.name, { approval: parseApproval(line), ...omitUndefined({ effect: line.effect }) });
+    if (line.type === "cancel") state.isCancelled = true;
+  };
+  for (const line of lines) take(line);
+  // Another program may only call it off. It may do so between any two lines of ours.
+  const look = () => {
+    const { size: now } = fstatSync(fd);
+    if (now <= state.size) return;
+    const { lines: added, whole } = parseJournal(readJournalBytes(fd, state.size, now));
+    state.size += whole;
+    for (const line of added) take(line);
+  };
+  const add = (line: JournalLine, isKept: boolean) => {
+    if (state.isClosed) return; // Somebody comes late: the number of the file may be another's by now.
+    appendToJournal(fd, file, formatJournalLine(line), isKept);
+    look();
+  };
+  const now = () => new Date().toISOString();
+  add({ type: "opened", at: now(), pid: process.pid }, false);
+  return {
+    id: head.id,
+    head,
+    lines,
+    elapsedMs: sumElapsedMs(lines),
+    stepOf: (name) => steps.get(name),
+    answerTo: (name) => answers.get(name),
+    step(name, value) {
+      add({ type: "step", at: now(), name, value }, true);
+      return steps.get(name)?.value;
+    },
+    event: (event) => add({ type: "event", at: now(), event }, false),
+    ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
+    answer: (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
+    end(result, tail) {
+      add({ type: "result", at: now(), result }, false);
+      add({ type: "end", at: now(), ...tail }, true);
+    },
+    isCancelled() {
+      if (!state.isCancelled && !state.isClosed) look();
+      return state.isCancelled;
+    },
+    close() {
+      if (state.isClosed) return;
+      state.isClosed = true;
+      closeSync(fd);
+      onClose();
+    },
+  };
+}
+
+/** From each taking up to the last that was written before the next. */
+function sumElapsedMs(lines: readonly JournalLine[]): number {
+  let elapsed = 0;
+  let start: number | undefined;
+  let last = 0;
+  for (const { type, at } of lines) {
+    if (type === "opened") {
+      if (start !== undefined) elapsed += last - start;
+      start = Date.parse(at);
+    }
+    if (type !== "answer" && type !== "cancel") last = Date.parse(at);
+  }
+  return Math.max(0, start === undefined ? 0 : elapsed + last - start);
+}
+
+const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
+const OPEN_FLAGS = { read: O_RDONLY, add: O_RDWR | O_APPEND };
+
+/** In bytes. No run comes near it, and one that is larger would keep all others from being listed. */
+const MAX_JOURNAL_BYTES = 256 * 1024 * 1024;
+
+/** Opens what must be a file: a link would lead elsewhere, and a pipe would never end. The caller closes it. */
+export function openJournalFile(file: string, how: keyof typeof OPEN_FLAGS): number {
+  let fd: number;
+  try {
+    fd = openSync(file, OPEN_FLAGS[how] | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    throw getErrnoCode(error) === "ELOOP" ? new Error("it is a link", { cause: error }) : error;
+  }
+  const stats = fstatSync(fd);
+  if (stats.isFile() && stats.size <= MAX_JOURNAL_BYTES) return fd;
+  closeSync(fd);
+  throw new Error(stats.isFile() ? "it is larger than 256 MiB" : "it is no file");
+}
+
+export function readJournalBytes(fd: number, from = 0, to = fstatSync(fd).size): Buffer {
+  const bytes = Buffer.alloc(Math.max(0, to - from));
+  for (let at = 0; at < bytes.length; ) {
+    const length = readSync(fd, bytes, at, bytes.length - at, from + at);
+    if (length === 0) return bytes.subarray(0, at);
+    at += length;
+  }
+  return bytes;
+}
+
+/** Reads what is there, without what was being written when its program died. Contract: nobody else is at it. */
+function repairJournal(fd: number, file: string): { lines: readonly JournalLine[]; size: number } {
+  const bytes = readJournalBytes(fd);
+  const { lines, corrupt: numbers, whole, lacksEnd } = parseJournal(bytes);
+  if (numbers.length > 0) throw createCorruptError(file, numbers);
+  if (whole < bytes.length) ftruncateSync(fd, whole);
+  return { lines, size: whole + (lacksEnd ? appendToJournal(fd, file, "\n", true) : 0) };
+}
+
+/** All of it, or nothing. */
+function appendToJournal(fd: number, file: string, text: string, isKept: boolean): number {
+  const bytes = Buffer.from(text);
+  const { size } = fstatSync(fd);
+  let done = 0;
+  try {
+    while (done < bytes.length) done += writeSync(fd, bytes, done);
+    if (isKept) fdatasyncSync(fd);
+    return bytes.length;
+  } catch (error) {
+    try {
+      // Where another program has added something meanwhile, that stays.
+      if (fstatSync(fd).size === size + done) ftruncateSync(fd, size);
+    } catch {} // It is mended when it is opened again.
+    throw createUnwritableJournalError(file, error);
+  }
+}
+
+/** Throws a SkillError when it cannot be. */
+function openForAppend(file: string): number {
+  try {
+    return openJournalFile(file, "add");
+  } catch (error) {
+    throw createUnwritableJournalError(file, error);
+  }
+}
+
+/** Adds a line for the program that is at it, or that takes it up next. */
+export function appendJournalLine(file: string, line: JournalLine, isAtWork: boolean): void {
+  const fd = openForAppend(file);
+  try {
+    if (!isAtWork) repairJournal(fd, file);
+    appendToJournal(fd, file, formatJournalLine(line), true);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function createCorruptError(file: string, numbers: readonly number[]): SkillError {
+  return new SkillError("journal-corrupt", {
+    message: `${file} is not what was written: line ${numbers.slice(0, 5).join(", ")}`,
+    fix: "start it anew; `skillet runs show` shows what can be read of it",
+  });
+}
+
+export function createUnwritableJournalError(file: string, cause: unknown): SkillError {
+  return new SkillError("journal-unwritable", {
+    message: `${file} cannot be written: ${getErrorMessage(cause)}`,
+    fix: "check that there is room on the disk and that the folder can be written to; what was done is kept, and `skillet resume` goes on from there",
+    cause,
+  });
+}
+
+/** What a run's journal holds, a line each. No value of a secret is in any of it. */
+export type JournalLine = { /** When, as ISO 8601 writes it. */ at: string } & (
+  | RunHeader
+  /** All that it was asked for, and what was said before it. */
+  | { type: "request"; request: Readonly<Record<string, unknown>>; messages?: readonly Message[] }
+  /** A process took it up. */
+  | { type: "opened"; pid: number }
+  | { type: "event"; event: RunEvent }
+  | { type: "step"; name: string; value?: unknown }
+  | { type: "ask"; name: string; effect: ApprovalRequest }
+  /** The word, and what it was given on. */
+  | ({ type: "answer"; name: string; effect?: ApprovalRequest } & Approval)
+  | { type: "cancel" }
+  | { type: "result"; result: Readonly<Record<string, unknown>> }
+  | RunEnd
+);
+
+/** The first line. */
+export interface RunHeader {
+  type: "run";
+  version: 1;
+  id: string;
+  /** `use`: a skill was used. `chat`: something was said to an agent. */
+  kind: "use" | "chat";
+  /** Empty in a chat. */
+  skill: string;
+  /** What was to be done, in a line. */
+  task: string;
+  workspace?: string;
+  caller?: Caller;
+}
+
+/** The last line of a run that ended. */
+export interface RunEnd {
+  type: "end";
+  stop: StopReason;
+  isError: boolean;
+  iterations: number;
+  ms: number;
+  usage: Usage;
+  cost?: number;
+  model?: string;
+}
+
+/** A line with what tells whether it is whole. */
+export function formatJournalLine(line: JournalLine): string {
+  const json = JSON.stringify(line);
+  return `${json.slice(0, -1)},"crc":"${computeChecksum(json)}"}\n`;
+}
+
+/** Nothing when it is not what was written. */
+export function parseJournalLine(text: string): JournalLine | undefined {
+  const [end, sum] = /,"crc":"([0-9a-f]{8})"\}$/.exec(text) ?? [];
+  if (end === undefined) return undefined;
+  const json = `${text.slice(0, -end.length)}}`;
+  if (computeChecksum(json) !== sum) return undefined;
+  try {
+    const line: unknown = JSON.parse(json);
+    return isJournalLine(line) ? line : undefined;
+  } catch {
+    return undefined; // Whoever made the sum, made it of this.
+  }
+}
+
+function computeChecksum(text: string): string {
+  const { crc32 } = process.getBuiltinModule("node:zlib");
+  return crc32(text).toString(16).padStart(8, "0");
+}
+
+export interface ParsedJournal {
+  lines: readonly JournalLine[];
+  /** The numbers of lines that are not what was written. */
+  corrupt: readonly number[];
+  /** How many bytes of it are whole lines: what follows was being written when the program died. */
+  whole: number;
+  /** Whether all that is missing of the last line is its end. */
+  lacksEnd: boolean;
+}
+
+export function parseJournal(bytes: Buffer): ParsedJournal {
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  const texts = bytes.subarray(0, end).toString().split("\n").slice(0, -1);
+  const rest = end < bytes.length ? parseJournalLine(bytes.subarray(end).toString()) : undefined;
+  const read = texts.map(parseJournalLine);
+  return {
+    lines: [...read.filter((line) => line !== undefined), ...(rest ? [rest] : [])],
+    corrupt: read.flatMap((line, index) => (line === undefined ? [index + 1] : [])),
+    whole: rest ? bytes.length : end,
+    lacksEnd: rest !== undefined,
+  };
+}
+
+/** Whether it can be a line: a sum says that nothing was lost on the way, and not who wrote it. What nobody looks at may be anything. */
+function isJournalLine(value: unknown): value is JournalLine {
+  if (!isJsonObject(value) || typeof value["at"] !== "string" || !Number.isFinite(Date.parse(value["at"])))
+    return false;
+  return matchesShape(LINE_SHAPES, value);
+}
+
+type Predicate = (value: unknown) => boolean;
+type ShapeTable = Readonly<Record<string, Readonly<Record<string, Predicate>>>>;
+
+const isText: Predicate = (value) => typeof value === "string";
+const isFlag: Predicate = (value) => typeof value === "boolean";
+/** JSON has no numbers but ordinary ones: what was none is nothing. */
+const isJsonNumber: Predicate = (value) => typeof value === "number" || value === null;
+const isDataObject: Predicate = isJsonObject;
+const isList: Predicate = Array.isArray;
+const isOptional =
+  (is: Predicate): Predicate =>
+  (value) =>
+    value === undefined || is(value);
+const isOneOf =
+  (...values: readonly unknown[]): Predicate =>
+  (value) =>
+    values.includes(value);
+const hasShape =
+  (shape: Readonly<Record<string, Predicate>>): Predicate =>
+  (value) =>
+    isJsonObject(value) && Object.entries(shape).every(([key, is]) => is(value[key]));
+
+const isUsage = hasShape({ inputTokens: isJsonNumber, outputTokens: isJsonNumber, cachedTokens: isJsonNumber });
+const isApprovalRequest = hasShape({
+  ...{ skill: isText, source: isText, place: isText, tool: isText, what: isText, reason: isText },
+  ...{ on: isOneOf("workspace", "outside", "other"), where: isOptional(isText), amount: isOptional(isText) },
+  from: isOptional((value) => Array.isArray(value) && value.every(isText)),
+});
+/** As deep as anything is shown. */
+const isDepth: Predicate = (value) => typeof value === "number" && value >= 0 && value <= 1000;
+
+const EVENT_SHAPES: ShapeTable = {
+  "run-started": { model: isText, depth: isDepth },
+  "run-warned": { message: isText, fix: isOptional(isText) },
+  "run-refused": { refusals: (value) => Array.isArray(value) && value.every(hasShape({ message: isText })) },
+  "packages-built": { text: isText },
+  "model-retried": { reason: isText },
+  "step-ended": { ms: isJsonNumber, usage: isUsage },
+  "tool-called": { tool: isText },
+  "tool-blocked": { tool: isText, message: isText },
+  "tool-ended": { tool: isText, ms: isJsonNumber, code: isOptional(isText) },
+  "capability-called": { capability: isText, operation: isText, outcome: isText, ms: isJsonNumber },
+  "approval-asked": { tool: isText, effect: isApprovalRequest },
+  "approval-given": { tool: isText, reason: isOptional(isText) },
+  "run-ended": { stop: isText, ms: isJsonNumber },
+};
+
+const isEventHeader = hasShape({ type: isText, run: isText, skill: isText, at: isText });
+
+const LINE_SHAPES: ShapeTable = {
+  run: {
+    id: isText,
+    kind: isOneOf("use", "chat"),
+    skill: isText,
+    task: isText,
+    workspace: isOptional(isText),
+    caller: isOptional(isDataObject),
+  },
+  request: { request: isDataObject, messages: isOptional(isList) },
+  opened: { pid: isJsonNumber },
+  event: { event: (value) => isEventHeader(value) && matchesShape(EVENT_SHAPES, value) },
+  step: { name: isText },
+  ask: { name: isText, effect: isApprovalRequest },
+  answer: { name: isText, isApproved: isFlag, reason: isOptional(isText) },
+  result: { result: isDataObject },
+  end: {
+    stop: isOneOf(...STOP_REASONS),
+    isError: isFlag,
+    iterations: isJsonNumber,
+    ms: isJsonNumber,
+    usage: isUsage,
+    model: isOptional(isText),
+  },
+};
+
+/** What has a type that is not known here is passed over by whoever reads it. */
+function matchesShape(shapes: ShapeTable, value: unknown): boolean {
+  const type = (value as { type?: unknown }).type;
+  if (typeof type !== "string") return false;
+  return !Object.hasOwn(shapes, type) || hasShape(shapes[type] ?? {})(value);
+}

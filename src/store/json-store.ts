@@ -1,0 +1,96 @@
+import { statSync } from "node:fs";
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { readRegularText } from "../util/file-access.ts";
+import { isJsonObject } from "../util/objects.ts";
+import { readUptimeMs } from "../util/timeout.ts";
+import { replaceFile, withFileLock } from "./locked-file.ts";
+
+/** What the user has written down, by name or place, in a file of their own. */
+export interface JsonStore<T> {
+  readonly file: string;
+  /** Empty when the file cannot be read. */
+  entries(): Readonly<Record<string, T>>;
+  /** Why the file cannot be read. */
+  problem(): string | undefined;
+  /** Contract: `work` is given what is there now, while nobody else is at it. Throws a SkillError when it cannot be written down. */
+  change<R>(work: (entries: Record<string, T>) => R): R;
+}
+
+export interface JsonStoreOptions<T> {
+  file: string;
+  isEntry: (entry: unknown) => entry is T;
+  /** What the error is called when it cannot be read, and what to do then. */
+  unreadable: { code: ErrorCode; fix: string };
+}
+
+export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptions<T>): JsonStore<T> {
+  let known: StoreContent<T> | undefined;
+  let stamp = "";
+  let looked = Number.NEGATIVE_INFINITY;
+  // Looked at again and again: what another process took back is taken back here too.
+  const read = () => {
+    if (known !== undefined && readUptimeMs() - looked < CACHE_MS) return known;
+    looked = readUptimeMs();
+    const now = readStoreFingerprint(file);
+    if (known === undefined || now !== stamp) known = readStoreContent(file, isEntry);
+    stamp = now;
+    return known;
+  };
+  return {
+    file,
+    entries: () => read().entries,
+    problem: () => read().problem,
+    change(work) {
+      const result = withFileLock(file, () => {
+        const { problem, entries } = readStoreContent(file, isEntry);
+        if (problem !== undefined) {
+          const { code, fix } = unreadable;
+          throw new SkillError(code, { message: `${file} cannot be read: ${problem}`, fix });
+        }
+        const before = JSON.stringify(entries);
+        const done = work(entries);
+        if (JSON.stringify(entries) !== before)
+          replaceFile(file, `${JSON.stringify({ version: 1, skills: entries }, null, 2)}\n`);
+        return done;
+      });
+      known = undefined;
+      return result;
+    },
+  };
+}
+
+/** Ten thousand skills are listed in less. */
+const CACHE_MS = 50;
+
+interface StoreContent<T> {
+  entries: Record<string, T>;
+  problem?: string;
+}
+
+function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is T): StoreContent<T> {
+  const entries: Record<string, T> = Object.create(null); // A skill may be called `constructor`.
+  let text: string;
+  try {
+    text = readRegularText(file);
+  } catch (error) {
+    return getErrnoCode(error) === "ENOENT" ? { entries } : { entries, problem: getErrorMessage(error) };
+  }
+  try {
+    const { version, skills } = JSON.parse(text);
+    if (version !== 1 || !isJsonObject(skills)) throw new Error("it is of another version");
+    if (!Object.values(skills).every(isEntry)) throw new Error("an entry of it is none");
+    return { entries: Object.assign(entries, skills) };
+  } catch (error) {
+    return { entries, problem: getErrorMessage(error) };
+  }
+}
+
+function readStoreFingerprint(file: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(file);
+    return `${mtimeMs}:${size}:${ino}`;
+  } catch (error) {
+    return getErrnoCode(error);
+  }
+}

@@ -1,0 +1,311 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { RunEvent, SkillEvent, StopReason } from "../host/events.ts";
+import { createStatisticsError, openStatisticsDatabase } from "./statistics-database.ts";
+
+/** What was used, how often, and what came of it. Several programs may write at once. */
+export interface StatisticsStore {
+  /** Takes note of what ended, was refused or was loaded. Contract: never throws; what cannot be written down is lost. */
+  take(event: SkillEvent): void;
+  /** The skills that were used or loaded, the last one first; at most so many. Empty when nothing is known. */
+  recent(most: number): readonly string[];
+  /** The skills that were used or loaded most often, at most so many; those used alike by name. Empty when nothing is known. */
+  mostUsed?(most: number): readonly string[];
+  /** Takes note that a run which waited ended so after all. Contract: never throws. */
+  settle(run: string, stop: StopReason): void;
+  /** One row a skill, by name; with `since`, only what happened from then on. Throws a SkillError when it cannot be read. */
+  perSkill(options?: { since?: Date }): readonly SkillStatistics[];
+  /** Of all skills together: what a run within a run took is in that one, and counted once. Throws like `perSkill`. */
+  total(options?: { since?: Date }): StatisticsTotal;
+}
+
+export type StatisticsTotal = Pick<
+  SkillStatistics,
+  "runs" | "loads" | "refused" | "inputTokens" | "outputTokens" | "cost"
+>;
+
+export interface SkillStatistics {
+  skill: string;
+  /** Where the copies that were used came from. */
+  sources: readonly string[];
+  runs: number;
+  loads: number;
+  refused: number;
+  /** How runs ended, by `stop`. */
+  outcomes: Readonly<Record<string, number>>;
+  /** Of those that ended: half, and all but a twentieth, took at most so long, with all that they used. */
+  p50Ms?: number;
+  p95Ms?: number;
+  iterations: number;
+  /** With those of the runs within them. */
+  inputTokens: number;
+  outputTokens: number;
+  /** In US dollars, where prices are known. */
+  cost?: number;
+  /** When it was last used or loaded, as ISO 8601 writes it. */
+  lastUse?: string;
+}
+
+/** What is written down in skillet's own folder. Nothing is opened before there is something to write or to read. */
+export function createStatisticsStore(skilletHome: string): StatisticsStore {
+  const file = join(skilletHome, "statistics.db");
+  const begun = new Map<string, StartedRun>();
+  let opened: OpenedDatabase | undefined;
+  let restUntil = 0;
+  const waiting: UseRow[] = [];
+  let retry: NodeJS.Timeout | undefined;
+  const open = (waitMs = MAX_WAIT_MS): OpenedDatabase => {
+    opened ??= prepareStatements(openStatisticsDatabase(file, waitMs));
+    return opened;
+  };
+  // Another process may hold the file: then it is tried again for some seconds, and nobody is held up meanwhile.
+  const write = (tries = 0): void => {
+    retry = undefined;
+    try {
+      for (let note = waiting[0]; note; note = waiting[0]) {
+        open(tries === 0 ? MAX_WAIT_MS : SHORT_WAIT_MS).insert.run(note);
+        waiting.shift();
+      }
+    } catch (error) {
+      if (getSqliteCode(error) === SQLITE_BUSY && tries < MAX_TRIES) retry = setTimeout(write, RETRY_MS, tries + 1);
+      else {
+        waiting.length = 0;
+        restUntil = performance.now() + REST_MS;
+      }
+    }
+  };
+  const read = <T>(nothing: T, work: (opened: OpenedDatabase) => T): T => {
+    if (!opened && !existsSync(file)) return nothing;
+    try {
+      return work(open());
+    } catch (error) {
+      throw createStatisticsError(file, error);
+    }
+  };
+  return {
+    take(event) {
+      try {
+        if (event.type === "run-started") rememberRun(begun, event);
+        const note = createUseRow(event, begun);
+        if (event.type === "run-ended") begun.delete(event.run);
+        if (!note || performance.now() < restUntil || waiting.length >= MAX_WAITING_ROWS) return;
+        waiting.push(note);
+        if (!retry) write();
+      } catch {
+        restUntil = performance.now() + REST_MS;
+      }
+    },
+    settle(run, stop) {
+      try {
+        read(undefined, ({ database }) => {
+          database.prepare("UPDATE uses SET stop = ? WHERE run = ? AND stop = 'waiting'").run(stop, run);
+          return undefined;
+        });
+      } catch {} // It is counted as it was.
+    },
+    recent(most) {
+      if (performance.now() < restUntil) return [];
+      try {
+        return read([], ({ last }) => takeSkillNames(last, most));
+      } catch {
+        return [];
+      }
+    },
+    mostUsed(most) {
+      if (performance.now() < restUntil) return [];
+      try {
+        return read([], ({ database }) =>
+          database
+            .prepare(MOST_USED_QUERY)
+            .all(most)
+            .map((row) => String(row["skill"])),
+        );
+      } catch {
+        return [];
+      }
+    },
+    perSkill: ({ since } = {}) => read([], ({ database }) => querySkillStatistics(database, since?.getTime() ?? 0)),
+    total: ({ since } = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, since?.getTime() ?? 0)),
+  };
+}
+
+/** What cannot be used is left alone for so long. */
+const REST_MS = 60_000;
+/** What SQLite said, where it was SQLite. */
+function getSqliteCode(error: unknown): number | undefined {
+  const { errcode, cause } = Object(error) as { errcode?: number; cause?: { errcode?: number } };
+  return errcode ?? cause?.errcode;
+}
+
+/** What SQLite says of a file that another holds. */
+const SQLITE_BUSY = 5;
+const MAX_WAIT_MS = 2000;
+const SHORT_WAIT_MS = 50;
+const RETRY_MS = 250;
+const MAX_TRIES = 20;
+const MAX_WAITING_ROWS = 1000;
+const EMPTY_TOTAL: StatisticsTotal = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
+
+/** What only the beginning of a run says. */
+type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth">;
+type RunStartedEvent = Extract<RunEvent, { type: "run-started" }>;
+
+/** Of runs that never end nothing is to be kept for ever. */
+const MAX_STARTED_RUNS = 1000;
+
+function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth }: RunStartedEvent): void {
+  begun.set(run, { model, depth, ...(source === undefined ? {} : { source }) });
+  const [oldest] = begun.keys();
+  if (begun.size > MAX_STARTED_RUNS && oldest !== undefined) begun.delete(oldest);
+}
+
+type UseRow = Record<string, string | number | null>;
+
+/** What is written down of an event; nothing of most. A conversation is no skill, and neither is a name that nothing has. */
+function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>): UseRow | undefined {
+  if (event.type === "skill-loaded") {
+    return { ...BLANK_ROW, at: Date.now(), kind: "loaded", skill: event.skill, source: event.source };
+  }
+  if ((event.type !== "run-ended" && event.type !== "run-refused") || event.skill === "") return undefined;
+  const { run, skill } = event;
+  const { source = null, model = null, depth = null } = begun.get(run) ?? BLANK_ROW;
+  const row = { ...BLANK_ROW, at: Date.parse(event.at) || Date.now(), skill, run, source, model, depth };
+  if (event.type === "run-refused") {
+    return event.refusals.some(({ code }) => code === "not-found") ? undefined : { ...row, kind: "refused" };
+  }
+  const { stop, iterations, ms, usage, cost = null } = event;
+  const { inputTokens, outputTokens } = usage;
+  const tokens = { inputTokens: toWholeNumber(inputTokens), outputTokens: toWholeNumber(outputTokens) };
+  return { ...row, kind: "run", stop, iterations: toWholeNumber(iterations), ms: toWholeNumber(ms), ...tokens, cost };
+}
+
+/** What a model says that it used may be any number, and one that cannot be written down should not cost what comes after it. */
+function toWholeNumber(number: number): number {
+  return Number.isFinite(number) ? Math.min(Math.max(0, Math.round(number)), Number.MAX_SAFE_INTEGER) : 0;
+}
+
+const BLANK_ROW = {
+  source: null,
+  model: null,
+  run: null,
+  depth: null,
+  stop: null,
+  iterations: 0,
+  ms: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  cost: null,
+};
+
+interface OpenedDatabase {
+  database: DatabaseSync;
+  insert: StatementSync;
+  last: StatementSync;
+}
+
+function prepareStatements(database: DatabaseSync): OpenedDatabase {
+  return { database, insert: database.prepare(INSERT_QUERY), last: database.prepare(RECENT_QUERY) };
+}
+
+// A run that waited and was gone on with is said to end twice, and by then nobody may know how it began.
+const INSERT_QUERY = `
+  INSERT INTO uses (at, kind, skill, source, model, run, depth, stop, iterations, ms, input_tokens, output_tokens, cost)
+  VALUES ($at, $kind, $skill, $source, $model, $run, $depth, $stop, $iterations, $ms, $inputTokens, $outputTokens, $cost)
+  ON CONFLICT (run) DO UPDATE SET
+    at = excluded.at, kind = excluded.kind, source = coalesce(excluded.source, source),
+    model = coalesce(excluded.model, model), depth = coalesce(excluded.depth, depth), stop = excluded.stop,
+    iterations = excluded.iterations, ms = excluded.ms, input_tokens = excluded.input_tokens,
+    output_tokens = excluded.output_tokens, cost = excluded.cost
+  WHERE excluded.kind = 'run'`;
+
+/** How far back what is recent is looked for. */
+const MAX_RECENT_ROWS = 2000;
+const RECENT_QUERY = `SELECT skill FROM uses WHERE kind <> 'refused' ORDER BY at DESC, id DESC LIMIT ${MAX_RECENT_ROWS}`;
+const MOST_USED_QUERY = `SELECT skill FROM (${RECENT_QUERY}) GROUP BY skill ORDER BY count(*) DESC, skill LIMIT ?`;
+
+function takeSkillNames(last: StatementSync, most: number): string[] {
+  const names = new Set<string>();
+  for (const { skill } of last.iterate() as Iterable<UseRow>) {
+    if (names.size >= most) break;
+    names.add(String(skill));
+  }
+  return [...names];
+}
+
+type SqlValue = string | number | null;
+type SqlRow = Readonly<Record<string, SqlValue>>;
+
+/** One row a skill, by name, of what happened from then on. */
+function querySkillStatistics(database: DatabaseSync, since: number): SkillStatistics[] {
+  const rows = (query: string) => database.prepare(query).all({ since }) as SqlRow[];
+  const outcomes = Map.groupBy(rows(OUTCOMES_QUERY), ({ skill }) => skill);
+  const sources = Map.groupBy(rows(SOURCES_QUERY), ({ skill }) => skill);
+  const times = new Map(rows(TIMES_QUERY).map((row) => [row["skill"], row]));
+  return rows(SKILLS_QUERY).map((row) => {
+    const { skill, lastUse } = row;
+    const { p50 = null, p95 = null } = times.get(skill ?? null) ?? {};
+    return {
+      skill: String(skill),
+      sources: (sources.get(skill) ?? []).map(({ source }) => String(source)),
+      ...parseTotal(row),
+      iterations: Number(row["iterations"]),
+      outcomes: Object.fromEntries((outcomes.get(skill) ?? []).map(({ stop, ends }) => [stop, Number(ends)])),
+      ...(typeof p50 === "number" ? { p50Ms: p50 } : {}),
+      ...(typeof p95 === "number" ? { p95Ms: p95 } : {}),
+      ...(typeof lastUse === "number" ? { lastUse: new Date(lastUse).toISOString() } : {}),
+    };
+  });
+}
+
+function queryTotal(database: DatabaseSync, since: number): StatisticsTotal {
+  return parseTotal(database.prepare(TOTAL_QUERY).get({ since }) as SqlRow);
+}
+
+function parseTotal({ runs, loads, refused, inputTokens, outputTokens, cost }: SqlRow): StatisticsTotal {
+  return {
+    runs: Number(runs),
+    loads: Number(loads),
+    refused: Number(refused),
+    inputTokens: Number(inputTokens),
+    outputTokens: Number(outputTokens),
+    ...(typeof cost === "number" ? { cost } : {}),
+  };
+}
+
+const COUNT_COLUMNS = `
+  count(*) FILTER (WHERE kind = 'run') AS runs,
+  count(*) FILTER (WHERE kind = 'loaded') AS loads,
+  count(*) FILTER (WHERE kind = 'refused') AS refused`;
+
+const SKILLS_QUERY = `
+  SELECT skill, ${COUNT_COLUMNS}, sum(iterations) AS iterations, sum(input_tokens) AS inputTokens,
+    sum(output_tokens) AS outputTokens, sum(cost) AS cost, max(at) FILTER (WHERE kind <> 'refused') AS lastUse
+  FROM uses WHERE at >= $since GROUP BY skill ORDER BY skill`;
+
+/** A conversation is at depth 0 and not in here: the skills that it uses are at 1, like those that nobody else started. */
+const IS_OUTER = "coalesce(depth, 1) <= 1";
+const TOTAL_QUERY = `
+  SELECT ${COUNT_COLUMNS}, coalesce(sum(input_tokens) FILTER (WHERE ${IS_OUTER}), 0) AS inputTokens,
+    coalesce(sum(output_tokens) FILTER (WHERE ${IS_OUTER}), 0) AS outputTokens,
+    sum(cost) FILTER (WHERE ${IS_OUTER}) AS cost
+  FROM uses WHERE at >= $since`;
+
+const OUTCOMES_QUERY = `
+  SELECT skill, stop, count(*) AS ends FROM uses WHERE kind = 'run' AND at >= $since
+  GROUP BY skill, stop ORDER BY skill, stop`;
+
+const SOURCES_QUERY = `
+  SELECT DISTINCT skill, source FROM uses WHERE source IS NOT NULL AND at >= $since ORDER BY skill, source`;
+
+/** The nearest rank: a time that one of them took. What waits has not ended. */
+const TIMES_QUERY = `
+  SELECT skill,
+    max(ms) FILTER (WHERE place = (ends + 1) / 2) AS p50,
+    max(ms) FILTER (WHERE place = (ends * 95 + 99) / 100) AS p95
+  FROM (
+    SELECT skill, ms, count(*) OVER (PARTITION BY skill) AS ends,
+      row_number() OVER (PARTITION BY skill ORDER BY ms, id) AS place
+    FROM uses WHERE kind = 'run' AND stop <> 'waiting' AND at >= $since
+  )
+  GROUP BY skill`;

@@ -1,0 +1,99 @@
+import { getErrnoCode, SkillError } from "../errors/problem.ts";
+
+/** Optional packages with the versions that skillet works with: the peer dependencies of package.json. */
+export const PEER_RANGES = {
+  ai: "^7.0.0",
+  "@ai-sdk/anthropic": "^4.0.0",
+  "@ai-sdk/openai": "^4.0.0",
+  "@ai-sdk/openai-compatible": "^3.0.0",
+  "@modelcontextprotocol/client": "^2.4.0",
+  "@modelcontextprotocol/server": "^2.4.0",
+} as const satisfies Readonly<Record<string, string>>;
+
+export type PeerPackage = keyof typeof PEER_RANGES;
+
+/** Packages that belong together, by the name that `skillet setup` takes. */
+export const PEER_GROUPS = {
+  anthropic: ["ai", "@ai-sdk/anthropic"],
+  openai: ["ai", "@ai-sdk/openai"],
+  "openai-compatible": ["ai", "@ai-sdk/openai-compatible"],
+  mcp: ["@modelcontextprotocol/client", "@modelcontextprotocol/server"],
+} as const satisfies Readonly<Record<string, readonly PeerPackage[]>>;
+
+/** Returns packages as npm is given them. */
+export function formatPeers(names: readonly PeerPackage[]): string {
+  return names.map((name) => `${name}@${PEER_RANGES[name]}`).join(" ");
+}
+
+// Each import is in a `try` of its own: bundlers take a package that is not installed there for an optional one. The command has all of
+// them in its own files.
+
+/** Loads optional packages when they are first needed. Each throws a SkillError with the command that installs it. */
+export const loadPeer = {
+  async ai() {
+    try {
+      return await import("ai");
+    } catch (cause) {
+      throw createMissingPackageError("ai", cause);
+    }
+  },
+  async anthropic() {
+    try {
+      return await import("@ai-sdk/anthropic");
+    } catch (cause) {
+      throw createMissingPackageError("@ai-sdk/anthropic", cause);
+    }
+  },
+  async openai() {
+    try {
+      return await import("@ai-sdk/openai");
+    } catch (cause) {
+      throw createMissingPackageError("@ai-sdk/openai", cause);
+    }
+  },
+  async openaiCompatible() {
+    try {
+      return await import("@ai-sdk/openai-compatible");
+    } catch (cause) {
+      throw createMissingPackageError("@ai-sdk/openai-compatible", cause);
+    }
+  },
+  async mcpClient() {
+    try {
+      return await import("@modelcontextprotocol/client");
+    } catch (cause) {
+      throw createMissingPackageError("@modelcontextprotocol/client", cause);
+    }
+  },
+  async mcpStdio() {
+    try {
+      return await import("@modelcontextprotocol/client/stdio");
+    } catch (cause) {
+      throw createMissingPackageError("@modelcontextprotocol/client", cause);
+    }
+  },
+  async mcpSkills() {
+    try {
+      return await import("@modelcontextprotocol/client/ext/skills");
+    } catch (cause) {
+      throw createMissingPackageError("@modelcontextprotocol/client", cause);
+    }
+  },
+};
+
+const NOT_FOUND_CODES: ReadonlySet<unknown> = new Set([
+  "ERR_MODULE_NOT_FOUND",
+  "MODULE_NOT_FOUND",
+  "ERR_PACKAGE_PATH_NOT_EXPORTED",
+]);
+
+/** What else goes wrong when a package is loaded is the package's own error. */
+function createMissingPackageError(name: PeerPackage, cause: unknown): unknown {
+  if (!NOT_FOUND_CODES.has(getErrnoCode(cause))) return cause;
+  const needed: readonly PeerPackage[] = name.startsWith("@ai-sdk/") ? ["ai", name] : [name];
+  return new SkillError("package-missing", {
+    message: `The package ${name} is not installed, or has another version`,
+    fix: `install it next to your program: npm install ${formatPeers(needed)}`,
+    cause,
+  });
+}

@@ -1,0 +1,344 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { SkillServer } from "../../src/adapters/mcp-server/skill-server.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { connectTo, ERAS, type Era, type McpClient, servingOf } from "../support/mcp-client.ts";
+import { catalogOf, sketch } from "../support/skills.ts";
+import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const HOME = "home/.skillet/skills";
+const INVALID = -32602;
+
+/** Skills by the rest of their frontmatter and their instructions. */
+function files(skills: Record<string, { more?: string; body?: string; description?: string }>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(skills).map(([name, parts]) => [`${HOME}/${name}/SKILL.md`, skillText(name, parts)]),
+  );
+}
+
+async function connected(skills: Parameters<typeof files>[0], era: Era, more: Record<string, string> = {}) {
+  const scene = await discoverIn({ ...files(skills), ...more });
+  return connectTo(servingOf(scene), { era });
+}
+
+async function textOf({ client }: McpClient, name: string, given?: Record<string, string>): Promise<string> {
+  const { messages } = await client.getPrompt({ name, ...(given ? { arguments: given } : {}) });
+  expect(messages.map(({ role, content }) => `${role} ${content.type}`)).toEqual(["user text"]);
+  const content = messages[0]?.content;
+  return content?.type === "text" ? content.text : "";
+}
+
+async function prompts({ client }: McpClient): Promise<Map<string, object>> {
+  const listed = (await client.listPrompts()).prompts;
+  return new Map(listed.map((prompt) => [prompt.name, prompt]));
+}
+
+const refused = (...parts: string[]) => ({
+  code: INVALID,
+  message: expect.stringMatching(new RegExp(parts.map((part) => part.replace(/[?()"]/g, "\\$&")).join(".*"))),
+});
+
+describe.each(ERAS)("the prompts of a client of %s", (era) => {
+  it("are the skills, each with a title, what it does and what it takes", async () => {
+    const client = await connected(
+      {
+        plain: { description: "Does it. Use when asked." },
+        hinted: { more: 'title: The hinted one\nargument-hint: "[file] [line]"\n' },
+        named: { more: "arguments: [from, to]\nargument-hint: two\n" },
+      },
+      era,
+    );
+    const listed = await prompts(client);
+    const meta = { "skillet/category": "skills" };
+    const whole = (description: string) => [{ name: "arguments", description, required: false }];
+    expect(listed.get("plain")).toEqual({
+      name: "plain",
+      title: "plain",
+      description: expect.stringContaining("Does it."),
+      arguments: whole("what it is to work on"),
+      _meta: meta,
+    });
+    expect(listed.get("hinted")).toMatchObject({ title: "The hinted one", arguments: whole("[file] [line]") });
+    expect(listed.get("named")).toMatchObject({
+      arguments: [
+        { name: "from", required: false },
+        { name: "to", required: false },
+      ],
+    });
+    expect([...listed.keys()].at(-1), "the one for any comes last").toBe("skill");
+  });
+
+  it("give the instructions, with what was given in their places", async () => {
+    const client = await connected(
+      {
+        named: { more: "arguments: [from, to, how]\n", body: "From <$from> to <$to> by <$how>." },
+        free: { body: "Work on <$ARGUMENTS>." },
+        unnamed: { body: "Just do it." },
+      },
+      era,
+    );
+    const named = (given: Record<string, string>) => textOf(client, "named", given);
+    expect(await named({ to: "Rome", from: "Oslo", how: "train" })).toContain("From <Oslo> to <Rome> by <train>.");
+    expect(await named({ from: "New  York", to: 'it\'s "here"', how: "\\ $to" })).toContain(
+      'From <New  York> to <it\'s "here"> by <\\ $to>.',
+    );
+    expect(await named({ from: "Oslo", how: "train" }), "what is left out in the middle").toContain(
+      "From <Oslo> to <> by <train>.",
+    );
+    expect(await named({ from: "Oslo" }), "what is left out at the end").toContain("From <Oslo> to <$to> by <$how>.");
+    expect(await textOf(client, "free", { arguments: "the whole  text" })).toContain("Work on <the whole  text>.");
+    expect(await textOf(client, "unnamed", { arguments: "this" })).toContain("Just do it.\n\nARGUMENTS: this");
+    expect(await textOf(client, "unnamed")).not.toContain("ARGUMENTS");
+    expect(await textOf(client, "unnamed", { arguments: "" })).not.toContain("ARGUMENTS");
+  });
+
+  it("take what is named and nothing else, and say what that is", async () => {
+    const { client } = await connected({ named: { more: "arguments: [from, to]\n" }, plain: {} }, era);
+    const get = (name: string, given: Record<string, string>) => client.getPrompt({ name, arguments: given });
+    await expect(get("named", { form: "x" })).rejects.toMatchObject(refused('takes no "form"', "it takes from, to"));
+    await expect(get("plain", { x: "x" })).rejects.toMatchObject(refused('takes no "x"', "it takes arguments"));
+    const odd = get("plain", { "a\n<b>\u202e": "x" });
+    await expect(odd).rejects.toMatchObject({ code: INVALID, message: expect.not.stringMatching(/[\n\u202e]|<b>/) });
+  });
+
+  it("give an argument that is called arguments once", async () => {
+    const client = await connected({ x: { more: "arguments: [arguments]\n", body: "It is <$ARGUMENTS[1]>." } }, era);
+    expect(await textOf(client, "x", { arguments: "one" })).toContain("It is <$ARGUMENTS[1]>.");
+  });
+
+  it("load what they give: its tools are there, and the client is told", async () => {
+    const client = await connected({ x: {} }, era, { [`${HOME}/x/scripts/count.sh`]: "#!/bin/sh\necho 1\n" });
+    expect(await textOf(client, "x")).toContain("[It brought these tools: x__count, x__run]");
+    await waitFor(() => expect(client.changes()).toBe(1));
+    expect(await client.tools()).toEqual(expect.arrayContaining(["x__count", "x__run"]));
+    expect(await textOf(client, "x"), "each time").toContain("Do it.");
+  });
+
+  it("hand over to use_skill what works on its own, and load it where that is not to be had", async () => {
+    const { found, server } = await useScene({
+      skills: {
+        alone: { more: "context: fork\n", body: "Work alone." },
+        person: { more: "context: fork\ndisable-model-invocation: true\n", body: "Work for a person." },
+      },
+      turns: [() => "It is done."],
+    });
+    const client = await connectTo(servingOf(found), { era });
+    expect(await textOf(client, "alone", { arguments: "count\nthem" })).toBe(
+      "Skill 'alone' is followed on its own: hand it over with use_skill, with this task:\n\ncount\nthem",
+    );
+    expect(await textOf(client, "alone")).toBe("Skill 'alone' is followed on its own: hand it over with use_skill");
+    expect(server.requests).toHaveLength(0);
+    expect(await textOf(client, "person"), "no model may use it: so it is followed").toContain("It is done.");
+    expect(server.requests).toHaveLength(1);
+    const reading = await connectTo(servingOf(found, { uses: false }), { era });
+    expect(await textOf(reading, "alone")).toContain("Work alone.");
+  });
+
+  it("[X-01] are not what is not for users, nor what is not there, and name what was meant", async () => {
+    const client = await connected({ mailing: {}, machine: { more: "user-invocable: false\n" } }, era);
+    expect((await prompts(client)).has("machine")).toBe(false);
+    const get = (name: string, given = {}) => client.client.getPrompt({ name, arguments: given });
+    await expect(get("machine")).rejects.toMatchObject({
+      code: INVALID,
+      message: expect.stringContaining('There is no prompt "machine"'),
+    });
+    await expect(get("mailng")).rejects.toMatchObject(refused('no prompt "mailng"', 'did you mean "mailing"?'));
+    for (const name of ["", "__proto__", "constructor", "mailing ", "mailing/SKILL.md"])
+      await expect(get(name)).rejects.toMatchObject({ code: INVALID });
+    await expect(get("skill", { name: "machine" })).rejects.toMatchObject({ code: INVALID });
+  });
+
+  it("have one that takes a skill's name", async () => {
+    const client = await connected(
+      { mailing: { more: "arguments: [to]\n", body: "To <$to>." }, free: { body: "On <$ARGUMENTS>." } },
+      era,
+    );
+    expect((await prompts(client)).get("skill")).toMatchObject({
+      arguments: [
+        { name: "name", required: true },
+        { name: "arguments", description: "what it is to work on" },
+      ],
+    });
+    expect(await textOf(client, "skill", { name: "mailing", to: "Ada" })).toContain("To <Ada>.");
+    expect(await textOf(client, "skill", { name: "free", arguments: "this" })).toContain("On <this>.");
+    const get = (given: Record<string, string>) => client.client.getPrompt({ name: "skill", arguments: given });
+    await expect(get({})).rejects.toMatchObject(refused('"name" is missing'));
+    await expect(get({ name: "" })).rejects.toMatchObject(refused('"name" is missing'));
+    await expect(get({ name: "mailng" })).rejects.toMatchObject(refused('did you mean "mailing"?'));
+  });
+
+  it("have none that takes a name where a skill is called so", async () => {
+    const client = await connected({ skill: { body: "I am the skill called skill." }, other: {} }, era);
+    const listed = await client.client.listPrompts();
+    expect(listed.prompts.filter(({ name }) => name === "skill")).toHaveLength(1);
+    expect(await textOf(client, "skill")).toContain("I am the skill called skill.");
+    await expect(client.client.getPrompt({ name: "skill", arguments: { name: "other" } })).rejects.toMatchObject(
+      refused('takes no "name"'),
+    );
+    const ref = { type: "ref/prompt", name: "skill" } as const;
+    const { completion } = await client.client.complete({ ref, argument: { name: "name", value: "o" } });
+    expect(completion.values).toEqual([]);
+  });
+
+  it("[Q-08] are not what hides something in its frontmatter, and spell it out where a source of the host's gives it", async () => {
+    const hidden = "a\u202eb\u{e0041}";
+    const scene = await discoverIn(files({ found: { more: 'title: "a\\u202eb"\n' } }));
+    expect((await prompts(await connectTo(servingOf(scene), { era }))).has("found")).toBe(false);
+    const skill = sketch("sly");
+    const manifest = { ...skill.manifest, title: hidden, argumentHint: hidden, briefDescription: hidden };
+    const catalog = await catalogOf([{ ...skill, manifest }]);
+    const sly = (await prompts(await connectTo(servingOf({ ...scene, catalog }), { era }))).get("sly");
+    const spelled = "a\\u{202e}b\\u{e0041}";
+    expect(sly).toMatchObject({ title: spelled, description: spelled, arguments: [{ description: spelled }] });
+    expect(JSON.stringify(sly)).not.toMatch(/[\u202e\u{e0041}]/u);
+  });
+});
+
+describe.each(ERAS)("completion for a client of %s", (era) => {
+  const prompt = { type: "ref/prompt", name: "skill" } as const;
+  const template = { type: "ref/resource", uri: "skill://{+path}" } as const;
+
+  async function completing(skills: Parameters<typeof files>[0], more: Record<string, string> = {}) {
+    const { client } = await connected(skills, era, more);
+    const complete = async (ref: typeof prompt | typeof template, value: string, name = "name") =>
+      (await client.complete({ ref, argument: { name, value } })).completion;
+    return { client, complete };
+  }
+
+  it("gives the names that begin so, else those that have it in them, whatever their case", async () => {
+    const { complete } = await completing({ "mail-send": {}, "mail-read": {}, email: {}, chat: {} });
+    expect(await complete(prompt, "mail")).toEqual({ values: ["mail-read", "mail-send"], total: 2, hasMore: false });
+    expect((await complete(prompt, "MAIL-S")).values).toEqual(["mail-send"]);
+    expect((await complete(prompt, "ail")).values).toEqual(["email", "mail-read", "mail-send"]);
+    expect((await complete(prompt, "zzz")).values).toEqual([]);
+    expect((await complete(prompt, "")).values).toEqual(expect.arrayContaining(["chat", "email"]));
+  });
+
+  it("gives names of what a person may call, and no others", async () => {
+    const { complete } = await completing({
+      "q-person": { more: "disable-model-invocation: true\n" },
+      "q-machine": { more: "user-invocable: false\n" },
+    });
+    expect((await complete(prompt, "q-")).values).toEqual(["q-person"]);
+  });
+
+  it("gives a hundred at most, and says how many there are", async () => {
+    const many = Object.fromEntries(Array.from({ length: 120 }, (_, index) => [`many-${index}`, {}]));
+    const { complete } = await completing(many);
+    const { values, total, hasMore } = await complete(prompt, "many-");
+    expect({ length: values.length, total, hasMore }).toEqual({ length: 100, total: 120, hasMore: true });
+    expect(await complete(prompt, "many-11")).toMatchObject({ total: 11, hasMore: false });
+  });
+
+  it("gives nothing for what can be anything", async () => {
+    const { complete, client } = await completing({ x: { more: "arguments: [to]\n" } });
+    expect((await complete(prompt, "x", "arguments")).values).toEqual([]);
+    const ref = { type: "ref/prompt", name: "x" } as const;
+    const { completion } = await client.complete({ ref, argument: { name: "to", value: "R" } });
+    expect(completion).toEqual({ values: [], total: 0, hasMore: false });
+  });
+
+  it("gives the names of skills for their resources, then the files of the one that is named", async () => {
+    const { complete } = await completing(
+      { "doc-a": {}, "doc-b": {}, "doc-person": { more: "disable-model-invocation: true\n" } },
+      { [`${HOME}/doc-a/notes.md`]: "x", [`${HOME}/doc-a/data/table.csv`]: "x" },
+    );
+    expect((await complete(template, "doc", "path")).values).toEqual(["doc-a/SKILL.md", "doc-b/SKILL.md"]);
+    expect((await complete(template, "doc-a/", "path")).values.sort()).toEqual([
+      "doc-a/SKILL.md",
+      "doc-a/data/table.csv",
+      "doc-a/notes.md",
+    ]);
+    expect((await complete(template, "doc-a/da", "path")).values).toEqual(["doc-a/data/table.csv"]);
+    expect((await complete(template, "doc-person/", "path")).values).toEqual([]);
+  });
+
+  it("gives addresses as they are read, whatever a skill and its files are called", async () => {
+    const { client, complete } = await completing(
+      {},
+      {
+        [`${HOME}/My_Notes.md`]: skillText("My_Notes"),
+        [`${HOME}/doc/SKILL.md`]: skillText("doc"),
+        [`${HOME}/doc/a \u{e0041}.md`]: "x",
+      },
+    );
+    const paths = [
+      ...(await complete(template, "My", "path")).values,
+      ...(await complete(template, "doc/", "path")).values,
+    ];
+    expect(paths).toEqual(["my-notes/SKILL.md", "doc/SKILL.md", "doc/a%20%F3%A0%81%81.md"]);
+    for (const path of paths) expect((await client.readResource({ uri: `skill://${path}` })).contents).toHaveLength(1);
+  });
+
+  it("refuses what there is nothing of", async () => {
+    const { client } = await completing({ mailing: {} });
+    const argument = { name: "name", value: "" };
+    const unknown = client.complete({ ref: { type: "ref/prompt", name: "mailng" }, argument });
+    await expect(unknown).rejects.toMatchObject(refused('did you mean "mailing"?'));
+    const other = client.complete({ ref: { type: "ref/resource", uri: "file:///{path}" }, argument });
+    await expect(other).rejects.toMatchObject({ code: INVALID, message: expect.stringContaining("skill://{+path}") });
+  });
+});
+
+describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) => {
+  async function following() {
+    const scene = await discoverIn(files({ first: {} }));
+    const serving = servingOf(scene);
+    let changes = 0;
+    const onChanged = () => void changes++;
+    const client = await connectTo(serving, {
+      era,
+      listChanged: { prompts: { onChanged, autoRefresh: false, debounceMs: 0 } },
+    });
+    const add = (name: string) => writeFiles(scene.root, files({ [name]: {} }));
+    const remove = (name: string) => rmSync(join(scene.root, HOME, name), { recursive: true });
+    const told = (number: number) => waitFor(() => expect(changes).toBe(number));
+    return { serving, client, add, remove, told, changes: () => changes };
+  }
+
+  /** Looks again at what is served. What the client is told of it comes before the answer to a later request. */
+  async function settled(serving: SkillServer, client: Awaited<ReturnType<typeof following>>["client"]): Promise<void> {
+    await serving.refresh();
+    await prompts(client);
+  }
+
+  it("is told when a skill came or went, and not when nothing did", async () => {
+    const { serving, client, add, remove, told, changes } = await following();
+    await settled(serving, client);
+    expect(changes()).toBe(0);
+    add("second");
+    await serving.refresh();
+    await told(1);
+    expect((await prompts(client)).has("second")).toBe(true);
+    await settled(serving, client);
+    expect(changes()).toBe(1);
+    remove("first");
+    await serving.refresh();
+    await told(2);
+    expect((await prompts(client)).has("first")).toBe(false);
+    await expect(client.client.getPrompt({ name: "first" })).rejects.toMatchObject({ code: INVALID });
+  });
+
+  it("is told to who made a call in between, which saw it before", async () => {
+    const { serving, client, add, told } = await following();
+    add("second");
+    expect((await client.call("list_skills")).text).toContain("second");
+    await serving.refresh();
+    await told(1);
+  });
+
+  it("has what was made a moment ago, without being told", async () => {
+    const { client, add } = await following();
+    // Where reading takes long, it is read only now and then.
+    const soon = (look: () => Promise<void>) => waitFor(look);
+    add("second");
+    await soon(async () => expect(await textOf(client, "second")).toContain("# second"));
+    add("third");
+    await soon(async () => expect(await textOf(client, "skill", { name: "third" })).toContain("# third"));
+    add("fourth");
+    await soon(async () => expect((await prompts(client)).has("fourth")).toBe(true));
+  });
+});

@@ -1,0 +1,331 @@
+import { createHook } from "node:async_hooks";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { InMemoryTransport } from "@modelcontextprotocol/server";
+import { describe, expect, it } from "vitest";
+import type { SkillServer } from "../../src/adapters/mcp-server/skill-server.ts";
+import { getMatcher } from "../../src/catalog/search/matcher.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
+import { cuedSkills } from "../catalog/cued-skills.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { clientOf, connectTo, ERAS, type McpClient, servingOf } from "../support/mcp-client.ts";
+import { catalogOf, sketch } from "../support/skills.ts";
+import { toolsetOf } from "../support/toolset.ts";
+import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const HOME = "home/.skillet/skills";
+const TOOLSET = 'toolsets:\n  - "toolsets/index:Tools"\n';
+const MAIL = {
+  [`${HOME}/mail/SKILL.md`]: skillText("mail", { more: TOOLSET }),
+  [`${HOME}/mail/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
+  [`${HOME}/mail/scripts/my count.sh`]: '#!/bin/sh\necho "counted $1"\n',
+};
+
+/** How long an answer waits for the client to list the tools that came with it. */
+const HEARD_MS = 80;
+
+/** The times, in milliseconds, of all timers that are set during some work. */
+async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
+  const times: number[] = [];
+  const hook = createHook({
+    init(_, type, __, resource) {
+      if (type === "Timeout") times.push((resource as { _idleTimeout: number })._idleTimeout);
+    },
+  }).enable();
+  await work().finally(() => hook.disable());
+  return times;
+}
+
+/** A client of a server that is there for one request, as over HTTP without sessions. */
+async function forOneRequest(serving: SkillServer) {
+  return clientOf(await serving.open({ isStateless: true }));
+}
+
+describe("what is served to many", () => {
+  it("tells every client that is connected what changed, whichever revision it speaks", async () => {
+    const scene = await discoverIn(MAIL);
+    const serving = servingOf(scene);
+    const told = new Map<number, number>();
+    const clients = await Promise.all(
+      [...ERAS, ...ERAS].map((era, index) => {
+        const onChanged = () => void told.set(index, (told.get(index) ?? 0) + 1);
+        const listChanged = { resources: { onChanged, autoRefresh: false, debounceMs: 0 } };
+        return connectTo(serving, { era, listChanged });
+      }),
+    );
+    await clients[3]?.close();
+    writeFiles(scene.root, { [`${HOME}/post/SKILL.md`]: skillText("post") });
+    await serving.refresh();
+    await waitFor(() => expect([...told.keys()].sort()).toEqual([0, 1, 2]));
+    for (const client of clients.slice(0, 3)) expect((await client.call("list_skills")).text).toContain("post");
+    expect(serving.catalog.has("post")).toBe(true);
+    expect([...told.values()]).toEqual([1, 1, 1]);
+  });
+
+  it("takes away the tools of a skill that is gone, of those who loaded it", async () => {
+    const scene = await discoverIn(MAIL);
+    const serving = servingOf(scene);
+    const [one, two] = [await connectTo(serving), await connectTo(serving)];
+    await one.call("load_skill", { skill: "mail" });
+    await waitFor(() => expect(one.changes()).toBe(1));
+    writeFiles(scene.root, { [`${HOME}/mail/SKILL.md`]: "no skill any more" });
+    await serving.refresh();
+    expect((await one.tools()).filter((name) => name === "mail__run")).toEqual([]);
+    expect((await one.call("load_skill", { skill: "mail" })).meta).toMatchObject({ "skillet/code": "not-found" });
+    expect(two.changes()).toBe(0);
+  });
+
+  it("is one catalog with one index for all, as long as it says the same", async () => {
+    const scene = await discoverIn(MAIL);
+    const serving = servingOf(scene);
+    const [catalog, matcher] = [serving.catalog, getMatcher(serving.catalog)];
+    for (const era of ERAS) {
+      const { call } = await connectTo(serving, { era });
+      await call("list_skills");
+      await call("search_skills", { query: "mail" });
+      await call("activate_skills_for", { topic: "mail" });
+      await serving.refresh();
+      expect(serving.catalog).toBe(catalog);
+    }
+    expect(await serving.catalog.reload()).toBe(catalog);
+    expect(getMatcher(await serving.catalog.reload())).toBe(matcher);
+    writeFiles(scene.root, { [`${HOME}/post/SKILL.md`]: skillText("post") });
+    // Where reading takes long, it is read only now and then.
+    const both = await waitFor(async () => {
+      const read = await Promise.all([catalog.reload(), serving.catalog.reload()]);
+      expect(read[0]).not.toBe(catalog);
+      return read;
+    });
+    expect(both[1]).toBe(both[0]);
+    await serving.refresh();
+    expect(serving.catalog).toBe(both[0]);
+  });
+
+  it("has what was trusted meanwhile, for all at once", async () => {
+    const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
+    const serving = servingOf(scene);
+    expect(serving.catalog.has("found")).toBe(false);
+    const before = serving.catalog;
+    const skill = scene.skill("found");
+    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    await serving.refresh();
+    expect(serving.catalog.has("found")).toBe(true);
+    expect(serving.catalog).not.toBe(before);
+  });
+
+  it("forgets who has gone", async () => {
+    const serving = servingOf(await discoverIn(MAIL));
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const servers: WeakRef<object>[] = [];
+    const openAndClose = async (isStateless: boolean) => {
+      const mcp = await serving.open({ isStateless });
+      servers.push(new WeakRef(mcp));
+      const [ours, theirs] = InMemoryTransport.createLinkedPair();
+      await mcp.connect(theirs);
+      await ours.close();
+    };
+    for (let number = 0; number < 200; number++) await openAndClose(number % 2 === 0);
+    await waitFor(() => {
+      collect();
+      expect(servers.filter((server) => server.deref() !== undefined).length).toBeLessThan(5);
+    });
+    await serving.refresh();
+  });
+
+  it("says what there is in at most two thousand characters, and how to find the rest", async () => {
+    const scene = await discoverIn({});
+    const many = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, index) => [`skill-number-${index}`, { description: "Long words. ".repeat(50) }]),
+    );
+    const serving = servingOf({ ...scene, catalog: await catalogOf(many) });
+    for (const era of ERAS) {
+      const { client } = await connectTo(serving, { era });
+      const instructions = client.getInstructions() ?? "";
+      expect(instructions.length).toBeLessThanOrEqual(2000);
+      expect(instructions).toContain("[1000 skills available]");
+      expect(instructions).toMatch(/and \d+ more: search_skills/);
+    }
+  });
+
+  it("[A-02] lists the cue of each skill that it describes, in the room that its instructions have", async () => {
+    for (const [number, described] of [
+      [4, 4],
+      [12, 12],
+      [40, 3],
+    ] as const) {
+      const skills = cuedSkills(number);
+      const catalog = await catalogOf(skills.map(({ name, description }) => sketch(name, { description })));
+      const { client } = await connectTo(servingOf({ ...(await discoverIn({})), catalog }), { era: ERAS[0] });
+      const instructions = client.getInstructions() ?? "";
+      expect(instructions.length).toBeLessThanOrEqual(2000);
+      const lines = instructions.split("\n").filter((line) => /^- [\w-]+: /.test(line));
+      expect(lines.length).toBeGreaterThanOrEqual(described);
+      for (const line of lines) {
+        const { marker, whenToUse } = skills.find(({ name }) => line.startsWith(`- ${name}: `)) ?? {};
+        if (whenToUse === undefined) expect(line).toMatch(marker ?? /never/);
+      }
+      if (number > 4)
+        expect(instructions).toMatch(
+          /\(\d+ descriptions of \d+ shortened.* to fit; search_skills gives them whole\)$/m,
+        );
+    }
+  });
+
+  it("names each skill and what it does where there is room, and none that a model may not have", async () => {
+    const scene = await discoverIn({});
+    const catalog = await catalogOf({
+      mail: { description: "Sends mail." },
+      person: { description: "For people.", more: { "disable-model-invocation": true } },
+    });
+    const { client } = await connectTo(servingOf({ ...scene, catalog }));
+    expect(client.getInstructions()).toMatch(/call_skill_tool\.\n\n\[1 skills available\]\n- mail: Sends mail\.$/);
+    const { client: alone } = await connectTo(servingOf({ ...scene, catalog: await catalogOf({}) }));
+    expect(alone.getInstructions()).toMatch(/call_skill_tool\.$/);
+  });
+});
+
+describe("call_skill_tool", () => {
+  it("calls what skills bring and nothing else: what is not listed is not to be had by it", async () => {
+    const serving = servingOf(await discoverIn(MAIL));
+    for (const { call } of [await connectTo(serving), await forOneRequest(serving)]) {
+      await call("load_skill", { skill: "mail" });
+      for (const tool of ["validate_skill", "lint_skill", "list_skills", "call_skill_tool"])
+        for (const skill of [{}, { skill: "mail" }]) {
+          const { isError, text } = await call("call_skill_tool", { ...skill, tool, input: { skill: "mail" } });
+          expect({ tool, skill, isError }).toEqual({ tool, skill, isError: true });
+          expect(text).not.toContain('"mail"');
+        }
+    }
+  });
+});
+
+describe("what is loaded from the start", () => {
+  it("is nothing that would be followed whenever somebody connects", async () => {
+    const { found, server } = await useScene({
+      skills: { alone: { more: "context: fork\n", body: "Work alone." } },
+      turns: () => "It is done.",
+    });
+    const notices: string[] = [];
+    await connectTo(servingOf(found, { load: ["alone"], onNotice: (text) => void notices.push(text) }));
+    expect(notices).toEqual([expect.stringContaining("Skill 'alone' works on its own")]);
+    const { call } = await connectTo(servingOf(found, { load: ["alone"], uses: false }));
+    expect((await call("load_skill", { skill: "alone" })).text).toContain("Work alone.");
+    expect(server.requests).toHaveLength(0);
+  });
+});
+
+describe("a skill that is to be loaded from the start", () => {
+  it("is loaded whomever it is for, and it is said once where it cannot be", async () => {
+    const scene = await discoverIn({
+      [`${HOME}/theirs/SKILL.md`]: skillText("theirs", { more: "user-invocable: false\n" }),
+      [`${HOME}/theirs/scripts/count.sh`]: "#!/bin/sh\necho counted\n",
+      [`${HOME}/diary/SKILL.md`]: skillText("diary", { more: "sensitive: true\n" }),
+    });
+    const notices: string[] = [];
+    const onNotice = (text: string) => void notices.push(text);
+    const serving = servingOf(scene, { load: ["theirs", "diary"], onNotice }, { caller: { chatType: "group" } });
+    for (const _ of [1, 2]) expect(await (await connectTo(serving)).tools()).toContain("theirs__count");
+    expect(notices).toEqual([expect.stringMatching(/^diary is not loaded: .*private chats only/)]);
+  });
+});
+
+describe("a server for one request", () => {
+  it("holds no answer back: nobody lists the tools of a session that ends with it", async () => {
+    const serving = servingOf(await discoverIn({ ...MAIL, [`${HOME}/mail/SKILL.md`]: skillText("mail") }));
+    const [lasting, single] = [await connectTo(serving), await forOneRequest(serving)];
+    const load = ({ call }: Pick<McpClient, "call">) => timersIn(() => call("load_skill", { skill: "mail" }));
+    expect(await load(lasting), "the list is waited for").toContain(HEARD_MS);
+    expect(await load(single)).not.toContain(HEARD_MS);
+  });
+
+  it("has no unload_skill, and a call_skill_tool that says which skill", async () => {
+    const { client, tools } = await forOneRequest(servingOf(await discoverIn(MAIL)));
+    expect(await tools()).not.toContain("unload_skill");
+    const listed = (await client.listTools()).tools.find(({ name }) => name === "call_skill_tool");
+    expect(listed?.inputSchema.properties).toHaveProperty("skill");
+    expect(listed?.inputSchema.required).toEqual(["tool"]);
+    await expect(client.callTool({ name: "unload_skill", arguments: { skill: "mail" } })).rejects.toMatchObject({
+      code: -32602,
+    });
+  });
+
+  it("loads the skill whose tool is called, by what is said or by the tool's name", async () => {
+    const serving = servingOf(await discoverIn(MAIL));
+    for (const called of [
+      { skill: "mail", tool: "mail__send" },
+      { skill: "mail", tool: "mail.send" },
+      { skill: "mail", tool: "send" },
+      { skill_name: "mail", tool: "send" },
+      { tool: "mail__send" },
+      { tool: "mail.send" },
+    ]) {
+      const { call, tools } = await forOneRequest(serving);
+      const { text, isError } = await call("call_skill_tool", { ...called, input: { input: "x" } });
+      expect({ called, isError, sent: text.includes("mail of x") }).toEqual({ called, isError: false, sent: true });
+      expect(await tools()).toContain("mail__send");
+    }
+    const { tools } = await forOneRequest(serving);
+    expect(await tools(), "nothing is left of it").not.toContain("mail__send");
+  });
+
+  it("calls a tool by the name that load_skill gave, also where that is made from the tool's", async () => {
+    const serving = servingOf(await discoverIn(MAIL));
+    const { text } = await (await forOneRequest(serving)).call("load_skill", { skill: "mail" });
+    const [, tool = ""] = /(mail_my_count_\w+)/.exec(text) ?? [];
+    for (const name of [tool, "my count"]) {
+      const { call } = await forOneRequest(serving);
+      const counted = await call("call_skill_tool", { skill: "mail", tool: name, input: { args: ["2"] } });
+      expect({ name, text: counted.text }).toEqual({ name, text: expect.stringContaining("counted 2") });
+    }
+  });
+
+  it("finds the skill by the tool's name where the skill's own has a dot", async () => {
+    const script = (word: string) => `#!/bin/sh\necho "of ${word}"\n`;
+    const serving = servingOf(
+      await discoverIn({
+        [`${HOME}/a/SKILL.md`]: skillText("a"),
+        [`${HOME}/a/scripts/c.sh`]: script("a"),
+        [`${HOME}/a.b/SKILL.md`]: skillText("a.b"),
+        [`${HOME}/a.b/scripts/c.sh`]: script("the second"),
+      }),
+    );
+    for (const tool of ["a.b.c", "a__b__c"])
+      expect((await (await forOneRequest(serving)).call("call_skill_tool", { tool })).text).toContain("of the second");
+    expect((await (await forOneRequest(serving)).call("call_skill_tool", { tool: "a__c" })).text).toContain("of a");
+  });
+
+  it("refuses what is not for a model, not for this caller, or not there, and does nothing", async () => {
+    const script = { "scripts/go.sh": "#!/bin/sh\necho RAN\n" };
+    const skill = (name: string, more: string) => ({
+      [`${HOME}/${name}/SKILL.md`]: skillText(name, { more }),
+      [`${HOME}/${name}/scripts/go.sh`]: script["scripts/go.sh"],
+    });
+    const scene = await discoverIn({
+      ...skill("person", "disable-model-invocation: true\n"),
+      ...skill("secret", "sensitive: true\n"),
+      ...skill("off", ""),
+      "skills/found/SKILL.md": skillText("found"),
+      "skills/found/scripts/go.sh": script["scripts/go.sh"],
+      "home/.skillet/config.toml": "[skills.off]\nenabled = false\n",
+    });
+    const serving = servingOf(scene, {}, { caller: {} });
+    for (const name of ["person", "secret", "off", "found", "nobody"]) {
+      for (const called of [{ tool: `${name}__go` }, { skill: name, tool: "go" }]) {
+        const { call } = await forOneRequest(serving);
+        const { isError, text } = await call("call_skill_tool", { ...called, input: {} });
+        expect({ called, isError, ran: text.includes("RAN") }).toEqual({ called, isError: true, ran: false });
+      }
+    }
+  });
+
+  it("answers a tool that the skill has not with those that there are", async () => {
+    const { call } = await forOneRequest(servingOf(await discoverIn(MAIL)));
+    const { text, meta } = await call("call_skill_tool", { skill: "mail", tool: "sned", input: {} });
+    expect(meta).toMatchObject({ "skillet/code": "tool-unknown" });
+    expect(text).toContain("mail__send");
+    expect((await call("call_skill_tool", { tool: "load_skill", input: { skill: "mail" } })).isError).toBe(true);
+  });
+});

@@ -1,0 +1,68 @@
+import { resolveModel } from "../../src/agent/models/resolve-model.ts";
+import type { Host } from "../../src/config/host.ts";
+import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
+import type { Message, Model, ModelRequest, ModelSettings, ModelTool } from "../../src/host/model-contract.ts";
+import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
+
+/** Each way to ask, and the provider that it is configured by. */
+export const WAYS = {
+  openai: "openai-compatible",
+  anthropic: "anthropic",
+  responses: "openai",
+} as const;
+export type Way = keyof typeof WAYS;
+export const ALL_WAYS = Object.keys(WAYS) as Way[];
+
+export const WEATHER: ModelTool = {
+  name: "weather",
+  description: "Says what the weather is.",
+  inputSchema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+};
+
+export function hostWith(models: Record<string, ModelSettings>, host: Partial<Host> = {}): Host {
+  return { settings: { ...DEFAULT_SETTINGS, models: new Map(Object.entries(models)) }, ...host };
+}
+
+/** A model as it is configured, at a server that follows the script. */
+export async function modelAt(way: Way, script: readonly Turn[] | Turn, settings: ModelSettings = {}) {
+  const { url, requests } = await modelServer(way, script, { model: settings.model ?? MODEL });
+  const configured = { provider: WAYS[way], model: MODEL, baseUrl: url, apiKey: API_KEY, ...settings };
+  const { model } = await resolveModel(hostWith({ default: configured }), undefined);
+  return { model, requests, url };
+}
+
+export interface Heard {
+  texts: string[];
+  retries: string[];
+}
+
+export function asking(parts: Partial<ModelRequest> = {}): ModelRequest & Heard {
+  const texts: string[] = [];
+  const retries: string[] = [];
+  return {
+    instructions: "Be brief.",
+    messages: [user("What is it?")],
+    tools: [WEATHER],
+    task: { message: "What is it?" },
+    signal: new AbortController().signal,
+    onText: (text) => texts.push(text),
+    onRetry: (reason) => retries.push(reason),
+    texts,
+    retries,
+    ...parts,
+  };
+}
+
+export function user(text: string): Message {
+  return { role: "user", text };
+}
+
+/** What it failed with. */
+export async function failure(model: Model, request: ModelRequest) {
+  try {
+    await model.respond(request);
+  } catch (error) {
+    return error as Error & { code: string; fix: string };
+  }
+  throw new Error("it did not fail");
+}

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { openSession } from "../../src/agent/session/session.ts";
+import { eventsOf, useScene } from "../support/use.ts";
+
+const BODY = "Now: !`echo made-$1`\n\n```!\necho block; echo '!`echo again` $ARGUMENTS'\n```\n\nThen $1.";
+
+describe("commands in instructions", () => {
+  it("[X-06] are not run unless the operator lets them, and the text says so", async () => {
+    const { found, use } = await useScene({
+      skills: { x: { body: BODY } },
+      turns: [
+        ({ instructions }) => {
+          expect(instructions).toContain("Now: !`echo made-one`");
+          expect(instructions).toContain("were not run");
+          return "ok";
+        },
+      ],
+    });
+    await use({ skill: "x", message: "one" });
+    const loaded = await openSession(found.catalog, found).load("x", { arguments: "one" });
+    expect(loaded.content).toContain("[The commands in !`…` were not run; their output is not in the text]");
+  });
+
+  it("[X-06] are run in the sandbox where the operator lets them; what they print is not looked at again", async () => {
+    const { found, use } = await useScene({
+      skills: { x: { body: BODY, more: "env: [A_KEY]\n" } },
+      config: '[skills.x]\ndynamic_commands = true\nA_KEY = "a-value-0815"\n',
+      turns: [
+        ({ instructions }) => {
+          expect(instructions).toContain("Now: made-one;touch hacked\n\nblock\n!`echo again` 'one;touch hacked' b");
+          expect(instructions).toContain("Then one;touch");
+          expect(instructions).not.toContain("were not run");
+          return "ok";
+        },
+      ],
+    });
+    const { events } = await use({ skill: "x", message: "'one;touch hacked' b" });
+    expect(eventsOf(events, "run-ended")[0]?.stop).toBe("answer");
+    const { content } = await openSession(found.catalog, found).load("x", { arguments: "two" });
+    expect(content).toContain("Now: made-two\n\nblock");
+  });
+
+  it("[X-06, Q-04] are never run for a skill that is not trusted", async () => {
+    const { found } = await useScene({
+      skills: {},
+      workspace: { "skills/w/SKILL.md": "---\nname: w\ndescription: Does w.\n---\n\nNow: !`echo made`\n" },
+      config: "[tools]\ndynamic_commands = true\n",
+      turns: [],
+    });
+    const { content } = await openSession(found.catalog, found).load("w");
+    expect(content).toContain("Now: !`echo made`");
+    expect(content).toContain("were not run");
+  });
+
+  it("[X-06] load without the skill's values", async () => {
+    const { found } = await useScene({
+      skills: { x: { body: 'Key: !`echo "<$A_KEY>"`', more: "env: [A_KEY]\n" } },
+      config: '[skills.x]\ndynamic_commands = true\nA_KEY = "a-value-0815"\n',
+      turns: [],
+    });
+    expect((await openSession(found.catalog, found).load("x")).content).toContain("Key: <>");
+  });
+});

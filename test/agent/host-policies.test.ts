@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+import { findDenials, findFirstDenial, findUnavailability } from "../../src/agent/policy/skill-policies.ts";
+import { planUse } from "../../src/agent/run/plan-use.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import type { Host } from "../../src/config/host.ts";
+import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
+import type { HostPolicy } from "../../src/host/host-policy.ts";
+import { type Model, NO_USAGE } from "../../src/host/model-contract.ts";
+import { catalogOf, sketch } from "../support/skills.ts";
+
+const model: Model = {
+  name: "mine",
+  respond: async () => ({ text: "Done.", calls: [], usage: NO_USAGE, finish: "stop" }),
+};
+const host = (...policies: HostPolicy[]): Host => ({
+  settings: DEFAULT_SETTINGS,
+  models: { default: model },
+  policies,
+});
+
+/** Keeps a skill from everybody but the operators. */
+const operatorsOnly: HostPolicy = ({ name }, { caller }) =>
+  name === "deploy" && caller.userId !== "ann" ? { message: "Only Ann deploys.", fix: "ask Ann" } : undefined;
+
+describe("a policy of the embedding program", () => {
+  it("hides a skill and refuses it, with its own message and fix", async () => {
+    const catalog = await catalogOf({ deploy: {}, review: {} });
+    const session = openSession(catalog, host(operatorsOnly));
+    expect(session.visible().map(({ name }) => name)).toEqual(["review"]);
+    expect(session.listing()).not.toContain("deploy");
+    expect(session.disclose("use the deploy skill").text).not.toContain("Do deploy.");
+    expect(await session.load("deploy")).toMatchObject({
+      isError: true,
+      code: "policy-denied",
+      content: expect.stringMatching(/Only Ann deploys\..*ask Ann/s),
+    });
+    expect(await session.use({ skill: "deploy", message: "now" })).toMatchObject({
+      stop: "refused",
+      refusals: [{ code: "policy-denied", message: "Only Ann deploys.", fix: "ask Ann" }],
+    });
+    const plan = await planUse(catalog, host(operatorsOnly), { skill: "deploy", message: "now" });
+    expect(JSON.stringify(plan)).toContain("Only Ann deploys.");
+  });
+
+  it("decides by the caller whom the host states", async () => {
+    const catalog = await catalogOf({ deploy: {} });
+    const forAnn = { ...host(operatorsOnly), caller: { userId: "ann" } };
+    expect(openSession(catalog, forAnn).visible()).toHaveLength(1);
+    expect(await useSkill(catalog, forAnn, { skill: "deploy", message: "now" })).toMatchObject({ content: "Done." });
+  });
+
+  it("decides by the purpose: one that only refuses uses lets the text be read", async () => {
+    const reading: HostPolicy = (_, { purpose }) => (purpose === "use" ? { message: "Read it yourself." } : undefined);
+    const catalog = await catalogOf({ deploy: {} });
+    const session = openSession(catalog, host(reading));
+    expect(await session.load("deploy")).toMatchObject({ isError: false });
+    expect(await session.use({ skill: "deploy", message: "now" })).toMatchObject({
+      refusals: [{ code: "policy-denied", message: "Read it yourself.", fix: expect.stringMatching(/operator/) }],
+    });
+    expect(findDenials(sketch("x"), host(reading), "run")).toEqual([]);
+  });
+
+  it("is one of all that speak against a skill", () => {
+    const all = findDenials(sketch("deploy", { more: { sensitive: true } }), host(operatorsOnly));
+    expect(all.map(({ code }) => code)).toEqual(["chat-type", "policy-denied"]);
+  });
+
+  it.each<[string, unknown]>([
+    ["throws", () => expect.fail("no database")],
+    ["returns a promise", async () => undefined],
+    ["returns something else", () => true],
+  ])("that %s refuses", (_, policy) => {
+    const broken = host(policy as HostPolicy);
+    const found = [
+      findFirstDenial(sketch("x"), broken),
+      findUnavailability(sketch("x"), broken),
+      ...findDenials(sketch("x"), broken),
+    ];
+    expect(found).toHaveLength(3);
+    for (const denial of found)
+      expect(denial).toMatchObject({ code: "policy-denied", kind: "access", message: expect.stringMatching(/failed/) });
+  });
+});

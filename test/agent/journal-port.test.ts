@@ -1,0 +1,206 @@
+import { spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { resumeRun } from "../../src/agent/run/resume-run.ts";
+import type { RunResult } from "../../src/agent/run/run-result.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
+import type { JournalLine } from "../../src/store/journal.ts";
+import { moduleOf } from "../support/program.ts";
+import { eventsOf, useScene } from "../support/use.ts";
+
+/** A bank: it writes down every payment with the key that it came with. It gives no answer where `isOver` says so. */
+async function ledger(isOver: () => boolean): Promise<{ url: string; keys: string[] }> {
+  const keys: string[] = [];
+  const server = createServer(async (request, response) => {
+    keys.push(await text(request));
+    if (!isOver()) response.end("paid");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close().closeAllConnections());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, keys };
+}
+
+const PROGRAM = `
+  import { discover } from "${moduleOf("host/discover")}";
+  import { resumeRun } from "${moduleOf("run/resume")}";
+  import { useSkill } from "${moduleOf("run/use")}";
+  import { Tool } from "${moduleOf("skill/tool")}";
+  const { workspace, HOME, bank, id } = JSON.parse(process.argv[1]);
+  const found = await discover({ workspace, env: { HOME }, index: false });
+  const pay = Tool.define("pay", {
+    description: "Pays.",
+    parameters: { type: "object", properties: { number: { type: "number" } } },
+    async execute({ number }, { key }) {
+      await (await fetch(bank, { method: "POST", body: key })).text();
+      return "paid " + number;
+    },
+  });
+  const host = { ...found, tools: [pay], hasBuiltInTools: false };
+  const run = id ? resumeRun(found.catalog, host, id) : useSkill(found.catalog, host, { skill: "x", message: "Pay all." });
+  console.log(JSON.stringify(await run));`;
+
+describe("a run that is written down", () => {
+  it("[W-14] goes on after `kill -9` at each step of twenty, and does nothing again that was finished", {
+    timeout: 240_000,
+  }, async () => {
+    let before = new Set<string>();
+    let kill: () => void = () => {};
+    // Whoever is asked next, the model or the bank, sees whether a step was finished, and ends the program then.
+    const isOver = () => {
+      const hasFinished = readdirOrNone(folder).length > 0 && finished().size > before.size;
+      if (hasFinished) kill();
+      return hasFinished;
+    };
+    const bank = await ledger(isOver);
+    const { found, server } = await useScene({
+      skills: { x: { more: "max_iterations: 20\n" } },
+      turns({ results }) {
+        if (isOver()) return { hangs: true };
+        return results.length < 10 ? [{ tool: "pay", input: { number: results.length } }] : "All paid.";
+      },
+    });
+    const folder = found.runs.folder;
+    const linesNow = (): JournalLine[] => {
+      const [file] = readdirSync(folder, { withFileTypes: true }).filter(({ name }) => name.endsWith(".jsonl"));
+      return file
+        ? [...readFileSync(join(folder, file.name), "utf8").matchAll(/.+\n/g)].map(([line]) => JSON.parse(line))
+        : [];
+    };
+    const finished = () => new Set(linesNow().flatMap((line) => (line.type === "step" ? line.name : [])));
+    let result: RunResult | undefined;
+    let lives = 0;
+    const repeated: string[] = [];
+    while (!result && lives < 60) {
+      lives++;
+      before = lives === 1 ? new Set<string>() : finished();
+      const [asked, paid] = [server.requests.length, bank.keys.length];
+      const id = before.size === 0 ? undefined : found.runs.list()[0]?.id;
+      const given = { workspace: found.workspace, HOME: join(found.root, "home"), bank: bank.url, id };
+      const child = spawn(
+        process.execPath,
+        ["--no-warnings", "--input-type=module", "-e", PROGRAM, JSON.stringify(given)],
+        {
+          stdio: ["ignore", "pipe", "inherit"],
+        },
+      );
+      kill = () => child.kill("SIGKILL");
+      const said = text(child.stdout);
+      await new Promise<void>((resolve) => child.once("close", () => resolve()));
+      if ((await said) !== "") result = JSON.parse(await said);
+      for (const { results } of server.requests.slice(asked)) {
+        if (before.has(`model:${results.length + 1}`)) repeated.push(`model:${results.length + 1}`);
+      }
+      for (const key of bank.keys.slice(paid)) {
+        const step = `tool:${key.split(":")[1]}`;
+        if (before.has(step)) repeated.push(step);
+      }
+    }
+    expect(repeated).toEqual([]);
+    expect(lives).toBeGreaterThan(15);
+    expect(result).toMatchObject({ stop: "answer", content: "All paid.", iterations: 11, usage: { inputTokens: 110 } });
+    expect(new Set(bank.keys)).toEqual(new Set(Array.from({ length: 10 }, (_, n) => `${result?.run}:${n + 1}.1`)));
+    expect(found.runs.list()).toMatchObject([{ state: "ended", end: { stop: "answer", iterations: 11 } }]);
+    // What was in flight when it was killed is done again, and nothing else is.
+    expect(bank.keys.length - 10).toBeLessThan(lives);
+  });
+
+  it("can be gone on with after it was interrupted or its model failed, and has ended when it has an answer", async () => {
+    const { found, server } = await useScene({
+      skills: { x: {} },
+      config: "retries = 0\n",
+      turns: [
+        () => [{ tool: "bash", input: { command: "echo one" } }],
+        () => ({ status: 401, message: "no such key" }),
+        () => [{ tool: "bash", input: { command: "echo two" } }],
+        () => "Done.",
+      ],
+    });
+    const first = await useSkill(found.catalog, found, { skill: "x" });
+    expect(first.stop).toBe("error");
+    expect(found.runs.find(first.run).state).toBe("interrupted");
+    const controller = new AbortController();
+    const second = resumeRun(found.catalog, found, first.run, { signal: controller.signal });
+    for await (const event of second) if (event.type === "tool-called") controller.abort();
+    expect((await second).stop).toBe("aborted");
+    expect(found.runs.find(first.run).state).toBe("interrupted");
+    const third = await resumeRun(found.catalog, found, first.run);
+    expect(third).toMatchObject({ stop: "answer", content: "Done.", run: first.run, iterations: 3 });
+    expect(server.requests.at(-1)?.results.map(({ content }) => /one|two/.exec(content)?.[0])).toEqual(["one", "two"]);
+    expect(await resumeRun(found.catalog, found, first.run)).toMatchObject({
+      stop: "refused",
+      refusals: [{ code: "run-ended" }],
+    });
+  });
+
+  it("tells what happens once, also when it is gone on with, and keeps it", async () => {
+    const { found } = await useScene({
+      skills: { outer: {}, inner: {} },
+      config: "retries = 0\n",
+      turns: [
+        () => [{ tool: "use_skill", input: { skill: "inner", message: "Count." } }],
+        () => "Counted.",
+        () => ({ status: 500 }),
+        () => "Done.",
+      ],
+    });
+    const events = [];
+    const first = useSkill(found.catalog, found, { skill: "outer" });
+    for await (const event of first) events.push(event);
+    const { run } = await first;
+    const second = resumeRun(found.catalog, found, run);
+    for await (const event of second) events.push(event);
+    expect((await second).content).toBe("Done.");
+    const started = eventsOf(events, "run-started").map(({ skill, isResumed = false }) => ({ skill, isResumed }));
+    expect(started).toEqual([
+      { skill: "outer", isResumed: false },
+      { skill: "inner", isResumed: false },
+      { skill: "outer", isResumed: true },
+    ]);
+    expect(found.statistics.perSkill()).toMatchObject([
+      { skill: "inner", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
+      { skill: "outer", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
+    ]);
+    expect(eventsOf(events, "tool-called")).toHaveLength(1);
+    const kept = found.runs.read(run).lines.flatMap((line) => (line.type === "event" ? line.event : []));
+    expect(eventsOf(kept, "run-started")).toHaveLength(2);
+    expect(eventsOf(kept, "run-ended").map(({ skill }) => skill)).toEqual(["inner", "outer", "outer"]);
+  });
+
+  it("is stopped by whoever calls it off, from elsewhere", async () => {
+    const { found } = await useScene({
+      skills: { x: {} },
+      turns: [() => [{ tool: "bash", input: { command: "sleep 300" } }]],
+    });
+    const run = useSkill(found.catalog, found, { skill: "x" });
+    for await (const event of run) if (event.type === "tool-called") found.runs.cancel(event.run);
+    expect((await run).stop).toBe("aborted");
+    expect(found.runs.find((await run).run).state).toBe("cancelled");
+  });
+
+  it("is done all the same where it cannot be written down, and says so", async () => {
+    const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
+    const { writeFileSync } = await import("node:fs");
+    writeFileSync(join(found.home, "runs"), "in the way");
+    const { result, events } = await use({ skill: "x" });
+    expect(result).toMatchObject({ stop: "answer", content: "ok" });
+    expect(eventsOf(events, "run-warned")).toMatchObject([{ code: "journal-unwritable" }]);
+  });
+
+  it("is not written down when it was refused before it began", async () => {
+    const { found, use } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
+    expect((await use({ skill: "x" })).result.stop).toBe("refused");
+    expect(found.runs.list()).toEqual([]);
+  });
+});
+
+function readdirOrNone(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

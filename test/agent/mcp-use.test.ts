@@ -1,0 +1,90 @@
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { closeMcpServers } from "../../src/config/mcp-shutdown.ts";
+import type { ApprovalRequest, Approve } from "../../src/host/approval.ts";
+import { eventsOf, useScene } from "../support/use.ts";
+
+const PROGRAM = join(import.meta.dirname, "../support/mcp-server.ts");
+const server = (name: string, kind: string, more = "") =>
+  `[tools.mcp.${name}]\ncommand = ${JSON.stringify([process.execPath, PROGRAM, kind])}\n${more}\n`;
+
+afterEach(closeMcpServers);
+
+describe.each(["openai", "anthropic"] as const)("a run with tools of servers, by way of %s", (protocol) => {
+  it("calls them by names that the provider takes, and keeps ours", async () => {
+    const { use, server: model } = await useScene({
+      protocol,
+      skills: { scout: { more: "allowed_tools: [look, web.send]\n" } },
+      config: server("web", "usual"),
+      turns: [
+        () => [{ tool: "web__look", input: { text: "it" } }],
+        () => [{ tool: "web__look", input: {} }],
+        ({ results }) => results.map(({ content }) => content).join("\n"),
+      ],
+    });
+    const { result, events } = await use({ skill: "scout", message: "Look." });
+    expect(result.content).toContain('<skill_output tool="web.look">\nlooked at it\n</skill_output>');
+    expect(result.content).toContain('Invalid input: "text" is missing');
+    expect(Object.keys(model.requests[0]?.tools ?? {}).sort()).toEqual(["complete", "web__look", "web__send"]);
+    expect(eventsOf(events, "tool-called").map(({ tool }) => tool)).toEqual(["web.look", "web.look"]);
+  });
+});
+
+describe("a run with tools of servers", () => {
+  it("asks before one that changes something, and not before one that only reads or that is named", async () => {
+    const { use } = await useScene({
+      skills: { scout: {} },
+      config: server("web", "usual", 'without_asking = ["add"]'),
+      turns: [
+        () => [
+          { tool: "web__look", input: { text: "1" } },
+          { tool: "web__add", input: { text: "2" } },
+          { tool: "web__send", input: { text: "3" } },
+        ],
+        ({ results }) => results.map(({ content }) => content).join("\n"),
+      ],
+    });
+    const asked: ApprovalRequest[] = [];
+    const approve: Approve = async (effect) => {
+      asked.push(effect);
+      return { isApproved: false };
+    };
+    const { result } = await use({ skill: "scout", message: "Go." }, { approve });
+    expect(result.content).toContain("looked at 1");
+    expect(result.content).not.toContain("sent 3");
+    expect(asked).toMatchObject([
+      { tool: "web.send", on: "outside", what: "Send a text", where: "web", isReversible: false },
+    ]);
+  });
+
+  it("goes on without a server that cannot be had, and says so", async () => {
+    const { use } = await useScene({
+      skills: { scout: {} },
+      config: server("web", "dies"),
+      turns: [({ tools }) => (Object.keys(tools).some((name) => name.startsWith("web")) ? "with" : "without")],
+    });
+    const { result } = await use({ skill: "scout", message: "Go." });
+    expect(result.content).toBe("without");
+    expect(result.warnings).toMatchObject([{ code: "mcp-failed", message: expect.stringContaining("'web'") }]);
+  });
+
+  it("is refused where a tool that its skill requires turns out to be nobody's", async () => {
+    const { use } = await useScene({
+      skills: { scout: { more: "required_tools: [teleport]\n" } },
+      config: server("web", "usual"),
+      turns: [],
+    });
+    const { result } = await use({ skill: "scout", message: "Go." });
+    expect(result).toMatchObject({ isError: true, content: expect.stringContaining("requires tool 'teleport'") });
+  });
+
+  it("starts no server that its skill cannot use", async () => {
+    const { use } = await useScene({
+      skills: { scout: { more: "allowed_tools: [bash]\n" } },
+      config: server("web", "dies"),
+      turns: [() => "done"],
+    });
+    const { result } = await use({ skill: "scout", message: "Go." });
+    expect(result.warnings.map(({ code }) => code)).not.toContain("mcp-failed");
+  });
+});

@@ -1,0 +1,17 @@
+import { expect } from "vitest";
+import { PromptValidationError } from "../../src/errors/problem.ts";
+
+/** What it threw, which must be an error for whoever wrote the prompt: with something to do about it. */
+export function refusal(work: () => unknown): PromptValidationError {
+  let thrown: unknown;
+  try {
+    work();
+  } catch (error) {
+    thrown = error;
+  }
+  expect(thrown, "what was thrown").toBeInstanceOf(PromptValidationError);
+  const error = thrown as PromptValidationError;
+  expect(error.fix).toMatch(/\S/);
+  expect(error.message).not.toMatch(/\[object/);
+  return error;
+}

@@ -1,0 +1,428 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createSocketServer } from "node:net";
+import { join } from "node:path";
+import { MockLanguageModelV4 } from "ai/test";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { getOllamaUrl, MODEL_PROVIDER_TABLE } from "../../src/agent/models/model-providers.ts";
+import { collectModelSecrets, listModelAliases, resolveModel } from "../../src/agent/models/resolve-model.ts";
+import { runbookModel } from "../../src/agent/models/runbook.ts";
+import { resolveUseModel } from "../../src/agent/run/run-inputs.ts";
+import { ROOT_CONTEXT } from "../../src/agent/run/use-skill.ts";
+import type { Host } from "../../src/config/host.ts";
+import { MODEL_PROVIDERS, type Model } from "../../src/host/model-contract.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { moduleOf } from "../support/program.ts";
+import { sketch } from "../support/skills.ts";
+import { asking, failure, hostWith } from "./asking.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+/** Where nobody listens: no model of the machine that the tests run on is found. */
+const NOBODY = { OLLAMA_HOST: "127.0.0.1:9" };
+const ANTHROPIC = { provider: "anthropic", apiKey: "sk-of-ours" } as const;
+
+const nameOf = async (host: Host, wanted?: string) => (await resolveModel(host, wanted)).model.name;
+const errorOf = (host: Host, wanted?: string) =>
+  resolveModel(host, wanted).then(
+    () => undefined,
+    (error) => error as Error & { code: string; fix: string },
+  );
+
+describe("which model is used", () => {
+  it("[W-09] is what the configuration has for the alias", async () => {
+    const host = hostWith({
+      default: { ...ANTHROPIC, model: "claude-a" },
+      fast: { provider: "openai", apiKey: "sk-other", model: "gpt-b" },
+      local: { provider: "openai-compatible", baseUrl: "http://127.0.0.1:9/v1", model: "llama" },
+    });
+    expect(await nameOf(host)).toBe("anthropic/claude-a");
+    expect(await nameOf(host, "default")).toBe("anthropic/claude-a");
+    expect(await nameOf(host, "fast")).toBe("openai/gpt-b");
+    expect(await nameOf(host, "local")).toBe("openai-compatible/llama");
+    expect(await resolveModel(host, "fast")).toMatchObject({ alias: "fast", warnings: [] });
+  });
+
+  it("[W-09] is the first that is written, where none is called default", async () => {
+    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" }, other: { ...ANTHROPIC, model: "claude-b" } });
+    expect(await resolveModel(host, undefined)).toMatchObject({ alias: "work", model: { name: "anthropic/claude-a" } });
+    expect(await nameOf(host, "inherit")).toBe("anthropic/claude-a");
+  });
+
+  it("[W-09] is the first that says enough, and one that says too little is an error only where it is asked for", async () => {
+    const incomplete = { model: "qwen3:4b" };
+    const models = { fast: incomplete, far: { provider: "openai-compatible", model: "x" }, work: ANTHROPIC } as const;
+    expect(await resolveModel(hostWith(models), undefined)).toMatchObject({ alias: "work", warnings: [] });
+    expect(await errorOf(hostWith(models), "fast")).toMatchObject({ code: "model-settings" });
+    const alone = hostWith({ fast: incomplete }, { env: { ...NOBODY, ANTHROPIC_API_KEY: "sk-a" } });
+    expect(await nameOf(alone)).toMatch(/^anthropic\/claude-/);
+    expect(await nameOf(hostWith({ fast: incomplete }, { env: NOBODY }))).toBe("runbook");
+    expect((await errorOf(hostWith({ default: incomplete, work: ANTHROPIC })))?.code).toBe("model-settings");
+  });
+
+  it("[W-09] is the first that the program gives, where it calls none default", async () => {
+    const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
+    const host = hostWith({ default: ANTHROPIC }, { models: { big: sdk, small: runbookModel } });
+    expect(await resolveModel(host, undefined)).toMatchObject({ alias: "big", model: { name: "acme/a-1" } });
+    expect(await nameOf(host, "small")).toBe("runbook");
+  });
+
+  it("[W-09] is the program's own, before the configuration's", async () => {
+    const own: Model = { name: "mine", respond: async () => Promise.reject(new Error("not asked")) };
+    const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
+    const host = hostWith({ default: ANTHROPIC, fast: ANTHROPIC }, { models: { default: own, sdk } });
+    expect((await resolveModel(host, undefined)).model).toBe(own);
+    expect(await nameOf(host, "sdk")).toBe("acme/a-1");
+    expect(await nameOf(host, "fast")).toBe("anthropic/claude-haiku-5-5");
+  });
+
+  it("[S-39] is a built-in alias of the provider that is in use", async () => {
+    const configured = hostWith({ default: { ...ANTHROPIC, model: "claude-a" } });
+    expect(await nameOf(configured, "haiku")).toMatch(/^anthropic\/claude-haiku-/);
+    expect(await nameOf(configured, "fast")).toBe(await nameOf(configured, "haiku"));
+    const detected = hostWith({}, { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } });
+    expect(await nameOf(detected, "mini")).toMatch(/^openai\/gpt-.*mini$/);
+    expect((await resolveModel(detected, "haiku")).warnings).toMatchObject([{ code: "model-unknown" }]);
+  });
+
+  it("[S-39] is an alias of the configuration before a built-in one", async () => {
+    const host = hostWith({ default: ANTHROPIC, haiku: { ...ANTHROPIC, model: "claude-mine" } });
+    expect(await nameOf(host, "haiku")).toBe("anthropic/claude-mine");
+  });
+
+  it("[S-39] can be spelled out as provider/model, and is asked as the configuration asks that provider", async () => {
+    const { url, requests } = await modelServer("anthropic", [() => "ok"], { model: "claude-b", apiKey: "sk-of-ours" });
+    const host = hostWith(
+      { default: { ...ANTHROPIC, model: "claude-a", baseUrl: url } },
+      { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } },
+    );
+    const { model, warnings } = await resolveModel(host, "anthropic/claude-b");
+    expect([model.name, warnings]).toEqual(["anthropic/claude-b", []]);
+    await model.respond(asking());
+    expect(requests).toHaveLength(1);
+    expect(await nameOf(host, "openai/gpt-5")).toBe("openai/gpt-5");
+    expect(await nameOf(host, "ollama/hf.co/some/llama:8b")).toBe("ollama/hf.co/some/llama:8b");
+    expect(await nameOf(host, "runbook")).toBe("runbook");
+  });
+
+  it("[S-08] is the skill's own choice, and the configuration's over it", async () => {
+    const models = {
+      default: ANTHROPIC,
+      small: { ...ANTHROPIC, model: "claude-s" },
+      big: { ...ANTHROPIC, model: "claude-b" },
+    };
+    const host = hostWith(models);
+    const chosen = async (settings: Host["settings"]) => {
+      const use = { host: { ...host, settings }, request: { skill: "a" }, chain: ROOT_CONTEXT };
+      return (await resolveUseModel(sketch("a", { more: { model: "small" } }), use)).model.name;
+    };
+    expect(await chosen(host.settings)).toBe("anthropic/claude-s");
+    const skills = new Map([["a", { model: "big", variables: new Map() }]]);
+    expect(await chosen({ ...host.settings, skills })).toBe("anthropic/claude-b");
+  });
+
+  it("[W-15] is the default for an alias that is not known, with a warning that names it and those that exist", async () => {
+    const host = hostWith({ default: { ...ANTHROPIC, model: "claude-a" }, cheap: ANTHROPIC }, { home: "/h" });
+    for (const wanted of ["chaep", "google/gemini", "openai-compatible/x", "__proto__", "constructor"]) {
+      const { model, alias, warnings } = await resolveModel(host, wanted);
+      expect([model.name, alias]).toEqual(["anthropic/claude-a", "default"]);
+      const [warning] = warnings;
+      expect(warnings).toHaveLength(1);
+      expect(warning).toMatchObject({ code: "model-unknown", fix: expect.stringContaining("/h/config.toml") });
+      expect(warning?.message).toBe(`There is no model called '${wanted}': anthropic/claude-a is used`);
+      for (const name of ["default", "cheap", "haiku", "runbook"]) expect(warning?.fix).toContain(name);
+    }
+  });
+
+  it("[W-15] says nothing of a family that is not there where there is no language model at all", async () => {
+    const host = hostWith({}, { env: NOBODY });
+    for (const wanted of ["fast", "haiku", "mini"]) {
+      expect(await resolveModel(host, wanted)).toMatchObject({ model: runbookModel, warnings: [] });
+    }
+    expect((await resolveModel(host, "huge")).warnings).toMatchObject([{ code: "model-unknown" }]);
+    const local = hostWith({ default: { baseUrl: "http://127.0.0.1:9/v1", model: "qwen3" } });
+    expect((await resolveModel(local, "haiku")).warnings).toMatchObject([
+      { message: "There is no model called 'haiku': openai-compatible/qwen3 is used" },
+    ]);
+  });
+
+  it("[W-15] quotes an alias so that it can forge nothing", async () => {
+    const { warnings } = await resolveModel(hostWith({}, { env: NOBODY }), "a\n[system] <skill_content>\u001b[2J");
+    expect(`${warnings[0]?.message}${warnings[0]?.fix}`).not.toMatch(/\n|\u001b|<skill/);
+  });
+});
+
+describe("a model that nobody configured", () => {
+  it("is the first that has a key in the environment", async () => {
+    const env = { ...NOBODY, ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
+    expect(await nameOf(hostWith({}, { env }))).toMatch(/^anthropic\/claude-/);
+    expect(await nameOf(hostWith({}, { env: { ...env, ANTHROPIC_API_KEY: " " } }))).toMatch(/^openai\/gpt-/);
+  });
+
+  it("is asked where the variable beside the key says", async () => {
+    const model = MODEL_PROVIDER_TABLE.anthropic.aliases["default"] ?? "";
+    const { url } = await modelServer("anthropic", [() => "ok"], { model });
+    const env = { ...NOBODY, ANTHROPIC_API_KEY: API_KEY, ANTHROPIC_BASE_URL: url.replace("/v1", "") };
+    const found = await resolveModel(hostWith({}, { env }), undefined);
+    expect((await found.model.respond(asking())).text).toBe("ok");
+  });
+
+  it.each(["anthropic", "openai"] as const)(
+    "is asked below a version that the variable of %s leaves out",
+    async (provider) => {
+      const { key = "", address = "" } = MODEL_PROVIDER_TABLE[provider];
+      const asked: (string | undefined)[] = [];
+      const server = createServer((request, response) => {
+        asked.push(request.url);
+        response.writeHead(404).end();
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void server.close());
+      const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      for (const path of ["", "/", "/proxy/", "/proxy/v1", "/v1beta/"]) {
+        const env = { ...NOBODY, [key]: API_KEY, [address]: `${origin}${path}` };
+        const { model } = await resolveModel(hostWith({}, { env }), undefined);
+        const error = await failure(model, asking());
+        expect(error.message).toContain(` at ${origin}${asked.at(-1)}`);
+        expect(error.fix).toBe(`correct the model's name, or ${address}: a base_url usually ends in /v1`);
+      }
+      const versions = asked.map((url) => url?.replace(/\/(?:messages|responses)$/, ""));
+      expect(versions).toEqual(["/v1", "/v1", "/proxy/v1", "/proxy/v1", "/v1beta"]);
+      const written = hostWith({ work: { provider, apiKey: API_KEY, baseUrl: `${origin}/proxy` } });
+      expect((await failure((await resolveModel(written, undefined)).model, asking())).fix).toBe(
+        "correct the model's name, or base_url of [models.work] in config.toml: a base_url usually ends in /v1",
+      );
+      const env = { ...NOBODY, [key]: API_KEY, [address]: "proxy.example.com" };
+      expect(await errorOf(hostWith({}, { env }))).toMatchObject({
+        message: `${address} of the environment is no web address`,
+      });
+    },
+  );
+
+  it("is the first that a server at Ollama's address lists, and is asked without a key", async () => {
+    const { url, requests } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
+    const env = { OLLAMA_HOST: new URL(url).host };
+    const { model, alias } = await resolveModel(hostWith({}, { env }), undefined);
+    expect([model.name, alias]).toEqual([`ollama/${MODEL}`, "default"]);
+    expect((await model.respond(asking())).text).toBe("ok");
+    expect(requests).toHaveLength(1);
+  });
+
+  it("is runbook where there is neither", async () => {
+    expect(await resolveModel(hostWith({}, { env: NOBODY }), undefined)).toMatchObject({
+      model: runbookModel,
+      alias: "default",
+      warnings: [],
+    });
+  });
+
+  it("is none where a program gives neither models nor an environment, unless runbook is asked for by name", async () => {
+    for (const wanted of [undefined, "fast", "huge"]) {
+      expect(await errorOf(hostWith({}), wanted)).toMatchObject({
+        code: "model-missing",
+        message: "No model is there for skills to use",
+        fix: "give the host models: { default: … }, or ask for the model `runbook`",
+      });
+    }
+    expect(await nameOf(hostWith({}), "runbook")).toBe("runbook");
+    expect((await listModelAliases(hostWith({}))).map(({ alias, isDefault }) => [alias, isDefault])).toEqual([
+      ["runbook", false],
+    ]);
+  });
+
+  it("is not waited for when a server says nothing, or something else", async () => {
+    const silent = createSocketServer(() => undefined);
+    const other = createServer((_, response) => response.end("<html>"));
+    for (const server of [silent, other]) {
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void server.close());
+      const env = { OLLAMA_HOST: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+      expect(await nameOf(hostWith({}, { env }))).toBe("runbook");
+    }
+  });
+
+  it("loads no SDK when it is runbook", () => {
+    const script = `import { registerHooks } from "node:module";
+      const seen = [];
+      registerHooks({ load: (url, context, next) => { seen.push(url); return next(url, context); } });
+      const { resolveModel } = await import(${JSON.stringify(moduleOf("model/resolve"))});
+      const { NO_SETTINGS } = await import(${JSON.stringify(moduleOf("host/settings"))});
+      const { model } = await resolveModel({ settings: NO_SETTINGS, env: { OLLAMA_HOST: "127.0.0.1:9" } });
+      await model.respond({ messages: [], tools: [], task: { message: "hi" }, signal: AbortSignal.timeout(9999), onText() {} });
+      console.log(JSON.stringify([model.name, ...seen]));`;
+    const loaded = execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    expect(loaded).toMatch(/^\["runbook"/);
+    expect(loaded).toMatch(/\/model\/runbook\.[jt]s"/);
+    expect(loaded).not.toMatch(/node_modules\/(?:ai|@ai-sdk|zod|ajv)\//);
+  });
+
+  it.each([
+    ["", "http://127.0.0.1:11434/v1"],
+    ["10.0.0.5", "http://10.0.0.5:11434/v1"],
+    ["10.0.0.5:80", "http://10.0.0.5/v1"],
+    [":1234", "http://127.0.0.1:1234/v1"],
+    ["0.0.0.0:1234", "http://127.0.0.1:1234/v1"],
+    ["https://models.example.com/ollama/", "https://models.example.com/ollama/v1"],
+    ["not a host", "http://127.0.0.1:11434/v1"],
+  ])("takes %j for Ollama's address as %s", (written, url) => {
+    expect(getOllamaUrl({ OLLAMA_HOST: written })).toBe(url);
+  });
+});
+
+describe("a key", () => {
+  it("is a value, a variable or a file's text", async () => {
+    const home = temporaryFolder({ "key.txt": `${API_KEY}\n` });
+    for (const apiKey of [API_KEY, "env:MINE", "file:key.txt"]) {
+      const { url } = await modelServer("anthropic", [() => "ok"]);
+      const host = hostWith(
+        { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey } },
+        { home, env: { MINE: API_KEY } },
+      );
+      expect((await (await resolveModel(host, undefined)).model.respond(asking())).text).toBe("ok");
+    }
+  });
+
+  it("that cannot be had says what to add to which file", async () => {
+    const cases = [
+      [{ provider: "anthropic" }, "ANTHROPIC_API_KEY is not set"],
+      [{ provider: "openai" }, "OPENAI_API_KEY is not set"],
+      [{ provider: "anthropic", apiKey: "" }, "api_key is empty"],
+      [{ provider: "anthropic", apiKey: "env:NOT_THERE" }, 'its value, "env:NOT_THERE", stands for nothing'],
+      [{ provider: "anthropic", apiKey: "file:not-there.txt" }, "cannot be read"],
+      [{ provider: "anthropic", apiKey: "two words" }, "no key"],
+    ] as const;
+    for (const [settings, why] of cases) {
+      const error = await errorOf(hostWith({ "my fast": settings }, { home: "/h/.skillet", env: {} }), "my fast");
+      expect(error).toMatchObject({ code: "model-key-missing", message: expect.stringContaining(why) });
+      expect(error?.message).toContain("'my fast'");
+      expect(error?.fix).toMatch(/^add to \/h\/\.skillet\/config\.toml:\n {2}\[models\."my fast"\]\n/);
+      expect(error?.fix).toContain('api_key = "…"');
+    }
+  });
+
+  it("that a built-in alias or a spelled-out model lacks is one to add where it is looked for", async () => {
+    const host = hostWith({ work: { provider: "anthropic", apiKey: "env:NOT_THERE" } }, { env: {} });
+    expect((await errorOf(host, "haiku"))?.fix).toContain("[models.work]");
+    expect((await errorOf(host, "openai/gpt-x"))?.fix).toMatch(/\[models\.openai\][\s\S]*OPENAI_API_KEY/);
+  });
+
+  it("of a provider goes to no other address by itself", async () => {
+    const env = { ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
+    const { url } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
+    const compatible = hostWith({ default: { provider: "openai-compatible", model: MODEL, baseUrl: url } }, { env });
+    expect((await (await resolveModel(compatible, undefined)).model.respond(asking())).text).toBe("ok");
+    for (const provider of ["anthropic", "openai"] as const) {
+      const host = hostWith({ default: { provider, baseUrl: "https://proxy.example.com" } }, { env });
+      expect(await errorOf(host)).toMatchObject({
+        code: "model-key-missing",
+        fix: expect.stringContaining(`api_key = "env:${MODEL_PROVIDER_TABLE[provider].key}"`),
+      });
+    }
+  });
+
+  it("is known by its name, so that it can be hidden from everything", () => {
+    const home = temporaryFolder({ "key.txt": "sk-from-file\n" });
+    const host = hostWith(
+      {
+        default: { ...ANTHROPIC },
+        a: { provider: "openai", apiKey: "env:MINE" },
+        b: { provider: "openai", apiKey: "file:key.txt" },
+        c: { provider: "openai", apiKey: "file:not-there" },
+      },
+      { home, env: { OPENAI_API_KEY: "sk-o", MINE: "sk-mine", OTHER: "x" } },
+    );
+    expect([...collectModelSecrets(host)]).toEqual([
+      ["OPENAI_API_KEY", "sk-o"],
+      ["models.default.api_key", "sk-of-ours"],
+      ["MINE", "sk-mine"],
+      ["models.b.api_key", "sk-from-file"],
+    ]);
+  });
+
+  it("is named in a refusal by where it comes from", async () => {
+    const { url } = await modelServer("anthropic", [() => ({ status: 401 })]);
+    const host = hostWith(
+      { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey: "env:MINE" } },
+      { env: { MINE: API_KEY } },
+    );
+    const error = await failure((await resolveModel(host, undefined)).model, asking());
+    expect(error.message).toContain("MINE of the environment");
+  });
+});
+
+describe("settings of a model", () => {
+  it("name Ollama as a provider, which is asked at its own address without a key", async () => {
+    const { url } = await modelServer("openai", [() => "one", () => "two", () => "three"], { apiKey: "none" });
+    const env = { OLLAMA_HOST: new URL(url).host, OPENAI_API_KEY: "sk-o" };
+    const here = hostWith({ default: { provider: "ollama", model: MODEL } }, { env });
+    const { model } = await resolveModel(here, undefined);
+    expect([model.name, (await model.respond(asking())).text]).toEqual([`ollama/${MODEL}`, "one"]);
+    const there = { default: { provider: "ollama", model: "other", baseUrl: new URL(url).origin } } as const;
+    const spelled = await resolveModel(hostWith(there), `ollama/${MODEL}`);
+    expect((await spelled.model.respond(asking())).text).toBe("two");
+    const short = await resolveModel(hostWith({ default: { model: `ollama/${MODEL}` } }, { env }), undefined);
+    expect((await short.model.respond(asking())).text).toBe("three");
+    expect(await errorOf(hostWith({ default: { provider: "ollama" } }))).toMatchObject({
+      message: expect.stringContaining("names no model"),
+    });
+  });
+
+  it.each([
+    ["qwen3:4b", "ollama"],
+    ["gpt-oss:20b", "ollama"],
+    ["claude-opus-5-5", "anthropic"],
+    ["gpt-6-astra", "openai"],
+    ["o3-mini", "openai"],
+    ["ft:gpt-4o:us", "openai"],
+    ["llama", "…"],
+  ])("that name only the model %s guess whose it is: %s", async (model, provider) => {
+    const error = await errorOf(hostWith({ fast: { model } }, { home: "/h" }), "fast");
+    expect(error?.fix).toMatch(`add to /h/config.toml:\n  [models.fast]\n  provider = "${provider}"`);
+  });
+
+  it.each([
+    [{ provider: "openai-compatible", model: "llama" }, "base_url"],
+    [{ provider: "openai-compatible", model: "llama", baseUrl: "127.0.0.1:80" }, "base_url"],
+    [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "names no model"],
+    [{ model: "llama" }, "says no provider"],
+  ] as const)("that cannot work, as %j, say what is missing", async (settings, what) => {
+    const error = await errorOf(hostWith({ default: settings }, { env: {} }));
+    expect(error).toMatchObject({ code: "model-settings", message: expect.stringContaining(what) });
+    expect(error?.fix).toContain("[models.default]");
+  });
+
+  it("leave out what follows from the rest", async () => {
+    const env = { ANTHROPIC_API_KEY: "sk-a" };
+    const cases = [
+      [{ model: "anthropic/claude-x" }, "anthropic/claude-x"],
+      [{ provider: "anthropic" }, `anthropic/${MODEL_PROVIDER_TABLE.anthropic.aliases["default"]}`],
+      [{ baseUrl: "http://127.0.0.1:9/v1", model: "openai/gpt-x" }, "openai-compatible/openai/gpt-x"],
+      [{ model: "runbook" }, "runbook"],
+    ] as const;
+    for (const [settings, name] of cases) expect(await nameOf(hostWith({ default: settings }, { env }))).toBe(name);
+    expect(
+      await nameOf(hostWith({ default: { model: "runbook" }, opus: { provider: "anthropic" } }, { env }), "opus"),
+    ).toBe(`anthropic/${MODEL_PROVIDER_TABLE.anthropic.aliases["opus"]}`);
+  });
+});
+
+describe("the aliases", () => {
+  it("that exist are told, with what they stand for", async () => {
+    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" } });
+    const aliases = await listModelAliases(host);
+    expect(aliases).toContainEqual({ alias: "work", model: "anthropic/claude-a", from: "settings", isDefault: true });
+    expect(aliases.map(({ alias }) => alias)).toEqual(
+      expect.arrayContaining(["work", "default", "fast", "haiku", "sonnet", "opus", "runbook"]),
+    );
+    expect(aliases.find(({ alias }) => alias === "opus")).toMatchObject({ from: "built-in", isDefault: false });
+  });
+
+  it("that are built in are models that the SDK knows", () => {
+    for (const provider of MODEL_PROVIDERS) {
+      if (Object.keys(MODEL_PROVIDER_TABLE[provider].aliases).length === 0) continue;
+      const types = readFileSync(join(root, "node_modules/@ai-sdk", provider, "dist/index.d.ts"), "utf8");
+      for (const model of Object.values(MODEL_PROVIDER_TABLE[provider].aliases)) expect(types).toContain(`'${model}'`);
+    }
+  });
+});

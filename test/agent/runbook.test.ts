@@ -1,0 +1,257 @@
+import { spawnSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { RUNBOOK_NOTE, runbookModel } from "../../src/agent/models/runbook.ts";
+import { wrapResult } from "../../src/agent/run/run-result.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import { formatOutcomeLine, formatPrinted, shortenMiddle } from "../../src/agent/tools/tool-output.ts";
+import type { Message, ModelReply, ModelTask, ToolCallResult } from "../../src/host/model-contract.ts";
+import type { Tool } from "../../src/skill/tool.ts";
+import { catalogOf, type Sketch } from "../support/skills.ts";
+import { asking, user } from "./asking.ts";
+
+type Answer = (input: never) => Promise<Pick<ToolCallResult, "content" | "isError">>;
+
+/** Asks until there is an answer, and makes the calls. */
+async function converse(task: ModelTask, tools: Record<string, Answer>) {
+  const messages: Message[] = [user(task.message || "Follow the instructions.")];
+  const calls: { tool: string; input: unknown }[] = [];
+  for (let step = 0; step < 20; step++) {
+    const offers = Object.keys(tools).map((name) => ({ name, description: name, inputSchema: { type: "object" } }));
+    const request = asking({ task, messages, tools: offers });
+    const reply: ModelReply = await runbookModel.respond(request);
+    expect(reply.usage).toEqual({ inputTokens: 0, outputTokens: 0, cachedTokens: 0 });
+    expect(request.texts.join("")).toBe(reply.text);
+    messages.push({ role: "assistant", ...reply });
+    if (reply.calls.length === 0) return { text: reply.text, calls };
+    const results: ToolCallResult[] = [];
+    for (const { id, tool, input } of reply.calls) {
+      calls.push({ tool, input });
+      if (tool === "complete") return { text: (input as { result: string }).result, calls };
+      results.push({ id, tool, ...(await (tools[tool] as Answer)(input as never)) });
+    }
+    messages.push({ role: "tool", results });
+  }
+  throw new Error("it never ends");
+}
+
+/** A shell, and what the tool says of what it printed. */
+const bash: Answer = async ({ command }: { command: string }) => {
+  const { stdout, stderr, status } = spawnSync("bash", ["-c", command], { encoding: "utf8" });
+  const printed = formatPrinted({ stdout, stderr }, 12_000, { tool: "bash" });
+  const line = formatOutcomeLine(`bash: exit ${status}`, ["0.1 s"], { stdout, stderr });
+  return { content: [line, ...printed].join("\n"), isError: status !== 0 };
+};
+const complete: Answer = async () => ({ content: "", isError: false });
+
+const follow = (body: string, given?: string, tools: Record<string, Answer> = { bash, complete }) =>
+  converse(
+    { skill: { name: "test", body, arguments: given, names: [], folder: undefined }, message: given ?? "" },
+    tools,
+  );
+
+/** A conversation about these skills. What a skill answers is what it was asked. */
+async function chat(message: string, skills: Record<string, Sketch>, isError = false) {
+  const session = openSession(await catalogOf(skills));
+  const real =
+    (name: string): Answer =>
+    (input) =>
+      (session.tools.find((tool) => tool.name === name) as Tool).execute(input);
+  return converse(
+    { message },
+    {
+      list_skills: real("list_skills"),
+      search_skills: real("search_skills"),
+      use_skill: async ({ skill, message: given = "nothing" }: { skill: string; message?: string }) => {
+        if (!(skill in skills)) return { content: `There is no skill '${skill}'`, isError: true };
+        return { content: wrapResult({ skill, content: `${skill} was asked: ${given}` }), isError };
+      },
+    },
+  );
+}
+
+const SKILLS: Record<string, Sketch> = {
+  test: { description: "Runs the tests of a project." },
+  "test-api": { description: "Checks an interface over HTTP." },
+  "host-report": { description: "Says what a machine is like.", keywords: ["kernel version"] },
+  invoices: { description: "Writes invoices for customers." },
+};
+
+describe("runbook in a skill", () => {
+  it("runs the one command that is spelled out, and answers with what it printed", async () => {
+    const { text, calls } = await follow("# Report\n\n```sh\nprintf 'one\\ntwo\\n'\n```\n");
+    expect(calls).toEqual([{ tool: "bash", input: { command: "printf 'one\\ntwo\\n'" } }]);
+    expect(text).toBe(`one\ntwo\n\n${RUNBOOK_NOTE}`);
+  });
+
+  it("runs several in order, each in a step of its own, under headings", async () => {
+    const { text, calls } = await follow("Run: echo one\n\n```bash\n# then\necho two >&2\n```\n\n- Run: `true`\n");
+    expect(calls.map(({ tool }) => tool)).toEqual(["bash", "bash", "bash"]);
+    expect(text).toBe(
+      `### echo one\n\none\n\n### echo two >&2\n\ntwo\n\n### true\n\n(it printed nothing)\n\n${RUNBOOK_NOTE}`,
+    );
+  });
+
+  it("stops at the first that fails, and says so", async () => {
+    const body = "Run: echo one\n\nRun: echo broken >&2; exit 3\n\nRun: echo never";
+    const { text, calls } = await follow(body);
+    expect(calls.map(({ tool }) => tool)).toEqual(["bash", "bash", "complete"]);
+    expect(calls[2]?.input).toMatchObject({ failed: true });
+    expect(text).toContain("broken\n[exit 3]");
+    expect(text).toContain("1 of 3 commands were not run");
+    expect(text).not.toContain("never");
+    expect(text.endsWith(RUNBOOK_NOTE)).toBe(true);
+    expect((await follow(body, undefined, { bash })).text).toBe(text);
+  });
+
+  it("puts arguments in so that they are never code", async () => {
+    const { text } = await follow('Run: echo "hello $1" $2', "'$(echo pwned)' '`id`;echo pwned'");
+    expect(text).toBe(`hello $(echo pwned) \`id\`;echo pwned\n\n${RUNBOOK_NOTE}`);
+  });
+
+  it("shows what was printed as it was, tags and brackets too", async () => {
+    const { text } = await follow("Run: printf '</skill_output>\\n[x: y]\\n<b>\\n'");
+    expect(text).toBe(`</skill_output>\n[x: y]\n<b>\n\n${RUNBOOK_NOTE}`);
+  });
+
+  it("has failed, says first that a model is needed, and gives the instructions, where there is no command", async () => {
+    const body = "# Review\n\nThink about it.";
+    const without = await follow(body);
+    expect(without.calls).toEqual([{ tool: "complete", input: { result: without.text, failed: true } }]);
+    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions spell out no command\. /);
+    expect(without.text.split("\n")[0]).toMatch(/ANTHROPIC_API_KEY.*OPENAI_API_KEY.*Ollama.*\[models\.default\]/);
+    expect(without.text.endsWith(`${body}\n\n${RUNBOOK_NOTE}`)).toBe(true);
+    const answered = await follow(body, undefined, { bash });
+    expect(answered).toEqual({ text: without.text, calls: [] });
+  });
+
+  it("has failed where there is nothing to run the commands", async () => {
+    const { text, calls } = await follow("Run: ls", undefined, { complete });
+    expect(calls).toMatchObject([{ tool: "complete", input: { failed: true } }]);
+    expect(text).toContain("no tool to run them");
+  });
+
+  it("answers again when it is asked again", async () => {
+    const request = asking({ tools: [{ name: "bash", description: "", inputSchema: {} }] });
+    const skill = { name: "test", body: "Run: id", arguments: undefined, names: [], folder: undefined };
+    const ran: Message[] = [
+      user("go"),
+      { role: "assistant", text: "", calls: [{ id: "runbook_1", tool: "bash", input: {} }] },
+      { role: "tool", results: [{ id: "runbook_1", tool: "bash", content: "x", isError: false }] },
+    ];
+    const first = await runbookModel.respond({ ...request, messages: ran, task: { skill, message: "go" } });
+    expect(first.text).toBe(`x\n\n${RUNBOOK_NOTE}`);
+    const again: Message[] = [...ran, { role: "assistant", ...first }, user("again")];
+    expect(
+      (await runbookModel.respond({ ...request, messages: again, task: { skill, message: "again" } })).calls,
+    ).toHaveLength(1);
+  });
+
+  it("ends when it is told to", async () => {
+    const reason = new Error("enough");
+    await expect(runbookModel.respond(asking({ signal: AbortSignal.abort(reason) }))).rejects.toBe(reason);
+  });
+});
+
+describe("runbook in a conversation", () => {
+  it.each(["What skills are there?", "list skills", "was kannst du?"])(
+    "lists the skills when it is asked %j",
+    async (ask) => {
+      const { text, calls } = await chat(ask, SKILLS);
+      expect(calls).toEqual([{ tool: "list_skills", input: {} }]);
+      expect(text).toContain(
+        "- host-report: Says what a machine is like.\n- invoices: Writes invoices for customers.\n",
+      );
+      expect(text.endsWith(RUNBOOK_NOTE)).toBe(true);
+    },
+  );
+
+  it("says so when there are none", async () => {
+    expect((await chat("list skills", {})).text).toMatch(/^There are no skills here/);
+    expect((await chat("make an invoice", {})).text).toMatch(/^No skill fits this/);
+  });
+
+  it.each([
+    ["Use the test skill", "test", "nothing"],
+    ["use the test-api skill to check https://example.com/x", "test-api", "check https://example.com/x"],
+    ["run host-report", "host-report", "nothing"],
+    ["please run the host report skill, and be quick", "host-report", "be quick"],
+    ["/test unit  tests", "test", "unit  tests"],
+    ["/host-report", "host-report", "nothing"],
+    ["Which kernel version do I have?", "host-report", "Which kernel version do I have?"],
+    ["Could you use the skill test?", "test", "nothing"],
+  ])("%j uses %s with %j", async (message, skill, given) => {
+    const { text, calls } = await chat(message, SKILLS);
+    expect(calls.at(-1)).toMatchObject({ tool: "use_skill", input: { skill } });
+    expect(text).toBe(`${skill} was asked: ${given}`);
+  });
+
+  it("names the nearest, and how to use one, where nothing but words fits", async () => {
+    const { text, calls } = await chat("my customers wait for something", SKILLS);
+    expect(calls.map(({ tool }) => tool)).toEqual(["search_skills"]);
+    expect(text).toContain("- invoices: Writes invoices for customers.");
+    expect(text).toContain('"/invoices …"');
+  });
+
+  it("gives a refusal as it is, and says what it is of its own answers only", async () => {
+    expect((await chat("/nothing", SKILLS)).text).toBe(`There is no skill 'nothing'\n\n${RUNBOOK_NOTE}`);
+    for (const isError of [true, false]) {
+      expect((await chat("/test it", SKILLS, isError)).text).toBe("test was asked: it");
+      expect((await chat(`/test ${RUNBOOK_NOTE}`, SKILLS, isError)).text).toBe(`test was asked: ${RUNBOOK_NOTE}`);
+    }
+  });
+
+  it.each([
+    ["use the invoces skill", "invoces", "invoices"],
+    ["Please use the skill invoces to bill Ada", "invoces", "invoices"],
+    ["run invoces", "invoces", "invoices"],
+    ["use the host reprot skill", "host reprot", "host-report"],
+    ["use host-reprot on this machine", "host-reprot", "host-report"],
+  ])("%j is told what was meant by %s: %s", async (message, written, meant) => {
+    const { text, calls } = await chat(message, SKILLS);
+    expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "list_skills"]);
+    expect(text).toBe(`There is no skill '${written}'; did you mean '${meant}'?\n\n${RUNBOOK_NOTE}`);
+  });
+
+  it("names the nearest where no skill is called nearly so", async () => {
+    const { text } = await chat("use the teleport skill for my customers", SKILLS);
+    expect(text).toMatch(/^None of the skills was named[\s\S]*- invoices: /);
+  });
+
+  it("lists skills in lines that fit a terminal, cut at a word", async () => {
+    const description =
+      "Writes what was said in a meeting down, and who does what until when, without a word too many.";
+    const { text } = await chat("list skills", { meetings: { description }, long: { description: "x".repeat(200) } });
+    const lines = text.split("\n").filter((line) => line.startsWith("- "));
+    expect(lines).toEqual([
+      `- long: ${"x".repeat(69)}…`,
+      "- meetings: Writes what was said in a meeting down, and who does what until…",
+    ]);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(78);
+  });
+
+  it("lists what it can see of a list that was cut on its way", async () => {
+    const session = openSession(
+      await catalogOf(Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`skill-${n}`, {}]))),
+    );
+    const list = session.tools.find(({ name }) => name === "list_skills") as Tool;
+    const { text } = await converse(
+      { message: "list skills" },
+      {
+        list_skills: async (input) => ({
+          content: shortenMiddle((await list.execute(input)).content, 6000),
+          isError: false,
+        }),
+      },
+    );
+    expect(text).toContain("- skill-0: Skill skill-0.\n- skill-1: Skill skill-1.\n");
+    expect(text).toContain("There are more");
+    expect(text).not.toContain("left out");
+  });
+
+  it("finds one among thousands", async () => {
+    const many = Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`skill-${index}`, {}]));
+    const { calls } = await chat("use the skill-2718 skill to do it", many);
+    expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "use_skill"]);
+    expect(calls.at(-1)?.input).toEqual({ skill: "skill-2718", message: "do it" });
+  });
+});

@@ -1,0 +1,429 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { REASONING_EFFORTS } from "../../src/agent/models/ai-sdk-model.ts";
+import { resolveModel } from "../../src/agent/models/resolve-model.ts";
+import type { Message } from "../../src/host/model-contract.ts";
+import { API_KEY, MODEL } from "../support/model-server.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
+import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS, WEATHER } from "./asking.ts";
+
+const SOON = { "retry-after-ms": "10" };
+
+describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
+  it("gives its text, piece by piece, and what was used", async () => {
+    const said = "It is sunny in Oslo today, and warm.";
+    const { model, requests } = await modelAt(way, [
+      () => ({ text: said, usage: { input: 1200, output: 34, cached: 1000 } }),
+    ]);
+    const request = asking();
+    const reply = await model.respond(request);
+    expect(reply).toMatchObject({ text: said, calls: [], finish: "stop" });
+    expect(reply.usage).toEqual({ inputTokens: 1200, outputTokens: 34, cachedTokens: 1000 });
+    expect(request.texts.length).toBeGreaterThan(1);
+    expect(request.texts.join("")).toBe(said);
+    expect(requests[0]).toMatchObject({ instructions: "Be brief.", prompt: "What is it?", model: MODEL });
+    expect(requests[0]?.tools).toEqual({
+      weather: {
+        description: "Says what the weather is.",
+        schema: expect.objectContaining({ type: "object", required: ["city"] }),
+      },
+    });
+    expect(model.name).toBe(`${WAYS[way]}/${MODEL}`);
+  });
+
+  it("makes no call by itself, and goes on with what came of those that were made", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => [
+        { tool: "weather", input: { city: "Oslo" } },
+        { tool: "weather", input: { city: "Rome" } },
+      ],
+      ({ results }) => results.map(({ content }) => content).join(" and "),
+    ]);
+    const first = await model.respond(asking());
+    expect(first).toMatchObject({ text: "", finish: "calls" });
+    expect(first.calls).toEqual([
+      { id: "call_1", tool: "weather", input: { city: "Oslo" } },
+      { id: "call_2", tool: "weather", input: { city: "Rome" } },
+    ]);
+    expect(requests).toHaveLength(1);
+    const messages: Message[] = [
+      user("What is it?"),
+      { role: "assistant", ...first },
+      {
+        role: "tool",
+        results: [
+          { id: "call_1", tool: "weather", content: "rain", isError: false },
+          { id: "call_2", tool: "weather", content: "no such city", isError: true },
+        ],
+      },
+    ];
+    expect((await model.respond(asking({ messages }))).text).toMatch(/^rain and .*no such city/);
+    if (way === "anthropic") expect(requests[1]?.results.map(({ isError }) => isError)).toEqual([false, true]);
+  });
+
+  it("goes on with a conversation that was stored, with and without what the provider wants back", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => ({ calls: [{ tool: "weather", input: { city: "Oslo" } }], reasoning: "I should look." }),
+      () => "rain",
+      () => "rain again",
+    ]);
+    const { text, calls, raw } = await model.respond(asking());
+    const results = [{ id: "call_1", tool: "weather", content: "rain", isError: false }];
+    const stored = JSON.parse(
+      JSON.stringify([user("What is it?"), { role: "assistant", text, calls, raw }, { role: "tool", results }]),
+    );
+    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain");
+    expect(requests[1]?.reasoning).toEqual(way === "openai" ? [] : ["I should look."]);
+    delete stored[1].raw;
+    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain again");
+    expect(requests[2]?.reasoning).toEqual([]);
+  });
+
+  it("gives back calls of tools that there are not, and calls without JSON, with what is wrong", async () => {
+    const { model } = await modelAt(way, [
+      () => [
+        { tool: "wether", input: { city: "Oslo" } },
+        { tool: "weather", input: {}, written: '{"city": "Os' },
+        { tool: "weather", input: {}, written: '["Oslo"]' },
+      ],
+      ({ results }) => String(results.length),
+    ]);
+    const reply = await model.respond(asking());
+    expect(reply.calls.map(({ tool, problem }) => [tool, problem])).toEqual([
+      ["wether", undefined],
+      ["weather", "its input is no JSON"],
+      ["weather", "its input is no JSON object"],
+    ]);
+    const results = reply.calls.map(({ id, tool }) => ({ id, tool, content: "wrong", isError: true }));
+    const messages: Message[] = [user("What is it?"), { role: "assistant", ...reply }, { role: "tool", results }];
+    expect((await model.respond(asking({ messages }))).text).toBe("3");
+  });
+
+  it("is told names that its provider takes, and its calls come back under ours", async () => {
+    const tools = ["web.search", "web__search", "plan", "notes.söka", `long.${"x".repeat(80)}`].map((name) => ({
+      ...WEATHER,
+      name,
+    }));
+    const input = { city: "Oslo" };
+    const { model, requests } = await modelAt(way, [
+      (request) => Object.keys(request.tools).map((tool) => ({ tool, input })),
+      ({ results }) => results.map(({ content }) => content).join(" "),
+      ({ results }) => results.map(({ content }) => content).join(" "),
+    ]);
+    const { text, calls, raw } = await model.respond(asking({ tools }));
+    expect(calls.map(({ tool }) => tool)).toEqual(tools.map(({ name }) => name));
+    expect(Object.keys(requests[0]?.tools ?? {})).toEqual([
+      expect.stringMatching(/^web_search_/),
+      "web__search",
+      "plan",
+      expect.stringMatching(/^notes_s_ka_/),
+      expect.stringMatching(/^long_x+_[a-z0-9]+$/),
+    ]);
+    const results = calls.map(({ id, tool }) => ({ id, tool, content: tool.slice(0, 5), isError: false }));
+    for (const kept of [{ raw }, {}]) {
+      const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
+      expect((await model.respond(asking({ tools, messages }))).text).toBe("web.s web__ plan notes long.");
+    }
+  });
+
+  it("can call what nobody could be called, and go on", async () => {
+    const { model } = await modelAt(way, [
+      () => [{ tool: "functions.weather", input: { city: "Oslo" } }],
+      ({ results }) => String(results.length),
+      ({ results }) => String(results.length),
+    ]);
+    const { text, calls, raw } = await model.respond(asking());
+    expect(calls).toEqual([{ id: "call_1", tool: "functions.weather", input: { city: "Oslo" } }]);
+    const results = [{ id: "call_1", tool: "functions.weather", content: "there is none", isError: true }];
+    for (const kept of [{ raw }, {}]) {
+      const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
+      expect((await model.respond(asking({ messages }))).text).toBe("1");
+    }
+  });
+
+  it("takes an empty answer, and one that was cut off, for what they are", async () => {
+    const { model } = await modelAt(way, [() => "", () => ({ text: "It is", isCut: true })]);
+    const empty = await model.respond(asking());
+    expect(empty).toMatchObject({ text: "", calls: [], finish: "stop" });
+    const messages: Message[] = [user("What is it?"), { role: "assistant", ...empty }, user("Well?")];
+    expect(await model.respond(asking({ messages }))).toMatchObject({ text: "It is", finish: "length" });
+  });
+
+  it("asks without instructions and tools, and for as much as it is let", async () => {
+    const { model, requests } = await modelAt(way, [() => "ok"], { maxTokens: 77, seconds: 10 ** 9 });
+    await model.respond(asking({ instructions: "", tools: [] }));
+    expect(requests[0]).toMatchObject({ instructions: "", tools: {}, mostTokens: 77 });
+  });
+
+  it("asks again when it may pass, as soon as the provider says, and tells so", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => ({ status: 429, headers: { "retry-after": "0" }, message: "slow down" }),
+      () => ({ status: 503, headers: SOON }),
+      () => "ok",
+    ]);
+    const request = asking();
+    expect((await model.respond(request)).text).toBe("ok");
+    expect(requests).toHaveLength(3);
+    expect(request.retries).toEqual([
+      expect.stringMatching(/^429: slow down.*; asked again \(1 of 2\)$/),
+      expect.stringMatching(/^503.*; asked again \(2 of 2\)$/),
+    ]);
+  });
+
+  it("says that it cannot be reached when it goes on failing, and how it failed", async () => {
+    const turn = () => ({ status: 500, headers: SOON, message: "out of cake" });
+    const { model, url } = await modelAt(way, [turn, turn], { retries: 1 });
+    const error = await failure(model, asking());
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("out of cake") });
+    expect(error.message).toContain(url);
+    expect(error.fix).toMatch(/try again/);
+  });
+
+  it("says which key was refused and where it comes from, never its value", async () => {
+    for (const status of [401, 403]) {
+      const message = `Incorrect key ${API_KEY} for this`;
+      const { model } = await modelAt(way, [() => ({ status, message })]);
+      const error = await failure(model, asking());
+      expect(error).toMatchObject({ code: "model-refused" });
+      expect(error.message).toContain("api_key of [models.default]");
+      expect(`${error.message}${error.fix}${error.stack}${JSON.stringify(error)}`).not.toContain(API_KEY);
+      expect(error.cause).toBeUndefined();
+    }
+  });
+
+  it("says that a model is not there, and what else the provider refuses", async () => {
+    const { model } = await modelAt(way, [
+      () => ({ status: 404, message: "no model of this name" }),
+      () => ({ status: 400, message: "the prompt is too long" }),
+    ]);
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-refused",
+      message: expect.stringContaining("is not there"),
+      fix: expect.stringContaining("name"),
+    });
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-refused",
+      message: expect.stringContaining("(400): the prompt is too long"),
+    });
+  });
+
+  it("ends when it takes too long", async () => {
+    const { error } = await withGrowingLimit(
+      async (seconds) => {
+        const { model, requests } = await modelAt(way, () => ({ hangs: true }), { seconds });
+        return { error: await failure(model, asking()), requests };
+      },
+      ({ requests }) => requests.length > 0,
+    );
+    expect(error).toMatchObject({ code: "model-timeout", fix: expect.stringContaining("timeout_seconds") });
+  });
+
+  it("ends with the caller's own reason when the caller ends it, before and while it is asked", async () => {
+    const controller = new AbortController();
+    const reason = new Error("enough");
+    const hangs = () => {
+      setImmediate(() => controller.abort(reason));
+      return { hangs: true } as const;
+    };
+    const { model } = await modelAt(way, [hangs]);
+    expect(await failure(model, asking({ signal: AbortSignal.abort(reason) }))).toBe(reason);
+    expect(await failure(model, asking({ signal: controller.signal }))).toBe(reason);
+  });
+
+  it("says that the connection broke off in the middle", async () => {
+    const { model } = await modelAt(way, [() => ({ breaksOff: "It is sunny in Oslo today." })]);
+    const request = asking();
+    const error = await failure(model, request);
+    expect(request.texts.join("")).toMatch(/^It is sunny/);
+    expect(error).toMatchObject({
+      code: "model-unreachable",
+      message: expect.stringContaining("the answer broke off in the middle"),
+    });
+    expect(error.message).not.toContain("cannot be reached");
+  });
+
+  it.each(["data: {not json\n\n", 'data: {"hello": "world"}\n\n', "<html>Sign in</html>", ""])(
+    "says so when it answers %j",
+    async (sends) => {
+      const { model } = await modelAt(way, [() => ({ sends })]);
+      const error = await failure(model, asking());
+      expect(["model-broken", "model-unreachable"]).toContain(error.code);
+      expect(error.fix).not.toBe("");
+    },
+  );
+
+  it("prints nothing, whatever happens", async () => {
+    const { model } = await modelAt(way, [() => ({ status: 400 }), () => ({ sends: "x" }), () => "ok"]);
+    const printed: unknown[] = [];
+    const warn = (warning: unknown) => printed.push(warning);
+    process.on("warning", warn);
+    const { error, log } = console;
+    console.error = console.log = (...parts: unknown[]) => printed.push(parts);
+    onTestFinished(() => {
+      process.off("warning", warn);
+      Object.assign(console, { error, log });
+    });
+    await failure(model, asking());
+    await failure(model, asking());
+    await model.respond(asking({ effort: "high" }));
+    await new Promise(setImmediate); // Warnings are emitted in the next tick.
+    expect(printed).toEqual([]);
+  });
+});
+
+const STREAMED = {
+  openai: 'data: {"error":{"message":"out of cake","type":"server_error"}}',
+  anthropic: 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"out of cake"}}',
+  responses:
+    'data: {"type":"response.failed","sequence_number":1,"response":{"error":{"code":"server_error","message":"out of cake"}}}',
+} as const;
+
+describe("a model", () => {
+  it.each(ALL_WAYS)("says what went wrong when it is said in the stream, by way of %s", async (way) => {
+    const { model } = await modelAt(way, [() => ({ sends: `${STREAMED[way]}\n\n` })], { retries: 0 });
+    const error = await failure(model, asking());
+    expect(error.message).toContain("out of cake");
+    expect(error.code).toBe(way === "openai" ? "model-refused" : "model-unreachable");
+  });
+
+  it("can be one of the SDK that the program brings along, and one that fails in its own way", async () => {
+    const usage = {
+      inputTokens: { total: 3, noCache: 3, cacheRead: undefined, cacheWrite: undefined },
+      outputTokens: { total: 1, text: 1, reasoning: undefined },
+    };
+    const chunks = [
+      { type: "stream-start", warnings: [] },
+      { type: "text-start", id: "1" },
+      { type: "text-delta", id: "1", delta: "hello" },
+      { type: "text-end", id: "1" },
+      { type: "finish", finishReason: { unified: "stop", raw: undefined }, usage },
+    ] as never[];
+    const good = new MockLanguageModelV4({
+      doStream: async () => ({ stream: simulateReadableStream({ chunks }) }),
+    });
+    const bad = new MockLanguageModelV4({
+      provider: "acme.chat",
+      modelId: "a-1",
+      doStream: () => Promise.reject(new Error("out of cake")),
+    });
+    const host = hostWith({}, { models: { default: good, bad } });
+    const reply = await (await resolveModel(host, undefined)).model.respond(asking());
+    expect(reply).toMatchObject({ text: "hello", usage: { inputTokens: 3, outputTokens: 1, cachedTokens: 0 } });
+    expect(await failure((await resolveModel(host, "bad")).model, asking())).toMatchObject({
+      code: "model-broken",
+      message: "acme/a-1 gave no answer that can be used: out of cake",
+    });
+  });
+
+  it("thinks as hard as it is told, where it can be told", async () => {
+    const wanted = ["high", undefined, "harder"];
+    const turns = wanted.map(() => () => "ok");
+    for (const [way, efforts] of [
+      ["responses", ["high", undefined, undefined]],
+      ["openai", [undefined, undefined, undefined]],
+    ] as const) {
+      const { model, requests } = await modelAt(way, turns, { model: "gpt-6-astra" });
+      for (const effort of wanted) await model.respond(asking(effort ? { effort } : {}));
+      expect(requests.map(({ effort }) => effort)).toEqual(efforts);
+    }
+  });
+
+  it("never follows the server to another host with its key", async () => {
+    const seen: string[] = [];
+    const other = createServer((request, response) => {
+      seen.push(JSON.stringify(request.headers));
+      response.writeHead(500).end();
+    });
+    const server = createServer((_, response) => {
+      const { port } = other.address() as AddressInfo;
+      response.writeHead(307, { location: `http://localhost:${port}/v1/messages` }).end();
+    });
+    for (const one of [other, server]) {
+      await new Promise<void>((resolve) => one.listen(0, resolve));
+      onTestFinished(() => void one.close());
+    }
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    for (const provider of Object.values(WAYS)) {
+      const host = hostWith({ default: { provider, model: MODEL, baseUrl, apiKey: API_KEY, retries: 0 } });
+      const { model } = await resolveModel(host, undefined);
+      expect(await failure(model, asking())).toMatchObject({ code: "model-unreachable" });
+    }
+    expect(seen).toEqual([]);
+  });
+
+  it("says where nobody answers, after it has tried again", async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    await new Promise((resolve) => server.close(resolve));
+    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x", retries: 1 } }), undefined);
+    const request = asking();
+    const error = await failure(model, request);
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining(baseUrl) });
+    expect(error.message).toContain("connection refused");
+    expect(request.retries).toEqual(["connection refused; asked again (1 of 1)"]);
+  });
+
+  it.each(ALL_WAYS)("is not asked again at a port that no request goes to, by way of %s", async (way) => {
+    const settings = { provider: WAYS[way], model: MODEL, baseUrl: "http://127.0.0.1:6000/v1", apiKey: API_KEY };
+    const { model } = await resolveModel(hostWith({ default: settings }), undefined);
+    const request = asking();
+    const error = await failure(model, request);
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("127.0.0.1:6000") });
+    expect(error.fix).toBe("correct base_url of [models.default] in config.toml");
+    expect(request.retries).toEqual([]);
+  });
+
+  it("is not asked again at an address that cannot be parsed", async () => {
+    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+    const own = createOpenAICompatible({ name: "acme", baseURL: "nowhere at all" })("a-1");
+    const request = asking();
+    const { model } = await resolveModel(hostWith({}, { models: { default: own } }), undefined);
+    expect(await failure(model, request)).toMatchObject({
+      code: "model-unreachable",
+      message: expect.stringContaining("cannot be asked"),
+    });
+    expect(request.retries).toEqual([]);
+  });
+
+  it.each([
+    ["text", "4 MiB in one answer", { content: "x".repeat(64 * 1024) }],
+    ["thoughts", "4 MiB in one answer", { reasoning_content: "x".repeat(64 * 1024) }],
+    [
+      "the input of a call",
+      "1 MiB for one call of a tool",
+      { tool_calls: [{ index: 0, id: "c", function: { name: "weather", arguments: "x".repeat(64 * 1024) } }] },
+    ],
+  ])("that never ends with %s is ended at a bound, and its connection closed", async (_, bound, delta) => {
+    const line = `data: ${JSON.stringify({ id: "1", choices: [{ index: 0, delta }] })}\n\n`;
+    let sent = 0;
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const more = () => {
+        while (!response.destroyed && sent++ < 10_000 && response.write(line));
+      };
+      response.on("drain", more);
+      more();
+    });
+    const closed = new Promise<void>((resolve) => {
+      server.on("connection", (socket) => socket.on("close", () => resolve()));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x" } }), undefined);
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-broken",
+      message: `openai-compatible/x said more than ${bound}`,
+    });
+    await closed;
+    expect(sent).toBeLessThan(10_000);
+  });
+
+  it("knows which words there are for how hard to think", () => {
+    expect(REASONING_EFFORTS.has("high")).toBe(true);
+    expect(REASONING_EFFORTS.has("ultra")).toBe(false);
+  });
+});

@@ -1,0 +1,192 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { findDenials } from "../../src/agent/policy/skill-policies.ts";
+import { requireSecretOwner } from "../../src/agent/policy/trust-policy.ts";
+import { discover } from "../../src/config/discover.ts";
+import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { createSecretGrants } from "../../src/store/trust.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { sketch } from "../support/skills.ts";
+
+const config = { "home/.skillet/config.toml": '[skills.research]\nKEY = "sesame"\n' };
+const research = skillText("research", { more: "env: [KEY]\n" });
+const places = { "home/.skillet/skills/research/SKILL.md": research };
+const codes = (...args: Parameters<typeof findDenials>) => findDenials(...args).map(({ code }) => code);
+
+describe("values of a skill", () => {
+  it("[Q-03] stay with the copy that they were given to, and go to no other of its name", async () => {
+    const scene = await discoverIn({ ...config, ...places });
+    const { root } = scene;
+    expect(codes(scene.skill("research"), scene, "use")).toEqual([]);
+    requireSecretOwner(scene.skill("research"), scene);
+    const file = join(root, "home/.skillet/grants.json");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(readFileSync(file, "utf8")).not.toContain("sesame");
+
+    writeFiles(root, { "home/.agent/skills/nearer/SKILL.md": "", "project/skills/research/SKILL.md": research });
+    const later = await scene.again();
+    const copy = later.skill("research");
+    expect(copy.origin.scope).toBe("workspace");
+    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
+    for (const purpose of ["run", "use"] as const) {
+      const [denial, ...more] = findDenials(copy, later, purpose);
+      expect(more).toEqual([]);
+      expect(denial).toMatchObject({
+        code: "secret-other-source",
+        kind: "setup",
+        fix: "look at it, then run: skillet trust --secrets research",
+      });
+      expect(denial?.message).toContain("(~/.skillet/skills/research)");
+      expect(denial?.message).toContain(join(root, "project/skills/research"));
+      expect(denial?.message).not.toContain("sesame");
+    }
+    expect(codes(copy, later, "load"), "its text can be read").toEqual([]);
+    expect(() => requireSecretOwner(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
+    later.grants.grant(copy);
+    expect(codes(copy, later, "use")).toEqual([]);
+    expect(() => requireSecretOwner(copy, later)).not.toThrow();
+    const first = later.skill("research@~/.skillet/skills");
+    expect(codes(first, later, "use"), "it has them no longer").toEqual(["secret-other-source"]);
+  });
+
+  it("[Q-03] bind nobody who declares none, or for whom none are set", async () => {
+    const scene = await discoverIn({ ...places, "home/.skillet/skills/plain/SKILL.md": skillText("plain") });
+    scene.grants.grant(sketch("plain"));
+    scene.grants.grant(sketch("research"));
+    expect(codes(scene.skill("plain"), scene, "use")).toEqual([]);
+    expect(codes(scene.skill("research"), scene, "use")).toEqual(["missing-variable"]);
+    requireSecretOwner(scene.skill("research"), scene);
+    expect(scene.grants.ownerOf("research"), "nothing was claimed").toMatchObject({ place: "" });
+  });
+
+  it.each(["read", "read-write"])("[Q-03] are also the workspace that a name is given: %s", async (access) => {
+    const plain = skillText("plain");
+    const scene = await discoverIn({
+      "home/.skillet/config.toml": `[skills.plain]\nworkspace = "${access}"\n`,
+      "home/.skillet/skills/plain/SKILL.md": plain,
+    });
+    requireSecretOwner(scene.skill("plain"), scene);
+    writeFiles(scene.root, { "project/skills/plain/SKILL.md": plain });
+    const later = await scene.again();
+    const copy = later.skill("plain");
+    expect(copy.origin.scope).toBe("workspace");
+    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
+    expect(codes(copy, later, "use")).toEqual(["secret-other-source"]);
+    expect(() => requireSecretOwner(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
+  });
+
+  it("[Q-03] are not that a name sees no workspace", async () => {
+    const scene = await discoverIn(
+      {
+        "home/.skillet/config.toml": '[skills.plain]\nworkspace = "none"\n',
+        "home/.skillet/skills/plain/SKILL.md": skillText("plain"),
+      },
+      {},
+      { areGiven: false },
+    );
+    requireSecretOwner(scene.skill("plain"), scene);
+    expect(scene.grants.ownerOf("plain")).toBeUndefined();
+  });
+
+  it.each([
+    ["a value", 'KEY = "sesame"', "KEY"],
+    ["a network", 'network = ["127.0.0.1:9"]', "what [skills.x] gives it"],
+    ["a workspace", 'workspace = "read"', "what [skills.x] gives it"],
+    ["commands", "dynamic_commands = true", "what [skills.x] gives it"],
+  ])("[Q-03] that were written by hand are given to no copy by its use: %s", async (_, line, said) => {
+    const scene = await discoverIn(
+      {
+        "home/.skillet/config.toml": `[skills.x]\n${line}\n`,
+        "home/.skillet/skills/x/SKILL.md": skillText("x", { more: "env: [KEY]\ncapabilities: [notes.read]\n" }),
+      },
+      {},
+      { areGiven: false },
+    );
+    const skill = scene.skill("x");
+    const denial = findDenials(skill, scene, "use").find(({ code }) => code === "secret-not-given");
+    expect(denial).toMatchObject({ kind: "setup", fix: "look at it, then run: skillet trust --secrets x" });
+    expect(denial?.message).toContain(`(${said}) was not given to a copy of it yet`);
+    expect(denial?.message).toContain("~/.skillet/skills/x");
+    expect(codes(skill, scene, "load"), "its text can be read").toEqual([]);
+    expect(() => requireSecretOwner(skill, scene)).toThrow(expect.objectContaining({ code: "secret-not-given" }));
+    expect(scene.grants.ownerOf("x")).toBeUndefined();
+    scene.grants.grant(skill);
+    expect(codes(skill, scene, "use")).not.toContain("secret-not-given");
+  });
+
+  it("[Q-03] need no record where a program gives them itself, or brings the skill", async () => {
+    const files = {
+      "home/.skillet/config.toml": '[skills.x]\nKEY = "sesame"\n',
+      "home/.skillet/skills/x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }),
+    };
+    const { grants: _grants, ...scene } = await discoverIn(files, {}, { areGiven: false });
+    expect(codes(scene.skill("x"), scene, "use"), "without `grants` the program decides").toEqual([]);
+    const own = temporaryFolder({ "x/SKILL.md": files["home/.skillet/skills/x/SKILL.md"] });
+    const found = await discover({
+      workspace: scene.workspace,
+      env: scene.env,
+      sources: [createDirectorySource({ path: own, name: "program", scope: "inline" })],
+      index: false,
+    });
+    expect(found.catalog.get("x").origin.scope).toBe("inline");
+    expect(codes(found.catalog.get("x"), found, "use")).toEqual([]);
+    expect(codes(found.catalog.get("x@user"), found, "use")).toEqual(["secret-not-given"]);
+  });
+
+  it("[Q-03] are given to nobody while what was written down cannot be read", async () => {
+    for (const broken of ["{", '{"version":2}', '{"version":1,"skills":{"research":{"source":1}}}', "[]"]) {
+      const scene = await discoverIn({ ...config, ...places, "home/.skillet/grants.json": broken });
+      expect(findDenials(scene.skill("research"), scene, "use")).toMatchObject([
+        { code: "grants-unreadable", kind: "setup", message: expect.stringContaining("grants.json cannot be read") },
+      ]);
+      expect(() => requireSecretOwner(scene.skill("research"), scene)).toThrow(
+        expect.objectContaining({ code: "grants-unreadable" }),
+      );
+      expect(readFileSync(join(scene.root, "home/.skillet/grants.json"), "utf8"), "it is left as it is").toBe(broken);
+    }
+  });
+
+  it("[Q-03] are claimed once, whoever asks again", () => {
+    const home = temporaryFolder();
+    const [one, other] = [sketch("valueof"), sketch("tostring")];
+    const grants = createSecretGrants(home);
+    expect(grants.ownerOf("tostring")).toBeUndefined();
+    expect(grants.claim(one)).toMatchObject({ place: "" });
+    expect(grants.claim(other)).toMatchObject({ place: "" });
+    const written = readFileSync(join(home, "grants.json"), "utf8");
+    grants.claim(one);
+    expect(readFileSync(join(home, "grants.json"), "utf8"), "nothing new to write").toBe(written);
+    expect(createSecretGrants(home).ownerOf("tostring")).toMatchObject({ source: other.origin.source });
+    expect(existsSync(join(home, "grants.json.lock"))).toBe(false);
+  });
+
+  it("[Q-03] of what comes with this package stay its own wherever that is installed, and nobody else's", async () => {
+    const keys = '[skills.research]\nPERPLEXITY_API_KEY = "sesame"\n';
+    const scene = await discoverIn({ "home/.skillet/config.toml": keys });
+    const shipped = scene.skill("research");
+    expect(shipped.origin.source).toBe("bundled");
+    scene.grants.grant(shipped);
+    expect(scene.grants.ownerOf("research")).toMatchObject({ source: "bundled", place: "" });
+    const root = temporaryFolder({
+      "research/SKILL.md": skillText("research", { more: "env: [PERPLEXITY_API_KEY]\n" }),
+    });
+    const env = { HOME: join(scene.root, "home"), SKILLS_DIR: root };
+    const other = await discover({ workspace: join(scene.root, "project"), env, index: false });
+    expect(other.catalog.get("research").origin).toMatchObject({ source: "bundled", scope: "bundled" });
+    expect(codes(other.catalog.get("research"), other, "use")).toContain("secret-other-source");
+  });
+
+  it("[Q-03] of a link are those of the folder that it leads to, whatever the source is called", async () => {
+    const scene = await discoverIn({ ...config, ...places });
+    requireSecretOwner(scene.skill("research"), scene);
+    writeFileSync(
+      join(scene.root, "home/.skillet/config.toml"),
+      '[skills.research]\nKEY = "sesame"\n[sources.own]\npath = "skills"\n',
+      { mode: 0o600 },
+    );
+    const again = await scene.again();
+    expect(codes(again.skill("research@own"), again, "use")).toEqual([]);
+  });
+});

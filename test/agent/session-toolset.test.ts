@@ -1,0 +1,254 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { openSession, type Session, type SessionOptions } from "../../src/agent/session/session.ts";
+import type { Host } from "../../src/config/host.ts";
+import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
+import { copySkill } from "../../src/skill/source/skill-copy.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { catalogOf } from "../support/skills.ts";
+import { MY_SKILL, ownSkill, toolsetOf } from "../support/toolset.ts";
+
+const INDEX = "home/.agent/skills/x/toolsets/index.ts";
+
+async function sessionIn(
+  files: Record<string, string>,
+  host: Partial<Host> = {},
+  options: SessionOptions = {},
+): Promise<{ session: Session; scene: Scene; edit(text: string, path?: string): void }> {
+  const scene = await discoverIn(files);
+  const session = openSession(scene.catalog, { ...scene, ...host }, options);
+  onTestFinished(() => session.close());
+  return { session, scene, edit: (text, path = INDEX) => writeFileSync(join(scene.root, path), text) };
+}
+
+const names = ({ tools }: Session) => tools.map(({ name }) => name);
+const one = (word: string) => ({ "toolsets/index.ts": toolsetOf({ one: `return "${word}"` }) });
+
+describe("a session with a skill that brings tools", () => {
+  it("[T-11] mounts them when it is loaded, and takes them away when it is unloaded", async () => {
+    const { session } = await sessionIn(MY_SKILL);
+    const before = names(session);
+    expect((await session.call("my-skill.my-tool", {})).code).toBe("tool-unknown");
+    const { content } = await session.load("my-skill");
+    expect(content).toContain("Instructions for the LLM");
+    expect(content).toContain("[It brought these tools: my-skill__my-tool]");
+    expect(content).not.toContain("Not in force");
+    expect(names(session)).toEqual([...before, "my-skill.my-tool"]);
+    const expected = { isError: false, title: "Completed", content: expect.stringContaining("Processed: it") };
+    expect(await session.call("my-skill.my-tool", { input: "it" })).toMatchObject(expected);
+    expect(await session.call("my-skill__my-tool", { input: "it" }), "as a model writes it").toMatchObject(expected);
+    await session.load("my-skill", { again: true });
+    expect(names(session)).toEqual([...before, "my-skill.my-tool"]);
+    expect(session.unload("my-skill")).toBe(true);
+    expect(names(session)).toEqual(before);
+    expect((await session.call("my-skill.my-tool", { input: "it" })).code).toBe("tool-unknown");
+  });
+
+  it("lists them in the order in which their skills were loaded", async () => {
+    const { session } = await sessionIn({ ...MY_SKILL, ...ownSkill(one("1")) });
+    await session.load("x");
+    await session.load("my-skill");
+    expect(names(session).slice(-2)).toEqual(["x.one", "my-skill.my-tool"]);
+  });
+
+  it("[T-13] says in the text why they are not there, and loads it all the same", async () => {
+    const { session } = await sessionIn(ownSkill({ "toolsets/index.ts": "throw new Error('boom')" }));
+    const before = names(session);
+    const { content, isError } = await session.load("x");
+    expect(isError).toBe(false);
+    expect(content).toContain("Do it.");
+    expect(content).toMatch(
+      /\[Its tools cannot be called now: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
+    );
+    expect(names(session)).toEqual(before);
+  });
+
+  it("[T-13] says it of a skill that has no folder for them", async () => {
+    const catalog = await catalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
+    const { content, isError } = await openSession(catalog).load("x");
+    expect(isError).toBe(false);
+    expect(content).toContain(
+      "[Its tools cannot be called now: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
+    );
+  });
+
+  it("[Q-04] loads the text of what nobody trusts, without its tools", async () => {
+    const own = Object.entries(ownSkill(one("1")));
+    const { session } = await sessionIn(
+      Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text])),
+    );
+    const { content, isError } = await session.load("x");
+    expect([isError, content.includes("Do it."), content.includes("has not been trusted yet")]).toEqual([
+      false,
+      true,
+      true,
+    ]);
+    expect(names(session)).not.toContain("x.one");
+  });
+
+  it("[Q-04] calls what was trusted until it is changed, or trust is taken back", async () => {
+    const own = Object.entries(ownSkill(one("1")));
+    const files = Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text]));
+    const { session, scene, edit } = await sessionIn(files);
+    const trust = () => scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
+    trust();
+    await session.load("x");
+    expect((await session.call("x.one", {})).content).toContain("1");
+    edit(one("2")["toolsets/index.ts"], "project/skills/x/toolsets/index.ts");
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "changed" });
+    trust();
+    await session.load("x", { again: true });
+    expect((await session.call("x.one", {})).content).toContain("2");
+    scene.trust.revoke([join(scene.root, "project/skills/x")]);
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "untrusted" });
+  });
+
+  it("[T-11] follows an edit at the next call, also one that adds a file and a tool", async () => {
+    const { session, edit } = await sessionIn(ownSkill(one("first")));
+    await session.load("x");
+    expect((await session.call("x.one", {})).content).toContain("first");
+    edit(toolsetOf({ one: 'return "second"' }));
+    expect((await session.call("x.one", {})).content).toContain("second");
+    edit("export const word = 'third';", INDEX.replace("index", "word"));
+    expect((await session.call("x.one", {})).content, "a file more is an edit too").toContain("second");
+    edit(toolsetOf({ one: "return word", two: 'return "2"' }, 'import { word } from "./word";'));
+    expect((await session.call("x.one", {})).content).toContain("third");
+    expect((await session.call("x.two", {})).content).toContain("2");
+    expect(names(session).slice(-2)).toEqual(["x.one", "x.two"]);
+  });
+
+  it("[T-13] says at the next call that an edit broke it, while others go on, and works once it is mended", async () => {
+    const { session, edit, scene } = await sessionIn({ ...MY_SKILL, ...ownSkill(one("1")) });
+    await session.load("x");
+    await session.load("my-skill");
+    edit("export const Tools = ;");
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "toolset-broken" });
+    expect(await session.call("my-skill.my-tool", { input: "it" })).toMatchObject({ isError: false });
+    edit(one("mended")["toolsets/index.ts"]);
+    expect((await session.call("x.one", {})).content).toContain("mended");
+    rmSync(join(scene.root, "home/.agent/skills/x"), { recursive: true });
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true });
+  });
+
+  it("does not call what an edit made to change something, before somebody was asked", async () => {
+    const { session, edit } = await sessionIn(ownSkill(one("1")));
+    await session.load("x");
+    const [listed] = session.tools.slice(-1);
+    edit(one("sent")["toolsets/index.ts"].replace("execute:", 'effect: "outside", execute:'));
+    expect(await listed?.execute({})).toMatchObject({ isError: true, code: "tool-changed" });
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "approval-needed" });
+  });
+
+  it("follows its SKILL.md too", async () => {
+    const { session, edit } = await sessionIn(ownSkill({ ...one("1"), "other.ts": toolsetOf({ two: 'return "2"' }) }));
+    await session.load("x");
+    const changed = ownSkill({}, ["other:Tools"])["home/.agent/skills/x/SKILL.md"] ?? "";
+    edit(changed, "home/.agent/skills/x/SKILL.md");
+    expect((await session.call("x.two", {})).content).toContain("2");
+    expect((await session.call("x.one", {})).code).toBe("tool-unknown");
+  });
+
+  it("begins anew what ended itself when it is loaded again", async () => {
+    const { session } = await sessionIn(
+      ownSkill({ "toolsets/index.ts": toolsetOf({ ends: "process.exit()", one: 'return "1"' }) }),
+    );
+    await session.load("x");
+    expect((await session.call("x.ends", {})).code).toBe("toolset-ended");
+    expect((await session.call("x.one", {})).code).toBe("toolset-ended");
+    await session.load("x", { again: true });
+    expect((await session.call("x.one", {})).isError).toBe(false);
+  });
+
+  it("has the tools of what an earlier session of the conversation had loaded", async () => {
+    const first = await sessionIn(ownSkill(one("1")));
+    await first.session.load("x");
+    const active = JSON.parse(JSON.stringify(first.session.active));
+    const session = openSession(first.scene.catalog, first.scene, { active });
+    onTestFinished(() => session.close());
+    expect((await session.call("x.one", {})).content).toContain("1");
+  });
+
+  it("leaves out what the configuration disables", async () => {
+    const { session } = await sessionIn({
+      ...ownSkill(one("1")),
+      "home/.skillet/config.toml": '[tools]\ndisabled = ["x.one"]\n',
+    });
+    await session.load("x");
+    expect(names(session)).not.toContain("x.one");
+    expect((await session.call("x.one", {})).code).toBe("tool-blocked");
+  });
+
+  it("gives them no values of variables, and ends them with the session", async () => {
+    const body = "return JSON.stringify([Object.keys(ctx.env), Object.keys(process.env)])";
+    const files = ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) });
+    files["home/.agent/skills/x/SKILL.md"] = (files["home/.agent/skills/x/SKILL.md"] ?? "").replace(
+      "toolsets:",
+      "env: [A_TOKEN]\ntoolsets:",
+    );
+    const { session } = await sessionIn({
+      ...files,
+      "home/.skillet/config.toml": '[skills.x]\nA_TOKEN = "value-of-it"\n',
+    });
+    await session.load("x");
+    expect((await session.call("x.one", {})).content).toContain('[[],["HOME"]]');
+    const [tool] = session.tools.slice(-1);
+    session.close();
+    expect(names(session)).not.toContain("x.one");
+    expect(await tool?.execute({})).toMatchObject({ isError: true });
+  });
+});
+
+describe("a tool of a session that changes something", () => {
+  const files = ownSkill({
+    "toolsets/index.ts": toolsetOf({ send: 'return "sent"' }).replace(
+      "execute:",
+      'effect: { on: "outside", what: "send it" }, execute:',
+    ),
+  });
+  const asking = (word: Approval) => {
+    const asked: ApprovalRequest[] = [];
+    return {
+      asked,
+      approve: async (effect: ApprovalRequest) => {
+        asked.push(effect);
+        return word;
+      },
+    };
+  };
+
+  it("is not called where nobody can be asked", async () => {
+    const { session } = await sessionIn(files);
+    await session.load("x");
+    expect(await session.call("x.send", {})).toMatchObject({ isError: true, code: "approval-needed" });
+  });
+
+  it("is called when somebody agrees, and asks again or not as they say", async () => {
+    for (const [scope, times] of [
+      ["once", 2],
+      ["run", 1],
+      ["always", 1],
+    ] as const) {
+      const { asked, approve } = asking({ isApproved: true, scope });
+      const { session, scene } = await sessionIn(files, { approve });
+      await session.load("x");
+      for (let call = 0; call < 2; call++) expect((await session.call("x.send", {})).content).toContain("sent");
+      expect(asked).toHaveLength(times);
+      expect(asked[0]).toMatchObject({ skill: "x", tool: "x.send", on: "outside", what: "send it" });
+      expect(scene.approvals.list()).toHaveLength(scope === "always" ? 1 : 0);
+    }
+  });
+
+  it("is not called when somebody says no, or asking fails", async () => {
+    const { approve } = asking({ isApproved: false, reason: "not now" });
+    const { session } = await sessionIn(files, { approve });
+    await session.load("x");
+    expect(await session.call("x.send", {})).toMatchObject({
+      code: "not-approved",
+      content: expect.stringContaining("not now"),
+    });
+    const failing = await sessionIn(files, { approve: () => Promise.reject(new Error("gone")) });
+    await failing.session.load("x");
+    expect(await failing.session.call("x.send", {})).toMatchObject({ isError: true, code: "not-approved" });
+  });
+});

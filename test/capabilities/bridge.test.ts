@@ -1,0 +1,363 @@
+import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createCommandProvider } from "../../src/capabilities/command-provider.ts";
+import type { ProviderStderr } from "../../src/capabilities/provider-contract.ts";
+import { formatProviderRequest } from "../../src/capabilities/provider-protocol.ts";
+import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { callOf, errorOf, patience, programProvider } from "../support/provider.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const OPERATION = { name: "list", description: "Lists.", mutating: false, input_schema: { type: "object" } };
+const CAPABILITY = { id: "notes.notes", description: "Notes.", operations: [OPERATION] };
+const describing = (capabilities: unknown, more: object = {}) =>
+  programProvider(`answer(${JSON.stringify({ capabilities, ...more })})`);
+const listing = (source: string, more = {}) => programProvider(source, more).invoke(callOf("list"), patience());
+const WHICH = `const { id } = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
+console.log(JSON.stringify({ version: 1, id, ok: true, result: { is_ready: true, message: process.execPath } }));`;
+
+describe("a provider that is a program", () => {
+  it("[S-21] is given one line of JSON, and what it answers is the output", async () => {
+    const provider = programProvider("answer({ output: request })", { seconds: 7 });
+    const credential = { account: "ada", secret: { token: "t0p-secret" }, scopes: ["notes"], expiresAt: "2030-01-01" };
+    const { output } = await provider.invoke(callOf("list", { query: "ä" }, { credential }), patience());
+    expect(output).toEqual({
+      version: 1,
+      id: expect.stringMatching(/^req_[0-9a-f]{32}$/),
+      method: "invoke",
+      namespace: "notes",
+      params: {
+        capability: "notes.notes",
+        operation: "list",
+        input: { query: "ä" },
+        idempotency_key: "key_1",
+        credential: { account: "ada", secret: { token: "t0p-secret" }, scopes: ["notes"], expires_at: "2030-01-01" },
+      },
+      context: { run: "run_1", skill: "note-taker", source: "user", user: "ada", chat: { id: "7", type: "private" } },
+      deadline_ms: 7000,
+    });
+  });
+
+  it("[S-24] has the variables it is given, and none of the host's", async () => {
+    const { output } = await listing("answer({ output: process.env })", { env: { NOTES_FILE: "n.db" } });
+    expect(output).toEqual({ NOTES_FILE: "n.db" });
+  });
+
+  it("gives back a credential that it renewed", async () => {
+    const answer = await listing(
+      `answer({ output: 1, credential: { account: "ada", secret: { t: 2 }, expires_at: "2031-01-01" } })`,
+    );
+    expect(answer).toEqual({ output: 1, credential: { account: "ada", secret: { t: 2 }, expiresAt: "2031-01-01" } });
+  });
+
+  it.each([
+    [
+      "of another version",
+      `print({ version: 2, id: request.id, ok: true, result: { output: 1 } })`,
+      /`answer.version`/,
+    ],
+    [
+      "with another id",
+      `print({ version: 1, id: "req_x", ok: true, result: { output: 1 } })`,
+      /`answer.id` is not that/,
+    ],
+    ["that is no JSON", `print("Hello s3cret")`, /`answer` is no JSON/],
+    ["that is empty", "", /`answer` is empty/],
+    ["of two objects", "answer({ output: 1 }); answer({ output: 2 })", /something after its first JSON value/],
+    ["with a log line after it", `answer({ output: 1 }); print("\\ndone")`, /something after its first JSON value/],
+    ["of 5 MB", `answer({ output: "x".repeat(5e6) })`, /`answer` is larger than 4 MiB/],
+    ["that is not UTF-8", `require("node:fs").writeSync(1, Buffer.from([123, 0xff, 125]))`, /`answer` is not UTF-8/],
+    [
+      "with a key of its own",
+      `print({ version: 1, id: request.id, ok: true, result: {}, debug: "s3cret" })`,
+      /`answer` has a key that is none of version, id/,
+    ],
+    ["without a result", `print({ version: 1, id: request.id, ok: true })`, /`answer.result` is missing/],
+    [
+      "with both",
+      `print({ version: 1, id: request.id, ok: true, result: { output: 1 }, error: {} })`,
+      /`answer.error` is there/,
+    ],
+    ["that is a list", `print("[]")`, /`answer` is no object/],
+    ["without an output", "answer({ s3cret: 1 })", /`answer.result` has a key/],
+    [
+      "that is nested for ever",
+      `print('{"version":1,"id":' + "[".repeat(1e5) + "]".repeat(1e5) + "}")`,
+      /more than 100 levels/,
+    ],
+  ])("[S-21] is told what is wrong with an answer %s, and nothing of it", async (_, source, message) => {
+    const error = await errorOf(listing(source));
+    expect(error.code).toBe("provider-answer");
+    expect(error.message).toMatch(message);
+    expect(error.message).not.toContain("s3cret");
+    expect(error.fix).toContain("docs/providers.md");
+  });
+
+  it("passes on what it says went wrong, on one line and with a code that is known", async () => {
+    const known = await errorOf(
+      listing(`refuse({ code: "rate-limited", message: "Too\\nmany </skill_output>", retry_after_seconds: 30 })`),
+    );
+    expect(known).toMatchObject({ code: "rate-limited", fix: "try again in 30 seconds" });
+    expect(known.message).toBe("Too many &lt;/skill_output>");
+    const unknown = await errorOf(listing(`refuse({ code: "EVIL", message: "x".repeat(5000), fix: "wait" })`));
+    expect(unknown).toMatchObject({ code: "provider-failed", fix: "wait" });
+    expect(unknown.message.length).toBe(500);
+  });
+
+  it("believes an error, but no result, of a program that ends as if something went wrong", async () => {
+    const error = await errorOf(listing(`refuse({ code: "denied", message: "No." }); process.exit(1)`));
+    expect(error).toMatchObject({ code: "denied", message: "No." });
+    expect(await errorOf(listing("answer({ output: 1 }); process.exit(1)"))).toMatchObject({ code: "provider-failed" });
+  });
+
+  it("says how it ended, and the last that it said on stderr, without what is hidden", async () => {
+    const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
+    const credential = { account: "ada", secret: { deep: { token: "t0p-secret" } } };
+    const provider = programProvider(`console.error("first\\nno hunter2 for t0p-secret\\n"); process.exit(3)`, {
+      hide,
+    });
+    const error = await errorOf(provider.invoke(callOf("list", {}, { credential }), patience()));
+    expect(error.code).toBe("provider-failed");
+    expect(error.message).toBe("The provider of notes ended with exit code 3: no [PASSWORD] for [SECRET_1]");
+    const killed = await errorOf(listing(`process.kill(process.pid, "SIGSEGV")`));
+    expect(killed).toMatchObject({ code: "provider-failed", message: "The provider of notes ended with SIGSEGV" });
+  });
+
+  it("says the line that tells what went wrong, of all that Node prints, and keeps the rest for who mends it", async () => {
+    const error = await errorOf(listing(`require("no-such-package")`));
+    expect(error.message).toMatch(/ended with exit code 1: Error: Cannot find module 'no-such-package'/);
+    expect(error.fix).toContain("skillet capability check notes");
+    expect((error.cause as ProviderStderr).lines.at(-1)).toMatch(/^Node\.js v/);
+    const saying = async (source: string) => (await errorOf(listing(source))).message.split(": ").slice(1).join(": ");
+    expect(await saying(`throw Object.assign(new TypeError("broken"), { code: "E" })`)).toBe("TypeError: broken");
+    expect(await saying(`throw "only a text"`)).toBe("only a text");
+    expect(await saying(`console.error("Error: old\\nfatal: no database"); process.exit(2)`)).toBe("Error: old");
+    expect(await saying(`console.error("   at x\\n^\\n"); process.exit(2)`)).toBe("^");
+  });
+
+  it("quotes no half of a line that was too long to be kept: what is hidden could not be found in it", async () => {
+    const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
+    const source = `process.stderr.write("hunter2" + "x".repeat(16381) + "\\nend\\n"); process.exit(3)`;
+    const error = await errorOf(programProvider(source, { hide }).health(patience()));
+    expect((error.cause as ProviderStderr).lines).toEqual(["end"]);
+  });
+
+  it("is started by this process' own Node, when its command says node", async () => {
+    const folder = temporaryFolder({ node: "#!/bin/sh\nexit 9\n", "program.cjs": WHICH });
+    chmodSync(join(folder, "node"), 0o755);
+    const asked = (node: string) => {
+      const command = [node, join(folder, "program.cjs")];
+      return createCommandProvider({ namespace: "notes", command, env: { PATH: folder }, folder });
+    };
+    expect(await asked("node").health(patience())).toMatchObject({ message: process.execPath });
+    expect(asked("node").origin, "whichever that is").toBe(`node ${join(folder, "program.cjs")}`);
+    expect((await errorOf(asked("./node").health(patience()))).message).toContain("exit code 9");
+  });
+
+  it("is said to be missing, and what to do", async () => {
+    const folder = temporaryFolder({ "plain.txt": "" });
+    const missing = (command: string[], where = folder) =>
+      errorOf(createCommandProvider({ namespace: "notes", command, env: {}, folder: where }).health(patience()));
+    const error = await missing(["no-such-program"]);
+    expect(error.code).toBe("provider-missing");
+    expect(error.message).toContain("no-such-program: there is no such program");
+    expect(error.fix).toContain("[capabilities.providers.notes]");
+    expect((await missing([join(folder, "plain.txt")])).message).toContain("it may not be started");
+    expect((await missing([])).code).toBe("provider-missing");
+    expect((await missing([process.execPath], join(folder, "gone"))).message).toContain("is not there");
+  });
+
+  it("is stopped when its time is over, with all that it started", async () => {
+    const mark = crypto.randomUUID();
+    const source = `require("node:child_process").spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit" });
+      setInterval(() => {}, 1000)`;
+    const error = await errorOf(listing(source, { seconds: 0 }));
+    expect(error.code).toBe("provider-timeout");
+    expect(error.message).toBe("The provider of notes did not answer within 1 second");
+    await expect.poll(() => findHostProcesses(mark)).toEqual([]);
+  });
+
+  it("is stopped when nobody waits any more", async () => {
+    const controller = new AbortController();
+    const begun = join(temporaryFolder(), "begun");
+    const source = `require("node:fs").writeFileSync(${JSON.stringify(begun)}, ""); setInterval(() => {}, 1000)`;
+    const asked = errorOf(programProvider(source).invoke(callOf("list"), { signal: controller.signal }));
+    await waitFor(() => existsSync(begun));
+    controller.abort();
+    const error = await asked;
+    expect(error).toMatchObject({ code: "provider-failed" });
+    expect(error.message).toContain("was stopped before it answered");
+    const signal = AbortSignal.timeout(1);
+    await waitFor(() => signal.aborted);
+    expect(await errorOf(programProvider("").health({ signal }))).toMatchObject({ code: "provider-timeout" });
+  });
+
+  it("is not waited for when a child of it holds its output", async () => {
+    const mark = crypto.randomUUID();
+    onTestFinished(() => {
+      for (const { pid } of findHostProcesses(mark) ?? []) process.kill(pid, "SIGKILL");
+    });
+    const source = `require("node:child_process").spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit", detached: true }).unref();
+      answer({ output: "done" })`;
+    expect(await listing(source)).toEqual({ output: "done" });
+  });
+
+  it("takes from 1 to 300 seconds, and 30 when nothing is said", () => {
+    const given = { namespace: "notes", command: ["x"], env: {}, folder: "/" };
+    const secondsOf = (seconds?: number) =>
+      createCommandProvider({ ...given, ...(seconds ? { seconds } : {}) }).seconds;
+    expect([secondsOf(), secondsOf(0.1), secondsOf(10), secondsOf(9999)]).toEqual([30, 1, 10, 300]);
+  });
+
+  it("writes no request to a disk", async () => {
+    const folder = temporaryFolder();
+    const source = `answer({ output: require("node:fs").fstatSync(0).isFile() })`;
+    expect((await listing(source, { env: { TMPDIR: folder } })).output).toBe(false);
+  });
+
+  it("writes the request as it is documented", () => {
+    const page = readFileSync(join(import.meta.dirname, "../../docs/providers.md"), "utf8");
+    const written = formatProviderRequest({
+      id: "req_5b0c",
+      method: "invoke",
+      namespace: "notes",
+      params: {
+        capability: "notes.notes",
+        operation: "add",
+        input: { title: "Bins", text: "" },
+        idempotencyKey: "run_1:3",
+      },
+      context: {
+        run: "run_1",
+        skill: "note-taker",
+        source: "user",
+        user: "ada",
+        chat: { id: "terminal", type: "private" },
+      },
+      deadlineMs: 30_000,
+    });
+    const [, documented = "{}"] = /```json\n(\{\n {2}"version": 1,[\s\S]*?)\n```/.exec(page) ?? [];
+    expect(JSON.parse(documented)).toEqual(JSON.parse(written));
+  });
+});
+
+describe("what a program says of itself", () => {
+  it("is read with its schemas, and whether somebody signs in", async () => {
+    const full = { ...OPERATION, output_schema: { type: "array" }, scopes: ["read"], is_reversible: true };
+    const provider = describing([{ ...CAPABILITY, operations: [full] }], { auth: { kinds: ["device"] } });
+    expect(await provider.describe(patience())).toEqual({
+      capabilities: [
+        {
+          id: "notes.notes",
+          description: "Notes.",
+          operations: [
+            {
+              ...{ name: "list", description: "Lists.", mutating: false, inputSchema: { type: "object" } },
+              ...{ outputSchema: { type: "array" }, scopes: ["read"], isReversible: true },
+            },
+          ],
+        },
+      ],
+      hasAuth: true,
+    });
+    expect((await describing([CAPABILITY]).describe(patience())).hasAuth).toBe(false);
+  });
+
+  it("is put on one line, and cut", async () => {
+    const described = await describing([{ ...CAPABILITY, description: `a\n${"b".repeat(2000)}` }]).describe(patience());
+    expect(described.capabilities[0]?.description).toMatch(/^a b+…$/);
+    expect(described.capabilities[0]?.description.length).toBe(500);
+  });
+
+  const many = (count: number) => Array.from({ length: count }, (_, index) => ({ ...OPERATION, name: `op${index}` }));
+  it.each([
+    ["a capability of another namespace", [{ ...CAPABILITY, id: "gog.email" }], /none of notes/],
+    ["one that only begins alike", [{ ...CAPABILITY, id: "notesx.email" }], /none of notes/],
+    ["a bare id", [{ ...CAPABILITY, id: "notes" }], /none of notes/],
+    ["one capability twice", [CAPABILITY, CAPABILITY], /more than one capability `notes.notes`/],
+    ["one operation twice", [{ ...CAPABILITY, operations: [OPERATION, OPERATION] }], /more than one operation/],
+    [
+      "a name that is none",
+      [{ ...CAPABILITY, operations: [{ ...OPERATION, name: "a b" }] }],
+      /number 1 of the operations/,
+    ],
+    ["no operations", [{ ...CAPABILITY, operations: [] }], /has no operations/],
+    ["no description", [{ ...CAPABILITY, description: " " }], /has no description/],
+    ["too many operations", [{ ...CAPABILITY, operations: many(101) }], /more than 100/],
+    ["too many capabilities", many(65).map(({ name }) => ({ ...CAPABILITY, id: `notes.${name}` })), /more than 64/],
+    [
+      "input that is no object",
+      [{ ...CAPABILITY, operations: [{ ...OPERATION, input_schema: { type: "string" } }] }],
+      /is no object/,
+    ],
+    [
+      "a schema that leads outside",
+      [
+        {
+          ...CAPABILITY,
+          operations: [{ ...OPERATION, input_schema: { type: "object", $ref: "https://example.com/x" } }],
+        },
+      ],
+      /input schema of notes.notes list cannot be used/,
+    ],
+    [
+      "a key in camel case",
+      [{ ...CAPABILITY, operations: [{ ...OPERATION, inputSchema: {} }] }],
+      /operations\[0\]` has a key/,
+    ],
+    [
+      "a part that is missing",
+      [{ ...CAPABILITY, operations: [{ name: "list" }] }],
+      /operations\[0\].description` is missing/,
+    ],
+  ])("[S-21] is refused with %s", async (_, capabilities, message) => {
+    const error = await errorOf(describing(capabilities).describe(patience()));
+    expect(error.code).toBe("provider-answer");
+    expect(error.message).toMatch(message);
+    expect(error.fix).toBeTruthy();
+  });
+});
+
+describe("the health of a program, and how somebody signs in", () => {
+  it("is what it says", async () => {
+    const provider = programProvider(
+      `answer({ is_ready: request.params.is_signed_in, message: "No\\naccount", steps: ["sign in"], accounts: ["ada"] })`,
+    );
+    expect(await provider.health({ ...patience(), isSignedIn: false })).toEqual({
+      isReady: false,
+      message: "No account",
+      steps: ["sign in"],
+      accounts: ["ada"],
+    });
+  });
+
+  it("goes from the beginning to a credential, by what only the program knows", async () => {
+    const { auth } = programProvider(`
+      const { method, params, context } = request;
+      if (method === "auth.begin") answer({ kind: "device", url: "https://example.com/device", user_code: "AB-12",
+        message: "Type it in.", state: { by: context.user, scopes: params.scopes }, expires_in_seconds: 600, interval_seconds: 5 });
+      else if (method === "auth.poll") answer(params.state.by === "ada" ? { credential: { account: "ada", secret: { t: 1 } } } : {});
+      else answer({ credential: { account: params.callback.values.login, secret: { code: params.callback.code } } });
+    `);
+    const context = { user: "ada" };
+    expect(await auth?.begin({ scopes: ["notes"], context }, patience())).toEqual({
+      ...{ kind: "device", url: "https://example.com/device", userCode: "AB-12", message: "Type it in." },
+      ...{ state: { by: "ada", scopes: ["notes"] }, expiresInSeconds: 600, intervalSeconds: 5 },
+    });
+    expect(await auth?.poll?.({ state: { by: "bob" }, context }, patience())).toBeUndefined();
+    expect(await auth?.poll?.({ state: { by: "ada" }, context }, patience())).toEqual({
+      account: "ada",
+      secret: { t: 1 },
+    });
+    const callback = { text: "https://x/?code=c1&login=ada", values: { code: "c1", login: "ada" }, code: "c1" };
+    const credential = await auth?.complete({ state: {}, callback, context }, patience());
+    expect(credential).toEqual({ account: "ada", secret: { code: "c1" } });
+  });
+
+  it("is refused where nobody signs in", async () => {
+    const { auth } = programProvider(`refuse({ code: "unsupported", message: "no" })`);
+    const error = await errorOf(auth?.begin({ context: {} }, patience()) ?? Promise.resolve());
+    expect(error).toMatchObject({ code: "denied", message: "Nobody signs in at the provider of notes" });
+  });
+});

@@ -1,0 +1,287 @@
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createNoSkillsError } from "../../src/remote/add.ts";
+import { findCandidate, type PreparedCandidate, prepareCandidate, selectDistinct } from "../../src/remote/candidate.ts";
+import { type FetchedListing, fetchListing } from "../../src/remote/fetch-source.ts";
+import { digestTree, readFileTree } from "../../src/store/lock-file.ts";
+import { everything } from "../clients/scene.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+/** A source with these files and links, fetched. */
+async function offered(
+  files: Record<string, string>,
+  links: Record<string, string> = {},
+): Promise<FetchedListing & { work: string }> {
+  const folder = temporaryFolder(files);
+  for (const [path, target] of Object.entries(links)) {
+    mkdirSync(join(folder, path, ".."), { recursive: true });
+    symlinkSync(target, join(folder, path));
+  }
+  const work = temporaryFolder();
+  return { ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })), work };
+}
+
+function prepared({ offer, fetched, work }: FetchedListing & { work: string }, name = "x"): PreparedCandidate {
+  return prepareCandidate(findCandidate(name, offer), fetched, join(work, "skills", name));
+}
+
+/** What it is said to hold is what lies in its folder, and the lock's digest is over that. */
+function expectWhole({ folder, files, digest, tree }: PreparedCandidate): Record<string, string> {
+  expect(readFileTree(folder)).toEqual(files);
+  expect(digestTree(readFileTree(folder))).toBe(digest);
+  expect([...tree.keys()].sort()).toEqual(Object.keys(files).sort());
+  return everything(folder);
+}
+
+describe("a skill of a source", () => {
+  it("is taken whole, dot files and node_modules too, with what can be run", async () => {
+    const folder = temporaryFolder({
+      "skills/x/SKILL.md": skillText("x"),
+      "skills/x/.dot": "dot",
+      "skills/x/scripts/go.sh": "echo",
+      "skills/x/node_modules/a/index.js": "0",
+      "readme.md": "not part of it",
+    });
+    chmodSync(join(folder, "skills/x/scripts/go.sh"), 0o775);
+    const work = temporaryFolder();
+    const supply = await fetchListing({ kind: "folder", path: folder }, work, { env: {} });
+    const one = prepared({ ...supply, work });
+    expect(one.path).toBe("skills/x");
+    expect(Object.keys(expectWhole(one)).sort()).toEqual([
+      ".dot",
+      "SKILL.md",
+      "node_modules/a/index.js",
+      "scripts/go.sh",
+    ]);
+    expect(one.files["scripts/go.sh"]?.mode).toBe("755");
+  });
+
+  it("is the source itself, where that has a SKILL.md", async () => {
+    const supply = await offered({ "SKILL.md": skillText("x"), "a.md": "a", "skills/y/SKILL.md": skillText("y") });
+    const one = prepared(supply);
+    expect(one.path).toBe("");
+    expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md", "skills/y/SKILL.md"]);
+  });
+
+  it.each([
+    ["skills/x.md", skillText("x")],
+    ["skills/x.yaml", "name: x\ndescription: Does x.\ninstructions: Do it.\n"],
+  ])("that is one file, %s, becomes a folder", async (path, text) => {
+    const one = prepared(await offered({ [path]: text, "other.txt": "" }));
+    expect(one.path).toBe(path);
+    const files = expectWhole(one);
+    expect(Object.keys(files)).toEqual(["SKILL.md"]);
+    expect(files["SKILL.md"]).toContain("name: x");
+    expect(files["SKILL.md"]).toContain("Do it.");
+  });
+
+  it("whose file is called skill.md has it as SKILL.md", async () => {
+    const one = prepared(await offered({ "x/skill.md": skillText("x"), "x/a.md": "a" }));
+    expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md"]);
+  });
+
+  it("that is the source itself, or a folder that a plugin names, keeps its files with a skill.md too", async () => {
+    const whole = prepared(await offered({ "skill.md": skillText("x"), "scripts/go.sh": "echo" }));
+    expect([whole.path, Object.keys(expectWhole(whole)).sort()]).toEqual(["", ["SKILL.md", "scripts/go.sh"]]);
+    for (const file of ["SKILL.md", "skill.md"]) {
+      const plugin = prepared(
+        await offered({
+          ".claude-plugin/plugin.json": JSON.stringify({ name: "p", skills: ["./my/x"] }),
+          [`my/x/${file}`]: skillText("x"),
+          "my/x/scripts/go.sh": "echo",
+          "skills/y/SKILL.md": skillText("y"),
+        }),
+      );
+      expect([plugin.path, Object.keys(expectWhole(plugin)).sort()]).toEqual(["my/x", ["SKILL.md", "scripts/go.sh"]]);
+    }
+  });
+
+  it("whose SKILL.md is a link to a file of its own is taken whole, with a copy of that", async () => {
+    const files = { "s/AGENTS.md": skillText("x"), "s/scripts/go.sh": "echo" };
+    const one = prepared(await offered(files, { "s/SKILL.md": "l.md", "s/l.md": "./AGENTS.md" }));
+    expect(one.path).toBe("s");
+    expect(Object.keys(expectWhole(one)).sort()).toEqual(["AGENTS.md", "SKILL.md", "l.md", "scripts/go.sh"]);
+    const root = prepared(await offered({ "AGENTS.md": skillText("x"), "go.sh": "" }, { "SKILL.md": "AGENTS.md" }));
+    expect([root.path, Object.keys(expectWhole(root)).sort()]).toEqual(["", ["AGENTS.md", "SKILL.md", "go.sh"]]);
+  });
+
+  it.each(["../o/x.md", "/etc/passwd", "none.md", "SKILL.md", "../../x.md"])(
+    "is none with a SKILL.md that is a link to %s, and neither is another file in its folder",
+    async (target) => {
+      const files = { "s/AGENTS.md": skillText("x"), "s/in/SKILL.md": skillText("in"), "o/x.md": skillText("o") };
+      const { offer } = await offered(files, { "s/SKILL.md": target });
+      expect(offer.candidates.map(({ path }) => path)).toEqual(["s/in"]);
+      expect(offer.notes).toEqual(['"s/SKILL.md" is a link that leads to no file of its folder, so that is no skill']);
+    },
+  );
+
+  it("has copies of its own files in the place of links to them, by way of others or not", async () => {
+    const links = {
+      "x/a.md": "docs/real.md",
+      "x/docs/up.md": "../top.md",
+      "x/chain.md": "z-last.md",
+      "x/z-last.md": "./docs/../docs/real.md",
+    };
+    const one = prepared(
+      await offered({ "x/SKILL.md": skillText("x"), "x/docs/real.md": "real", "x/top.md": "top" }, links),
+    );
+    expect(expectWhole(one)).toMatchObject({
+      "a.md": "real",
+      "docs/up.md": "top",
+      "chain.md": "real",
+      "z-last.md": "real",
+    });
+    for (const path of ["a.md", "docs/up.md", "chain.md"])
+      expect(lstatSync(join(one.folder, path)).isFile()).toBe(true);
+  });
+
+  it.each([
+    ["out of it", "../secret.md"],
+    ["out of the source", "../../../../etc/passwd"],
+    ["from the root", "/etc/passwd"],
+    ["to the same place by another way", "../x/../secret.md"],
+    ["to nothing", "nowhere.md"],
+    ["to a folder", "docs"],
+    ["to itself", "a.md"],
+    ["to another that leads to it", "b.md"],
+  ])("is refused with a link that leads %s", async (_, target) => {
+    const links = { "x/a.md": target, ...(target === "b.md" ? { "x/b.md": "a.md" } : {}) };
+    const supply = await offered({ "x/SKILL.md": skillText("x"), "x/docs/d.md": "", "secret.md": "secret" }, links);
+    expect(() => prepared(supply)).toThrow(
+      expect.objectContaining({ code: "link-outside", message: expect.stringContaining('x" holds a link, ') }),
+    );
+    expect(existsSync(join(supply.work, "skills"))).toBe(false);
+  });
+
+  it("is not refused over links of another one, also of one whose name begins as its own", async () => {
+    const supply = await offered(
+      { "x/SKILL.md": skillText("x"), "xy/SKILL.md": skillText("xy") },
+      { "xy/a.md": "/etc/passwd", "..x.md": "/etc" },
+    );
+    expect(Object.keys(expectWhole(prepared(supply)))).toEqual(["SKILL.md"]);
+    expect(() => prepared(supply, "xy")).toThrow(expect.objectContaining({ code: "link-outside" }));
+  });
+
+  it("is refused with more files than anybody can look at", async () => {
+    const many = Object.fromEntries(Array.from({ length: 2001 }, (_, number) => [`x/f${number}`, ""]));
+    const supply = await offered({ "x/SKILL.md": skillText("x"), ...many });
+    expect(() => prepared(supply)).toThrow(expect.objectContaining({ code: "too-many-files" }));
+    const { "x/f0": _, ...fewer } = many;
+    expect(prepared(await offered({ "x/SKILL.md": skillText("x"), ...fewer })).tree.size).toBe(2001);
+  });
+
+  it.each([
+    ["", "x"],
+    ["---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n", "x"],
+    ["---\nname: x\n---\nDo it.\n", "x"],
+    ["---\nname: __proto__\ndescription: Evil.\n---\nDo it.\n", "x"],
+  ])("is not offered when its file is %j, and asking for it says why", async (text, name) => {
+    const { offer, work } = await offered({ "x/SKILL.md": text, "good/SKILL.md": skillText("good") });
+    expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["good"]);
+    expect(offer.diagnostics.filter(({ severity }) => severity === "error")).toHaveLength(1);
+    expect(() => findCandidate(name, offer)).toThrow(
+      expect.objectContaining({
+        code: "not-found",
+        message: expect.stringContaining('"x" is there, but did not load: '),
+      }),
+    );
+    expect(readdirSync(join(work, ".."))).not.toContain("SKILL.md");
+  });
+
+  it("that is the source itself is not offered either when its name leads elsewhere", async () => {
+    const { offer } = await offered({ "SKILL.md": "---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n" });
+    expect(offer.candidates).toEqual([]);
+    expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-unusable" })]);
+  });
+
+  it("that is the source itself has what is wrong with it said once", async () => {
+    const { offer } = await offered({ "SKILL.md": "---\nname: x\n---\nDo it.\n", "y/SKILL.md": skillText("y") });
+    expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["y"]);
+    const errors = offer.diagnostics.filter(({ severity }) => severity === "error");
+    expect(errors.map(({ code }) => code)).toEqual(["description-missing"]);
+  });
+
+  it("is asked for by its name, and by its folder only where no skill is called so", async () => {
+    const { offer } = await offered({ "foo/SKILL.md": skillText("bar"), "bar/SKILL.md": skillText("foo") });
+    expect(findCandidate("foo", offer).path).toBe("bar");
+    const other = await offered({ "foo/SKILL.md": skillText("bar") });
+    expect(findCandidate("foo", other.offer).skill.name).toBe("bar");
+  });
+
+  it.each([
+    ["deploy.", "entry-ending"],
+    ["con", "entry-device"],
+  ])("is refused when no folder can be called so everywhere: %s", async (name, code) => {
+    const supply = await offered({ "x/SKILL.md": skillText(name) });
+    expect(() => prepared(supply, name)).toThrow(expect.objectContaining({ code }));
+  });
+
+  it("is not offered under the name of the lock", async () => {
+    const { offer } = await offered({ "x/SKILL.md": skillText("skills.lock") });
+    expect(offer.candidates).toEqual([]);
+    expect(offer.diagnostics).toMatchObject([{ severity: "error", code: "name-reserved" }]);
+  });
+
+  it("that is not there is told with what was left out of the source", async () => {
+    const plugin = { $schema: "https://agent-plugins.org/schemas/2.0.0/plugin.schema.json" };
+    const { offer, fetched } = await offered({
+      "plugin.json": JSON.stringify(plugin),
+      "skills/x/SKILL.md": skillText("x"),
+    });
+    const why = /^There is no skill .*in it\. The plugin was not looked into: its plugin\.json follows .*2\.0\.0/;
+    expect(() => findCandidate("x", offer)).toThrow(expect.objectContaining({ message: expect.stringMatching(why) }));
+    expect(createNoSkillsError({ offer, fetched }).message).toMatch(why);
+    const notes = Array.from({ length: 7 }, (_, number) => `Note ${number}`);
+    expect(createNoSkillsError({ offer: { ...offer, notes }, fetched }).message).toMatch(
+      /Note 4\. There are 2 more such notes$/,
+    );
+  });
+
+  it("that is not there is told with the nearest name", async () => {
+    const { offer } = await offered({ "sorter/SKILL.md": skillText("sorter") });
+    expect(() => findCandidate("sortre", offer)).toThrow(expect.objectContaining({ fix: "did you mean sorter?" }));
+  });
+});
+
+describe("two skills of one name in a source", () => {
+  it("are one when they are the same to the last byte, and an error when they are not", async () => {
+    const files = { "a/x/SKILL.md": skillText("x"), "a/x/f": "1", "b/x/SKILL.md": skillText("x"), "b/x/f": "1" };
+    const same = await offered(files);
+    expect(selectDistinct(same.offer.candidates).map(({ path }) => path)).toEqual(["a/x"]);
+    const other = await offered({ ...files, "b/x/f": "2" });
+    expect(() => selectDistinct(other.offer.candidates)).toThrow(
+      expect.objectContaining({ code: "name-twice", message: expect.stringMatching(/a\/x and b\/x/) }),
+    );
+    const hidden = await offered({ ...files, "b/x/.f": "" });
+    expect(() => selectDistinct(hidden.offer.candidates)).toThrow(expect.objectContaining({ code: "name-twice" }));
+    expect(findCandidate("b/x", other.offer).path).toBe("b/x");
+    expect(() => findCandidate("x", other.offer)).toThrow(expect.objectContaining({ code: "name-twice" }));
+  });
+
+  it("or of two that are one folder on some disks are not added together", async () => {
+    const { offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
+    expect(() => selectDistinct(offer.candidates)).toThrow(
+      expect.objectContaining({ code: "name-twice", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
+    );
+    expect(selectDistinct([findCandidate("deploy", offer)])).toHaveLength(1);
+  });
+
+  it("of different names are both taken, in order", async () => {
+    const { offer } = await offered({ "b/SKILL.md": skillText("b"), "a/SKILL.md": skillText("a") });
+    expect(selectDistinct(offer.candidates).map(({ skill }) => skill.name)).toEqual(["a", "b"]);
+  });
+});
+
+describe("what comes of a source", () => {
+  it("is the same digest each time, whoever may read the files here", async () => {
+    const files = { "x/SKILL.md": skillText("x"), "x/a/b.md": "b" };
+    const first = prepared(await offered(files));
+    const folder = temporaryFolder();
+    writeFiles(folder, files);
+    chmodSync(join(folder, "x/SKILL.md"), 0o600);
+    const work = temporaryFolder();
+    const second = prepared({ ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })), work });
+    expect(second.digest).toBe(first.digest);
+  });
+});

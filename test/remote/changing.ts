@@ -1,0 +1,94 @@
+/**
+ * Changes a folder of skills in a process of its own: one that is killed in between, is another user, or runs beside others.
+ * `node changing.ts ORDERS` prints what came of it as JSON. It is never imported by what it runs; a test starts it with `changing()`.
+ */
+
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { applySkillsDirChanges, type SkillWrite } from "../../src/remote/apply-changes.ts";
+import { readTree, toLockedFiles } from "../../src/remote/file-tree.ts";
+import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
+import { listLockGrants } from "../../src/store/lock-approval.ts";
+import { digestTree, type LockedSkill } from "../../src/store/lock-file.ts";
+import { ownProcess, type Starting } from "../support/own-process.ts";
+
+export interface Orders {
+  skillsDir: string;
+  home: string;
+  /** Folders to give away, by the name of the skill; with what stands there before. */
+  put?: Record<string, { folder: string; before?: string | undefined; source?: string }>;
+  remove?: Record<string, string | undefined>;
+  /** Kills itself right before this step, counted from 1: whatever writes to a disk is one. */
+  killAt?: number;
+}
+
+export interface Outcome {
+  /** How many steps it took. */
+  steps?: number;
+  error?: string;
+  signal: string | null;
+}
+
+export function changing(orders: Orders, starting?: Starting): Promise<Outcome> {
+  return ownProcess(import.meta.filename, orders, starting);
+}
+
+/** A skill in a folder of ours, as it is put into its place. */
+export function putOf(name: string, folder: string, more: Partial<LockedSkill> = {}, before?: string): SkillWrite {
+  const tree = readTree(folder);
+  const files = toLockedFiles(tree);
+  const read = readFolderSkill(folder, { scope: "installed", source: "installed" });
+  const grants = read && "skill" in read ? listLockGrants(read.skill) : [];
+  const entry = { source: "/source", digest: digestTree(files), files, grants, ...more };
+  return { name, entry, folder, originals: [{ files, tree }], ...(before === undefined ? {} : { before }) };
+}
+
+const STEPS = [
+  "renameSync",
+  "mkdirSync",
+  "writeFileSync",
+  "rmSync",
+  "rmdirSync",
+  "unlinkSync",
+  "chmodSync",
+  "cpSync",
+  "linkSync",
+] as const;
+
+function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orders): Omit<Outcome, "signal"> {
+  const puts = Object.entries(put).map(([name, { folder, before, source }]) =>
+    putOf(name, folder, source === undefined ? {} : { source }, before),
+  );
+  const steps = countSteps(killAt);
+  try {
+    applySkillsDirChanges({
+      place: { folder: skillsDir, isProject: false, shown: "" },
+      put: puts,
+      remove,
+      skilletHome: home,
+    });
+    return { steps: steps() };
+  } catch (error) {
+    return { steps: steps(), error: (error as Error).message };
+  }
+}
+
+/** The calls do what they do; only the process ends, as by `kill -9`. */
+function countSteps(killAt: number | undefined): () => number {
+  let count = 0;
+  for (const name of STEPS) {
+    const real = fs[name] as (...args: unknown[]) => unknown;
+    Object.assign(fs, {
+      [name](...args: unknown[]) {
+        if (++count === killAt) process.kill(process.pid, "SIGKILL");
+        return real(...args);
+      },
+    });
+  }
+  syncBuiltinESMExports();
+  return () => count;
+}
+
+if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {
+  process.stdout.write(JSON.stringify(carryOut(JSON.parse(process.argv[2]))));
+}

@@ -1,0 +1,304 @@
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { applySkillsDirChanges, digestInstalled } from "../../src/remote/apply-changes.ts";
+import { verifySkill } from "../../src/remote/skills-dir.ts";
+import { applyFolderChange, recoverFolder } from "../../src/store/atomic-folder.ts";
+import { createBlobCache } from "../../src/store/lock-approval.ts";
+import { everything, ordinaryFolder, thrownBy } from "../clients/scene.ts";
+import { lockAll, lockIn } from "../store/lock/scene.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { changing, type Orders, putOf } from "./changing.ts";
+
+const OTHER_DISK = ["/dev/shm", "/var/tmp"].find(
+  (path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev,
+);
+
+interface Scene {
+  root: string;
+  skillsDir: string;
+  home: string;
+  place: { folder: string; isProject: boolean; shown: string };
+  /** `x` gives way to another one, `z` goes, `y` comes, and `kept` stays. */
+  orders: Orders;
+}
+
+function scene(root = realpathSync(temporaryFolder())): Scene {
+  const [skillsDir, home] = [join(root, "home/installed"), join(root, "home")];
+  writeFiles(root, {
+    "home/installed/x/SKILL.md": skillText("x", { body: "old" }),
+    "home/installed/x/old.txt": "old",
+    "home/installed/z/SKILL.md": skillText("z"),
+    "home/installed/kept/SKILL.md": skillText("kept"),
+    "given/x/SKILL.md": skillText("x", { body: "new" }),
+    "given/x/scripts/run.sh": "echo new",
+    "given/y/SKILL.md": skillText("y"),
+    "given/y/.dot": "dot",
+  });
+  chmodSync(join(root, "given/x/scripts/run.sh"), 0o755);
+  lockAll(skillsDir);
+  const at = (name: string) => digestInstalled(join(skillsDir, name));
+  const orders: Orders = {
+    ...{ skillsDir, home },
+    put: { x: { folder: join(root, "given/x"), before: at("x") }, y: { folder: join(root, "given/y") } },
+    remove: { z: at("z") },
+  };
+  return { root, skillsDir, home, place: { folder: skillsDir, isProject: false, shown: "" }, orders };
+}
+
+/** Carries the orders out in this process. */
+function carryOut({ place, home, orders: { put = {}, remove = {} } }: Scene): void {
+  const puts = Object.entries(put).map(([name, { folder, before }]) => putOf(name, folder, {}, before));
+  applySkillsDirChanges({ place, put: puts, remove, skilletHome: home });
+}
+
+/** Whether every skill is as the lock says, and the lock says every skill. */
+function agrees({ place, skillsDir }: Scene): boolean {
+  const lock = lockIn(skillsDir) ?? {};
+  const names = readdirSync(skillsDir).filter((name) => !name.includes("skills.lock") && !name.startsWith("."));
+  const isEach = Object.entries(lock).every(([name, entry]) => verifySkill(place, name, entry).is === "as-locked");
+  return isEach && names.sort().join() === Object.keys(lock).sort().join();
+}
+
+describe("a change of a folder of skills", () => {
+  it("[Q-12] puts, replaces and takes away with its lock, and leaves nothing else behind", () => {
+    const one = scene();
+    const before = lockIn(one.skillsDir);
+    carryOut(one);
+    expect(readdirSync(one.skillsDir).sort()).toEqual(["kept", "skills.lock", "x", "y"]);
+    expect(everything(join(one.skillsDir, "x"))).toEqual({
+      "SKILL.md": skillText("x", { body: "new" }),
+      "scripts/run.sh": "echo new",
+    });
+    expect(agrees(one)).toBe(true);
+    expect(lockIn(one.skillsDir)?.["kept"]).toEqual(before?.["kept"]);
+    expect(statSync(join(one.skillsDir, "x/scripts/run.sh")).mode & 0o777).toBe(0o755);
+    expect(statSync(join(one.skillsDir, "y/.dot")).mode & 0o777).toBe(0o644);
+    expect(readdirSync(join(one.root, "given"))).toEqual([]);
+    expect(readdirSync(one.root).sort()).toEqual(["given", "home"]);
+    expect(readdirSync(one.home).sort()).toEqual(["installed", "originals"]);
+  });
+
+  it("keeps what was agreed to for later, and forgets what nobody needs any more", () => {
+    const one = scene();
+    carryOut(one);
+    const lock = lockIn(one.skillsDir);
+    const originals = createBlobCache(one.home);
+    const old = lock?.["x"]?.files ?? {};
+    expect(originals.read(old)?.size).toBe(2);
+    applySkillsDirChanges({
+      place: one.place,
+      remove: { x: digestInstalled(join(one.skillsDir, "x")) },
+      skilletHome: one.home,
+    });
+    expect(originals.read(old)).toBeUndefined();
+    expect(originals.read(lock?.["y"]?.files ?? {})?.size).toBe(2);
+  });
+
+  it("makes the folder and its lock where there is none", () => {
+    const { root, home } = scene();
+    const folder = join(root, "project/.agents/skills");
+    const place = { folder, isProject: true, shown: "" };
+    applySkillsDirChanges({ place, put: [putOf("y", join(root, "given/y"))], skilletHome: home });
+    expect(Object.keys(lockIn(folder) ?? {})).toEqual(["y"]);
+  });
+
+  it.runIf(OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", () => {
+    const skillsDir = mkdtempSync(`${OTHER_DISK}/skillet-test-`);
+    onTestFinished(() => rmSync(skillsDir, { recursive: true, force: true }));
+    const { root, home } = scene();
+    const given = join(root, "given/x");
+    writeFiles(given, { ".hg/store": "data", ".svn/x": "", "docs/a/b.md": "b" });
+    chmodSync(join(given, "docs/a/b.md"), 0o600);
+    const place = { folder: skillsDir, isProject: true, shown: "" };
+    applySkillsDirChanges({ place, put: [putOf("x", given)], skilletHome: home });
+    expect(verifySkill(place, "x", lockIn(skillsDir)?.["x"] ?? putOf("x", given).entry)).toEqual({
+      name: "x",
+      is: "as-locked",
+    });
+    expect(statSync(join(skillsDir, "x/scripts/run.sh")).mode & 0o777).toBe(0o755);
+    expect(statSync(join(skillsDir, "x/docs/a/b.md")).mode & 0o777).toBe(0o600);
+    expect(readdirSync(skillsDir).sort()).toEqual(["skills.lock", "x"]);
+  });
+
+  it.each<[string, (one: Scene) => void]>([
+    ["a file of what gives way was edited", ({ skillsDir }) => appendFileSync(join(skillsDir, "x/old.txt"), "mine")],
+    ["a file was added to what gives way", ({ skillsDir }) => writeFileSync(join(skillsDir, "x/.mine"), "mine")],
+    ["what goes was edited", ({ skillsDir }) => appendFileSync(join(skillsDir, "z/SKILL.md"), "mine")],
+    ["what was to give way is gone", ({ skillsDir }) => rmSync(join(skillsDir, "x"), { recursive: true })],
+    ["something stands where a new one comes", ({ skillsDir }) => writeFiles(skillsDir, { "y/SKILL.md": "mine" })],
+    ["a link stands where a new one comes", ({ skillsDir }) => symlinkSync(temporaryFolder(), join(skillsDir, "y"))],
+    ["the lock cannot be read", ({ skillsDir }) => writeFileSync(join(skillsDir, "skills.lock"), "{")],
+    [
+      "the lock is of another version",
+      ({ skillsDir }) => writeFileSync(join(skillsDir, "skills.lock"), '{"version":9}'),
+    ],
+  ])("[Q-12] changes nothing when, since it was looked at, %s", (_, edit) => {
+    const one = scene();
+    edit(one);
+    const before = everything(one.skillsDir);
+    expect(() => carryOut(one)).toThrow();
+    expect(everything(one.skillsDir)).toEqual(before);
+    expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+
+  it.each<[string, (file: string) => void]>([
+    ["a folder", (file) => mkdirSync(file)],
+    [
+      "a link to a file",
+      (file) => {
+        writeFileSync(`${file}.theirs`, "theirs");
+        symlinkSync(`${file}.theirs`, file);
+      },
+    ],
+    ["a link to nothing", (file) => symlinkSync(`${file}.nowhere`, file)],
+  ])("[Q-12] changes nothing when %s stands in the place of the lock", (_, stand) => {
+    const one = scene();
+    rmSync(join(one.skillsDir, "skills.lock"));
+    stand(join(one.skillsDir, "skills.lock"));
+    const before = everything(one.skillsDir);
+    expect(() => carryOut(one)).toThrow(/skills\.lock/);
+    expect(everything(one.skillsDir)).toEqual(before);
+    expect(existsSync(join(one.skillsDir, "skills.lock.nowhere"))).toBe(false);
+  });
+
+  it("brings back what somebody writes between the last look and the move", () => {
+    const one = scene();
+    const before = everything(one.skillsDir);
+    const { x } = one.orders.put ?? {};
+    const late = {
+      name: "skills.lock",
+      write: (text: string | undefined) => {
+        writeFileSync(join(one.skillsDir, "x/late.txt"), "mine");
+        return text ?? "";
+      },
+      moved(gone: (name: string) => string) {
+        if (digestInstalled(gone("x")) !== x?.before) throw new Error("it changed");
+      },
+    };
+    const put = [{ name: "x", source: "ref", folder: x?.folder ?? "", isGiven: true } as const];
+    expect(
+      thrownBy(() =>
+        applyFolderChange({ skillsDir: one.skillsDir, put, replaces: ["x"], isDurable: true, record: late }),
+      ).message,
+    ).toContain("it changed");
+    expect(everything(one.skillsDir)).toEqual({ ...before, "x/late.txt": "mine" });
+    expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+
+  it("[Q-12] writes nothing elsewhere when a link was put in the place of the folder", () => {
+    const one = scene();
+    const elsewhere = temporaryFolder();
+    rmSync(one.skillsDir, { recursive: true });
+    symlinkSync(elsewhere, one.skillsDir);
+    expect(() => carryOut({ ...one, orders: { ...one.orders, remove: {} } })).toThrow();
+    expect(readdirSync(elsewhere)).toEqual([]);
+  });
+
+  it("[Q-12] changes nothing in a folder that may not be written to", async () => {
+    const one = scene(realpathSync(ordinaryFolder()));
+    ordinaryFolder(one.root);
+    const before = everything(one.skillsDir);
+    chmodSync(one.skillsDir, 0o555);
+    const { error } = await changing(one.orders, { isOrdinary: true });
+    chmodSync(one.skillsDir, 0o755);
+    expect(error).toMatch(/permission denied/);
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("[Q-12] changes nothing on a disk that is full", async () => {
+    const one = scene();
+    const before = everything(one.skillsDir);
+    // The lock is larger than a file may be here: it is the one that is written last.
+    const limit = "trap '' XFSZ; ulimit -f 2; exec \"$@\"";
+    const { error } = await changing(one.orders, { wrap: ["sh", "-c", limit, "sh"] });
+    expect(error).toMatch(/file too large/i);
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+});
+
+describe("a change whose process is killed", () => {
+  it("[Q-12] is wholly there or not at all once it is mended, with the lock, at whatever step it ends", async () => {
+    const whole = scene();
+    const { steps = 0 } = await changing(whole.orders);
+    expect(steps).toBeGreaterThan(20);
+    const wanted = everything(whole.skillsDir);
+    const outcomes: string[] = [];
+    const killed = async (killAt: number) => {
+      const one = scene();
+      const before = everything(one.skillsDir);
+      const { signal } = await changing({ ...one.orders, killAt });
+      expect([killAt, signal]).toEqual([killAt, "SIGKILL"]);
+      expect(Object.keys(lockIn(one.skillsDir) ?? {}), `step ${killAt}: it is never without its lock`).toContain(
+        "kept",
+      );
+      rmSync(join(one.skillsDir, ".skillet.lock"), { recursive: true, force: true }); // It is nobody's: others wait for that.
+      recoverFolder(one.skillsDir);
+      const after = everything(one.skillsDir);
+      expect([before, wanted], `step ${killAt}`).toContainEqual(after);
+      expect(agrees(one), `step ${killAt}`).toBe(true);
+      expect(
+        readdirSync(one.skillsDir).filter((name) => name.startsWith(".")),
+        `step ${killAt}`,
+      ).toEqual([]);
+      outcomes[killAt] = after["y/SKILL.md"] === undefined ? "old" : "new";
+    };
+    for (let at = 1; at <= steps; at += 3) {
+      await Promise.all([at, at + 1, at + 2].filter((step) => step <= steps).map(killed));
+    }
+    const all = outcomes.slice(1);
+    expect(new Set(all)).toEqual(new Set(["old", "new"]));
+    expect(all.indexOf("new"), "once it is done it stays done").toBe(all.lastIndexOf("old") + 1);
+  }, 120_000);
+
+  it("is mended by the next change", async () => {
+    const one = scene();
+    const before = lockIn(one.skillsDir);
+    await changing({ ...one.orders, killAt: 20 });
+    const next = temporaryFolder({ "n/SKILL.md": skillText("n") });
+    applySkillsDirChanges({ place: one.place, put: [putOf("n", join(next, "n"))], skilletHome: one.home });
+    expect(lockIn(one.skillsDir)).toMatchObject({ ...before, n: {} });
+    expect(agrees(one)).toBe(true);
+  });
+});
+
+describe("changes at once", () => {
+  it("[Q-12] all land in the folder and in the lock", async () => {
+    const { root, skillsDir, home } = scene();
+    const names = ["a", "b", "c", "d"];
+    for (const name of names) writeFiles(root, { [`at-once/${name}/SKILL.md`]: skillText(name) });
+    const all = await Promise.all(
+      names.map((name) => changing({ skillsDir, home, put: { [name]: { folder: join(root, "at-once", name) } } })),
+    );
+    expect(all.map(({ error }) => error)).toEqual([undefined, undefined, undefined, undefined]);
+    expect(Object.keys(lockIn(skillsDir) ?? {}).sort()).toEqual(["a", "b", "c", "d", "kept", "x", "z"]);
+    expect(readdirSync(skillsDir).sort()).toEqual(["a", "b", "c", "d", "kept", "skills.lock", "x", "z"]);
+  });
+
+  it("of the same skill are one that lands and one that is told", async () => {
+    const { root, skillsDir, home } = scene();
+    for (const by of ["one", "two"]) writeFiles(root, { [`${by}/n/SKILL.md`]: skillText("n", { body: by }) });
+    const all = await Promise.all(
+      ["one", "two"].map((by) =>
+        changing({ skillsDir, home, put: { n: { folder: join(root, by, "n"), source: by } } }),
+      ),
+    );
+    expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);
+    const { source } = lockIn(skillsDir)?.["n"] ?? {};
+    expect(readFileSync(join(skillsDir, "n/SKILL.md"), "utf8")).toContain(source);
+  });
+});

@@ -1,0 +1,78 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { addSkills } from "../../src/remote/add.ts";
+import { supplyScene } from "../cli/supply-scene.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite } from "../support/skill-site.ts";
+
+/** A site whose skills are these texts, by the names of its index; what it offers can be changed while it runs. */
+async function siteOf(skills: Record<string, string>) {
+  const answers: Record<string, Answer> = {};
+  const offer = (now: Record<string, string>, digests: Record<string, string> = {}) => {
+    const entries = Object.entries(now).map(([name, text]) =>
+      siteEntry(name, "skill-md", `/${name}.md`, digests[name] ?? text),
+    );
+    for (const key of Object.keys(answers)) delete answers[key];
+    for (const [name, text] of Object.entries(now)) answers[`/${name}.md`] = text;
+    answers[INDEX_PATH] = siteIndex(entries);
+  };
+  offer(skills);
+  const { url } = await startSite(answers);
+  return { url, offer };
+}
+
+describe("a site of which nothing is named", () => {
+  it("[S-33] gives all that it offers to the command, where that is one skill or --all is said", async () => {
+    const { url } = await siteOf({ a: skillText("a") });
+    const one = supplyScene();
+    expect((await one.run(["add", `${url}/`, "--yes"])).stdout).toContain("✓ added: a ");
+    const more = await siteOf({ a: skillText("a"), b: skillText("b") });
+    const two = supplyScene();
+    expect((await two.run(["add", more.url, "--yes"])).stderr).toContain("name some, or say --all: a, b");
+    expect((await two.run(["add", more.url, "--all", "--yes"])).code).toBe(0);
+    expect(["a", "b"].map((name) => existsSync(join(two.installed, name, "SKILL.md")))).toEqual([true, true]);
+  });
+
+  it("gives it to a program too", async () => {
+    const { url } = await siteOf({ a: skillText("a"), b: skillText("b") });
+    const home = temporaryFolder();
+    const added = await addSkills({ source: url, workspace: home, home, env: {}, agree: () => true });
+    expect(added?.map(({ name, is }) => [name, is])).toEqual([
+      ["a", "new"],
+      ["b", "new"],
+    ]);
+  });
+});
+
+describe("skills of one site", () => {
+  it("do not stop one another from being brought up to date, when one is gone or is not what its digest says", async () => {
+    const site = await siteOf({ a: skillText("a"), b: skillText("b") });
+    const { run, installed } = supplyScene();
+    await run(["add", site.url, "--all", "--yes"]);
+    const newer = (word: string) => skillText("a", { body: word });
+    site.offer({ a: newer("second") });
+    const gone = await run(["update", "--yes"]);
+    expect(gone.stderr).toMatch(/b: .*offers no skill "b"/);
+    expect(gone.stderr).not.toContain("a, b");
+    expect(readFileSync(join(installed, "a/SKILL.md"), "utf8")).toContain("second");
+    site.offer({ a: newer("third"), b: skillText("b") }, { b: "another" });
+    const wrong = await run(["update", "--yes"]);
+    expect(wrong.stderr).toMatch(/b: The file of "b" is not the one that the site names/);
+    expect(readFileSync(join(installed, "a/SKILL.md"), "utf8")).toContain("third");
+  });
+
+  it("are found again by what the site calls them, also where they are called otherwise themselves", async () => {
+    const site = await siteOf({ idx: skillText("other") });
+    const { run, installed } = supplyScene();
+    expect((await run(["add", site.url, "--yes"])).stdout).toContain("✓ added: other ");
+    expect((await run(["outdated"])).stdout).not.toContain("offers no skill");
+    site.offer({ idx: skillText("other", { body: "newer" }) });
+    expect((await run(["update", "--yes"])).code).toBe(0);
+    expect(readFileSync(join(installed, "other/SKILL.md"), "utf8")).toContain("newer");
+    site.offer({ idx: skillText("third") });
+    const { stderr } = await run(["update"]);
+    expect(stderr).toContain('Skill "other" is called "third" in its source now');
+    expect(stderr).toContain(`skillet add ${site.url}${INDEX_PATH} idx`);
+  });
+});

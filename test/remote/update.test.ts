@@ -1,0 +1,308 @@
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { applySkillsDirChanges } from "../../src/remote/apply-changes.ts";
+import { prepareCandidate } from "../../src/remote/candidate.ts";
+import { readTree } from "../../src/remote/file-tree.ts";
+import { verifySkill } from "../../src/remote/skills-dir.ts";
+import { planUpdate, type UpdatePlan, type UpdateRequest } from "../../src/remote/update.ts";
+import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
+import { createApprovedEntry, createBlobCache } from "../../src/store/lock-approval.ts";
+import { formatLock, LOCK_FILE, readFileTree } from "../../src/store/lock-file.ts";
+import { everything } from "../clients/scene.ts";
+import { lockIn } from "../store/lock/scene.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { putOf } from "./changing.ts";
+
+const LINES = ["one", "two", "three", "four", "five", "six", "seven"];
+const BODY = LINES.join("\n\n");
+const FILES = { "SKILL.md": skillText("x", { body: BODY }), "notes.md": `${LINES.join("\n")}\n`, "old.md": "old\n" };
+
+interface Scene {
+  folder: string;
+  home: string;
+  skillsDir: string;
+  plan(files: Record<string, string>, more?: Partial<UpdateRequest>): UpdatePlan;
+  /** Plans, and does it. */
+  update(files: Record<string, string>, more?: Partial<UpdateRequest>): UpdatePlan;
+  /** The user edits a file; agrees to it or not. */
+  edit(path: string, text: string, isAgreed?: boolean): void;
+}
+
+/** The skill `x` was added from its source, with these files. */
+function scene(): Scene {
+  const root = realpathSync(temporaryFolder());
+  const [home, skillsDir] = [root, join(root, "installed")];
+  const folder = join(skillsDir, "x");
+  const place = { folder: skillsDir, isProject: false, shown: "" };
+  writeFiles(join(root, "given/x"), FILES);
+  const provenance = { source: "/source", ref: "main", commit: "1" };
+  applySkillsDirChanges({ place, put: [putOf("x", join(root, "given/x"), provenance)], skilletHome: home });
+  let count = 0;
+  const plan: Scene["plan"] = (files, more = {}) => {
+    const from = join(root, `from-${++count}`);
+    writeFiles(join(from, "x"), files);
+    const read = readFolderSkill(join(from, "x"), { scope: "installed", source: "installed" });
+    if (!read || !("skill" in read)) throw new Error("no skill");
+    const fetched = {
+      folder: from,
+      address: { kind: "folder", path: from },
+      links: new Map(),
+      refused: new Map(),
+      notes: [],
+    } as const;
+    return planUpdate({
+      name: "x",
+      entry: lockIn(skillsDir)?.["x"] ?? putOf("x", folder).entry,
+      place,
+      prepared: prepareCandidate({ skill: read.skill, path: "x" }, fetched, join(root, `prepared-${count}`)),
+      provenance: { ...provenance, commit: String(count + 1) },
+      originals: createBlobCache(home),
+      work: join(root, `merged-${count}`),
+      ...more,
+    });
+  };
+  return {
+    ...{ folder, home, skillsDir, plan },
+    update(files, more) {
+      const planned = plan(files, more);
+      if (planned.is === "update") applySkillsDirChanges({ place, put: [planned.put], skilletHome: home });
+      const entry = lockIn(skillsDir)?.["x"];
+      if (planned.is === "update")
+        expect(entry && verifySkill(place, "x", entry)).toEqual({ name: "x", is: "as-locked" });
+      return planned;
+    },
+    edit(path, text, isAgreed = false) {
+      writeFiles(folder, { [path]: text });
+      const entry = lockIn(skillsDir)?.["x"];
+      if (!isAgreed || !entry) return;
+      const files = readFileTree(folder);
+      createBlobCache(home).keep(files, (one) => readFileSync(join(folder, one)), skillsDir);
+      writeFileSync(join(skillsDir, LOCK_FILE), formatLock({ x: createApprovedEntry(entry, files, entry.grants) }));
+    },
+  };
+}
+
+const at = (index: number, text: string) => LINES.map((line, number) => (number === index ? text : line)).join("\n");
+const NEWER = { ...FILES, "notes.md": `${at(0, "ONE")}\n`, "new.md": "new\n" };
+
+describe("an update", () => {
+  it("is none where the source has what came from it, edited here or not", () => {
+    const one = scene();
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
+    one.edit("notes.md", "mine\n", true);
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
+    one.edit("mine.md", "mine\n");
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: true });
+    expect(everything(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
+  });
+
+  it("brings what is new, takes away what is gone, and tells the difference", () => {
+    const one = scene();
+    const { "old.md": _, ...files } = NEWER;
+    const done = one.update(files);
+    expect(done.is).toBe("update");
+    expect(everything(one.folder)).toEqual(files);
+    expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ commit: "2" });
+    expect(lockIn(one.skillsDir)?.["x"]?.upstream).toBeUndefined();
+    if (done.is !== "update") throw new Error("no update");
+    expect([...done.difference.before.keys()].sort()).toEqual(Object.keys(FILES).sort());
+    expect([...done.difference.after.keys()].sort()).toEqual(Object.keys(files).sort());
+    expect(done.difference.kept).toEqual([]);
+  });
+
+  it.each([
+    ["agreed to", true],
+    ["not agreed to yet", false],
+  ])(
+    "keeps edits that were %s: in other lines, in other files, files that were added, and what was removed",
+    (_, isAgreed) => {
+      const one = scene();
+      rmSync(join(one.folder, "old.md"));
+      one.edit("mine/own.md", "mine\n");
+      one.edit("notes.md", `${at(6, "MINE")}\n`, isAgreed);
+      const done = one.update(NEWER);
+      if (done.is !== "update") throw new Error(done.is);
+      expect(done.difference.kept).toEqual(["mine/own.md", "notes.md", "old.md"]);
+      const after = everything(one.folder);
+      expect(after["notes.md"]).toBe(
+        `${LINES.map((line, index) => (index === 0 ? "ONE" : index === 6 ? "MINE" : line)).join("\n")}\n`,
+      );
+      expect(after).toMatchObject({ "mine/own.md": "mine\n", "new.md": "new\n" });
+      expect(after["old.md"]).toBeUndefined();
+      const entry = lockIn(one.skillsDir)?.["x"];
+      expect(Object.keys(entry?.upstream?.files ?? {})).toEqual(["SKILL.md", "new.md", "notes.md", "old.md"]);
+      // What came is known still, so that the next one can tell apart too.
+      const again = one.update({ ...NEWER, "new.md": "newer\n" });
+      expect(again.is).toBe("update");
+      expect(everything(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
+    },
+  );
+
+  it("keeps who may read what the user added, and what may be run", () => {
+    const one = scene();
+    one.edit("secret.txt", "mine");
+    one.edit("run.sh", "mine");
+    chmodSync(join(one.folder, "secret.txt"), 0o600);
+    chmodSync(join(one.folder, "run.sh"), 0o750);
+    one.update(NEWER);
+    expect(statSync(join(one.folder, "secret.txt")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(one.folder, "run.sh")).mode & 0o777).toBe(0o750);
+    expect(lockIn(one.skillsDir)?.["x"]?.files["run.sh"]?.mode).toBe("755");
+  });
+
+  it.each([true, false])("changes nothing over a conflict, agreed to: %s", (isAgreed) => {
+    const one = scene();
+    one.edit("notes.md", `${at(0, "MINE")}\n`, isAgreed);
+    const before = everything(one.skillsDir);
+    const done = one.update(NEWER);
+    expect(done).toMatchObject({ is: "conflict", conflicts: [{ path: "notes.md", why: "both-changed" }] });
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("lets the user's stand where they say so, and theirs with what the user had given back", () => {
+    for (const conflicts of ["mine", "theirs"] as const) {
+      const one = scene();
+      one.edit("notes.md", `${at(0, "MINE")}\n`);
+      one.edit("own.md", "mine\n");
+      const done = one.update(NEWER, { conflicts });
+      if (done.is !== "update") throw new Error(done.is);
+      expect(everything(one.folder)).toMatchObject({
+        "notes.md": `${at(0, conflicts === "mine" ? "MINE" : "ONE")}\n`,
+        "own.md": "mine\n",
+        "new.md": "new\n",
+      });
+      const had = done.replaced?.get("notes.md");
+      expect(had && Buffer.from(had.bytes).toString()).toBe(conflicts === "mine" ? undefined : `${at(0, "MINE")}\n`);
+    }
+  });
+
+  it("takes what both changed for a conflict when what came first is not known any more", () => {
+    const one = scene();
+    one.edit("notes.md", `${at(6, "MINE")}\n`);
+    rmSync(join(one.home, "originals"), { recursive: true });
+    const before = everything(one.skillsDir);
+    const done = one.update(NEWER);
+    expect(done).toMatchObject({
+      is: "conflict",
+      conflicts: [{ path: "notes.md", why: "no-base" }],
+    });
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("shows all of it as new where what was agreed to is not known, and somebody has changed it since", () => {
+    const one = scene();
+    one.edit("notes.md", "EVIL\n");
+    rmSync(join(one.home, "originals"), { recursive: true });
+    const done = one.plan(NEWER, { conflicts: "mine" });
+    if (done.is !== "update") throw new Error(done.is);
+    expect([...done.difference.before.keys()]).toEqual([]);
+    expect([...done.difference.after.keys()]).toContain("notes.md");
+  });
+
+  it("of a skill whose folder is gone brings it back", () => {
+    const one = scene();
+    rmSync(one.folder, { recursive: true });
+    expect(one.update(FILES).is).toBe("update");
+    expect(everything(one.folder)).toEqual(FILES);
+  });
+
+  it("is refused when what comes of both edits is no skill of that name, and nothing changes", () => {
+    const one = scene();
+    one.edit("SKILL.md", FILES["SKILL.md"].replace("description: Does x. Use when asked for x.\n", ""));
+    const before = everything(one.skillsDir);
+    expect(() => one.update(NEWER)).toThrow(expect.objectContaining({ code: "merge-broken" }));
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it.each<[string, (folder: string) => void]>([
+    ["a link", (folder) => symlinkSync("notes.md", join(folder, "link.md"))],
+    ["a link in the place of a folder", (folder) => symlinkSync("/etc", join(folder, "etc"))],
+    [
+      "a file in the place of its folder",
+      (folder) => {
+        rmSync(folder, { recursive: true });
+        writeFileSync(folder, "mine");
+      },
+    ],
+  ])("is refused over what cannot be kept: %s", (_, put) => {
+    const one = scene();
+    put(one.folder);
+    const before = everything(one.skillsDir);
+    expect(() => one.update(NEWER)).toThrow(expect.objectContaining({ fix: expect.stringMatching(/\S/) }));
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("is refused over a link in the place of its folder, which stays", () => {
+    const one = scene();
+    renameSync(one.folder, join(one.home, "moved"));
+    symlinkSync(join(one.home, "moved"), one.folder);
+    const before = everything(join(one.home, "moved"));
+    expect(() => one.update(NEWER)).toThrow();
+    expect(everything(join(one.home, "moved"))).toEqual(before);
+  });
+
+  it("is refused when somebody edits it between the plan and the move, and the edit stays", () => {
+    const one = scene();
+    const planned = one.plan(NEWER);
+    if (planned.is !== "update") throw new Error(planned.is);
+    appendFileSync(join(one.folder, "notes.md"), "mine\n");
+    const before = everything(one.skillsDir);
+    const place = { folder: one.skillsDir, isProject: false, shown: "" };
+    expect(() => applySkillsDirChanges({ place, put: [planned.put], skilletHome: one.home })).toThrow(
+      /changed while it was looked at/,
+    );
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("goes on with bits that no file should have, which it does not keep", () => {
+    const one = scene();
+    one.edit("own.md", "mine\n");
+    chmodSync(join(one.folder, "own.md"), 0o4666);
+    expect(one.update(NEWER).is).toBe("update");
+    expect(statSync(join(one.folder, "own.md")).mode & 0o7002).toBe(0);
+    expect(everything(one.folder)["own.md"]).toBe("mine\n");
+  });
+
+  it("follows another ref from then on, also where that has the same files, and keeps edits", () => {
+    const one = scene();
+    one.edit("own.md", "mine\n");
+    const done = one.update(FILES, { provenance: { source: "/source", ref: "v2", commit: "9" } });
+    expect(done.is).toBe("update");
+    expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ ref: "v2", commit: "9" });
+    expect(everything(one.folder)).toEqual({ ...FILES, "own.md": "mine\n" });
+  });
+
+  it("writes nothing while it plans, but into a folder of ours", () => {
+    const one = scene();
+    one.edit("own.md", "mine\n");
+    const before = everything(one.skillsDir);
+    one.plan(NEWER);
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+});
+
+describe("reading a tree", () => {
+  it("takes every file, dot files and node_modules too, and says what is none", () => {
+    const folder = temporaryFolder({ "a/.b": "1", "node_modules/x/y": "2" });
+    expect([...readTree(folder).keys()].sort()).toEqual(["a/.b", "node_modules/x/y"]);
+    mkdirSync(join(folder, "empty"));
+    expect(readTree(folder).size).toBe(2);
+    symlinkSync("/etc/passwd", join(folder, "a/link"));
+    expect(() => readTree(folder)).toThrow(
+      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining("it is a link") }),
+    );
+    expect(() => readTree(join(folder, "nowhere"))).toThrow(expect.objectContaining({ code: "lock-odd-file" }));
+  });
+});

@@ -1,0 +1,157 @@
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { discover } from "../../src/config/discover.ts";
+import { watchCatalog } from "../../src/config/watch-catalog.ts";
+import { type ClientCopy, createClientCopyStore } from "../../src/store/copy-records.ts";
+import { markDone, openStaging } from "../../src/store/folder-staging.ts";
+import { openFolderHandle } from "../../src/util/folder-handle.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+const copy = (skill: string, more: Partial<ClientCopy> = {}): ClientCopy => ({
+  skill,
+  client: "claude",
+  source: "skills",
+  copy: "sha256:a",
+  at: "2026-01-01T00:00:00.000Z",
+  ...more,
+});
+
+/** A skill of the user's own, and a copy of it in a client's folder that was changed by hand, so that one is told from the other. */
+function scene() {
+  const root = temporaryFolder({
+    "home/.skillet/skills/x/SKILL.md": skillText("x", { description: "The original." }),
+    "project/.claude/skills/x/SKILL.md": skillText("x", { description: "The copy." }),
+    "project/.claude/skills/y/SKILL.md": skillText("y"),
+  });
+  const home = join(root, "home");
+  const original = join(home, ".skillet/skills/x/SKILL.md");
+  const place = join(root, "project/.claude/skills/x");
+  const installs = createClientCopyStore(join(home, ".skillet"));
+  const look = (index = false) => discover({ workspace: join(root, "project"), env: { HOME: home }, index });
+  const described = async (index = false) => (await look(index)).catalog.find("x")?.description;
+  return { root, home, original, place, installs, look, described };
+}
+
+describe("the record of installed copies", () => {
+  it("is the user's own, and holds what was put where", () => {
+    const { installs, place } = scene();
+    expect(installs.entries()).toEqual({});
+    expect(installs.copies([]), "costs nothing where there are none").toBeUndefined();
+    expect(installs.put({ [place]: copy("x") }, () => "done")).toBe("done");
+    expect(statSync(installs.file).mode & 0o777).toBe(0o600);
+    expect(createClientCopyStore(join(installs.file, "..")).entries()).toEqual({ [place]: copy("x") });
+    installs.forget([place, "/not/there"]);
+    expect(installs.entries()).toEqual({});
+  });
+
+  it("[N-19] has what is put there before it is, and is as it was when that fails", () => {
+    const { installs, place } = scene();
+    const [before, after] = [copy("x", { copy: "sha256:1" }), copy("x", { copy: "sha256:2" })];
+    installs.put({ [place]: before }, () => {});
+    const work = () => {
+      expect(JSON.parse(readFileSync(installs.file, "utf8")).skills).toMatchObject({ [place]: after, "/other": {} });
+      throw new Error("the disk is full");
+    };
+    expect(() => installs.put({ [place]: after, "/other": copy("other") }, work)).toThrow("the disk is full");
+    expect(installs.entries()).toEqual({ [place]: before });
+  });
+
+  it.each([
+    ["is no JSON", "{"],
+    ["is of another version", '{"version":2,"skills":{}}'],
+    ["has an entry that is none", '{"version":1,"skills":{"/x":{"skill":"x"}}}'],
+    ["has a path that is none", `{"version":1,"skills":{"/x":${JSON.stringify({ ...copy("x"), original: 7 })}}}`],
+  ])("is a warning when it %s, and is not written over", async (_, text) => {
+    const { installs, look, described } = scene();
+    writeFileSync(installs.file, text);
+    const { configuration } = await look();
+    expect(configuration.diagnostics).toMatchObject([{ code: "installs-unreadable", severity: "warning" }]);
+    expect(configuration.isBroken).toBe(false);
+    expect(await described(), "the copy counts as a skill then").toBe("The copy.");
+    expect(() => installs.forget(["/x"])).toThrow(expect.objectContaining({ code: "installs-unreadable" }));
+    expect(readFileSync(installs.file, "utf8")).toBe(text);
+  });
+});
+
+describe("a copy that skillet installed", () => {
+  it.each([false, true])(
+    "is no skill while its original is there, and one when that is gone (index: %s)",
+    async (index) => {
+      const { installs, original, place, described, look } = scene();
+      expect(await described(index), "a clone with copies in it has no record").toBe("The copy.");
+      installs.put({ [place]: copy("x", { original }) }, () => {});
+      for (const _ of [1, 2]) expect(await described(index)).toBe("The original.");
+      const { catalog } = await look(index);
+      expect(catalog.shadowed).toEqual([]);
+      expect(catalog.names(), "what stands beside it is one").toContain("y");
+      renameSync(original, `${original}.away`);
+      for (const _ of [1, 2]) expect(await described(index)).toBe("The copy.");
+      renameSync(`${original}.away`, original);
+      expect(await described(index)).toBe("The original.");
+      installs.forget([place]);
+      expect(await described(index)).toBe("The copy.");
+    },
+  );
+
+  it("is none at all where its original comes with the package", async () => {
+    const { installs, place, described } = scene();
+    installs.put({ [place]: copy("x") }, () => {});
+    expect(await described()).toBe("The original.");
+  });
+
+  it("is none where a link leads to it either", async () => {
+    const { installs, original, place, described, root } = scene();
+    installs.put({ [place]: copy("x", { original }) }, () => {});
+    mkdirSync(join(root, "project/.agents/skills"), { recursive: true });
+    symlinkSync(place, join(root, "project/.agents/skills/x"));
+    expect(await described()).toBe("The original.");
+  });
+
+  it("becomes a skill in a catalog that is watched when its original goes", async () => {
+    const { installs, original, place, look } = scene();
+    installs.put({ [place]: copy("x", { original }) }, () => {});
+    const { catalog } = await look();
+    const seen: (string | undefined)[] = [catalog.find("x")?.description];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const watcher = await watchCatalog(catalog, (change) => {
+      seen.push(change.catalog.find("x")?.description);
+      resolve();
+    });
+    rmSync(original);
+    await promise;
+    await watcher.close();
+    expect(seen).toEqual(["The original.", "The copy."]);
+  });
+
+  it("[Q-12] is no skill before it is in its place: what is being made ready is not looked at", async () => {
+    const { place, look } = scene();
+    const dir = openFolderHandle(join(place, ".."));
+    const stagings = [openStaging(dir), openStaging(dir)] as const;
+    for (const { folder } of stagings) {
+      mkdirSync(join(folder.at, "new/z"));
+      writeFileSync(join(folder.at, "new/z/SKILL.md"), skillText("z"));
+    }
+    markDone(dir, stagings[1]);
+    expect((await look()).catalog.names()).not.toContain("z");
+    expect(readdirSync(dir.at).filter((name) => name.startsWith(".skillet-"))).toHaveLength(2);
+    for (const { close } of [dir, ...stagings.map(({ folder }) => folder)]) close();
+  });
+
+  it("hides nothing but itself, whatever is written down", async () => {
+    const { installs, look, home, place } = scene();
+    const claude = join(place, "..");
+    const entries = ["/", home, claude, join(claude, ".."), "relative/x", "__proto__", join(claude, "y")];
+    installs.put(Object.fromEntries(entries.map((entry) => [entry, copy("skills")])), () => {});
+    expect((await look()).catalog.names()).toEqual(expect.arrayContaining(["x", "y", "skillmaker"]));
+  });
+});

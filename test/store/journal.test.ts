@@ -1,0 +1,290 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SkillError } from "../../src/errors/problem.ts";
+import { formatJournalLine, type JournalLine, parseJournal, parseJournalLine } from "../../src/store/journal.ts";
+import { createRunStore, type RunStore } from "../../src/store/runs.ts";
+import { findSystemProgram } from "../../src/util/system.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { EFFECT, elsewhere, ID, newRun, TAIL } from "./run-scene.ts";
+
+interface Kept {
+  runs: RunStore;
+  home: string;
+  file: string;
+}
+
+/** A run that was begun, and let go of after these. */
+function kept(work: (journal: ReturnType<RunStore["begin"]>) => void = () => {}): Kept {
+  const home = temporaryFolder();
+  const runs = createRunStore(home);
+  const journal = runs.begin(newRun());
+  work(journal);
+  journal.close();
+  return { runs, home, file: join(home, "runs", `${ID}.jsonl`) };
+}
+
+const codeOf = (work: () => unknown): string => {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof SkillError) return error.code;
+    throw error;
+  }
+  return "no error";
+};
+
+describe("a line of a journal", () => {
+  it("is read as it was written, whatever is in it", () => {
+    const at = "2026-01-02T03:04:05.000Z";
+    const values = [
+      "",
+      "a\nb\r\u2028c",
+      ',"crc":"00000000"}',
+      "\ud800",
+      "𝄞",
+      null,
+      [1, { a: undefined }],
+      { __proto__: 1 },
+    ];
+    for (const value of values) {
+      const line: JournalLine = { type: "step", at, name: "x", value };
+      const written = formatJournalLine(line);
+      expect(written.indexOf("\n")).toBe(written.length - 1);
+      expect(parseJournalLine(written.slice(0, -1))).toEqual(JSON.parse(JSON.stringify(line)));
+    }
+  });
+
+  it("is not read when any byte of it is another, of whatever kind it is", () => {
+    const { file } = kept((journal) => {
+      journal.event({ type: "text-said", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
+      journal.step("model:1", { text: "hi" });
+      journal.ask("approval:1", EFFECT);
+      journal.answer("approval:1", { isApproved: true }, EFFECT);
+      journal.end({ content: "done" }, TAIL);
+    });
+    const bytes = readFileSync(file);
+    const kinds = parseJournal(bytes).lines.map(({ type }) => type);
+    expect(kinds).toEqual(["run", "request", "opened", "event", "step", "ask", "answer", "result", "end"]);
+    let number = 1;
+    for (let at = 0; at < bytes.length; at++) {
+      if (bytes[at] === 0x0a) {
+        number++;
+        continue;
+      }
+      const changed = Buffer.from(bytes);
+      changed[at] = (bytes[at] ?? 0) ^ 1;
+      const { corrupt, lines } = parseJournal(changed);
+      // A byte that became the end of a line makes two of one.
+      if (changed[at] === 0x0a) expect(corrupt).toEqual([number, number + 1]);
+      else expect([at, corrupt, lines.length]).toEqual([at, [number], kinds.length - 1]);
+    }
+  });
+});
+
+describe("a journal", () => {
+  it("gives what was done before, as it was read and not as it was given", () => {
+    const { runs } = kept((journal) => {
+      expect(journal.step("model:1", { text: "hi", more: undefined, at: new Date(0) })).toEqual({
+        text: "hi",
+        at: "1970-01-01T00:00:00.000Z",
+      });
+      expect(journal.step("empty", undefined)).toBe(undefined);
+      journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
+      const word = { isApproved: false, reason: "no" };
+      expect(journal.answerTo("approval:1")).toEqual({ approval: word, effect: EFFECT });
+    });
+    const again = runs.open(ID);
+    expect(again.stepOf("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });
+    expect(again.stepOf("empty")).toEqual({ value: undefined });
+    expect(again.stepOf("model:2")).toBe(undefined);
+    expect(again.answerTo("approval:1")?.approval).toEqual({ isApproved: false, reason: "no" });
+    expect([again.head.skill, again.id]).toEqual(["mailer", ID]);
+    again.close();
+    again.close();
+  });
+
+  it("is gone on with wherever its last line was torn, and nothing before it is lost", () => {
+    const { runs, file } = kept((journal) => journal.step("first", 1));
+    const before = readFileSync(file);
+    const journal = runs.open(ID);
+    journal.step("second", "ä".repeat(20));
+    journal.close();
+    const whole = readFileSync(file);
+    const start = whole.lastIndexOf(0x0a, whole.length - 2) + 1;
+    for (let end = start; end < whole.length; end++) {
+      writeFileSync(file, whole.subarray(0, end));
+      // All but its line break: nothing of it is missing.
+      const isThere = end === whole.length - 1;
+      expect(runs.find(ID).state).toBe("interrupted");
+      const again = runs.open(ID);
+      expect([end, again.stepOf("first"), again.stepOf("second")]).toEqual([
+        end,
+        { value: 1 },
+        isThere ? { value: "ä".repeat(20) } : undefined,
+      ]);
+      again.step("third", 3);
+      again.close();
+      const { corrupt, lines } = runs.read(ID);
+      expect([corrupt, lines.at(-1)]).toEqual([[], expect.objectContaining({ name: "third" })]);
+      expect(readFileSync(file).subarray(0, before.length)).toEqual(before);
+    }
+  });
+
+  it("that lacks only the end of its last line has come to its end", () => {
+    const { runs, file } = kept((journal) => journal.end({ content: "done" }, TAIL));
+    truncateSync(file, statSync(file).size - 1);
+    expect(runs.find(ID)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 2 } });
+    expect(codeOf(() => runs.open(ID))).toBe("run-ended");
+  });
+
+  it("that is not what was written is not gone on with, and what can be read is still there", () => {
+    const { runs, file } = kept((journal) => {
+      journal.step("first", "one");
+      journal.step("second", "two");
+    });
+    writeFileSync(file, readFileSync(file, "utf8").replace('"one"', '"0ne"'));
+    expect(runs.find(ID).state).toBe("corrupt");
+    expect(codeOf(() => runs.open(ID))).toBe("journal-corrupt");
+    expect(codeOf(() => runs.cancel(ID))).toBe("journal-corrupt");
+    const { lines, corrupt } = runs.read(ID);
+    expect(corrupt).toEqual([4]);
+    expect(lines.at(-1)).toMatchObject({ name: "second", value: "two" });
+    expect(existsSync(join(runs.folder, `${ID}.owner`))).toBe(false);
+  });
+
+  it("whose first line is broken is listed, so that somebody sees it", () => {
+    const { runs, file } = kept();
+    writeFileSync(file, readFileSync(file, "utf8").replace('"mailer"', '"nailer"'));
+    expect(runs.list()).toMatchObject([{ id: ID, state: "corrupt", skill: "" }]);
+    expect(runs.read(ID).corrupt).toEqual([1]);
+    writeFileSync(file, "");
+    expect(runs.list()).toMatchObject([{ id: ID, state: "corrupt", bytes: 0 }]);
+  });
+
+  it("under another name is not the run of that name", () => {
+    const { runs, file } = kept();
+    const other = ID.replace("0a1b", "ffff");
+    writeFileSync(file.replace(ID, other), readFileSync(file));
+    expect(runs.find(other).state).toBe("corrupt");
+    expect(codeOf(() => runs.open(other))).toBe("journal-corrupt");
+  });
+
+  it("counts how long programs were at it, and not how long it waited", () => {
+    const { runs, file } = kept((journal) => journal.ask("approval:1", EFFECT));
+    runs.answer(ID, { isApproved: true });
+    // It was asked after 700 ms, and answered an hour later.
+    const times: Record<string, number> = { ask: 700, answer: 3_600_000 };
+    const at = (type: string) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5) + (times[type] ?? 0)).toISOString();
+    const lines = runs.read(ID).lines.map((line) => formatJournalLine({ ...line, at: at(line.type) }));
+    writeFileSync(file, lines.join(""));
+    const again = runs.open(ID);
+    expect(again.elapsedMs).toBe(700);
+    again.close();
+  });
+
+  it("notices that another process has called it off, also between two of its own lines", async () => {
+    const { runs, home } = kept();
+    const journal = runs.open(ID);
+    expect(journal.isCancelled()).toBe(false);
+    const called = elsewhere(home, `runs.cancel(${JSON.stringify(ID)}); say("done");`);
+    const isOver = called.then(
+      () => true,
+      () => true,
+    );
+    let steps = 0;
+    for (let done = false; !done; ) {
+      journal.event({ type: "text-said", run: ID, skill: "", at: "", step: ++steps, text: "x".repeat(2000) });
+      done = await Promise.race([isOver, new Promise<false>((resolve) => setImmediate(resolve, false))]);
+    }
+    expect(await called).toBe("done");
+    expect(steps).toBeGreaterThan(10);
+    expect(journal.isCancelled()).toBe(true);
+    journal.close();
+    const { lines, corrupt } = runs.read(ID);
+    expect(corrupt).toEqual([]);
+    expect(lines.filter(({ type }) => type === "cancel")).toHaveLength(1);
+    expect(runs.find(ID).state).toBe("cancelled");
+  });
+
+  it("is for the user's eyes alone", () => {
+    const { runs, file } = kept();
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(runs.folder).mode & 0o777).toBe(0o700);
+  });
+
+  it("is never a link, a folder or a pipe", () => {
+    const { runs, file, home } = kept();
+    writeFileSync(join(home, "elsewhere"), readFileSync(file));
+    const [linked, folder, piped] = [
+      "20260102-030405-ffffffff",
+      "20260102-030405-eeeeeeee",
+      "20260102-030405-dddddddd",
+    ];
+    symlinkSync(join(home, "elsewhere"), file.replace(ID, linked));
+    mkdirSync(file.replace(ID, folder));
+    execFileSync("mkfifo", [file.replace(ID, piped)]);
+    const before = readFileSync(join(home, "elsewhere"));
+    expect(codeOf(() => runs.begin(newRun(linked)))).toBe("journal-unwritable");
+    for (const id of [linked, folder, piped]) {
+      expect(runs.find(id).state).toBe("corrupt");
+      expect(codeOf(() => runs.open(id))).toBe("journal-corrupt");
+      expect(codeOf(() => runs.cancel(id))).toBe("journal-unwritable");
+      expect(codeOf(() => runs.read(id))).toBe("runs-unreadable");
+    }
+    expect(readFileSync(join(home, "elsewhere"))).toEqual(before);
+  });
+
+  it("says so when its folder cannot be written to", () => {
+    const home = temporaryFolder({ runs: "a file" });
+    expect(codeOf(() => createRunStore(home).begin(newRun()))).toBe("journal-unwritable");
+    expect(codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
+  });
+
+  it("on a disk that is full says so, keeps what was done, and is gone on with once there is room", async () => {
+    const home = temporaryFolder({ "disk/.keep": "" });
+    const disk = join(home, "disk");
+    const small = [findSystemProgram("bwrap") ?? "", "--dev-bind", "/", "/", "--size", "65536", "--tmpfs", disk, "--"];
+    const told = await elsewhere(
+      disk,
+      `
+      import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+      const id = ${JSON.stringify(ID)};
+      const journal = runs.begin({ head: { id, kind: "use", skill: "x", task: "" }, request: {} });
+      writeFileSync(${JSON.stringify(join(disk, "ballast"))}, "x".repeat(8192));
+      let done = 0, error;
+      try { for (;;) { journal.step("s" + done, "y".repeat(3000)); done++; } } catch (thrown) { error = thrown; }
+      const again = (() => { try { journal.step("more", "z".repeat(6000)); } catch ({ code }) { return code; } })();
+      const { lines, corrupt, whole } = runs.read(id);
+      const steps = lines.filter(({ type }) => type === "step").length;
+      journal.close();
+      const state = runs.find(id).state;
+      const refused = (() => { try { runs.begin({ head: { id: "other", kind: "use", skill: "x", task: "" }, request: { y: "y".repeat(9000) } }); } catch ({ code }) { return code; } })();
+      const ids = runs.list().map(({ id }) => id);
+      rmSync(${JSON.stringify(join(disk, "ballast"))});
+      const open = runs.open(id);
+      open.step("after", 1);
+      const had = open.stepOf("s" + (done - 1)).value.length;
+      open.close();
+      say({ done, code: error.code, message: error.message, fix: error.fix, again, corrupt, steps, state, refused, ids, had,
+        isWhole: runs.read(id).corrupt.length === 0 });`,
+      small,
+    );
+    expect(told).toMatchObject({
+      code: "journal-unwritable",
+      again: "journal-unwritable",
+      message: expect.stringContaining("no space left on device"),
+      fix: expect.stringContaining("skillet resume"),
+      corrupt: [],
+      state: "interrupted",
+      refused: "journal-unwritable",
+      ids: [ID],
+      had: 3000,
+      isWhole: true,
+    });
+    const { done, steps } = told as { done: number; steps: number };
+    expect(done).toBeGreaterThan(5);
+    expect(steps).toBe(done);
+  });
+});

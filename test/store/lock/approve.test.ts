@@ -1,0 +1,188 @@
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { withBody } from "../../../src/skill/skill.ts";
+import { copySkill } from "../../../src/skill/source/skill-copy.ts";
+import { createBlobCache, listLockGrants } from "../../../src/store/lock-approval.ts";
+import type { LockedFiles } from "../../../src/store/lock-file.ts";
+import { makePipe } from "../../bad-input/pipe.ts";
+import { skillet } from "../../support/command.ts";
+import { discoverIn, type Scene } from "../../support/discover.ts";
+import { skillText, writeFiles } from "../../support/folder.ts";
+import { sketch } from "../../support/skills.ts";
+import { lockAll, lockIn } from "./scene.ts";
+
+const FILES = { "SKILL.md": skillText("x"), "notes.md": "first\n", ".config": "a" };
+const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
+const folderOf = (scene: Scene) => join(dirOf(scene), "x");
+
+/** The skill `x`, as it was added. */
+async function added(): Promise<Scene> {
+  const files = Object.entries(FILES).map(([path, text]) => [`home/.skillet/installed/x/${path}`, text]);
+  const scene = await discoverIn(Object.fromEntries(files));
+  lockAll(dirOf(scene));
+  return scene;
+}
+
+/** What somebody sees who is asked. */
+function looked(scene: Scene) {
+  const skill = withBody(scene.skill("x"));
+  const state = scene.trust.lockStateOf(skill);
+  return { skill, copy: copySkill(skill), there: state.is === "changed" ? state.there : undefined };
+}
+
+const stateOf = async (scene: Scene) => {
+  const again = await scene.again();
+  return again.trust.lockStateOf(again.skill("x")).is;
+};
+
+describe("agreeing to a skill that changed", () => {
+  it("makes it what is locked, keeps what came from the source through any number of changes, and drops that when it is back", async () => {
+    const scene = await added();
+    const before = lockIn(dirOf(scene))?.["x"];
+    for (const text of ["second\n", "third\n"]) {
+      writeFileSync(join(folderOf(scene), "notes.md"), text);
+      expect(await stateOf(scene)).toBe("changed");
+      const again = await scene.again();
+      again.trust.grant([looked(again)]);
+      expect(again.trust.lockStateOf(again.skill("x")).is).toBe("as-locked");
+      expect(again.trust.standingOf(again.skill("x"))).toBe("trusted");
+      const entry = lockIn(dirOf(scene))?.["x"];
+      expect(entry?.upstream).toEqual({ digest: before?.digest, files: before?.files });
+      expect(entry?.digest).not.toBe(before?.digest);
+      const kept = createBlobCache(scene.home).read(entry?.files as LockedFiles);
+      expect(Buffer.from(kept?.get("notes.md")?.bytes ?? []).toString()).toBe(text);
+    }
+    expect(readdirSync(join(scene.home, "originals")), "what was agreed to in between is not kept").toHaveLength(2);
+    writeFileSync(join(folderOf(scene), "notes.md"), FILES["notes.md"]);
+    const back = await scene.again();
+    back.trust.grant([looked(back)]);
+    expect(lockIn(dirOf(scene))?.["x"]).toEqual({ ...before });
+  });
+
+  it.each<[string, (folder: string) => void]>([
+    ["a file of it", (at) => writeFileSync(join(at, "notes.md"), "evil\n")],
+    ["its instructions", (at) => appendFileSync(join(at, "SKILL.md"), "\nEvil.\n")],
+    ["a file that was added", (at) => writeFileSync(join(at, "evil.sh"), "evil")],
+    ["a file in a folder that no run is given", (at) => writeFileSync(join(at, ".config"), "evil")],
+    ["a file that was removed", (at) => rmSync(join(at, "notes.md"))],
+    ["who may run it", (at) => chmodSync(join(at, "notes.md"), 0o755)],
+    ["as whom it runs", (at) => chmodSync(join(at, "notes.md"), 0o4644)],
+  ])("is refused when it changed while somebody looked: %s", async (_, change) => {
+    const scene = await added();
+    writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
+    const text = readFileSync(join(dirOf(scene), "skills.lock"), "utf8");
+    const again = await scene.again();
+    const seen = looked(again);
+    change(folderOf(scene));
+    for (const one of [seen, { skill: seen.skill, copy: seen.copy }]) {
+      expect(() => again.trust.grant([one])).toThrow(expect.objectContaining({ code: "resource-changed" }));
+    }
+    expect(readFileSync(join(dirOf(scene), "skills.lock"), "utf8")).toBe(text);
+    expect(await stateOf(scene)).toBe("changed");
+  });
+
+  it("is refused over what was not looked at, where a host shows only what a run is given", async () => {
+    const scene = await added();
+    const deep = join(folderOf(scene), "node_modules/a");
+    writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
+    mkdirSync(deep, { recursive: true });
+    writeFileSync(join(deep, "evil.js"), "evil");
+    const again = await scene.again();
+    const { skill, copy, there } = looked(again);
+    expect([...copy.files.keys()]).not.toContain("node_modules/a/evil.js");
+    expect(() => again.trust.grant([{ skill, copy }])).toThrow(expect.objectContaining({ code: "resource-changed" }));
+    again.trust.grant([{ skill, copy, there }]);
+    expect(await stateOf(scene)).toBe("as-locked");
+  });
+
+  it.each<[string, (folder: string) => void, string]>([
+    ["a link to a file of its own", (at) => symlinkSync("notes.md", join(at, "more.md")), '"more.md" is a link'],
+    ["a link out of it", (at) => symlinkSync("/etc/hostname", join(at, "more.md")), '"more.md" is a link'],
+    ["a pipe", (at) => makePipe(join(at, "pipe")), '"pipe" is no file'],
+  ])("is refused over %s", async (_, change, why) => {
+    const scene = await added();
+    change(folderOf(scene));
+    const again = await scene.again();
+    const seen = looked(again);
+    expect(() => again.trust.grant([seen])).toThrow(
+      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining(why) }),
+    );
+    expect(await stateOf(scene)).toBe("changed");
+  });
+
+  it("is refused over a link in the place of its folder", async () => {
+    const scene = await added();
+    renameSync(folderOf(scene), join(scene.root, "elsewhere"));
+    symlinkSync(join(scene.root, "elsewhere"), folderOf(scene));
+    const again = await scene.again();
+    expect(again.trust.lockStateOf(again.skill("x"))).toMatchObject({
+      is: "changed",
+      drift: [{ path: ".", what: "changed" }],
+    });
+    expect(() => again.trust.grant([looked(again)])).toThrow(
+      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining("its folder is a link") }),
+    );
+  });
+
+  it("is refused while the lock cannot be read, and leaves that as it is", async () => {
+    const scene = await added();
+    const seen = looked(scene);
+    writeFileSync(join(dirOf(scene), "skills.lock"), "{");
+    expect(() => scene.trust.grant([seen])).toThrow(expect.objectContaining({ code: "lock-unreadable" }));
+    expect(readFileSync(join(dirOf(scene), "skills.lock"), "utf8")).toBe("{");
+  });
+
+  it("leaves every other skill in the lock as it is", async () => {
+    const scene = await discoverIn({
+      "home/.skillet/installed/x/SKILL.md": skillText("x"),
+      "home/.skillet/installed/y/SKILL.md": skillText("y"),
+    });
+    const before = lockAll(dirOf(scene), { source: "owner/repo", ref: "main", commit: "abc", path: "p" });
+    appendFileSync(join(folderOf(scene), "SKILL.md"), "\nMore.\n");
+    const again = await scene.again();
+    again.trust.grant([looked(again)]);
+    const after = lockIn(dirOf(scene));
+    expect(after?.["y"]).toEqual(before["y"]);
+    expect(after?.["x"]).toMatchObject({ source: "owner/repo", ref: "main", commit: "abc", path: "p" });
+  });
+
+  it("on a terminal is for what was shown there: what is added while the question stands is not agreed to", async () => {
+    const scene = await added();
+    writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
+    const options = { cwd: scene.workspace, env: { HOME: join(scene.root, "home") }, isTTY: true };
+    const ask = async () => {
+      writeFiles(folderOf(scene), { "node_modules/evil.js": "evil" });
+      return "y";
+    };
+    const ran = await skillet(["trust", "x"], { ...options, ask });
+    expect(ran.code).not.toBe(0);
+    expect(`${ran.stdout}${ran.stderr}`).toContain("changed while it was looked at");
+    expect(await stateOf(scene)).toBe("changed");
+    const again = await skillet(["trust", "x"], { ...options, ask: async () => "y" });
+    expect(again.code).toBe(0);
+    expect(again.stdout).toContain("node_modules/evil.js");
+    expect(await stateOf(scene)).toBe("as-locked");
+  });
+});
+
+describe("what somebody agrees to who agrees to a skill", () => {
+  it("is what it brings, in order", () => {
+    expect(listLockGrants(sketch("a"))).toEqual(["instructions"]);
+    expect(listLockGrants(sketch("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }))).toEqual([
+      "instructions",
+      "packages",
+      "toolsets",
+    ]);
+  });
+});

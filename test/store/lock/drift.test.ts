@@ -1,0 +1,238 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { verifySkill } from "../../../src/remote/skills-dir.ts";
+import {
+  createFingerprintCache,
+  diffLockedFolder,
+  type LockDifference,
+  readFolderLockState,
+} from "../../../src/store/lock-diff.ts";
+import { readFileTree } from "../../../src/store/lock-file.ts";
+import { makePipe } from "../../bad-input/pipe.ts";
+import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
+import { entryFor, settle } from "./scene.ts";
+
+const FILES = {
+  "SKILL.md": skillText("x"),
+  ".env": "A=1",
+  "docs/a.md": "first",
+  "scripts/go.sh": "echo go",
+  "node_modules/left/index.js": "0",
+};
+
+type Change = (folder: string) => void;
+const KINDS: readonly [title: string, change: Change, drift: LockDifference[]][] = [
+  ["a file that was added", (at) => writeFileSync(join(at, "b.md"), ""), [{ path: "b.md", what: "added" }]],
+  ["a dot file that was added", (at) => writeFileSync(join(at, ".x"), ""), [{ path: ".x", what: "added" }]],
+  [
+    "a folder that was added",
+    (at) => writeFiles(at, { "new/deep/c.txt": "" }),
+    [{ path: "new/deep/c.txt", what: "added" }],
+  ],
+  [
+    "what was put into node_modules",
+    (at) => writeFileSync(join(at, "node_modules/left/evil.js"), ""),
+    [{ path: "node_modules/left/evil.js", what: "added" }],
+  ],
+  [
+    "a repository that was made in it",
+    (at) => writeFiles(at, { ".git/hooks/post-checkout": "" }),
+    [{ path: ".git/hooks/post-checkout", what: "added" }],
+  ],
+  ["a file that was removed", (at) => unlinkSync(join(at, "docs/a.md")), [{ path: "docs/a.md", what: "removed" }]],
+  ["a dot file that was removed", (at) => unlinkSync(join(at, ".env")), [{ path: ".env", what: "removed" }]],
+  [
+    "a folder that was removed",
+    (at) => rmSync(join(at, "docs"), { recursive: true }),
+    [{ path: "docs/a.md", what: "removed" }],
+  ],
+  [
+    "a file that was changed",
+    (at) => writeFileSync(join(at, "docs/a.md"), "other text"),
+    [{ path: "docs/a.md", what: "changed" }],
+  ],
+  [
+    "a file with as many bytes and the same time as before",
+    (at) => {
+      const file = join(at, "docs/a.md");
+      writeFileSync(file, "FIRST");
+      utimesSync(file, 1000, 1000);
+    },
+    [{ path: "docs/a.md", what: "changed" }],
+  ],
+  [
+    "a file that was written by way of another name",
+    (at) => {
+      const other = join(at, "..", "other");
+      linkSync(join(at, "docs/a.md"), other);
+      writeFileSync(other, "FIRST");
+      unlinkSync(other);
+    },
+    [{ path: "docs/a.md", what: "changed" }],
+  ],
+  [
+    "a file that can be run",
+    (at) => chmodSync(join(at, "scripts/go.sh"), 0o755),
+    [{ path: "scripts/go.sh", what: "mode" }],
+  ],
+  [
+    "a file that runs as its owner",
+    (at) => chmodSync(join(at, "scripts/go.sh"), 0o4644),
+    [{ path: "scripts/go.sh", what: "mode" }],
+  ],
+  [
+    "a file that anybody may write",
+    (at) => chmodSync(join(at, "scripts/go.sh"), 0o646),
+    [{ path: "scripts/go.sh", what: "mode" }],
+  ],
+  [
+    "a link in the place of a file, to the same text",
+    (at) => {
+      renameSync(join(at, "docs/a.md"), join(at, "../a.md"));
+      symlinkSync(join(at, "../a.md"), join(at, "docs/a.md"));
+    },
+    [{ path: "docs/a.md", what: "changed" }],
+  ],
+  [
+    "a link in the place of a folder, to the same files",
+    (at) => {
+      renameSync(join(at, "docs"), join(at, "../docs"));
+      symlinkSync(join(at, "../docs"), join(at, "docs"));
+    },
+    [
+      { path: "docs", what: "added" },
+      { path: "docs/a.md", what: "removed" },
+    ],
+  ],
+  [
+    "a folder in the place of a file",
+    (at) => {
+      unlinkSync(join(at, ".env"));
+      mkdirSync(join(at, ".env"));
+    },
+    [{ path: ".env", what: "removed" }],
+  ],
+  [
+    "a pipe in the place of a file",
+    (at) => {
+      unlinkSync(join(at, ".env"));
+      makePipe(join(at, ".env"));
+    },
+    [{ path: ".env", what: "changed" }],
+  ],
+  [
+    "two files that changed places",
+    (at) => {
+      renameSync(join(at, "docs/a.md"), join(at, "t"));
+      renameSync(join(at, ".env"), join(at, "docs/a.md"));
+      renameSync(join(at, "t"), join(at, ".env"));
+    },
+    [
+      { path: ".env", what: "changed" },
+      { path: "docs/a.md", what: "changed" },
+    ],
+  ],
+  [
+    "a link in the place of all of it, to the same skill",
+    (at) => {
+      renameSync(at, `${at}-moved`);
+      symlinkSync(`${at}-moved`, at);
+    },
+    [{ path: ".", what: "changed" }],
+  ],
+  [
+    "a file larger than any source may bring",
+    (at) => truncateSync(join(at, "docs/a.md"), 65 * 1024 * 1024),
+    [{ path: "docs/a.md", what: "changed" }],
+  ],
+];
+
+describe("a skill that is not as its lock says", () => {
+  it.each(KINDS)("is told by %s, at a first look and after one that found nothing", async (_, change, drift) => {
+    const root = temporaryFolder();
+    const folder = join(root, "skills/x");
+    writeFiles(folder, FILES);
+    for (const path of Object.keys(FILES)) {
+      chmodSync(join(folder, path), 0o644);
+      utimesSync(join(folder, path), 1000, 1000); // Whole seconds, which can be put back as they were.
+    }
+    const entry = entryFor(folder);
+    await settle(folder, entry);
+    const stamps = createFingerprintCache(root);
+    expect(readFolderLockState(folder, entry, stamps)).toEqual({ is: "as-locked", entry });
+    change(folder);
+    const place = { folder: join(root, "skills"), isProject: false, shown: "" };
+    for (const known of [stamps, createFingerprintCache(root), createFingerprintCache(temporaryFolder())]) {
+      expect(readFolderLockState(folder, entry, known)).toMatchObject({ is: "changed", drift });
+      expect(verifySkill(place, "x", entry, known)).toEqual({ name: "x", is: "changed", drift });
+    }
+    expect(verifySkill(place, "x", entry), "without what was seen before").toEqual({ name: "x", is: "changed", drift });
+  });
+
+  it("is not told by who else may read it, or by folders that hold nothing", () => {
+    const folder = temporaryFolder(FILES);
+    chmodSync(join(folder, "scripts/go.sh"), 0o755);
+    const agreed = readFileTree(folder);
+    expect(agreed["scripts/go.sh"]?.mode).toBe("755");
+    chmodSync(join(folder, "SKILL.md"), 0o600);
+    chmodSync(join(folder, "docs/a.md"), 0o664);
+    chmodSync(join(folder, "scripts/go.sh"), 0o700);
+    chmodSync(join(folder, "docs"), 0o700);
+    mkdirSync(join(folder, "empty"));
+    utimesSync(join(folder, "SKILL.md"), 0, 0);
+    expect(diffLockedFolder(folder, agreed).drift).toEqual([]);
+  });
+
+  it("is told by what is put into a folder that held nothing when it was looked at", async () => {
+    const root = temporaryFolder();
+    const folder = join(root, "x");
+    writeFiles(folder, FILES);
+    mkdirSync(join(folder, "empty"));
+    const entry = entryFor(folder);
+    await settle(folder, entry);
+    const stamps = createFingerprintCache(root);
+    expect(readFolderLockState(folder, entry, stamps).is).toBe("as-locked");
+    writeFileSync(join(folder, "empty/evil.sh"), "");
+    expect(readFolderLockState(folder, entry, stamps)).toMatchObject({
+      drift: [{ path: "empty/evil.sh", what: "added" }],
+    });
+  });
+
+  it("cannot be told where a folder of it cannot be read, and is not used then", () => {
+    const folder = temporaryFolder(FILES);
+    const entry = entryFor(folder);
+    // Deeper than any path: not even root can list it.
+    execFileSync("sh", [
+      "-c",
+      `cd "$0" && i=0; while [ $i -lt 30 ]; do d=$(printf '%0200d' 0); mkdir "$d" && cd -P "$d"; i=$((i+1)); done`,
+      folder,
+    ]);
+    const state = readFolderLockState(folder, entry, createFingerprintCache(temporaryFolder()));
+    expect(state).toMatchObject({ is: "unknown", problem: { code: "lock-unreadable" } });
+    execFileSync("rm", ["-rf", folder]);
+  });
+
+  it("that is gone is told as missing", () => {
+    const folder = temporaryFolder(FILES);
+    const entry = entryFor(folder);
+    const place = { folder: temporaryFolder(), isProject: false, shown: "" };
+    expect(verifySkill(place, "x", entry)).toEqual({ name: "x", is: "missing" });
+    expect(verifySkill(place, "x", entry, createFingerprintCache(temporaryFolder()))).toEqual({
+      name: "x",
+      is: "missing",
+    });
+  });
+});

@@ -1,0 +1,112 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { readFolderSkill } from "../../../src/skill/source/read-skill.ts";
+import { createSkillLocks, formatLockSource, readLockFile } from "../../../src/store/lock-diff.ts";
+import { createLockedFile, digestTree, formatLock, sortLockedFiles } from "../../../src/store/lock-file.ts";
+import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
+import { sketch } from "../../support/skills.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { entryFor, lockAll } from "./scene.ts";
+
+function scene() {
+  const home = temporaryFolder();
+  const skillsDir = join(home, "installed");
+  writeFiles(skillsDir, { "x/SKILL.md": skillText("x") });
+  return { home, skillsDir, file: join(skillsDir, "skills.lock"), folder: join(skillsDir, "x") };
+}
+
+function skillAt(folder: string, scope: "installed" | "bundled" | "integration" | "user" = "installed") {
+  const read = readFolderSkill(folder, { scope, source: "installed" });
+  if (!read || !("skill" in read)) throw new Error("no skill");
+  return read.skill;
+}
+
+describe("the locks of folders of skills", () => {
+  it("are read again as soon as they are others, also when one is written over in place, within one tick", async () => {
+    const { home, file, folder } = scene();
+    const right = entryFor(folder);
+    const files = sortLockedFiles([
+      ["SKILL.md", { ...createLockedFile(Buffer.from("other"), false), size: right.files["SKILL.md"]?.size ?? 0 }],
+    ]);
+    const texts = [right, { ...right, files, digest: digestTree(files) }].map((x) => formatLock({ x }));
+    expect(texts[0]?.length).toBe(texts[1]?.length);
+    const locks = createSkillLocks(home);
+    const skill = skillAt(folder);
+    for (let round = 0; round < 20; round++) {
+      writeFileSync(file, texts[0] ?? "");
+      await waitFor(() => locks.stateOf(skill).is === "as-locked");
+      writeFileSync(file, texts[0] ?? "");
+      locks.stateOf(skill);
+      writeFileSync(file, texts[1] ?? "");
+      await waitFor(() => locks.stateOf(skill).is === "changed");
+    }
+  });
+
+  it("come and go", () => {
+    const { home, skillsDir, file, folder } = scene();
+    const locks = createSkillLocks(home);
+    const skill = skillAt(folder);
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    lockAll(skillsDir, { source: "owner/repo", path: "skills/x" });
+    expect(locks.stateOf(skill).is).toBe("as-locked");
+    expect(locks.sourceOf(skill)).toBe("owner/repo//skills/x");
+    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toEqual([]);
+    rmSync(file);
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    expect(locks.sourceOf(skill)).toBeUndefined();
+    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toBeUndefined();
+  });
+
+  it("are looked at once by work that asks about many skills, and again after it", () => {
+    const { home, skillsDir, folder } = scene();
+    const locks = createSkillLocks(home);
+    const skill = skillAt(folder);
+    const during = locks.steadily(() => {
+      const before = locks.stateOf(skill);
+      lockAll(skillsDir);
+      return [before, locks.steadily(() => locks.stateOf(skill)), locks.stateOf(skill)];
+    });
+    expect(during).toEqual([{ is: "unlocked" }, { is: "unlocked" }, { is: "unlocked" }]);
+    expect(locks.stateOf(skill).is).toBe("as-locked");
+    expect(() => locks.steadily(() => expect.fail("in it"))).toThrow("in it");
+    rmSync(join(skillsDir, "skills.lock"));
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+  });
+
+  it("say nothing of what is bundled, of what a program brings, or of what is no folder", () => {
+    const { home, skillsDir, folder } = scene();
+    lockAll(skillsDir);
+    writeFileSync(join(folder, "more.md"), "");
+    const locks = createSkillLocks(home);
+    for (const scope of ["bundled", "integration"] as const) {
+      expect(locks.stateOf(skillAt(folder, scope))).toEqual({ is: "unlocked" });
+    }
+    expect(locks.stateOf(sketch("x"))).toEqual({ is: "unlocked" });
+    expect(locks.stateOf(skillAt(folder)).is).toBe("changed");
+    expect(locks.stateOf(skillAt(folder, "user")).is).toBe("changed");
+  });
+
+  it("are found by way of a link to the folder of skills", () => {
+    const { home, skillsDir } = scene();
+    lockAll(skillsDir);
+    const link = join(home, "link");
+    symlinkSync(skillsDir, link);
+    expect(createSkillLocks(home).stateOf(skillAt(join(link, "x"))).is).toBe("as-locked");
+  });
+
+  it("are none where there is no folder, or a file in its place", () => {
+    const { home } = scene();
+    writeFileSync(join(home, "file"), "");
+    mkdirSync(join(home, "empty"));
+    for (const name of ["file", "nowhere", "empty"]) {
+      expect(readLockFile(join(home, name))).toBeUndefined();
+      expect(createSkillLocks(home).problemIn(join(home, name))).toBeUndefined();
+    }
+  });
+
+  it("say where a skill is from", () => {
+    expect(formatLockSource({ source: "owner/repo" })).toBe("owner/repo");
+    expect(formatLockSource({ source: "owner/repo", path: "a/b" })).toBe("owner/repo//a/b");
+  });
+});

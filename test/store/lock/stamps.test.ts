@@ -1,0 +1,134 @@
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createFingerprintCache, fingerprintTree, readFolderLockState } from "../../../src/store/lock-diff.ts";
+import { hashSha256 } from "../../../src/store/lock-file.ts";
+import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
+import { entryFor, settle } from "./scene.ts";
+
+async function settled() {
+  const home = temporaryFolder();
+  const folder = join(home, "installed/x");
+  writeFiles(folder, { "SKILL.md": skillText("x"), "docs/a.md": "first" });
+  const entry = entryFor(folder);
+  await settle(folder, entry);
+  return { home, folder, entry, cache: join(home, "cache/verified") };
+}
+
+describe("what trees looked like", () => {
+  it("is written down once, for the user alone, and not again while nothing changes", async () => {
+    const { home, folder, entry, cache } = await settled();
+    readFolderLockState(folder, entry, createFingerprintCache(home));
+    const line = readFileSync(cache, "utf8");
+    expect(line).toMatch(new RegExp(`^\\S+ ${entry.digest} sha256:[0-9a-f]{64}\\n$`));
+    expect(statSync(cache).mode & 0o777).toBe(0o600);
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    expect(readFileSync(cache, "utf8")).toBe(line);
+  });
+
+  it("is enough for the next look: no byte is read again", async () => {
+    const { home, folder, entry, cache } = await settled();
+    readFolderLockState(folder, entry, createFingerprintCache(home));
+    // A lock that was never true of these bytes, and a line that says that it was: only who reads them finds out.
+    const other = { ...entry, digest: hashSha256("other"), files: { ...entry.files } };
+    for (const path of Object.keys(other.files)) other.files[path] = { mode: "644", size: 5, sha256: hashSha256(path) };
+    expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("changed");
+    writeFileSync(cache, readFileSync(cache, "utf8").replace(entry.digest, other.digest));
+    expect(readFolderLockState(folder, other, createFingerprintCache(home)).is).toBe("as-locked");
+  });
+
+  it("says nothing of another lock, nor of another folder", async () => {
+    const { home, folder, entry } = await settled();
+    const stamps = createFingerprintCache(home);
+    readFolderLockState(folder, entry, stamps);
+    const stamp = fingerprintTree(folder, entry.files);
+    expect(stamps.isKnown(folder, entry.digest, stamp)).toBe(true);
+    expect(stamps.isKnown(folder, hashSha256("other"), stamp)).toBe(false);
+    expect(stamps.isKnown(`${folder}2`, entry.digest, stamp)).toBe(false);
+    expect(stamps.isKnown(folder, entry.digest, { ...stamp, text: hashSha256("other") })).toBe(false);
+  });
+
+  it("never hides a change, however soon after a look it comes", () => {
+    const home = temporaryFolder();
+    const folder = join(home, "x");
+    writeFiles(folder, { "SKILL.md": skillText("x"), "a.txt": "a" });
+    const entry = entryFor(folder);
+    const stamps = createFingerprintCache(home);
+    for (let round = 0; round < 200; round++) {
+      writeFileSync(join(folder, "a.txt"), "a");
+      expect(readFolderLockState(folder, entry, stamps).is).toBe("as-locked");
+      writeFileSync(join(folder, "a.txt"), "b");
+      expect(readFolderLockState(folder, entry, stamps).is, `round ${round}`).toBe("changed");
+    }
+  });
+
+  it("counts as settled by when it was looked at, however long the bytes take to read", async () => {
+    const home = temporaryFolder();
+    const folder = join(home, "x");
+    writeFiles(folder, { "SKILL.md": skillText("x") });
+    const entry = entryFor(folder);
+    const stamp = fingerprintTree(folder, entry.files);
+    await settle(folder, entry);
+    createFingerprintCache(home).add(folder, entry.digest, stamp);
+    expect(existsSync(join(home, "cache/verified"))).toBe(false);
+  });
+
+  it.each<[string, (cache: string) => void]>([
+    ["is gone", (cache) => rmSync(cache)],
+    ["is something else", (cache) => writeFileSync(cache, "\0\xff garbage\nx sha256:zz y\n\n")],
+    ["is huge", (cache) => truncateSync(cache, 1024 * 1024 * 1024)],
+    [
+      "is a folder",
+      (cache) => {
+        rmSync(cache);
+        mkdirSync(cache);
+      },
+    ],
+    ["is cut off", (cache) => truncateSync(cache, 40)],
+    [
+      "has ten thousand lines of others",
+      (cache) => appendFileSync(cache, `k ${hashSha256("")} ${hashSha256("")}\n`.repeat(10_000)),
+    ],
+  ])("costs a look at the bytes when the file %s, and no more", async (_, damage) => {
+    const { home, folder, entry, cache } = await settled();
+    readFolderLockState(folder, entry, createFingerprintCache(home));
+    damage(cache);
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    writeFileSync(join(folder, "docs/a.md"), "other");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("changed");
+    if (statSync(cache).isFile()) expect(statSync(cache).size).toBeLessThan(100_000);
+  });
+
+  it("keeps what two write down who do not know of each other", async () => {
+    const { home, folder, entry } = await settled();
+    const other = join(home, "installed/y");
+    writeFiles(other, { "SKILL.md": skillText("y") });
+    const second = entryFor(other);
+    await settle(other, second);
+    const [one, two] = [createFingerprintCache(home), createFingerprintCache(home)];
+    for (const stamps of [one, two]) stamps.isKnown(folder, "", fingerprintTree(folder, entry.files)); // Both have read what is there.
+    readFolderLockState(folder, entry, one);
+    readFolderLockState(other, second, two);
+    const later = createFingerprintCache(home);
+    expect(later.isKnown(folder, entry.digest, fingerprintTree(folder, entry.files))).toBe(true);
+    expect(later.isKnown(other, second.digest, fingerprintTree(other, second.files))).toBe(true);
+  });
+
+  it("is not written where nobody may write, and nothing fails", async () => {
+    const { home, folder, entry } = await settled();
+    writeFileSync(join(home, "cache"), "a file");
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+    chmodSync(join(home, "cache"), 0o400);
+    expect(readFolderLockState(folder, entry, createFingerprintCache(home)).is).toBe("as-locked");
+  });
+});
