@@ -72,7 +72,7 @@ export class Bm25Index {
 
   /** How much a term tells documents apart; 0 for one that none of them has in the fields of this index. */
   rarity(term: string): number {
-    const id = this.#idOf(term);
+    const id = this.idOf(term);
     return id === -1 ? 0 : this.rarityAt(id);
   }
 
@@ -91,7 +91,7 @@ export class Bm25Index {
     const words = new Uint16Array(this.size);
     const touched: number[] = [];
     for (const { term, weight } of query) {
-      const id = this.#idOf(term);
+      const id = this.idOf(term);
       if (id === -1 || this.rarityAt(id) === 0) continue;
       const end = starts[id + 1] as number;
       for (let at = starts[id] as number; at < end; at++) {
@@ -117,7 +117,7 @@ export class Bm25Index {
   /** The documents that have a word, in their order. */
   documentsWith(word: string): Uint32Array {
     const { starts, documents, counts } = this.postings;
-    const id = this.#idOf(word);
+    const id = this.idOf(word);
     if (id === -1) return NO_DOCUMENTS;
     const [from, to] = [starts[id] as number, starts[id + 1] as number];
     return documents.slice(from, to).filter((_, at) => ((counts[from + at] as number) & this.#mask) !== 0);
@@ -125,19 +125,18 @@ export class Bm25Index {
 
   /** How often the document has the term in each field, packed; 0 when it is in none of this index. */
   countsIn(document: number, term: string): number {
-    const at = this.#placeOf(document, this.#idOf(term));
+    const at = this.#placeOf(document, this.idOf(term));
     return at === -1 ? 0 : ((this.postings.counts[at] as number) & this.#mask) >>> 0;
   }
 
-  /** What the term counts in the document; 0 when it is not there. */
-  weightIn(document: number, term: string): number {
-    const id = this.#idOf(term);
+  /** What the term with this number counts in the document; 0 when it is not there. */
+  weightAt(document: number, id: number): number {
     const at = id === -1 || this.rarityAt(id) === 0 ? -1 : this.#placeOf(document, id);
     return at === -1 ? 0 : (this.#weights[at] as number);
   }
 
-  /** The number of a term, or -1. The terms of a query are looked up for many documents. */
-  #idOf(term: string): number {
+  /** The number of a term, or -1. */
+  idOf(term: string): number {
     let id = this.#ids.get(term);
     if (id === undefined) {
       id = findTermId(this.postings, term);

@@ -23,6 +23,8 @@ export interface SearchResult {
 /** A term that is looked up for a word of the query: the word itself, its correct spelling, or a part of it. */
 interface SearchTerm extends WeightedTerm {
   word: QueryWord;
+  /** The number of the term in the index: it is looked up in many documents. */
+  id: number;
   rarity: number;
   /** 1 for a word that is in the index as it is written, less for a guess. */
   share: number;
@@ -97,7 +99,7 @@ export class FullTextSearch {
       const rarity = this.#index.rarity(term);
       const [known, weight] = [found.get(term), word.weight * share];
       if (known) known.weight = Math.max(known.weight, weight);
-      else if (rarity > 0) found.set(term, { term, word, weight, rarity, share });
+      else if (rarity > 0) found.set(term, { term, word, id: this.#index.idOf(term), weight, rarity, share });
     };
     const unknown: QueryWord[] = [];
     for (const word of query.words.values()) {
@@ -151,8 +153,8 @@ export class FullTextSearch {
   /** The score in parts of what the rarest word counts, or less where common words and guesses make up most of it. */
   #fitOf(document: number, score: number, terms: readonly SearchTerm[]): number {
     let telling = 0;
-    for (const { term, word, share } of terms) {
-      const own = this.#index.weightIn(document, term);
+    for (const { id, word, share } of terms) {
+      const own = this.#index.weightAt(document, id);
       if (own === 0) continue;
       telling += own * share * Math.min(word.weight, 1) * (isCommonWord(word.word) ? COMMON_SHARE : 1);
     }

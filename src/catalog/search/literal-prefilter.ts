@@ -64,12 +64,6 @@ export class LiteralPositions {
     return false;
   }
 
-  /** Returns whether the text has one text of each set. */
-  hasAll(needs: readonly NeedSet[]): boolean {
-    for (const { texts } of needs) if (!texts.some((id) => this.#found.has(id))) return false;
-    return true;
-  }
-
   /** The number of the need with the fewest places, -1 where there is no need. */
   #rarest(needs: readonly NeedSet[]): number {
     let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
@@ -181,6 +175,8 @@ export class LiteralIndex {
   /** For the hash of the characters that texts are filed under the text added last, plus one; for each text the one before it. */
   readonly #last = new Uint32Array(SLOTS);
   readonly #before: number[] = [];
+  /** The hash of the characters that each text is filed under: most texts in a slot differ there, and are not compared. */
+  readonly #hashes: number[] = [];
   /** How many characters texts are filed under, where there are such texts. */
   #sizes: readonly number[] = [];
 
@@ -196,7 +192,9 @@ export class LiteralIndex {
     this.#ids.set(text, id);
     const size = PREFIX_SIZES.find((least) => text.length >= least) ?? 1;
     if (!this.#sizes.includes(size)) this.#sizes = [...this.#sizes, size].sort((a, b) => a - b);
-    const slot = hashSlot(text, 0, size);
+    const hash = hashOf(text, size);
+    const slot = hashSlot(hash, size);
+    this.#hashes.push(hash);
     this.#before.push(this.#last[slot] as number);
     this.#last[slot] = id + 1;
     return id;
@@ -204,35 +202,48 @@ export class LiteralIndex {
 
   find(text: string): LiteralMatches {
     const found = new LiteralMatches(this.#texts.length);
+    const longest = this.#sizes.at(-1) ?? 0;
+    const hasSize = Array.from({ length: longest + 1 }, (_, size) => this.#sizes.includes(size));
     for (let at = 0; at < text.length; at++) {
-      for (const size of this.#sizes) {
-        if (at + size > text.length) break;
-        for (
-          let id = (this.#last[hashSlot(text, at, size)] as number) - 1;
-          id !== -1;
-          id = (this.#before[id] as number) - 1
-        )
-          if (text.startsWith(this.#texts[id] as string, at)) found.add(id, at);
+      let hash = 0;
+      const most = Math.min(longest, text.length - at);
+      for (let size = 1; size <= most; size++) {
+        hash = addToHash(hash, text.charCodeAt(at + size - 1));
+        if (!hasSize[size]) continue;
+        let id = (this.#last[hashSlot(hash, size)] as number) - 1;
+        for (; id !== -1; id = (this.#before[id] as number) - 1)
+          if (this.#hashes[id] === hash && text.startsWith(this.#texts[id] as string, at)) found.add(id, at);
       }
     }
     return found;
   }
 }
 
-/** Texts are filed under this many of their first characters: the most that a text has. The hash is of the number too. */
+/** Texts are filed under this many of their first characters: the most that a text has. */
 const PREFIX_SIZES = [5, 3, 2, 1];
 const SLOTS = 1 << 15;
 
-function hashSlot(text: string, from: number, size: number): number {
-  let hash = size;
-  for (let at = from; at < from + size; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0;
-  return (hash ^ (hash >>> 15)) & (SLOTS - 1);
+/** Returns the hash of one more character. That of five thus costs no more than those of one to five together. */
+function addToHash(hash: number, character: number): number {
+  return (Math.imul(hash, 31) + character) | 0;
+}
+
+function hashOf(text: string, size: number): number {
+  let hash = 0;
+  for (let at = 0; at < size; at++) hash = addToHash(hash, text.charCodeAt(at));
+  return hash;
+}
+
+/** Texts of different sizes have different slots, as far as possible. */
+function hashSlot(hash: number, size: number): number {
+  const mixed = Math.imul(hash + size, 0x9e3779b1);
+  return (mixed ^ (mixed >>> 15)) & (SLOTS - 1);
 }
 
 const NO_TEXTS: readonly number[] = [];
 
 /** Where each text of an index is in another text. */
-class LiteralMatches {
+export class LiteralMatches {
   /** The numbers of the texts that are there, in the order in which they first occur. */
   readonly texts: number[] = [];
   readonly #places: (number[] | undefined)[];

@@ -5,17 +5,19 @@ import { type Catalog, getSearchStore } from "../catalog.ts";
 import { Bm25Index, type FieldWeight } from "./bm25f.ts";
 import { FullTextSearch, type SearchResult } from "./full-text-search.ts";
 import { FIELD_NAMES, unpackCount } from "./postings.ts";
+import { PriorityQueue } from "./priority-queue.ts";
 import { MAX_QUERY_LENGTH, parseQuery, truncateQuery } from "./query.ts";
 import { readSearchableBody, SkillIndex } from "./search-index.ts";
 import { extractTerms } from "./tokenizer.ts";
-import { TriggerIndex, type TriggerKind } from "./trigger-index.ts";
+import { type TriggerHit, TriggerIndex, type TriggerKind } from "./trigger-index.ts";
 import {
+  createWeighedCue,
   OFFERED_WEIGHT,
   TriggerMatches,
   TriggerSelectivity,
   type TriggerWeight,
   WEAK,
-  type WeightedReason,
+  type WeighedCue,
 } from "./trigger-weights.ts";
 
 export { MAX_QUERY_LENGTH } from "./query.ts";
@@ -133,10 +135,10 @@ export function createMatcher(skills: readonly Skill[]): Matcher {
   const search = memoize(() => new FullTextSearch(rank(), nameOf, false));
   const wideSearch = memoize(() => new FullTextSearch(wideRank(), nameOf, true));
   const selectivity = new TriggerSelectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
-  const reasonFor = createReasons(selectivity);
+  const weigh = weigherBy(selectivity, cues.size);
   const order = memoize(() => rankByName(skills));
   const compareNames = (a: number, b: number) => (order()[a] as number) - (order()[b] as number);
-  const indexes = { skills, cues, search, wideSearch, reasonFor, compareNames };
+  const indexes = { skills, cues, search, wideSearch, weigh, compareNames };
   const places = memoize(() => new Map(skills.map((skill, at) => [skill, at])));
   return {
     get triggered() {
@@ -165,7 +167,7 @@ interface MatcherIndexes {
   cues: TriggerIndex;
   search(): FullTextSearch;
   wideSearch(): FullTextSearch;
-  reasonFor: GetReason;
+  weigh: WeighCue;
   compareNames(a: number, b: number): number;
 }
 
@@ -226,70 +228,53 @@ function selectBest(
 ): { best: number[]; hasMore: boolean } {
   const isIn = (index: number) => isMeant(found.levels[index] as number);
   // A pattern that counts as one that matches may hide the level that the skill has without it.
-  const skills = found.skills.filter((index) => isIn(index) || found.isUnsure(index)).sort(compare);
+  const candidates = found.skills.filter((index) => isIn(index) || found.isUnsure(index));
+  const queue = new PriorityQueue(candidates, (a, b) => compare(a, b) || a - b);
   const best: number[] = [];
-  let at = 0;
-  for (; at < skills.length && best.length < MAX_MATCHES; at++) {
-    const index = skills[at] as number;
+  while (best.length < MAX_MATCHES) {
+    const index = queue.pop();
+    if (index === undefined) break;
     const isUnsure = found.isUnsure(index);
     found.confirm(index);
     if (!isIn(index)) continue;
     // Without a pattern it may belong further down.
-    const place = isUnsure ? findPlaceAfter(skills, at, compare) : at;
-    if (place === at) best.push(index);
-    else skills.splice(place + 1, 0, index);
+    if (isUnsure) queue.push(index);
+    else best.push(index);
   }
-  return { best, hasMore: at < skills.length };
-}
-
-/** The last of the numbers in ascending order that comes before the one at a place, as it compares now; that place when none does. */
-function findPlaceAfter(numbers: readonly number[], at: number, compare: (a: number, b: number) => number): number {
-  let [low, high] = [at, numbers.length];
-  while (high - low > 1) {
-    const middle = (low + high) >>> 1;
-    if (compare(numbers[middle] as number, numbers[at] as number) < 0) low = middle;
-    else high = middle;
-  }
-  return low;
+  return { best, hasMore: queue.size > 0 };
 }
 
 /** The cues for each skill, and those against one, which leave it only its mentions. */
-function weighTriggers({ skills, cues, reasonFor }: MatcherIndexes, query: string, options: MatchOptions) {
+function weighTriggers({ skills, cues, weigh }: MatcherIndexes, query: string, options: MatchOptions) {
   const { files = [], isVisible = () => true, isCallable = () => true } = options;
   const found = new TriggerMatches(skills.length);
   const against = new Map<number, string>();
-  cues.find(query, files, (index, kind, text, isPassing, unsure) => {
-    const skill = skills[index] as Skill;
-    if (kind === "mention" ? !isCallable(skill) : !isVisible(skill)) return;
-    if (kind === "negative") against.set(index, text);
-    else found.add(index, reasonFor(kind, text, isPassing), unsure);
+  cues.find(query, files, (cue, unsure) => {
+    const isMeant = cue.kind === "mention" ? isCallable : isVisible;
+    const weighed = cue.kind === "negative" ? undefined : weigh(cue);
+    for (const index of cue.skills) {
+      if (!isMeant(skills[index] as Skill)) continue;
+      if (weighed) found.add(index, weighed, unsure);
+      else against.set(index, cue.text);
+    }
   });
   for (const index of against.keys()) found.keepMentions(index);
   return { found, against };
 }
 
-type GetReason = (kind: TriggerKind, text: string, isPassing: boolean) => WeightedReason;
+type WeighCue = (cue: TriggerHit) => WeighedCue;
 
 /** Weighs cues. Skills that match by the same trigger share its reason, which is made once. */
-function createReasons(selectivity: TriggerSelectivity): GetReason {
-  const known = new Map<TriggerKind, Map<string, WeightedReason>>();
-  const reasonFor: GetReason = (kind, text, isPassing) => {
-    // The text of these is a part of the query, so that keeping them would keep the queries.
-    if (kind === "mention" || kind === "name" || kind === "example")
-      return { kind, text, ...selectivity.weigh(kind, text, isPassing) };
-    let ofKind = known.get(kind);
-    if (!ofKind) {
-      ofKind = new Map();
-      known.set(kind, ofKind);
-    }
-    let reason = ofKind.get(text);
-    if (!reason) {
-      reason = Object.freeze({ kind, text, ...selectivity.weigh(kind, text, isPassing) });
-      ofKind.set(text, reason);
-    }
-    return reason;
+function weigherBy(selectivity: TriggerSelectivity, cues: number): WeighCue {
+  const known = new Array<WeighedCue | undefined>(cues);
+  return ({ kind, text, isPassing, id }) => {
+    const made = id === undefined ? undefined : known[id];
+    if (made) return made;
+    const cue = createWeighedCue(Object.freeze({ kind, text, ...selectivity.weigh(kind, text, isPassing) }));
+    // Keeping the reason of a text that is a part of the query would keep the query.
+    if (id !== undefined) known[id] = cue;
+    return cue;
   };
-  return reasonFor;
 }
 
 /** The stronger level, then what was used more recently, then more words of the query, then the more selective trigger, then the name. */

@@ -1,6 +1,7 @@
 import { RE2JS } from "re2js";
 import { analyzePattern } from "../../skill/pattern-parser.ts";
 import { LiteralIndex, LiteralPositions, type NeedSet, type PatternPlan } from "./literal-prefilter.ts";
+import { NeedFilter } from "./need-filter.ts";
 
 interface PatternRow<T> {
   pattern: string;
@@ -8,8 +9,6 @@ interface PatternRow<T> {
   needs: readonly NeedSet[];
   /** Computed when a query first has what the pattern needs; false for a pattern that cannot be used. */
   plan: UsablePlan | false | undefined;
-  /** The number of the query that last had the pattern as a candidate. */
-  seenIn: number;
 }
 
 type UsablePlan = PatternPlan & { engine: LazyEngine };
@@ -22,9 +21,9 @@ export class PatternIndex<T> {
   readonly #rows = new Map<string, PatternRow<T>>();
   readonly #needSets = new Map<string, NeedSet>();
   readonly #texts = new LiteralIndex();
-  /** For each text the patterns that are candidates where a query has it, and the patterns that need no text in particular. */
-  #candidates: { byText: readonly PatternRow<T>[][]; always: readonly PatternRow<T>[] } | undefined;
-  #queries = 0;
+  #prefilter: NeedFilter | undefined;
+  /** In the order in which they were added. */
+  readonly #list: PatternRow<T>[] = [];
 
   /** Contract: the pattern was judged, and these are the texts that it cannot match without. */
   add(pattern: string, needs: readonly (readonly string[])[], value: T): void {
@@ -34,28 +33,24 @@ export class PatternIndex<T> {
       return;
     }
     const sets = needs.map((texts) => this.#needSet(texts));
-    this.#rows.set(pattern, { pattern, values: [value], needs: sets, plan: undefined, seenIn: 0 });
-    this.#candidates = undefined;
+    const row = { pattern, values: [value], needs: sets, plan: undefined };
+    this.#rows.set(pattern, row);
+    this.#list.push(row);
+    this.#prefilter = undefined;
   }
 
   /** The patterns whose texts a text has. `isAllowed` is given where the first matches of one begin, if it asks. */
   find(text: string, isAllowed: (starts: () => readonly number[]) => boolean = () => true): PatternCandidate<T>[] {
     const candidates: PatternCandidate<T>[] = [];
     if (this.#rows.size === 0) return candidates;
-    this.#candidates ??= groupCandidates([...this.#rows.values()], this.#texts.size);
-    const { byText, always } = this.#candidates;
-    const query = ++this.#queries;
+    this.#prefilter ??= new NeedFilter(this.#list, [...this.#needSets.values()], this.#texts.size);
     const folded = text.toLowerCase().replaceAll("ſ", "s");
     const found = this.#texts.find(folded);
     const places = new LiteralPositions(text, folded, found);
-    for (const rows of [always, ...found.texts.map((id) => byText[id] ?? [])]) {
-      for (const row of rows) {
-        if (row.seenIn === query) continue;
-        row.seenIn = query;
-        if (!places.hasAll(row.needs)) continue;
-        row.plan ??= createPatternPlan(row);
-        if (row.plan) candidates.push(new PatternCandidate(row, row.plan, places, isAllowed));
-      }
+    for (const number of this.#prefilter.find(found)) {
+      const row = this.#list[number] as PatternRow<T>;
+      row.plan ??= createPatternPlan(row);
+      if (row.plan) candidates.push(new PatternCandidate(row, row.plan, places, isAllowed));
     }
     return candidates;
   }
@@ -71,32 +66,6 @@ export class PatternIndex<T> {
     }
     return set;
   }
-}
-
-/** Files each pattern under the texts of the set that fewest patterns share, so that a query has few candidates. */
-function groupCandidates<T>(rows: readonly PatternRow<T>[], texts: number) {
-  const counts = new Uint32Array(texts);
-  for (const { needs } of rows)
-    for (const set of needs) for (const id of set.texts) counts[id] = (counts[id] as number) + 1;
-  const byText: PatternRow<T>[][] = [];
-  const always: PatternRow<T>[] = [];
-  for (const row of rows) {
-    let [best, least]: [NeedSet | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
-    for (const set of row.needs) {
-      // A short text is found everywhere: it costs what it would wake by chance.
-      const chance = set.shortest < 3 ? 1000 / set.shortest : 0;
-      const cost = set.texts.reduce((sum, id) => sum + (counts[id] as number), chance);
-      if (cost < least) [best, least] = [set, cost];
-    }
-    if (!best) always.push(row);
-    else
-      for (const id of best.texts) {
-        const others = byText[id];
-        if (others) others.push(row);
-        else byText[id] = [row];
-      }
-  }
-  return { byText, always };
 }
 
 function createPatternPlan<T>({ pattern, needs }: PatternRow<T>): UsablePlan | false {

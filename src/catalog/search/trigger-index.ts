@@ -26,14 +26,16 @@ export type TriggerKind =
   | "path"
   | "negative";
 
-/** Something in a query that speaks for a skill, or, if negative, against it. */
-interface TriggerHit {
-  skill: number;
+/** Something that speaks for skills where a query has it, or, if negative, against them. */
+export interface TriggerHit {
   kind: TriggerKind;
-  /** What the skill declares and the query holds. */
+  /** What the skills declare and the query has. */
   text: string;
+  skills: readonly number[];
   /** A name among other words, and not one that asks for the skill. */
   isPassing: boolean;
+  /** The number of the cue among those that skills declare; undefined where the text is a part of the query. */
+  id?: number;
 }
 
 /** A cue that may be in a query: to find out takes time. */
@@ -41,75 +43,116 @@ export interface UnverifiedTrigger {
   isFound(): boolean;
 }
 
-/** Receives the parts of a `Cue`. */
-type VisitTrigger = (
-  skill: number,
-  kind: TriggerKind,
-  text: string,
-  isPassing: boolean,
-  unsure?: UnverifiedTrigger,
-) => void;
+type VisitTrigger = (cue: TriggerHit, unsure?: UnverifiedTrigger) => void;
 
-/** For each entry of an index of phrases whose it is and what it says: by its number. */
-class PhraseEntries<Kind> {
-  readonly index = new PhraseTrie();
-  readonly skills: number[] = [];
-  readonly kinds: Kind[] = [];
-  readonly texts: string[] = [];
+/** Cues by kind and text. Each exists once, with all skills that declare it: a query reads it once, whatever their number. */
+class DeclaredCues {
+  readonly #known = new Map<TriggerKind, Map<string, TriggerHit & { skills: number[] }>>();
+  #count = 0;
 
-  add(skill: number, kind: Kind, text: string): void {
-    if (this.index.add(text) === undefined) return;
-    this.skills.push(skill);
-    this.kinds.push(kind);
-    this.texts.push(text);
+  get size(): number {
+    return this.#count;
   }
 
-  cue(entry: number): { skill: number; kind: Kind; text: string } {
-    return { skill: this.skills[entry] as number, kind: this.kinds[entry] as Kind, text: this.texts[entry] as string };
+  /** Adds a skill to a cue. Returns the cue if no other skill declares it so far. */
+  add(skill: number, kind: TriggerKind, text: string): TriggerHit | undefined {
+    let ofKind = this.#known.get(kind);
+    if (!ofKind) {
+      ofKind = new Map();
+      this.#known.set(kind, ofKind);
+    }
+    const known = ofKind.get(text);
+    if (known) {
+      known.skills.push(skill);
+      return undefined;
+    }
+    const cue = { kind, text, skills: [skill], isPassing: false, id: this.#count++ };
+    ofKind.set(text, cue);
+    return cue;
   }
 }
 
 /** Everything that skills declare as their cues, found in a query in one pass. */
 export class TriggerIndex {
-  readonly #names = new PhraseEntries<"name">();
-  readonly #phrases = new PhraseEntries<Exclude<TriggerKind, "mention">>();
+  readonly #declared = new DeclaredCues();
+  readonly #nameTexts: string[] = [];
+  /** By the number of the skill: thousands are added at each start, so none of them is an object. */
+  readonly #names = new PhraseTrie<number>((skill) => this.#nameTexts[skill] as string);
+  readonly #phrases = new PhraseTrie<TriggerHit>(({ text }) => text);
   readonly #examples = new Map<string, number[]>();
-  readonly #patterns = new PatternIndex<number>();
+  readonly #patterns = new PatternIndex<TriggerHit>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
+
+  /** How many different cues there are that have an `id`. */
+  get size(): number {
+    return this.#declared.size;
+  }
 
   /** Adds a skill's name and its cues. */
   add(index: number, name: string, cues: SkillTriggers | undefined): void {
-    this.#names.add(index, "name", name);
+    this.#nameTexts[index] = name;
+    this.#names.add(index);
     if (!cues) return;
-    for (const text of cues.negative) this.#phrases.add(index, "negative", text);
-    for (const text of cues.keywords) this.#phrases.add(index, getPhraseKind("keyword", text), text);
-    for (const text of cues.verbs) this.#phrases.add(index, getPhraseKind("verb", text), text);
-    for (const { pattern, needs } of cues.patterns) this.#patterns.add(pattern, needs, index);
+    for (const text of cues.negative) this.#addPhrase(index, "negative", text);
+    for (const text of cues.keywords) this.#addPhrase(index, getPhraseKind("keyword", text), text);
+    for (const text of cues.verbs) this.#addPhrase(index, getPhraseKind("verb", text), text);
+    for (const { pattern, needs } of cues.patterns) {
+      const cue = this.#declared.add(index, "pattern", pattern);
+      if (cue) this.#patterns.add(pattern, needs, cue);
+    }
     for (const { glob, pattern, needs } of cues.globs) this.#globs.add(pattern, needs, { skill: index, glob });
     for (const key of cues.exampleKeys) this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
   }
 
-  /** Calls `visit` for each cue in the query. A long query has tens of thousands, so none of them is an object. */
+  /** Calls `visit` for each cue in the query. */
   find(query: string, files: readonly string[], visit: VisitTrigger): void {
     const folded = foldText(query);
     const text = tokenize(folded);
-    for (const { skill, kind, text: said, isPassing } of findNames(this.#names, text, { query, folded }))
-      visit(skill, kind, said, isPassing);
-    const { skills, kinds, texts } = this.#phrases;
+    for (const cue of this.#namesIn(text, { query, folded })) visit(cue);
     const isLeftOut = (from: number) => isForbiddenByUser(text, from);
-    for (const { entries } of this.#phrases.index.find(text, { isLeftOut })) {
-      for (const entry of entries)
-        visit(skills[entry] as number, kinds[entry] as TriggerKind, texts[entry] as string, false);
-    }
-    for (const skill of this.#examples.get(normalizeExample(text)) ?? []) visit(skill, "example", query.trim(), false);
+    for (const { entries } of this.#phrases.find(text, { isLeftOut })) for (const cue of entries) visit(cue);
+    const skills = this.#examples.get(normalizeExample(text));
+    if (skills) visit({ kind: "example", text: query.trim(), skills, isPassing: false });
     const isAllowed = createAllowedMatchTest(query, folded, text);
     for (const candidate of this.#patterns.find(query, isAllowed))
-      for (const skill of candidate.values) visit(skill, "pattern", candidate.pattern, false, candidate);
+      for (const cue of candidate.values) visit(cue, candidate);
     const paths = [...findPaths(query), ...files].join("\n");
     if (paths === "") return;
     for (const candidate of this.#globs.find(paths)) {
-      if (candidate.isFound()) for (const { skill, glob } of candidate.values) visit(skill, "path", glob, false);
+      if (!candidate.isFound()) continue;
+      for (const { skill, glob } of candidate.values)
+        visit({ kind: "path", text: glob, skills: [skill], isPassing: false });
     }
+  }
+
+  /** Each skill that is named. A request or a refusal counts more than the name by itself, and the last of them decides. */
+  #namesIn(text: readonly TextToken[], { query, folded }: { query: string; folded: string }): Iterable<TriggerHit> {
+    const cues = new Map<number, TriggerHit>();
+    const variables = new Set(query.match(VARIABLE_MENTION));
+    for (const { from, to, entries } of this.#names.find(text, { everywhere: true })) {
+      const last = text[to - 1];
+      const written = folded.slice(text[from]?.from, last && last.from + last.text.length);
+      const isTelling = hasTwoDistinctiveWords(text.slice(from, to));
+      for (const skill of entries) {
+        const name = this.#nameTexts[skill] as string;
+        const isExact = /[-_]/.test(written) && written === foldText(name);
+        const mention = readMention(text, { from, to, isExact, isTelling }, variables);
+        if (!mention) continue;
+        const said = mention.how.replace("NAME", () => name);
+        const known = cues.get(skill);
+        const own = { skills: [skill], isPassing: false };
+        if (mention.as === "refusal") cues.set(skill, { ...own, kind: "negative", text: `not ${said}` });
+        else if (mention.as === "request") cues.set(skill, { ...own, kind: "mention", text: said });
+        else if (!known || (known.isPassing && mention.as === "name"))
+          cues.set(skill, { ...own, kind: "name", text: said, isPassing: mention.as === "passing" });
+      }
+    }
+    return cues.values();
+  }
+
+  #addPhrase(skill: number, kind: TriggerKind, text: string): void {
+    const cue = this.#declared.add(skill, kind, text);
+    if (cue) this.#phrases.add(cue);
   }
 }
 
@@ -156,34 +199,6 @@ const MAX_PATH_LENGTH = 512;
 const NOT_A_FILE =
   /^(?:(?:alpine|angular|backbone|chart|d3|deno|discord|ember|express|moment|next|node|nuxt|p5|react|socket|svelte|three|vue)\.(?:js|io)|(?:asp|dot)\.net|[\w-]+\.(?:com|org))$/i;
 const VARIABLE_MENTION = /\$[A-Z_][A-Z0-9_]*/g;
-
-/** Each skill that is named. A request or a refusal counts more than the name by itself, and the last of them decides. */
-function* findNames(
-  names: PhraseEntries<"name">,
-  text: readonly TextToken[],
-  { query, folded }: { query: string; folded: string },
-): Generator<TriggerHit> {
-  const cues = new Map<number, TriggerHit>();
-  const variables = new Set(query.match(VARIABLE_MENTION));
-  for (const { from, to, entries } of names.index.find(text, { everywhere: true })) {
-    const last = text[to - 1];
-    const written = folded.slice(text[from]?.from, last && last.from + last.text.length);
-    const isTelling = hasTwoDistinctiveWords(text.slice(from, to));
-    for (const entry of entries) {
-      const { skill, text: name } = names.cue(entry);
-      const isExact = /[-_]/.test(written) && written === foldText(name);
-      const mention = readMention(text, { from, to, isExact, isTelling }, variables);
-      if (!mention) continue;
-      const said = mention.how.replace("NAME", () => name);
-      const known = cues.get(skill);
-      if (mention.as === "refusal") cues.set(skill, { skill, kind: "negative", text: `not ${said}`, isPassing: false });
-      else if (mention.as === "request") cues.set(skill, { skill, kind: "mention", text: said, isPassing: false });
-      else if (!known || (known.isPassing && mention.as === "name"))
-        cues.set(skill, { skill, kind: "name", text: said, isPassing: mention.as === "passing" });
-    }
-  }
-  yield* cues.values();
-}
 
 /** A trigger of several words is a phrase, whatever list it is in. */
 function getPhraseKind<Kind extends TriggerKind>(kind: Kind, text: string): Kind | "phrase" {
@@ -263,52 +278,59 @@ function selectUsablePhrases(triggers: Triggers, list: "keywords" | "verbs" | "n
   return triggers[list].slice(0, MAX_TRIGGERS[list]).filter(isTriggerPhrase);
 }
 
-interface PhraseMatch {
+interface PhraseMatch<T> {
   /** What was added under the phrase. */
-  entries: readonly number[];
+  entries: readonly T[];
   /** The units from `from` up to, not including, `to`. */
   from: number;
   to: number;
 }
 
+interface FindOptions {
+  /** Finds a phrase at each of its places, not at the first one only. */
+  everywhere?: boolean;
+  /** Whether no phrase may start at this unit. */
+  isLeftOut?: (from: number) => boolean;
+}
+
 /**
- * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase and an
- * entry are numbers and not objects: a phrase leads on to longer ones. A phrase is cut up when a text first has its first unit: most
- * never are.
+ * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase is a number: it
+ * leads on to longer ones. A phrase is cut up when a text first has its first unit: most never are.
  */
-class PhraseTrie {
-  /** Phrases of one unit. */
-  readonly #first = new Map<string, number>();
+class PhraseTrie<T> {
+  /** By the first unit: the phrase of that unit, or all phrases that begin with it while they are not cut up. */
+  readonly #first = new Map<string, number | T[]>();
   /** Longer ones, by the phrase without its last unit, and that unit. */
   readonly #longer = new Map<string, number>();
   /** For each phrase what was added under it. */
-  readonly #entries: number[][] = [];
-  readonly #texts: string[] = [];
-  /** Entries whose phrases are not cut up yet, by their first unit. */
-  readonly #uncut = new Map<string, number[]>();
+  readonly #entries: T[][] = [];
 
-  /** Contract: entries are numbered from 0; nothing for a phrase without a single unit. */
-  add(text: string): number | undefined {
-    const first = getFirstWord(text) ?? getTokenKeys(text)[0];
-    if (first === undefined) return undefined;
-    const entry = this.#texts.push(text) - 1;
-    const others = this.#uncut.get(first);
-    if (others) others.push(entry);
-    else this.#uncut.set(first, [entry]);
-    return entry;
+  readonly #textOf: (entry: T) => string;
+
+  constructor(textOf: (entry: T) => string) {
+    this.#textOf = textOf;
   }
 
-  /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. Nothing starts where `isLeftOut`. */
-  *find(
-    text: readonly TextToken[],
-    { everywhere = false, isLeftOut }: { everywhere?: boolean; isLeftOut?: (from: number) => boolean } = {},
-  ): Generator<PhraseMatch> {
+  /** Adds an entry under its text. One without a single unit is never found. */
+  add(entry: T): void {
+    const text = this.#textOf(entry);
+    const first = getFirstWord(text) ?? getTokenKeys(text)[0];
+    if (first === undefined) return;
+    const others = this.#first.get(first);
+    if (others === undefined) this.#first.set(first, [entry]);
+    else if (typeof others === "number") this.#put(others, entry);
+    else others.push(entry);
+  }
+
+  /** Finds every phrase that is in the text. */
+  *find(text: readonly TextToken[], { everywhere = false, isLeftOut }: FindOptions = {}): Generator<PhraseMatch<T>> {
     const seen = new Set<number>();
     for (let from = 0; from < text.length; from++) {
-      if (!canPhraseStart(text, from) || isLeftOut?.(from)) continue;
+      if (!canPhraseStart(text, from)) continue;
       let phrase = this.#startingWith(text[from]?.text ?? "");
+      if (phrase === undefined || isLeftOut?.(from)) continue;
       for (let to = from + 1; phrase !== undefined; to++) {
-        const entries: readonly number[] = this.#entries[phrase] ?? [];
+        const entries: readonly T[] = this.#entries[phrase] ?? [];
         if (entries.length > 0 && !seen.has(phrase) && canPhraseEnd(text, to)) {
           if (!everywhere) seen.add(phrase);
           yield { entries, from, to };
@@ -321,27 +343,25 @@ class PhraseTrie {
 
   /** The phrase of one unit, once all that begin with it are cut up. */
   #startingWith(first: string): number | undefined {
-    const uncut = this.#uncut.get(first);
-    if (uncut) {
-      this.#uncut.delete(first);
-      for (const entry of uncut) this.#put(entry);
+    const known = this.#first.get(first);
+    if (typeof known !== "object") return known;
+    const phrase = this.#entries.push([]) - 1;
+    this.#first.set(first, phrase);
+    for (const entry of known) this.#put(phrase, entry);
+    return phrase;
+  }
+
+  #put(first: number, entry: T): void {
+    const text = this.#textOf(entry);
+    const [, ...rest] = getFirstWord(text) === undefined ? getTokenKeys(text) : text.split(/[ -]/);
+    let phrase = first;
+    for (const unit of rest) {
+      const key = `${phrase} ${unit}`;
+      const known = this.#longer.get(key);
+      phrase = known ?? this.#entries.push([]) - 1;
+      if (known === undefined) this.#longer.set(key, phrase);
     }
-    return this.#first.get(first);
-  }
-
-  #put(entry: number): void {
-    const text = this.#texts[entry] as string;
-    const [first = "", ...rest] = getFirstWord(text) === undefined ? getTokenKeys(text) : text.split(/[ -]/);
-    let phrase = this.#known(this.#first, first);
-    for (const unit of rest) phrase = this.#known(this.#longer, `${phrase} ${unit}`);
     this.#entries[phrase]?.push(entry);
-  }
-
-  #known(phrases: Map<string, number>, key: string): number {
-    const known = phrases.get(key);
-    if (known !== undefined) return known;
-    phrases.set(key, this.#entries.length);
-    return this.#entries.push([]) - 1;
   }
 }
 

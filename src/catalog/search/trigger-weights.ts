@@ -168,7 +168,7 @@ function hasPhrase(text: string, phrase: string): boolean {
   return false;
 }
 
-export type WeightedReason = MatchReason & TriggerWeight;
+type WeightedReason = MatchReason & TriggerWeight;
 
 /** The levels of cues, the strongest first; `NO_CUE` is that of a skill without any. */
 export const [EXPLICIT, PHRASE, TRIGGER, WEAK, NO_TRIGGER] = [0, 1, 2, 3, 4] as const;
@@ -183,6 +183,20 @@ const LEVEL_BY_KIND: Record<Exclude<TriggerKind, "negative">, number> = {
   path: TRIGGER,
 };
 
+/** A reason with its level, shared by the skills that it speaks for. */
+export interface WeighedCue {
+  reason: WeightedReason;
+  level: number;
+  /** The weight of a reason that is weak and not counted as words, else 0. */
+  wordlessWeight: number;
+}
+
+export function createWeighedCue(reason: WeightedReason): WeighedCue {
+  const { kind, weak, weight } = reason;
+  const level = weak ? WEAK : LEVEL_BY_KIND[kind as keyof typeof LEVEL_BY_KIND];
+  return { reason, level, wordlessWeight: weak === "glob" || weak === "common-word" ? weight : 0 };
+}
+
 /**
  * The cues of a query that speak for skills. A long query has some for thousands of skills and only the best are returned, so no object is
  * made for a skill, and patterns are run only where `confirm` is called: until then a pattern counts as one that matches.
@@ -195,10 +209,10 @@ export class TriggerMatches {
   readonly weights: Float64Array;
   /** What the most selective of its weak cues weighs that are not counted as words. */
   readonly wordlessWeights: Float64Array;
-  /** For each skill its last cue plus one, and for each cue the one before it. */
+  /** For each skill the number of its last entry plus one; for each entry its cue, what is unsure of it, and the entry before it. */
   readonly #last: Uint32Array;
   readonly #before: number[] = [];
-  readonly #reasons: WeightedReason[] = [];
+  readonly #cues: WeighedCue[] = [];
   readonly #unsureCues: (UnverifiedTrigger | undefined)[] = [];
   /** The skills with a cue that is in the query for certain, and those with a pattern that was not run yet. */
   readonly #sure: Uint8Array;
@@ -213,9 +227,9 @@ export class TriggerMatches {
     this.#unsure = new Uint8Array(size);
   }
 
-  add(skill: number, reason: WeightedReason, unsure: UnverifiedTrigger | undefined): void {
+  add(skill: number, cue: WeighedCue, unsure: UnverifiedTrigger | undefined): void {
     if (this.#last[skill] === 0) this.skills.push(skill);
-    this.#put(skill, reason, unsure);
+    this.#put(skill, cue, unsure);
   }
 
   /** Returns whether a cue that is in the query for certain speaks for the skill. */
@@ -230,48 +244,47 @@ export class TriggerMatches {
 
   /** Runs the patterns of the skill, and removes those that do not match. */
   confirm(skill: number): void {
-    if (this.isUnsure(skill)) this.#keep(skill, (cue) => this.#unsureCues[cue]?.isFound() ?? true);
+    if (this.isUnsure(skill)) this.#keep(skill, (entry) => this.#unsureCues[entry]?.isFound() ?? true);
   }
 
   /** Leaves a skill that a cue speaks against only its mentions. */
   keepMentions(skill: number): void {
-    this.#keep(skill, (cue) => this.#reasons[cue]?.kind === "mention");
+    this.#keep(skill, (entry) => this.#cues[entry]?.reason.kind === "mention");
   }
 
   /** The reasons for a skill, those that select it first. */
   reasonsOf(skill: number): WeightedReason[] {
-    return this.#cuesOf(skill)
-      .map((cue) => this.#reasons[cue] as WeightedReason)
+    return this.#entriesOf(skill)
+      .map((entry) => (this.#cues[entry] as WeighedCue).reason)
       .sort((a, b) => Number(a.weak !== undefined) - Number(b.weak !== undefined));
   }
 
-  #put(skill: number, reason: WeightedReason, unsure: UnverifiedTrigger | undefined): void {
+  #put(skill: number, cue: WeighedCue, unsure: UnverifiedTrigger | undefined): void {
     this.#before.push(this.#last[skill] as number);
-    this.#last[skill] = this.#reasons.push(reason);
+    this.#last[skill] = this.#cues.push(cue);
     this.#unsureCues.push(unsure);
     (unsure ? this.#unsure : this.#sure)[skill] = 1;
-    const { kind, weak, weight } = reason;
-    const level = weak ? WEAK : LEVEL_BY_KIND[kind as keyof typeof LEVEL_BY_KIND];
+    const { level, wordlessWeight, reason } = cue;
     if (level < (this.levels[skill] as number)) this.levels[skill] = level;
-    if (weight > (this.weights[skill] as number)) this.weights[skill] = weight;
-    if ((weak === "glob" || weak === "common-word") && weight > (this.wordlessWeights[skill] as number))
-      this.wordlessWeights[skill] = weight;
+    if (reason.weight > (this.weights[skill] as number)) this.weights[skill] = reason.weight;
+    if (wordlessWeight > (this.wordlessWeights[skill] as number)) this.wordlessWeights[skill] = wordlessWeight;
   }
 
-  #keep(skill: number, isKept: (cue: number) => boolean): void {
-    const kept = this.#cuesOf(skill).filter(isKept);
+  #keep(skill: number, isKept: (entry: number) => boolean): void {
+    const kept = this.#entriesOf(skill).filter(isKept);
     this.#last[skill] = 0;
     this.#unsure[skill] = 0;
     this.#sure[skill] = 0;
     this.levels[skill] = NO_TRIGGER;
     this.weights[skill] = 0;
     this.wordlessWeights[skill] = 0;
-    for (const cue of kept) this.#put(skill, this.#reasons[cue] as WeightedReason, undefined);
+    for (const entry of kept) this.#put(skill, this.#cues[entry] as WeighedCue, undefined);
   }
 
-  #cuesOf(skill: number): number[] {
-    const cues: number[] = [];
-    for (let cue = this.#last[skill] as number; cue !== 0; cue = this.#before[cue - 1] as number) cues.push(cue - 1);
-    return cues.reverse();
+  #entriesOf(skill: number): number[] {
+    const entries: number[] = [];
+    for (let last = this.#last[skill] as number; last !== 0; last = this.#before[last - 1] as number)
+      entries.push(last - 1);
+    return entries.reverse();
   }
 }
