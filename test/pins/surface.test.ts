@@ -1,152 +1,180 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import * as claude from "../../src/adapters/claude/index.ts";
-import * as mcp from "../../src/adapters/mcp-server/index.ts";
 import { EXIT } from "../../src/cli/command-definition.ts";
-import * as install from "../../src/clients/index.ts";
+import * as clients from "../../src/clients/index.ts";
+import { STOP_REASONS } from "../../src/config/index.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
-import * as library from "../../src/index.ts";
-import { FINDING_CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOP_REASONS } from "../../src/index.ts";
-import * as supply from "../../src/remote/index.ts";
-import * as sandbox from "../../src/sandbox/index.ts";
+import { PROFILES } from "../../src/index.ts";
+import { FIXED_VARIABLES, ISOLATION_LEVELS } from "../../src/sandbox/index.ts";
+import { FINDING_CODES, SCOPES } from "../../src/skill/index.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PUBLISHED: Record<string, { types?: string }> = JSON.parse(
+  readFileSync(join(ROOT, "package.json"), "utf8"),
+).exports;
+
+/** The values that each entry point of the package exports. */
+const EXPORTS: Record<string, string[]> = {
+  skillet: [
+    "PROFILES",
+    "SkillError",
+    "TIERS",
+    "Tool",
+    "advise",
+    "checkPath",
+    "checkText",
+    "closeMcpServers",
+    "createAgentTools",
+    "createConversation",
+    "createDirectorySource",
+    "createInlineSource",
+    "createSettings",
+    "defineSkill",
+    "disclose",
+    "discover",
+    "formatPromptListing",
+    "formatPromptSection",
+    "listLocations",
+    "loadCatalog",
+    "openSession",
+    "parseSkillMd",
+    "planUse",
+    "resumeChat",
+    "resumeRun",
+    "runScript",
+    "toSkillMd",
+    "useSkill",
+    "validateSkillFile",
+    "watchCatalog",
+  ],
+  "skillet/agent": [
+    "createAdviceMemory",
+    "createFileAdviceMemory",
+    "findDenials",
+    "findUnavailability",
+    "skillResult",
+    "wrapResult",
+  ],
+  "skillet/ai": ["createSkillToolset"],
+  "skillet/capabilities": ["createAuditLog", "createCapabilities", "createVault"],
+  "skillet/catalog": [
+    "LIST_INTENT_PHRASES",
+    "MATCH_LEVELS",
+    "createEmbeddedMatcher",
+    "createMatcher",
+    "formatSkillContent",
+    "selectShortlist",
+  ],
+  "skillet/claude": ["createPromptHook", "evaluateWithClaude"],
+  "skillet/clients": [
+    "EXPORT_FORMATS",
+    "NATIVE_CLIENTS",
+    "SkillInstallationError",
+    "applyFolderChange",
+    "createClientCopyStore",
+    "createHermeticHome",
+    "exportSkill",
+    "installPromptSkills",
+    "removeClientCopies",
+    "resolveClientTarget",
+    "resolveExportPath",
+    "writeClientCopies",
+  ],
+  "skillet/config": ["STOP_REASONS", "createSystemInfo"],
+  "skillet/eval": ["computeRecall", "evaluateTriggers"],
+  "skillet/mcp": [
+    "createMcpServer",
+    "createResultEnvelope",
+    "createSkillServer",
+    "formatWireName",
+    "mountSkills",
+    "normalizeSchema",
+    "serveHttp",
+    "serveStreams",
+  ],
+  "skillet/prompts": [
+    "PromptValidationError",
+    "SkillRefError",
+    "VisibilityExpansionRequired",
+    "createPromptSession",
+    "evaluatePrompt",
+    "markdown",
+    "promptTemplate",
+    "skill",
+    "skillRef",
+    "skillsSection",
+  ],
+  "skillet/provider": ["PROVIDER_ERROR_CODES", "SkillError", "checkProvider", "defineProvider", "serveProvider"],
+  "skillet/remote": [
+    "addSkills",
+    "adoptSkills",
+    "checkSignature",
+    "createScanSubject",
+    "createSignerStore",
+    "digestTree",
+    "formatLock",
+    "formatSourceAddress",
+    "parseLock",
+    "parseSourceAddress",
+    "readFileTree",
+    "scanFiles",
+    "scanSkill",
+    "signSkill",
+    "verifySkills",
+  ],
+  "skillet/sandbox": ["FIXED_VARIABLES", "ISOLATION_LEVELS", "createNoSandbox", "createSandbox", "probeSandbox"],
+  "skillet/skill": [
+    "FINDING_CODES",
+    "SCOPES",
+    "computeSkillDigest",
+    "copySkill",
+    "findScript",
+    "getSandboxPath",
+    "listSkillScripts",
+  ],
+  "skillet/store": [
+    "RUN_STATES",
+    "createApprovalStore",
+    "createRunStore",
+    "createSecretGrants",
+    "createStatisticsStore",
+    "createTrustStore",
+  ],
+};
 
 describe("what others depend on", () => {
-  it("is what skillet/mcp exports", () => {
-    expect(Object.keys(mcp).sort()).toEqual([
-      ...["createMcpServer", "createResultEnvelope", "formatWireName", "mountSkills"],
-      ...["normalizeSchema", "openServing", "serveHttp", "serveStreams"],
-    ]);
+  it.each(Object.entries(EXPORTS))("is what %s exports", async (entry, names) => {
+    const { types } = PUBLISHED[entry.replace("skillet", ".")] ?? {};
+    const source = types?.replace("./dist/types", "../../src").replace(".d.ts", ".ts") ?? "";
+    expect(Object.keys(await import(source)).sort()).toEqual(names);
   });
 
-  it("is what skillet/install and skillet/claude export", () => {
-    expect(Object.keys(claude).sort()).toEqual(["createPromptHook", "evaluateWithClaude"]);
-    expect(Object.keys(install).sort()).toEqual([
-      "FORMATS",
-      "NATIVE_CLIENTS",
-      "SkillInstallationError",
-      "apply",
-      "createHermeticHome",
-      "exportPath",
-      "exportSkill",
-      "installCopies",
-      "installSkills",
-      "openInstalls",
-      "removeCopies",
-      "targetOf",
-    ]);
-    expect(Object.keys(install.NATIVE_CLIENTS)).toEqual([
+  it("is in every entry point of the package", () => {
+    const entries = Object.keys(PUBLISHED).filter((path) => path !== "./package.json");
+    expect(entries.map((path) => path.replace(".", "skillet"))).toEqual(Object.keys(EXPORTS));
+  });
+
+  it("is at most 90 names in the main entry point, types included", () => {
+    const text = readFileSync(join(ROOT, "src", "index.ts"), "utf8");
+    const names = [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, list = ""]) =>
+      list.split(",").filter((name) => name.trim() !== ""),
+    );
+    expect(names.length).toBeGreaterThan(60);
+    expect(names.length).toBeLessThanOrEqual(90);
+  });
+
+  it("is the clients and the formats of exports", () => {
+    expect(Object.keys(clients.NATIVE_CLIENTS)).toEqual([
       ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
     ]);
-    expect(Object.keys(install.EXPORT_FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
-  });
-
-  it("is what skillet/supply exports", () => {
-    expect(Object.keys(supply).sort()).toEqual([
-      "addSkills",
-      "adoptSkills",
-      "checkSignature",
-      "openSigners",
-      "parseAddress",
-      "parseLock",
-      "printLock",
-      "sayAddress",
-      "scanFiles",
-      "scanSkill",
-      "signSkill",
-      "subjectOf",
-      "treeDigest",
-      "treeOf",
-      "verifySkills",
-    ]);
-  });
-
-  it("is what the library exports", () => {
-    expect(Object.keys(library).sort()).toEqual([
-      "ASKS",
-      "CODES",
-      "FIXED_VARIABLES",
-      "ISOLATION_LEVELS",
-      "LEVELS",
-      "PROFILES",
-      "PromptValidationError",
-      "RUN_STATES",
-      "SCOPES",
-      "STOPS",
-      "SkillError",
-      "SkillInstallationError",
-      "SkillRefError",
-      "TIERS",
-      "Tool",
-      "VisibilityExpansionRequired",
-      "advise",
-      "checkPath",
-      "checkText",
-      "closeMcpServers",
-      "converse",
-      "copySkill",
-      "createAdviceMemory",
-      "createAgentTools",
-      "createEmbeddedMatcher",
-      "createSettings",
-      "defineSkill",
-      "denials",
-      "digestOf",
-      "directorySource",
-      "disclose",
-      "discover",
-      "evaluate",
-      "evaluatePrompt",
-      "findScript",
-      "inlineSource",
-      "locations",
-      "markdown",
-      "openAdviceFiles",
-      "openApprovals",
-      "openAudit",
-      "openCapabilities",
-      "openCatalog",
-      "openGrants",
-      "openMatcher",
-      "openPromptSession",
-      "openRuns",
-      "openSession",
-      "openStatistics",
-      "openSystem",
-      "openTrust",
-      "openVault",
-      "parseSkillMd",
-      "planUse",
-      "promptListing",
-      "promptSection",
-      "promptTemplate",
-      "recall",
-      "resumeChat",
-      "resumeRun",
-      "runScript",
-      "sandboxPathOf",
-      "scriptsOf",
-      "selectShortlist",
-      "skill",
-      "skillContent",
-      "skillRef",
-      "skillResult",
-      "skillsSection",
-      "toSkillMd",
-      "unavailability",
-      "useSkill",
-      "validateSkillFile",
-      "watchCatalog",
-      "wrapResult",
-    ]);
+    expect(Object.keys(clients.EXPORT_FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
   });
 
   it("is the exit codes, the profiles and the scopes", () => {
     expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5, interrupted: 130 });
     expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
     expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
-  });
-
-  it("is what the door to sandboxes exports", () => {
-    expect(Object.keys(sandbox).sort()).toEqual(["bareSandbox", "openSandbox", "probeSandbox"]);
   });
 
   it("is how code is kept apart, what it always has, and what it may use", () => {
@@ -190,129 +218,136 @@ describe("what others depend on", () => {
     });
   });
 
-  it("is the codes and what each weighs by profile", () => {
-    const weights = Object.entries(FINDING_CODES).map(([code, { weigh }]) => `${code} ${weigh}`);
-    expect(weights.join("\n")).toMatchInlineSnapshot(`
-      "not-found eeeee
-      unreadable eeeee
-      not-a-file eeeee
-      not-a-folder eeeee
-      link-broken eeeee
-      link-loop eeeee
-      link-outside wwewe
-      hard-link-outside wwewe
-      skill-file-shared eeeee
-      file-skipped wwewe
-      file-too-large eeeee
-      not-utf8 eeeee
-      body-encoding weeee
-      not-written eeeee
-      fix-refused wwwww
-      file-case weeee
-      file-name weeee
-      file-mode wwewe
-      too-many-files wwewe
-      nearer-copy-broken wwwww
-      nested-skill iiiii
-      nested-skipped iiiii
-      remote-unavailable wwwww
-      remote-entry wwwww
-      remote-limit wwwww
-      remote-name-taken iiiii
-      source-failed eeeee
-      too-deep wwwww
-      too-many-skills wwwww
-      byte-order-mark iwwww
-      line-ends iwwww
-      leading-blank weeee
-      leading-comment weeee
-      delimiter-blanks iwwww
-      frontmatter-missing eeeee
-      frontmatter-unclosed eeeee
-      frontmatter-language eeeee
-      frontmatter-too-large eeeee
-      frontmatter-type eeeee
-      yaml-syntax eeeee
-      yaml-repaired weeee
-      yaml-duplicate weeee
-      yaml-alias eeeee
-      yaml-tag eeeee
-      yaml-limit eeeee
-      yaml-documents eeeee
-      value-cut wwwww
-      control-character eeeee
-      hidden-text eeeee
-      name-missing -eeee
-      name-type weeee
-      name-unusable weeee
-      name-none eeeee
-      name-reserved weeee
-      name-lookalike weeee
-      name-format ieeee
-      name-device -wewe
-      name-vendor ---e-
-      name-differs ieewe
-      name-case-clash wwwww
-      description-missing eeeee
-      description-type weeee
-      description-too-long Eeeee
-      description-long wwwww
-      description-markup iwwew
-      compatibility-too-long -eewe
-      body-missing eeeee
-      field-type weeee
-      field-value weeee
-      key-unknown ieeew
-      key-misspelled weeee
-      key-twice wwwww
-      key-client -e-e-
-      key-extension -e-ew
-      key-other-client -e-ew
-      key-top-level -e-ew
-      key-author -eeew
-      version-missing --e--
-      version-format iwewi
-      tags-missing --e--
-      capability-format Eeeee
-      provider-wiring wwwww
-      trigger-pattern weeee
-      trigger-broad wwwww
-      trigger-unusable weeee
-      trigger-limit weeee
-      variable-name weeee
-      package-name weeee
-      toolset-ref weeee
-      schema-reference weeee
-      config-ash iiiii
-      config-syntax eeeee
-      config-unknown wwwww
-      config-type wwwww
-      config-refused eeeee
-      config-undeclared wwwww
-      config-skill iiiii
-      config-source wwwww
-      config-readable wwwww
-      installs-unreadable wwwww
-      lock-unreadable wwwww
-      hidden-text-body wwewe
-      dead-link wweww
-      link-outside-skill iiwii
-      script-missing wweww
-      toolset-missing wweww
-      tab iiiii
-      long-line iiiii
-      open-task wweww
-      no-cue iiwii
-      body-long iwwww
-      absolute-path iwwww
-      tool-unknown iiiii"
+  it("is the codes and their severities by profile", () => {
+    const severities = Object.entries(FINDING_CODES).map(([code, { severities }]) =>
+      [code, ...Object.entries(severities).map(([profile, severity]) => `${profile}:${severity}`)].join(" "),
+    );
+    expect(severities.join("\n")).toMatchInlineSnapshot(`
+      "not-found all:error
+      unreadable all:error
+      not-a-file all:error
+      not-a-folder all:error
+      link-broken all:error
+      link-loop all:error
+      link-outside all:warning shipped:error vscode:error
+      hard-link-outside all:warning shipped:error vscode:error
+      skill-file-shared all:error
+      file-skipped all:warning shipped:error vscode:error
+      file-too-large all:error
+      not-utf8 all:error
+      body-encoding all:error load:warning
+      not-written all:error
+      fix-refused all:warning
+      file-case all:error load:warning
+      file-name all:error load:warning
+      file-mode all:warning shipped:error vscode:error
+      too-many-files all:warning shipped:error vscode:error
+      nearer-copy-broken all:warning
+      nested-skill all:info
+      nested-skipped all:info
+      remote-unavailable all:warning
+      remote-entry all:warning
+      remote-limit all:warning
+      remote-name-taken all:info
+      source-failed all:error
+      too-deep all:warning
+      too-many-skills all:warning
+      byte-order-mark all:warning load:info
+      line-ends all:warning load:info
+      leading-blank all:error load:warning
+      leading-comment all:error load:warning
+      delimiter-blanks all:warning load:info
+      frontmatter-missing all:error
+      frontmatter-unclosed all:error
+      frontmatter-language all:error
+      frontmatter-too-large all:error
+      frontmatter-type all:error
+      yaml-syntax all:error
+      yaml-repaired all:error load:warning
+      yaml-duplicate all:error load:warning
+      yaml-alias all:error
+      yaml-tag all:error
+      yaml-limit all:error
+      yaml-documents all:error
+      value-cut all:warning
+      control-character all:error
+      hidden-text all:error
+      name-missing all:error load:none
+      name-type all:error load:warning
+      name-unusable all:error load:warning
+      name-none all:error
+      name-reserved all:error load:warning
+      name-lookalike all:error load:warning
+      name-format all:error load:info
+      name-device all:error load:none agentskills:warning claude-upload:warning
+      name-vendor all:none claude-upload:error
+      name-differs all:error load:info claude-upload:warning
+      name-case-clash all:warning
+      description-missing all:error
+      description-type all:error load:warning
+      description-too-long all:error load:reported-error
+      description-long all:warning
+      description-markup all:warning load:info claude-upload:error
+      compatibility-too-long all:error load:none claude-upload:warning
+      body-missing all:error
+      field-type all:error load:warning
+      field-value all:error load:warning
+      key-unknown all:error load:info vscode:warning
+      key-misspelled all:error load:warning
+      key-twice all:warning
+      key-client all:none agentskills:error claude-upload:error
+      key-extension all:error load:none shipped:none vscode:warning
+      key-other-client all:error load:none shipped:none vscode:warning
+      key-top-level all:error load:none shipped:none vscode:warning
+      key-author all:error load:none vscode:warning
+      version-missing all:none shipped:error
+      version-format all:warning load:info shipped:error vscode:info
+      tags-missing all:none shipped:error
+      capability-format all:error load:reported-error
+      provider-wiring all:warning
+      trigger-pattern all:error load:warning
+      trigger-broad all:warning
+      trigger-unusable all:error load:warning
+      trigger-limit all:error load:warning
+      variable-name all:error load:warning
+      package-name all:error load:warning
+      toolset-ref all:error load:warning
+      schema-reference all:error load:warning
+      config-ash all:info
+      config-syntax all:error
+      config-unknown all:warning
+      config-type all:warning
+      config-refused all:error
+      config-undeclared all:warning
+      config-skill all:info
+      config-source all:warning
+      config-readable all:warning
+      installs-unreadable all:warning
+      lock-unreadable all:warning
+      hidden-text-body all:warning shipped:error vscode:error
+      dead-link all:warning shipped:error
+      link-outside-skill all:info shipped:warning
+      script-missing all:warning shipped:error
+      toolset-missing all:warning shipped:error
+      tab all:info
+      long-line all:info
+      open-task all:warning shipped:error
+      no-cue all:info shipped:warning
+      body-long all:warning load:info
+      absolute-path all:warning load:info
+      tool-unknown all:info"
     `);
   });
 
-  it("has a weight for each profile, a meaning and a fix in every row", () => {
-    for (const [code, { weigh, means, fix }] of Object.entries(FINDING_CODES)) {
-      expect(weigh, code).toMatch(/^[Eewi-][ewi-]{4}$/);
-      expect(means, code).toMatch(/^\S.*\.$/);
+  it("has valid severities, a meaning and a fix in every row", () => {
+    for (const [code, { severities, meaning, fix }] of Object.entries(FINDING_CODES)) {
+      const { all, load, ...others } = severities;
+      const allowed = ["error", "warning", "info", "none"];
+      expect(allowed, code).toContain(all);
+      expect([undefined, "reported-error", ...allowed], code).toContain(load);
+      expect(Object.keys(others).filter((profile) => !PROFILES.some((known) => known === profile))).toEqual([]);
+      expect(allowed, code).toEqual(expect.arrayContaining(Object.values(others)));
+      expect(meaning, code).toMatch(/^\S.*\.$/);
       expect(fix, code).not.toBe("");
       expect(code).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
     }

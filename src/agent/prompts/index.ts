@@ -1,0 +1,41 @@
+/** Prompts of sections and skills. */
+
+export { PromptValidationError } from "../../errors/problem.ts";
+export { type EvaluatePromptOptions, evaluatePrompt, type PromptResult } from "./evaluate-prompt.ts";
+export {
+  type MarkdownOptions,
+  markdown,
+  type ParamValue,
+  type PromptParams,
+  type Section,
+  type Visibility,
+  type VisibilitySelector,
+} from "./prompt-section.ts";
+export { createPromptSession, type PromptSession, type PromptSessionOptions } from "./prompt-session.ts";
+export {
+  type BindOptions,
+  type Prompt,
+  type PromptTemplate,
+  type PromptTemplateOptions,
+  promptTemplate,
+  type RenderedPrompt,
+  type RenderOptions,
+  type SectionOverride,
+  VisibilityExpansionRequired,
+} from "./prompt-template.ts";
+export type { RenderedSection } from "./render-sections.ts";
+export {
+  type RefReason,
+  type SkillOptions,
+  type SkillRef,
+  SkillRefError,
+  type SkillRefOptions,
+  type SkillSection,
+  type SkillSource,
+  type SkillsSection,
+  type SkillsSectionOptions,
+  type SkillsSectionParams,
+  skill,
+  skillRef,
+  skillsSection,
+} from "./skill-sections.ts";
