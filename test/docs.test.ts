@@ -16,9 +16,11 @@ const markdown = [
 /** What the program's own help lists, to its last level. */
 async function commandsBelow(path: readonly string[]): Promise<string[]> {
   const { stdout } = await skillet([...path, "--help"]);
-  const [, listed = ""] = /\nCommands:\n((?: .*\n)*)/.exec(stdout) ?? [];
-  // The program's own has a line for several, below headings.
-  const line = path.length === 0 ? /^ {2}.{9}([a-z-]+(?:, [a-z-]+)*) {2}/gm : /^ {2}([a-z-]+)/gm;
+  const [, everyday = ""] = /\nCommands:\n((?: .*\n)*)/.exec(stdout) ?? [];
+  const [, more = ""] = /\nMore commands:\n((?: .*\n)*)/.exec(stdout) ?? [];
+  const listed = everyday + more;
+  // The program's own help lists several commands on a line after a topic.
+  const line = path.length === 0 ? /^ {2}(?:[A-Z][a-z]+ +)?([a-z-]+(?:, [a-z-]+)*)(?= {2}|$)/gm : /^ {2}([a-z-]+)/gm;
   const names = Array.from(listed.matchAll(line), ([, terms = ""]) => terms.split(", "))
     .flat()
     .filter((name) => name !== "help");

@@ -12,13 +12,14 @@ import {
   printProblem,
   type TerminalStream,
 } from "./output.ts";
-import { buildProgram, formatHelpHint, isNeverFailing } from "./program.ts";
+import { buildProgram, expandAlias, formatHelpHint, isNeverFailing } from "./program.ts";
 
-/** The command line as a function. Never throws and never ends the process. */
-export async function main(argv: readonly string[], given: CommandIo): Promise<number> {
+/** Runs the command line as a function. Contract: never throws and never ends the process. */
+export async function main(given: readonly string[], terminal: CommandIo): Promise<number> {
+  const argv = expandAlias(given);
   let code: number = EXIT.fine;
-  const stdout = createRecordingStream(given.stdout);
-  const io = { ...given, stdout: stdout.stream };
+  const stdout = createRecordingStream(terminal.stdout);
+  const io = { ...terminal, stdout: stdout.stream };
   const program = await buildProgram(io, argv, (result) => {
     code = result;
   });
@@ -40,7 +41,7 @@ export async function main(argv: readonly string[], given: CommandIo): Promise<n
   }
 }
 
-/** What ends a command with another code than that of a failure. */
+/** Error codes with their own exit code. */
 export const ERROR_EXIT_CODES: Readonly<Record<string, number>> = {
   usage: EXIT.usage,
   "workspace-missing": EXIT.usage,
@@ -74,15 +75,13 @@ async function describeFailure(error: unknown, argv: readonly string[]): Promise
       .replace(/^command-argument value '(.*)' is invalid for argument '(.*)'/, 'unknown $2 "$1"')
       .replace(/\. Allowed choices are ([^.]*)$/, "\nsupported: $1;")
       .split("\n");
-    const message = isHelpError(error)
-      ? "This command does nothing by itself"
-      : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
+    const message = isHelpError(error) ? "A subcommand is missing" : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
     return { code: "usage", message, fix: [...hint.map(stripBrackets), await formatHelpHint(argv)].join(" ") };
   }
   return { code: "bug", message: error instanceof Error ? error.message : String(error), fix: BUG_FIX };
 }
 
-/** Whoever left out what to do has been shown what there is. */
+/** Returns true if commander printed the help because a subcommand was missing. */
 function isHelpError(error: unknown): boolean {
   return error instanceof CommanderError && error.code === "commander.help";
 }
@@ -91,7 +90,7 @@ function isReported(error: unknown): boolean {
   return error instanceof ReportedError || isHelpError(error);
 }
 
-/** A message repeats what it was given, which may be the name of somebody's file. */
+/** Escapes arguments in a message: they may be untrusted file names. */
 function escapeArguments(message: string, argv: readonly string[]): string {
   let text = message;
   for (const part of argv.flatMap((arg) => [arg, ...arg.split("=")])) {
@@ -104,15 +103,15 @@ function stripBrackets(hint: string): string {
   return hint.replace(/^\(Did (.*)\)$/, "did $1");
 }
 
-const BUG_FIX = "this is a bug in skillet: please report it with the command you ran";
+const BUG_FIX = "this is a bug in skillet: report it with the command you ran";
 
 function printFailure(io: CommandIo, { message, fix = "" }: CommandFailure): void {
   const out = createPrinter(io.stderr, io.env);
-  // On one line: it may hold the name of somebody's file.
+  // On one line: it may contain an untrusted file name.
   printProblem(out, out.red("✗"), message, fix.replace(/\s*\n\s*/g, " "));
 }
 
-/** Whoever asked for JSON gets some, whatever happens: what went wrong, where there is nothing else. */
+/** Prints the failure as JSON if JSON was requested and nothing else was printed. */
 function printFailureJson({ stdout }: CommandIo, error: CommandFailure, form: OutputForm): void {
   if (form === "json") printJson(stdout, { error });
   else if (form === "lines") printJsonLine(stdout, { type: "error", error });
@@ -120,7 +119,7 @@ function printFailureJson({ stdout }: CommandIo, error: CommandFailure, form: Ou
 
 type OutputForm = "json" | "lines" | undefined;
 
-/** What was asked for, also by a line that could not be read to its end. */
+/** Returns the requested output form, also for arguments that could not be parsed completely. */
 function detectOutputForm(error: unknown, { program, argv }: ParsedCommand): OutputForm {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
@@ -145,7 +144,7 @@ function readParsedOptions(command: Command): OutputOptions {
   return Object.assign({}, command.opts(), ...command.commands.map(readParsedOptions));
 }
 
-/** A stream, and whether anything was written to it. */
+/** Wraps a stream and records if anything was written to it. */
 function createRecordingStream(stream: TerminalStream): { stream: TerminalStream; isWritten(): boolean } {
   let isWritten = false;
   return {

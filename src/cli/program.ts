@@ -1,146 +1,169 @@
-import { Command, type Help } from "commander";
+import { Command } from "commander";
 import { packageVersion } from "../package.ts";
 import { findNearest } from "../util/text.ts";
-import { type CommandDefinition, formatExamples } from "./command-definition.ts";
-import type { CommandIo } from "./output.ts";
+import { type CommandDefinition, EXIT, formatExamples } from "./command-definition.ts";
+import { type CommandIo, createPrinter } from "./output.ts";
 
 /** Imports the file of a command. Only the file of the command that is run is imported. */
 type LoadCommand = () => Promise<CommandDefinition>;
 
-/** What stands in one line of the program's help: commands that belong together, and what they do. */
-interface HelpRow {
-  says: string;
-  commands: Record<string, LoadCommand>;
-}
-
-/** Every command, in the order of the program's help. */
-const COMMAND_GROUPS: Readonly<Record<string, readonly HelpRow[]>> = {
-  Look: [
-    createHelpRow("the skills that are found; all about one", {
-      list: async () => (await import("./commands/list.ts")).listCommand,
-      show: async () => (await import("./commands/show.ts")).showCommand,
-    }),
-    createHelpRow("what a model is told for a query; measure it", {
-      explain: async () => (await import("./commands/explain.ts")).explainCommand,
-      eval: async () => (await import("./commands/eval.ts")).evalCommand,
-    }),
-    createHelpRow("where skills are looked for; what is wrong", {
-      doctor: async () => (await import("./commands/doctor.ts")).doctorCommand,
-    }),
-  ],
-  Write: [
-    createHelpRow("make a skill that passes every check", {
-      new: async () => (await import("./commands/new.ts")).newCommand,
-    }),
-    createHelpRow("what is wrong; what to see before you trust", {
-      check: async () => (await import("./commands/check.ts")).checkCommand,
-      scan: async () => (await import("./commands/scan.ts")).scanCommand,
-    }),
-    createHelpRow("say who made it; whose word counts for you", {
-      sign: async () => (await import("./commands/sign.ts")).signCommand,
-      signers: async () => (await import("./commands/signers.ts")).signersCommand,
-    }),
-    createHelpRow("JSON Schema and types, for your editor", {
-      schema: async () => (await import("./commands/schema.ts")).schemaCommand,
-      types: async () => (await import("./commands/types.ts")).typesCommand,
-    }),
-  ],
-  Use: [
-    createHelpRow("hand a task to a skill; talk with an agent", {
-      run: async () => (await import("./commands/run.ts")).runCommand,
-      chat: async () => (await import("./commands/chat.ts")).chatCommand,
-    }),
-    createHelpRow("what was done, what it took and cost", {
-      runs: async () => (await import("./commands/runs.ts")).runsCommand,
-      stats: async () => (await import("./commands/stats.ts")).statsCommand,
-    }),
-    createHelpRow("go on with a run, agree to it, call it off", {
-      resume: async () => (await import("./commands/resume.ts")).resumeCommand,
-      approve: async () => (await import("./commands/approve.ts")).approveCommand,
-      cancel: async () => (await import("./commands/cancel.ts")).cancelCommand,
-    }),
-  ],
-  Code: [
-    createHelpRow("let the code of skills run", {
-      trust: async () => (await import("./commands/trust.ts")).trustCommand,
-    }),
-    createHelpRow("scripts in a sandbox; the packages they need", {
-      script: async () => (await import("./commands/script.ts")).scriptCommand,
-      packages: async () => (await import("./commands/packages.ts")).packagesCommand,
-    }),
-    createHelpRow("the tools that skills bring; call one", {
-      tools: async () => (await import("./commands/tools.ts")).toolsCommand,
-      call: async () => (await import("./commands/call.ts")).callCommand,
-    }),
-  ],
-  Systems: [
-    createHelpRow("which skill may ask mail, issues, notes", {
-      capability: async () => (await import("./commands/capability.ts")).capabilityCommand,
-    }),
-    createHelpRow("sign in to them; all that was asked of them", {
-      auth: async () => (await import("./commands/auth.ts")).authCommand,
-      audit: async () => (await import("./commands/audit.ts")).auditCommand,
-    }),
-  ],
-  Agents: [
-    createHelpRow("give agents your skills; serve them over MCP", {
-      connect: async () => (await import("./commands/connect.ts")).connectCommand,
-      serve: async () => (await import("./commands/serve.ts")).serveCommand,
-    }),
-    createHelpRow("add the skill that fits to each prompt", {
-      hook: async () => (await import("./commands/hook.ts")).hookCommand,
-    }),
-    createHelpRow("copies for other clients, zips and plugins", {
-      export: async () => (await import("./commands/export.ts")).exportCommand,
-    }),
-  ],
-  Fetch: [
-    createHelpRow("skills from elsewhere: look, agree, lock", {
-      add: async () => (await import("./commands/add.ts")).addCommand,
-      update: async () => (await import("./commands/update.ts")).updateCommand,
-      remove: async () => (await import("./commands/remove.ts")).removeCommand,
-    }),
-    createHelpRow("lock what you have; what is newer, changed", {
-      adopt: async () => (await import("./commands/adopt.ts")).adoptCommand,
-      outdated: async () => (await import("./commands/outdated.ts")).outdatedCommand,
-      verify: async () => (await import("./commands/verify.ts")).verifyCommand,
-    }),
-  ],
-  "Set up": [
-    createHelpRow("settings; switch skills on and off", {
-      config: async () => (await import("./commands/config.ts")).configCommand,
-      enable: async () => (await import("./commands/enable.ts")).enableCommand,
-      disable: async () => (await import("./commands/enable.ts")).disableCommand,
-    }),
-    createHelpRow("packages for a program that imports skillet", {
-      setup: async () => (await import("./commands/setup.ts")).setupCommand,
-    }),
-    createHelpRow("TAB in bash, zsh and fish", {
-      completion: async () => (await import("./commands/completion.ts")).completionCommand,
-    }),
-    createHelpRow("more about a command; other names for some", {
-      help: async () => (await import("./commands/help.ts")).helpCommand,
-      skill: async () => (await import("./commands/check.ts")).skillCommand,
-    }),
-  ],
+/** The everyday commands, in the order of the help. */
+const EVERYDAY_COMMANDS: Readonly<Record<string, { summary: string; load: LoadCommand }>> = {
+  list: {
+    summary: "List the skills that were found",
+    load: async () => (await import("./commands/list.ts")).listCommand,
+  },
+  show: {
+    summary: "Show one skill: its source, files and findings",
+    load: async () => (await import("./commands/show.ts")).showCommand,
+  },
+  add: {
+    summary: "Add skills from a repository, archive, site or folder",
+    load: async () => (await import("./commands/add.ts")).addCommand,
+  },
+  update: {
+    summary: "Update added skills",
+    load: async () => (await import("./commands/update.ts")).updateCommand,
+  },
+  check: {
+    summary: "Find out why a skill does not load, and fix it",
+    load: async () => (await import("./commands/check.ts")).checkCommand,
+  },
+  new: {
+    summary: "Create a skill from a template",
+    load: async () => (await import("./commands/new.ts")).newCommand,
+  },
+  explain: {
+    summary: "Show what a model receives for a query, and why",
+    load: async () => (await import("./commands/explain.ts")).explainCommand,
+  },
+  run: {
+    summary: "Run a skill as a sub-agent",
+    load: async () => (await import("./commands/run.ts")).runCommand,
+  },
+  chat: {
+    summary: "Chat with an agent that has your skills",
+    load: async () => (await import("./commands/chat.ts")).chatCommand,
+  },
+  connect: {
+    summary: "Give your skills to Claude Code, Codex and other agents",
+    load: async () => (await import("./commands/connect.ts")).connectCommand,
+  },
+  trust: {
+    summary: "Review the code of a skill and let it run",
+    load: async () => (await import("./commands/trust.ts")).trustCommand,
+  },
+  doctor: {
+    summary: "Check this machine: folders, models, sandbox",
+    load: async () => (await import("./commands/doctor.ts")).doctorCommand,
+  },
 };
 
-function createHelpRow(says: string, commands: HelpRow["commands"]): HelpRow {
-  return { says, commands };
-}
+/** The other commands, by topic, in the order of the help. */
+const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand>>>> = {
+  Skills: {
+    eval: async () => (await import("./commands/eval.ts")).evalCommand,
+    scan: async () => (await import("./commands/scan.ts")).scanCommand,
+    sign: async () => (await import("./commands/sign.ts")).signCommand,
+    signers: async () => (await import("./commands/signers.ts")).signersCommand,
+    schema: async () => (await import("./commands/schema.ts")).schemaCommand,
+    types: async () => (await import("./commands/types.ts")).typesCommand,
+    skill: async () => (await import("./commands/check.ts")).skillCommand,
+  },
+  Added: {
+    remove: async () => (await import("./commands/remove.ts")).removeCommand,
+    adopt: async () => (await import("./commands/adopt.ts")).adoptCommand,
+    outdated: async () => (await import("./commands/outdated.ts")).outdatedCommand,
+    verify: async () => (await import("./commands/verify.ts")).verifyCommand,
+  },
+  Runs: {
+    runs: async () => (await import("./commands/runs.ts")).runsCommand,
+    resume: async () => (await import("./commands/resume.ts")).resumeCommand,
+    approve: async () => (await import("./commands/approve.ts")).approveCommand,
+    cancel: async () => (await import("./commands/cancel.ts")).cancelCommand,
+    stats: async () => (await import("./commands/stats.ts")).statsCommand,
+  },
+  Code: {
+    script: async () => (await import("./commands/script.ts")).scriptCommand,
+    packages: async () => (await import("./commands/packages.ts")).packagesCommand,
+    tools: async () => (await import("./commands/tools.ts")).toolsCommand,
+    call: async () => (await import("./commands/call.ts")).callCommand,
+  },
+  Systems: {
+    capability: async () => (await import("./commands/capability.ts")).capabilityCommand,
+    auth: async () => (await import("./commands/auth.ts")).authCommand,
+    audit: async () => (await import("./commands/audit.ts")).auditCommand,
+  },
+  Agents: {
+    serve: async () => (await import("./commands/serve.ts")).serveCommand,
+    hook: async () => (await import("./commands/hook.ts")).hookCommand,
+    export: async () => (await import("./commands/export.ts")).exportCommand,
+  },
+  Setup: {
+    config: async () => (await import("./commands/config.ts")).configCommand,
+    enable: async () => (await import("./commands/enable.ts")).enableCommand,
+    disable: async () => (await import("./commands/enable.ts")).disableCommand,
+    setup: async () => (await import("./commands/setup.ts")).setupCommand,
+    completion: async () => (await import("./commands/completion.ts")).completionCommand,
+    help: async () => (await import("./commands/help.ts")).helpCommand,
+  },
+};
 
 const COMMANDS: Record<string, LoadCommand> = Object.assign(
-  {},
-  ...Object.values(COMMAND_GROUPS).flatMap((rows) => rows.map(({ commands }) => commands)),
+  Object.fromEntries(Object.entries(EVERYDAY_COMMANDS).map(([name, { load }]) => [name, load])),
+  ...Object.values(MORE_COMMANDS),
 );
 
-/** Former names of commands. They work as before, and neither help, completion nor documentation names them. */
+/** Former names of commands. They work as before; help, completion and documentation omit them. */
 const HIDDEN_COMMANDS: Record<string, LoadCommand> = {
   install: async () => (await import("./commands/install.ts")).installCommand,
   uninstall: async () => (await import("./commands/install.ts")).uninstallCommand,
   "mcp-config": async () => (await import("./commands/mcp-config.ts")).mcpConfigCommand,
 };
 const ALL_COMMANDS: Record<string, LoadCommand> = { ...COMMANDS, ...HIDDEN_COMMANDS };
+
+/** Names that users of other tools type, and the arguments that replace them. */
+const ALIASES: Readonly<Record<string, readonly string[]>> = {
+  ls: ["list"],
+  find: ["list"],
+  info: ["show"],
+  rm: ["remove"],
+  init: ["new"],
+  lint: ["check"],
+  validate: ["check"],
+  upgrade: ["update"],
+  logout: ["auth", "revoke"],
+  version: ["--version"],
+  "-v": ["--version"],
+};
+
+/** Returns the arguments with an alias at their start replaced by the command. */
+export function expandAlias(argv: readonly string[]): readonly string[] {
+  const [name = "", ...rest] = argv;
+  const command = Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined;
+  return command ? [...command, ...rest] : argv;
+}
+
+/** Commands for words with the same meaning, for suggestions. */
+const SYNONYMS: Readonly<Record<string, string>> = {
+  create: "new",
+  delete: "remove",
+  describe: "show",
+  download: "add",
+  exec: "run",
+  fetch: "add",
+  get: "add",
+  history: "runs",
+  login: "auth login",
+  logs: "runs",
+  mcp: "serve",
+  search: "list",
+  status: "doctor",
+  sync: "update",
+  test: "eval",
+  use: "run",
+  why: "explain",
+};
 
 /** Builds the program for these arguments. Only commands that they name are imported and defined; the help needs the names alone. */
 export async function buildProgram(
@@ -159,15 +182,15 @@ export async function buildProgram(
     const command = program.command(name);
     if (argv.includes(name)) attach(command, await loadDefinition(name));
   }
-  return finishHelp(program);
+  return finishHelp(program, io);
 }
 
 /** Builds the program with the definitions of all commands, for completion and documentation. */
 export async function buildWholeProgram(io: CommandIo): Promise<Command> {
   const { program, attach } = createProgram(io, () => {});
-  attach(program, { define: (command) => command });
+  attach(program, { define: (command) => command, run: async () => EXIT.fine });
   for (const name of Object.keys(COMMANDS)) attach(program.command(name), await loadDefinition(name));
-  return finishHelp(program);
+  return finishHelp(program, io);
 }
 
 async function loadDefinition(name: string): Promise<CommandDefinition> {
@@ -178,11 +201,11 @@ async function loadDefinition(name: string): Promise<CommandDefinition> {
 
 function createProgram(io: CommandIo, done: (code: number) => void) {
   const program = new Command("skillet")
-    .description("Skills for any agent: find them, check them, see what a model is told, use them.")
+    .description("The toolkit for Agent Skills: find them, check them, give them to any agent, run them safely.")
     .usage("[command] [options]")
-    .version(packageVersion(), "-V, --version", "print the version")
-    .helpOption("-h, --help", "show help for a command")
-    .helpCommand("help [command]", "show help for a command") // For commands with others below them.
+    .version(packageVersion(), "-V, --version", "Print the version")
+    .helpOption("-h, --help", "Show help for a command")
+    .helpCommand("help [command]", "Show help for a command") // For commands with others below them.
     .helpCommand(false)
     .enablePositionalOptions()
     .allowExcessArguments()
@@ -190,7 +213,9 @@ function createProgram(io: CommandIo, done: (code: number) => void) {
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
-      outputError: () => {}, // It is said as any other failure is.
+      outputError: () => {}, // `main` prints it as it prints every error.
+      getOutHasColors: () => true, // `bold` decides by the terminal and NO_COLOR.
+      getErrHasColors: () => true,
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
     })
@@ -198,7 +223,7 @@ function createProgram(io: CommandIo, done: (code: number) => void) {
   const attach = (command: Command, entry: CommandDefinition) => {
     entry.define(command);
     if (command !== program) {
-      // Of what has commands below it, what is too much was meant to be one of them.
+      // An excess argument of a command with subcommands was meant to be one of them.
       const isAmong = entry.commands !== undefined && command.registeredArguments.length === 0;
       command.copyInheritedSettings(program).allowExcessArguments(isAmong);
     }
@@ -219,33 +244,34 @@ function createProgram(io: CommandIo, done: (code: number) => void) {
 }
 
 /** Sets the help of the program itself. Called last: commands copy the settings of the program when they are added. */
-function finishHelp(program: Command): Command {
-  return program.configureHelp({ ...HELP_WRAPPING, ...createGroupedHelp(program) });
+function finishHelp(program: Command, io: CommandIo): Command {
+  const printer = createPrinter(io.stdout, io.env);
+  const bold = (text: string) => printer.bold(text).text;
+  const description = `${program.description()}\n\n${formatCommandList(bold)}`;
+  return program.configureHelp({
+    ...HELP_WRAPPING,
+    visibleCommands: () => [],
+    commandDescription: () => description,
+    styleTitle: bold,
+  });
 }
 
-/** 40 when left out: at 80 columns what is said beside long terms was not wrapped at all. */
+/** The default of 40 columns leaves descriptions next to long terms unwrapped at 80 columns. */
 const HELP_WRAPPING = { minWidthToWrap: 24 };
 
-/** The program's own help has one line for commands that belong together, so that a screen holds all. */
-function createGroupedHelp(program: Command): Partial<Help> {
-  const lines = () =>
-    Object.entries(COMMAND_GROUPS).flatMap(([heading, rows]) =>
-      rows.map(({ says, commands }, index) => {
-        const [first = "", ...others] = Object.keys(commands);
-        const term = `${(index === 0 ? heading : "").padEnd(HEADING_WIDTH)}${[first, ...others].join(", ")}`;
-        return { first, term, says };
-      }),
-    );
-  const lineOf = (command: Command) => lines().find(({ first }) => first === command.name());
-  return {
-    visibleCommands: () => program.commands.filter(lineOf),
-    subcommandTerm: (command) => lineOf(command)?.term ?? "",
-    subcommandDescription: (command) => lineOf(command)?.says ?? "",
-  };
+/** Formats the list of all commands, so that a screen holds it. */
+function formatCommandList(bold: (text: string) => string): string {
+  const everyday = Object.entries(EVERYDAY_COMMANDS).map(
+    ([name, { summary }]) => `  ${name.padEnd(TERM_WIDTH)}${summary}`,
+  );
+  const more = Object.entries(MORE_COMMANDS).map(
+    ([topic, commands]) => `  ${topic.padEnd(TERM_WIDTH)}${Object.keys(commands).join(", ")}`,
+  );
+  return [bold("Commands:"), ...everyday, "", bold("More commands:"), ...more].join("\n");
 }
 
-/** The columns of a heading. */
-const HEADING_WIDTH = 9;
+/** The columns of a command or a topic. */
+const TERM_WIDTH = 9;
 
 /** Returns every command and subcommand as it is typed; the program alone is the first. */
 export async function listCommandPaths(): Promise<string[]> {
@@ -285,15 +311,14 @@ export async function formatHelpHint(argv: readonly string[]): Promise<string> {
 }
 
 export function failUnknownCommand(above: Command, name: string): never {
-  const meant = findNearest(
-    name,
-    above.commands.map((command) => command.name()),
-  );
+  const synonym = above.parent === null && Object.hasOwn(SYNONYMS, name) ? SYNONYMS[name] : undefined;
+  const names = above.commands.map((command) => command.name());
+  const meant = synonym ?? findNearest(name, names);
   above.error(`error: unknown command '${name}'${meant ? `\n(Did you mean ${meant}?)` : ""}`);
 }
 
 function addCommonOptions(command: Command): Command {
   return command
-    .option("-C, --workspace <folder>", "the workspace (else $AGENT_WORKSPACE_ROOT, else the current folder)")
-    .option("--json", "print JSON");
+    .option("-C, --workspace <folder>", "The workspace; defaults to $AGENT_WORKSPACE_ROOT, else the current folder")
+    .option("--json", "Print JSON");
 }

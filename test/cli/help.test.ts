@@ -26,11 +26,19 @@ describe("skillet --help", () => {
   it("fits one screen, and names every command once, with what it does in one line", async () => {
     const lines = (await helpOf("")).trimEnd().split("\n");
     expect(lines.length).toBeLessThanOrEqual(LINES);
-    const listed = lines.slice(lines.indexOf("Commands:") + 1, lines.indexOf("Examples:") - 1);
-    const rows = listed.map((line) => /^ {2}.{9}([a-z-]+(?:, [a-z-]+)*) {2,}(\S.*)$/.exec(line) ?? [line]);
+    const everyday = lines.slice(lines.indexOf("Commands:") + 1, lines.indexOf("More commands:") - 1);
+    const rows = everyday.map((line) => /^ {2}([a-z]+) {2,}([A-Z]\S*.*)$/.exec(line) ?? [line]);
     expect(rows.filter((row) => row.length === 1)).toEqual([]);
-    const names = rows.flatMap(([, terms = ""]) => terms.split(", "));
-    expect([...names].sort()).toEqual(PATHS.filter((path) => /^[a-z-]+$/.test(path)).sort());
+    expect(rows).toHaveLength(12);
+    const more = lines.slice(lines.indexOf("More commands:") + 1, lines.indexOf("Options:") - 1);
+    const names = more.map((line) => /^ {2}[A-Z][a-z]+ +([a-z-]+(?:, [a-z-]+)*)$/.exec(line)?.[1] ?? line);
+    const all = [...rows.map(([, name = ""]) => name), ...names.flatMap((list) => list.split(", "))];
+    expect([...all].sort()).toEqual(PATHS.filter((path) => /^[a-z-]+$/.test(path)).sort());
+  });
+
+  it("has bold headings on a terminal only", async () => {
+    expect((await skillet(["--help"], { columns: COLUMNS, isTTY: true })).stdout).toContain("\u001b[1mCommands:");
+    expect((await skillet(["--help"], { columns: COLUMNS })).stdout).not.toContain("\u001b");
   });
 
   it("is also `skillet help`, at every level", async () => {
@@ -73,6 +81,40 @@ function unknownIn(example: string): string[] {
   const known = command.createHelp().visibleOptions(command);
   return options.filter((word) => !known.some(({ long, short }) => word === long || word === short));
 }
+
+describe("names that users of other tools type", () => {
+  it.each([
+    ["ls", "list"],
+    ["find", "list"],
+    ["info", "show"],
+    ["rm", "remove"],
+    ["init", "new"],
+    ["lint", "check"],
+    ["validate", "check"],
+    ["upgrade", "update"],
+  ])("are aliases: %s is %s", async (alias, command) => {
+    const help = (await skillet([command, "--help"], { columns: COLUMNS })).stdout;
+    expect(help).toContain(`Usage: skillet ${command}`);
+    expect((await skillet([alias, "--help"], { columns: COLUMNS })).stdout).toBe(help);
+  });
+
+  it("are aliases with arguments: logout, version and -v", async () => {
+    expect((await skillet(["logout", "--help"])).stdout).toContain("Usage: skillet auth revoke");
+    const { stdout } = await skillet(["--version"]);
+    for (const alias of ["version", "-v"]) expect((await skillet([alias])).stdout).toBe(stdout);
+  });
+
+  it.each([
+    ["search", "list"],
+    ["delete", "remove"],
+    ["login", "auth login"],
+    ["logs", "runs"],
+  ])("are suggested by meaning: %s is %s", async (typed, command) => {
+    const { code, stderr } = await skillet([typed]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`did you mean ${command}?`);
+  });
+});
 
 describe("what is mistyped", () => {
   it.each([
