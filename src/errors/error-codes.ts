@@ -4,227 +4,233 @@ import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "./remote-codes.ts
 import { RUN_CODES, TOOL_CODES, USE_CODES } from "./run-codes.ts";
 import { CAPABILITY_CODES, SCRIPT_CODES } from "./sandbox-codes.ts";
 
-/** Servers whose tools runs have, and clients that are told of this one. */
+/** Codes of MCP servers that provide tools to runs, and of clients that connect to skillet. */
 export const MCP_CODES = {
   "mcp-failed": defineCode(
-    "The server could not be had, refused the call, or died.",
-    "`skillet doctor --tools` says how it is",
+    "The MCP server could not be reached, rejected the call, or exited.",
+    "run `skillet doctor --tools` to check it",
   ),
-  "mcp-timeout": defineCode("The server did not answer in time.", "ask it for less, or raise its timeout_seconds"),
-  "mcp-disabled": defineCode("The server is switched off.", "set enabled = true under [tools.mcp.NAME]"),
+  "mcp-timeout": defineCode("The server did not answer in time.", "request less, or raise its timeout_seconds"),
+  "mcp-disabled": defineCode("The server is disabled.", "set enabled = true under [tools.mcp.NAME]"),
   "mcp-many": defineCode(
-    "A warning: the server has more tools than are given to runs.",
-    "name those that are needed under [tools.mcp.NAME]",
+    "A warning: the server has more tools than a run can use; the rest are omitted.",
+    "list the tools that you need under [tools.mcp.NAME]",
   ),
   "mcp-schema": defineCode(
-    "A warning: a tool is left out, since its schema is too large or hides something.",
-    "ask whoever makes the server to mend it",
+    "A warning: a tool is omitted because its schema is too large or contains hidden text.",
+    "ask the maintainer of the server to fix it",
   ),
   "mcp-tool": defineCode(
-    "A warning: the server does not have a tool that the configuration names.",
+    "A warning: the configuration names a tool that the server does not have.",
     "correct [tools.mcp.NAME]",
   ),
   "remote-mismatch": defineCode(
-    "The server sent other content for a skill than it listed: another size, digest or frontmatter. It is not used.",
+    "The server sent content whose size, digest or frontmatter differs from its listing; the skill is not used.",
     "run `skillet list --refresh` to read its listing again",
   ),
   "remote-not-fetched": defineCode(
     "A file of a remote skill was read before it was fetched.",
-    "await skill.fetch() first; sessions and commands do so",
+    "await skill.fetch() first, as sessions and commands do",
   ),
   "remote-export": defineCode(
-    "A skill of an MCP server is not copied into the folders of clients, where it would pass for one of yours.",
+    "A skill of an MCP server cannot be exported to a client, where it would look like your own skill.",
     "connect the client to the server",
   ),
   "not-loadable": defineCode(
-    "The skill works on its own, so it cannot be loaded when the server starts.",
-    "leave it out: clients call it with `use_skill`",
+    "The skill runs as a sub-agent, so it cannot be loaded when the server starts.",
+    "remove it from the list; clients call it with `use_skill`",
   ),
   "server-connected": defineCode(
-    "Skills cannot be mounted on a server that is connected and declares no tools.",
+    "Skills cannot be mounted on a connected server that declares no tools.",
     "call mountSkills before connect",
   ),
   "another-server": defineCode(
-    "The client's configuration has another server of this name.",
-    "choose another with --name, or take it out first",
+    "The client's configuration has a different server with this name.",
+    "choose another name with --name, or remove that server first",
   ),
   "keys-at-stake": defineCode(
-    "The client's configuration has keys of yours at this name, which would be lost.",
-    "take them out first, or choose another with --name",
+    "The client's entry for this name contains your own keys, which would be lost.",
+    "remove them first, or choose another name with --name",
   ),
   "another-hook": defineCode(
-    "A file in the place of skillet's hook was not written by skillet.",
+    "The file at the path of skillet's hook was not written by skillet.",
     "rename it, or connect with --no-hook",
   ),
   "changed-meanwhile": defineCode(
-    "A client's file changed between the plan and the change; nothing was written.",
+    "A client's file changed while skillet prepared its edit; nothing was written.",
     "run the command again",
   ),
   "connections-unreadable": defineCode(
     "The record of changed client files cannot be read, so nothing was written.",
-    "delete it: `connect --remove` then still removes its entries",
+    "delete it; `connect --remove` can still remove the entries",
   ),
   "client-key-consent": defineCode(
-    "A use would spend an API key that the client passed to the server, and the user has not allowed that.",
-    "`skillet config set mcp.use_client_key true`, or configure a model",
+    "The run would use an API key that the client passed to the server, without permission from the user.",
+    "run `skillet config set mcp.use_client_key true`, or configure a model",
   ),
   "connection-broken": defineCode(
-    "A client is connected, and its server or hook does not answer.",
-    "`skillet connect claude` writes both again; likewise for other clients",
+    "A client is connected, but its server or hook does not respond.",
+    "run `skillet connect claude`, or the same for another client, to write both again",
   ),
 } as const satisfies Record<string, CodeRow>;
 
-/** Prompts that are written in code, copies of skills in other clients' folders, and the Claude Agent SDK. */
+/** Codes of prompts that are defined in code, of exported copies of skills, and of the Claude Agent SDK. */
 export const PROMPT_CODES = {
   "definition-invalid": defineCode(
-    "A skill, section or prompt that is defined in code cannot be what it says.",
-    "mend it as the message says",
+    "A skill, section or prompt defined in code is invalid.",
+    "correct it as the message says",
   ),
-  "template-invalid": defineCode("A $ in a template begins no placeholder.", "write $$ for a dollar sign"),
-  "parameter-missing": defineCode(
-    "A value that the template takes is missing.",
-    "give it with `bind` or `defaultParams`",
-  ),
+  "template-invalid": defineCode("A $ in a template does not start a placeholder.", "write $$ for a dollar sign"),
+  "parameter-missing": defineCode("A template parameter has no value.", "set it with `bind` or `defaultParams`"),
   "parameter-type": defineCode(
-    "A value is neither a text, a number nor a boolean.",
-    "say it as a text before it is bound",
+    "A value is not a string, number or boolean.",
+    "convert it to a string before you bind it",
   ),
-  "section-unbound": defineCode("Nothing of what a section takes is bound.", "give values with `bind`"),
-  "section-unknown": defineCode("There is no section of that key to open.", "open one of those that the message names"),
-  "override-unknown": defineCode(
-    "There is no section or tool of that name to put another text into.",
-    "correct the name",
+  "section-unbound": defineCode("None of the parameters of a section are bound.", "set values with `bind`"),
+  "section-unknown": defineCode(
+    "There is no section with this key to open.",
+    "open one of the sections in the message",
   ),
-  "override-refused": defineCode("The section takes no other text.", "let it, where it is defined"),
+  "override-unknown": defineCode("There is no section or tool with this name to override.", "correct the name"),
+  "override-refused": defineCode(
+    "The section cannot be overridden.",
+    "allow overrides in the definition of the section",
+  ),
   "ref-not-found": defineCode(
     "The folder that a prompt refers to does not exist.",
-    "correct the path; a relative one begins at basePath",
+    "correct the path; relative paths start at basePath",
   ),
-  "ref-not-directory": defineCode("What a prompt refers to is no folder.", "name the folder that holds SKILL.md"),
+  "ref-not-directory": defineCode(
+    "The path that a prompt refers to is not a folder.",
+    "use the path of the folder that contains SKILL.md",
+  ),
   "ref-missing-skill-md": defineCode(
-    "The folder that a prompt refers to has no SKILL.md that can be read.",
-    "write one, with name and description at its head",
+    "The folder that a prompt refers to has no readable SKILL.md.",
+    "create one with name and description in its frontmatter",
   ),
   "ref-invalid-frontmatter": defineCode(
-    "The head of that SKILL.md is not as it must be, or names another skill than before.",
-    "`skillet check` on the folder says what is wrong",
+    "The frontmatter of the SKILL.md is invalid, or its name has changed.",
+    "run `skillet check` on the folder",
   ),
 
   // Copies for other clients
   "installation-failed": defineCode(
-    "A skill could not be put into a folder, or taken out of it; `cause` says why.",
-    "check that the folder can be written to; nothing was left half-written",
+    "A skill could not be written to a folder or removed from it; `cause` has the reason.",
+    "check that the folder is writable; no partial copy was left",
   ),
-  "no-home": defineCode("The home folder or workspace to install into is not there.", "set HOME, or check --workspace"),
+  "no-home": defineCode(
+    "The home folder or workspace to install into does not exist.",
+    "set HOME, or check --workspace",
+  ),
   "target-outside": defineCode(
-    "A link leads out of the workspace; nothing was written.",
-    "put a folder or file in the place of the link",
+    "A symlink points outside the workspace; nothing was written.",
+    "replace the symlink with a folder or file",
   ),
   unreachable: defineCode(
-    "The folder to install into cannot be reached.",
-    "check the folder, and the links on the way to it",
+    "The folder to install into cannot be opened.",
+    "check the folder and the symlinks in its path",
   ),
-  "not-copied": defineCode("A file of the skill cannot be copied as it is.", "mend what the message says"),
+  "not-copied": defineCode("A file of the skill cannot be copied unchanged.", "fix the file that the message names"),
   "not-installed": defineCode(
     "There is no copy of the skill in that client's folder.",
-    "`skillet export --list` shows all copies",
+    "run `skillet export --list` to list all copies",
   ),
-  "up-to-date": defineCode("Not an error: the copy is as skillet would write it.", "nothing is to be done"),
-  outdated: defineCode("The original has changed since the copy was made.", "`skillet export --update`"),
-  removed: defineCode("The copy was removed by hand.", "`skillet export --remove` removes it from the list"),
+  "up-to-date": defineCode("Not an error: the copy is up to date.", "no action needed"),
+  outdated: defineCode("The original has changed since the copy was made.", "run `skillet export --update`"),
+  removed: defineCode("The copy was deleted manually.", "run `skillet export --remove` to remove it from the list"),
   "original-gone": defineCode(
-    "What the copy was made from is gone, so the copy counts as a skill itself.",
-    "keep it, or remove it",
+    "The original of the copy no longer exists, so the copy is treated as a skill.",
+    "keep the copy, or remove it",
   ),
-  "original-broken": defineCode("What the copy was made from did not load.", "`skillet check` on it says why"),
+  "original-broken": defineCode("The original of the copy did not load.", "run `skillet check` on the original"),
   "switched-off": defineCode(
-    "The skill is switched off here, and the client still uses its copy.",
-    "`skillet export --remove` removes the copy",
+    "The skill is disabled here, but the client still uses its copy.",
+    "run `skillet export --remove` to remove the copy",
   ),
   elsewhere: defineCode(
-    "What the copy was made from is none of the skills found here, so it counts as one itself.",
-    "nothing is to be done",
+    "The original of the copy is not among the skills found here, so the copy is treated as a skill.",
+    "no action needed",
   ),
-  "already-there": defineCode("The skill is in the client's folder itself.", "nothing is to be done"),
+  "already-there": defineCode("The original of the skill is in the client's folder.", "no action needed"),
   "last-copy": defineCode(
-    "What the copy was made from is gone, so it may be the last one.",
-    "keep it somewhere else, then --force removes it",
+    "The original of the copy no longer exists, so this may be the last copy.",
+    "save it in another folder, then remove it with --force",
   ),
-  "inside-skill": defineCode("The place to write to is in the skill's own folder.", "name another place with --output"),
+  "inside-skill": defineCode("The output path is inside the skill's own folder.", "choose another path with --output"),
   "auth-file": defineCode(
-    "A file to be signed in with cannot be brought into the home.",
-    "name a regular file in that home, by its path in it",
+    "A sign-in file cannot be copied to the home folder of the agent.",
+    "use the path of a regular file, relative to that home folder",
   ),
   "home-left": defineCode(
-    "A home that was made for an agent could not be removed.",
-    "end what still writes there; it is tried again",
+    "A home folder that was created for an agent could not be removed.",
+    "end the processes that still write to it; removal is retried",
   ),
 
   // Claude
   "claude-sdk-missing": defineCode(
     "The Claude Agent SDK is not installed.",
-    "`npm install @anthropic-ai/claude-agent-sdk`",
+    "run `npm install @anthropic-ai/claude-agent-sdk`",
   ),
   "claude-sdk-broken": defineCode("The Claude Agent SDK cannot be loaded.", "install it again"),
-  "claude-failed": defineCode("Claude Code ended without an answer.", "see the message; `claude doctor` says more"),
-  "cwd-missing": defineCode("The working folder is not there.", "make it, or name another as `cwd`"),
+  "claude-failed": defineCode(
+    "Claude Code ended without an answer.",
+    "read the message, and run `claude doctor` for details",
+  ),
+  "cwd-missing": defineCode("The working directory does not exist.", "create it, or set another one as `cwd`"),
   "skills-not-installed": defineCode(
     "A warning: without isolation, skills are not installed for Claude.",
-    "evaluate it with `isolation: true`",
+    "evaluate the prompt with `isolation: true`",
   ),
   "skills-changed": defineCode(
-    "The installed skills were changed while the prompt was evaluated.",
-    "do not trust what came of it",
+    "The installed skills changed while the prompt was evaluated.",
+    "do not trust the result; evaluate the prompt again",
   ),
   "claude-sandbox-missing": defineCode(
-    "Claude Code has no sandbox for commands on this machine: a program that it needs is not installed.",
-    "install the package that the message names, or leave `Bash` out of `tools`",
+    "A program that Claude Code needs for its command sandbox is not installed.",
+    "install the package that the message names, or remove `Bash` from `tools`",
   ),
 } as const satisfies Record<string, CodeRow>;
 
-/** The command line itself, and files that several parts write. */
+/** Codes of the command line, and of files that several parts of skillet write. */
 export const COMMAND_CODES = {
   "token-file": defineCode(
-    "The file with the token of `skillet serve --http` cannot be used.",
-    "remove it, and start the server again: it creates a new token",
+    "The token file of `skillet serve --http` cannot be used.",
+    "remove it, and start the server again to create a new token",
   ),
   usage: defineCode(
-    "The command line, or what was piped in, is not as it must be.",
-    "see the message, and `skillet COMMAND --help`",
+    "The command line or the piped input is invalid.",
+    "read the message, and run `skillet COMMAND --help`",
   ),
   "not-agreed": defineCode(
-    "Somebody said no, or there was nobody who could say yes.",
-    "run it at a terminal, or say --yes where there is one",
+    "The user declined, or the command ran non-interactively and could not ask.",
+    "run it in a terminal, or with --yes if the command has it",
   ),
   "config-unreadable": defineCode(
-    "A configuration file cannot be read, and the command does nothing where defaults would stand in.",
-    "mend the line that is named",
+    "A configuration file cannot be read, and the command does not fall back to defaults.",
+    "fix the line in the message",
   ),
-  bug: defineCode("Something that skillet did not expect.", "please report it with the command you ran"),
-  interrupted: defineCode("Ctrl-C ended it.", "run it again if that was not meant"),
+  bug: defineCode("skillet failed with an unexpected error.", "report it with the command that you ran"),
+  interrupted: defineCode("The command was interrupted with Ctrl-C.", "run it again if that was not intended"),
   exists: defineCode(
-    "What is to be written is there already.",
-    "choose another name or place, or --force where there is one",
+    "The file or folder to write already exists.",
+    "choose another name or path, or use --force if the command has it",
   ),
   "install-failed": defineCode(
     "A package manager could not install packages.",
-    "run the command of the message yourself",
+    "run the command in the message yourself",
   ),
-  unwritable: defineCode(
-    "A file or folder cannot be written.",
-    "check that it can be written to, and that there is room",
-  ),
+  unwritable: defineCode("A file or folder cannot be written.", "check its permissions and the free disk space"),
   locked: defineCode(
-    "Another skillet has held a file for too long.",
-    "wait for it to end; if none runs, remove the lock that the message names",
+    "Another skillet process has locked a file for too long.",
+    "wait for it to end; if none is running, remove the lock file that the message names",
   ),
   "config-edit": defineCode(
-    "A configuration writes this in a way that only a person can change; nothing was written.",
-    "change the line by hand",
+    "The configuration contains syntax that skillet cannot edit safely; nothing was written.",
+    "edit the line manually",
   ),
 } as const satisfies Record<string, CodeRow>;
 
-/** Every code that skillet gives, each in one table. Import the types alone: the words are for docs/errors.md. */
+/** Every code of skillet, each in one table. Import only the types: the texts are for docs/errors.md. */
 export const ERROR_CODES = {
   ...{
     ...FINDING_CODES,
@@ -238,5 +244,5 @@ export const ERROR_CODES = {
   ...{ ...TOOL_CODES, ...CAPABILITY_CODES, ...MCP_CODES, ...PROMPT_CODES, ...COMMAND_CODES },
 } as const;
 
-/** Where code of others may bring codes of its own (results of tools, events), a code is any text. */
+/** Results of tools and events may contain other codes of third-party code, so they type a code as `string`. */
 export type ErrorCode = keyof typeof ERROR_CODES;

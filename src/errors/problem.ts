@@ -1,11 +1,11 @@
 import type { ErrorCode } from "./error-codes.ts";
 
-/** What somebody should look at although the code ran. */
+/** A problem to report that did not stop the operation: a warning, a notice or the reason of a refusal. */
 export interface Problem {
   code: ErrorCode;
   message: string;
   fix: string;
-  /** Changes of sensitive paths, as lines of a diff. Text of others, for people: it is in no prompt. */
+  /** Changes of sensitive paths, as lines of a diff. Untrusted text, shown to users only: it is never part of a prompt. */
   diff?: string;
 }
 
@@ -15,7 +15,7 @@ interface ErrorDetails {
   cause?: unknown;
 }
 
-/** The one error class: a code to branch on, a sentence to read, a fix to try. */
+/** The base class of all errors: a code to branch on, a message to read, a fix to try. */
 export class SkillError extends Error {
   readonly code: ErrorCode;
   readonly fix: string | undefined;
@@ -28,27 +28,27 @@ export class SkillError extends Error {
   }
 }
 
-/** A skill or prompt that a programmer defined in code and that cannot be what it says. */
+/** The error of a skill, section or prompt that is defined in code and is invalid. */
 export class PromptValidationError extends SkillError {}
 
-/** The system's code of an error (`ENOENT`), or the empty string. */
+/** Returns the system code of an error (`ENOENT`), or the empty string. */
 export function getErrnoCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-/** What went wrong, without the path that Node's message repeats. */
+/** Returns the message of an error, without the error code and the path that Node adds to it. */
 export function getErrorMessage(error: unknown): string {
   if (!(error instanceof Error))
-    return Object(error) === error ? "something that is no error was thrown" : String(error);
+    return Object(error) === error ? "a value that is not an Error was thrown" : String(error);
   return /^[A-Z0-9]+: ([^,]+),/.exec(error.message)?.[1] ?? error.message;
 }
 
-/** What a code means, in a sentence, and what to do about it. The message of the moment says more. */
+/** The general meaning and fix of a code. The message of an actual error is more specific. */
 export interface CodeRow {
-  means: string;
+  meaning: string;
   fix: string;
 }
 
-export function defineCode(means: string, fix: string): CodeRow {
-  return { means, fix };
+export function defineCode(meaning: string, fix: string): CodeRow {
+  return { meaning, fix };
 }
