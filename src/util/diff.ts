@@ -1,29 +1,30 @@
 import { formatCount } from "./text.ts";
 
-/** `context`: lines shown around a change. `most`: lines shown at all; how many there are more is the last of them. */
 interface DiffOptions {
+  /** Unchanged lines around a change. Defaults to 3. */
   context?: number;
-  most?: number;
+  /** The maximum lines of the result; the last one then has the number of omitted lines. */
+  maxLines?: number;
 }
 
 /**
- * What changed, for a person: ` same`, `-gone` and `+new` lines in hunks that begin with `@@ -line,count +line,count @@`; nothing
- * when nothing did. Whether the last line ends in a newline is not told. Texts that differ in too much are shown one after the
- * other, and the first line says so.
+ * Returns a unified diff for users: ` same`, `-removed` and `+added` lines in hunks that start with `@@ -line,count +line,count @@`, or
+ * an empty list if nothing changed. A missing newline at the end is not reported. Texts that differ too much are shown one after the
+ * other, with a note in the first line.
  */
 export function diffLines(before: string, after: string, options: DiffOptions = {}): string[] {
-  const { context = 3, most = Number.POSITIVE_INFINITY } = options;
+  const { context = 3, maxLines = Number.POSITIVE_INFINITY } = options;
   const old = splitLines(before);
   const now = splitLines(after);
   const edits = compareLines(old, now);
   const lines = edits ? formatHunks(edits, context) : formatReplacement(old, now);
-  if (lines.length <= most) return lines;
-  const shown = Math.max(0, most - 1);
+  if (lines.length <= maxLines) return lines;
+  const shown = Math.max(0, maxLines - 1);
   return [...lines.slice(0, shown), `@@ ${formatCount(lines.length - shown, "more line")} not shown @@`];
 }
 
 function formatReplacement(old: string[], now: string[]): string[] {
-  const header = `@@ -${formatRange(0, old.length)} +${formatRange(0, now.length)} @@ too different to compare: all of the old, all of the new`;
+  const header = `@@ -${formatRange(0, old.length)} +${formatRange(0, now.length)} @@ too different to compare: all old lines, then all new lines`;
   return [header, ...old.map((line) => `-${line}`), ...now.map((line) => `+${line}`)];
 }
 
@@ -32,7 +33,7 @@ function splitLines(text: string): string[] {
   return (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n");
 }
 
-/** Every line of both, marked; nothing when too many lines differ. */
+/** Returns every line of both texts with its mark, or undefined if too many lines differ. */
 function compareLines(old: string[], now: string[]): string[] | undefined {
   const partners = matchLines(old, now);
   if (!partners) return undefined;
@@ -52,7 +53,7 @@ function compareLines(old: string[], now: string[]): string[] | undefined {
   return edits;
 }
 
-/** For each of the old which of the new it is, or -1, so that as few as can be are without; nothing when too many are. */
+/** Returns for each old line the index of its new line or -1, with as few -1 as possible; undefined if too many lines differ. */
 function matchLines<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
   let head = 0;
   while (head < old.length && head < now.length && old[head] === now[head]) head++;
@@ -70,8 +71,8 @@ function matchLines<T>(old: readonly T[], now: readonly T[]): Int32Array | undef
 
 const MAX_EDITS = 1000;
 
-// Myers 1986: `furthest[k]` is how far into the old a path on diagonal k comes with so many edits. What each round began with is
-// kept, which is the square of the edits: a limit to them bounds the memory and the work.
+// Myers 1986: `furthest[k]` is how far into the old lines a path on diagonal k gets with the current number of edits. The state before
+// each round is kept, which takes the square of the edits: limiting them bounds memory and time.
 function findEditPath<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
   const limit = Math.min(MAX_EDITS, old.length + now.length);
   const middle = limit + 1;
@@ -131,12 +132,12 @@ function formatHunks(edits: string[], context: number): string[] {
   return shown;
 }
 
-// As `diff -u` and `patch` have it: an empty range stands after its line.
+// As in `diff -u` and `patch`: an empty range has the number of the line before it.
 function formatRange(line: number, count: number): string {
   return `${count === 0 ? line : line + 1},${count}`;
 }
 
-/** What both sides changed otherwise: the lines of each, and the line of ours it begins at. */
+/** Lines that both sides changed differently, and the line in our text where they start. */
 export interface LineConflict {
   base: string[];
   ours: string[];
@@ -148,22 +149,22 @@ type MergeLinesResult = { text: string } | { conflicts: readonly LineConflict[] 
 
 export interface MergeLinesOptions {
   /**
-   * What of the base stands for itself, as the keys of a frontmatter do: changes of neighbours are both made. Elsewhere they are a
-   * conflict, since lines of prose and code depend on the lines beside them.
+   * Independent units of the base, such as the keys of a frontmatter: changes of adjacent units are both applied. Elsewhere they are a
+   * conflict, because lines of prose and code depend on the lines next to them.
    */
   units?: MergeUnits;
 }
 
-/** Lines of which each unit has its first and all up to the next one's. */
+/** A range of lines that is divided into units. Each unit extends from its first line to the start of the next one. */
 interface MergeUnits {
-  /** So many lines of the base, from the first. */
+  /** The number of lines at the start of the base that contain units. */
   lines: number;
   isFirst(line: string): boolean;
 }
 
 /**
- * One text with what either side changed in it, or where they cannot both have their way. How its lines end, and whether the last
- * one does, is one more thing that a side can change. Texts that are too long or too different to compare are one conflict.
+ * Merges the changes of both sides, or returns their conflicts. The line ending, and the newline at the end, are merged as well. Texts
+ * that are too long or too different to compare are one conflict.
  */
 export function mergeLines(
   base: string,
@@ -203,21 +204,21 @@ export function mergeLines(
   return { text: merged.join(ending) + (isEnded && merged.length > 0 ? ending : "") };
 }
 
-/** Ours where we changed it, else theirs. */
+/** Returns our value if we changed it, otherwise theirs. */
 export function pickChangedValue<T>(base: T, ours: T, theirs: T): T {
   return ours === base || ours === undefined ? (theirs ?? ours) : ours;
 }
 
 interface TextLines {
   lines: string[];
-  /** Nothing where no line ends. */
+  /** Undefined if the text has no line ending. */
   ending: string | undefined;
   isEnded: boolean | undefined;
 }
 
 type Three<T> = [base: T, ours: T, theirs: T];
 
-// Only where each text has one way to end its lines is it told apart from them: what is mixed stays as it is, to the last CR.
+// Line endings are separated from the lines only if each text uses one kind. Mixed endings are kept unchanged.
 function splitTexts(texts: Three<string>): Three<TextLines> {
   const isMixed = texts.some((text) => text.includes("\r\n") && /(?:^|[^\r])\n/.test(text));
   return texts.map((text) => {
@@ -232,14 +233,14 @@ function splitTexts(texts: Three<string>): Three<TextLines> {
   }) as Three<TextLines>;
 }
 
-/** Lines `start` up to `end` of the base, and what one side has in their place. */
+/** Lines `start` to `end` (exclusive) of the base, and the lines that replace them on one side. */
 interface Hunk {
   start: number;
   end: number;
   lines: string[];
 }
 
-/** Most lines of a text that is compared: some of them with each of a thousand others. */
+/** The maximum lines of a text that is merged: each may be compared with a thousand others. */
 const MAX_MERGE_LINES = 50_000;
 
 function findHunks(base: string[], side: string[]): Hunk[] | undefined {
@@ -250,7 +251,7 @@ function findHunks(base: string[], side: string[]): Hunk[] | undefined {
     numbers.set(line, known);
     return known;
   };
-  const partners = matchLines(base.map(numbered), side.map(numbered)); // Long lines are compared once.
+  const partners = matchLines(base.map(numbered), side.map(numbered)); // Comparing numbers is faster than comparing long lines.
   if (!partners) return undefined;
   const hunks: Hunk[] = [];
   let [x, y] = [0, 0];
@@ -270,16 +271,16 @@ interface Group {
   theirs: Hunk[];
 }
 
-/** A change with the lines of the base that nobody else may change beside it. */
+/** A hunk with the range of base lines in which a change of the other side conflicts. */
 interface HunkReach {
   hunk: Hunk;
   from: number;
   to: number;
-  /** Whether what it begins with belongs to nothing before it. */
+  /** True if the hunk starts a unit, so that it does not belong to the lines before it. */
   standsAlone: boolean;
 }
 
-/** One that takes a unit's first line away, or brings one, changes what the other lines are part of: it reaches over whole units. */
+/** Computes the reach of each hunk. A hunk that adds or removes the first line of a unit reaches over whole units. */
 function expandHunks(hunks: readonly Hunk[], base: readonly string[], { units }: MergeLinesOptions): HunkReach[] {
   const isBorder = (at: number) => units !== undefined && (at === units.lines || isFirst(at));
   const isFirst = (at: number) => units !== undefined && at < units.lines && units.isFirst(base[at] ?? "");
@@ -296,7 +297,7 @@ function expandHunks(hunks: readonly Hunk[], base: readonly string[], { units }:
   });
 }
 
-/** Changes that meet stand together; two that only add at one place always do, since nobody knows which comes first. */
+/** Groups hunks that touch. Two insertions at the same position are always grouped, because their order is ambiguous. */
 function groupHunks(ours: readonly HunkReach[], theirs: readonly HunkReach[]): Group[] {
   const all = [
     ...ours.map((one) => ({ ...one, side: "ours" as const })),
@@ -325,7 +326,7 @@ function isTouching(
   return !standsAlone || (start === end && isAddedTo(start));
 }
 
-/** What one side has in the place of a group's lines. */
+/** Returns the lines of one side for the range of a group. */
 function applyHunks(base: string[], { start, end }: Group, hunks: readonly Hunk[]): string[] {
   let at = start;
   const parts = hunks.map((hunk) => {

@@ -2,19 +2,19 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, read
 import { join } from "node:path";
 
 interface RegularFileOptions {
-  /** In bytes; a larger file is refused. Defaults to 64 MiB. */
+  /** The maximum size in bytes. Defaults to 64 MiB. */
   limit?: number;
-  /** Whether a link in its place is refused. Otherwise a link is followed. */
+  /** Rejects a symlink. By default, symlinks are followed. */
   refusesLinks?: boolean;
-  /** Called before anything is read: what it throws is thrown. */
+  /** Called before anything is read. Its errors are passed on. */
   check?(stats: Stats): void;
 }
 
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 /**
- * Reads a whole file of skillet's own. Throws when it is not a regular one, or too large: a pipe or a device in its place would never
- * end, and would hang whatever command reads it.
+ * Reads a whole file that skillet owns. Throws if it is not a regular file or too large: a pipe or a device in its place would block
+ * the command forever.
  */
 export function readRegularFile(
   path: string,
@@ -33,12 +33,12 @@ export function readRegularFile(
   }
 }
 
-/** The same as text. */
+/** Reads a whole file as UTF-8 text, like `readRegularFile`. */
 export function readRegularText(path: string, options?: RegularFileOptions): string {
   return readRegularFile(path, options).toString("utf8");
 }
 
-/** It may grow while it is read, but not for ever. */
+/** Reads to the end. The file may grow while it is read, but not beyond the limit. */
 function readWhole(fd: number, size: number, limit: number): Buffer {
   let bytes = Buffer.allocUnsafe(size + 1);
   for (let length = 0; ; ) {
@@ -56,21 +56,21 @@ function createTooLargeError(limit: number): Error {
   );
 }
 
-/** A file or folder that is not the user's alone. `path` is relative to the folder that was looked at; empty for that itself. */
+/** A file or folder that other users control. `path` is relative to the searched folder, and empty for that folder itself. */
 export interface ForeignFile {
   path: string;
-  /** `nested`: a folder below that is a git work tree, which git fills without HEAD of the outer one moving. */
+  /** `nested`: a subfolder that is a git work tree, which git can change without moving HEAD of the outer one. */
   why: "owner" | "writable" | "link" | "special" | "nested";
 }
 
 interface ForeignFileOptions {
-  /** Kinds that are not accepted either, in addition to files of other users. */
+  /** Kinds to reject in addition to files of other users. */
   refuses: readonly Exclude<ForeignFile["why"], "owner">[];
-  /** Names of folders that are not looked into. */
+  /** Names of folders to skip. */
   skips?: ReadonlySet<string>;
 }
 
-/** Finds the first file below a folder, or the folder itself, that is not the user's alone. Throws when it cannot be looked into. */
+/** Finds the first file in a folder, or the folder itself, that other users control. Throws if a folder cannot be read. */
 export function findForeignFile(folder: string, { refuses, skips }: ForeignFileOptions): ForeignFile | undefined {
   const visit = (path: string): ForeignFile | undefined => {
     const stats = lstatSync(join(folder, path));
@@ -89,7 +89,7 @@ export function findForeignFile(folder: string, { refuses, skips }: ForeignFileO
   return visit("");
 }
 
-/** Returns why a file is not the user's alone. */
+/** Returns the reason why other users control a file, or undefined if they do not. */
 export function checkFileOwner(stats: Stats): ForeignFile["why"] | undefined {
   const user = process.getuid?.();
   if (user !== undefined && stats.uid !== user) return "owner";

@@ -14,33 +14,33 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 
-/** A folder that is held: `at` leads into it and nowhere else, also when something is put in its place meanwhile. */
+/** An open folder. `at` refers to this folder even if its path is replaced. */
 export interface FolderHandle {
   at: string;
   stats: Stats;
   close(): void;
 }
 
-// Undefined where folders cannot be opened.
+// Undefined on systems that cannot open folders.
 const DIRECTORY_FLAG = constants.O_DIRECTORY as number | undefined;
 const NOFOLLOW_DIRECTORY = constants.O_RDONLY | (DIRECTORY_FLAG ?? 0) | (constants.O_NOFOLLOW ?? 0);
 
-/** Where descriptors have paths, what is below one cannot be led elsewhere by a link that is swapped in above it. */
+/** True if file descriptors have paths. A path below a descriptor is safe from symlinks that are swapped in above it. */
 export const HAS_DESCRIPTOR_PATHS = existsSync("/proc/self/fd");
 
-// Linux opens with it what may not be read: a folder that is closed could not be opened up otherwise. Node has no name for O_PATH.
+// O_PATH, which Node does not define, opens a folder on Linux without read permission, so that its mode can be changed.
 const PATH_ONLY = process.platform === "linux" && HAS_DESCRIPTOR_PATHS ? 0o10000000 : 0;
 
-/** Throws when it is not a folder: a link to one is not. */
+/** Opens a folder. Throws if the path is not a folder, or a symlink to one. */
 export function openFolderHandle(path: string): FolderHandle {
   if (DIRECTORY_FLAG === undefined) return { at: path, stats: lstatSync(path), close() {} };
   const fd = openSync(path, NOFOLLOW_DIRECTORY);
   return { at: HAS_DESCRIPTOR_PATHS ? `/proc/self/fd/${fd}` : path, stats: fstatSync(fd), close: () => closeSync(fd) };
 }
 
-/** Of the folder itself: what a link in its place leads to stays as it is. */
+/** Changes the mode of a folder. Does not follow symlinks. */
 export function setFolderMode(path: string, mode: number): void {
-  if (DIRECTORY_FLAG === undefined) return; // There are no such bits there.
+  if (DIRECTORY_FLAG === undefined) return; // The system has no mode bits.
   const fd = openSync(path, NOFOLLOW_DIRECTORY | PATH_ONLY);
   try {
     if (PATH_ONLY === 0) fchmodSync(fd, mode);
@@ -50,15 +50,15 @@ export function setFolderMode(path: string, mode: number): void {
   }
 }
 
-/** Whether it is this user's own. */
+/** Returns true if the current user owns the file. */
 export function isOwnedByUser(stats: Stats): boolean {
   return stats.uid === (process.geteuid?.() ?? stats.uid);
 }
 
-// Somebody may still be writing there for a moment.
+// Another process may still write to the folder for a moment.
 const REMOVE_OPTIONS = { recursive: true, force: true, maxRetries: 3, retryDelay: 50 };
 
-/** Takes a tree away, also one that is closed or deeper than any path. Where links in it lead, everything stays. */
+/** Removes a folder tree, even without permissions on subfolders or with paths that are too long. Targets of symlinks are kept. */
 export function removeFolderTree(path: string): void {
   try {
     rmSync(path, REMOVE_OPTIONS);
@@ -68,20 +68,20 @@ export function removeFolderTree(path: string): void {
   }
 }
 
-/** Opens every folder and brings it to the top: nobody but root takes anything out of one that is closed, and a path is only so long. */
+/** Makes every subfolder accessible and moves it to the top, because removal needs permissions and paths within the length limit. */
 function flattenTree(path: string): void {
   setFolderMode(path, 0o700);
   const top = openFolderHandle(path);
   try {
-    const waiting = listSubfolders(top.at);
-    for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+    const pending = listSubfolders(top.at);
+    for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
       const folder = join(top.at, name);
       setFolderMode(folder, 0o700);
-      for (const below of listSubfolders(folder)) {
-        const as = crypto.randomUUID();
-        setFolderMode(join(folder, below), 0o700);
-        renameSync(join(folder, below), join(top.at, as));
-        waiting.push(as);
+      for (const subfolder of listSubfolders(folder)) {
+        const newName = crypto.randomUUID();
+        setFolderMode(join(folder, subfolder), 0o700);
+        renameSync(join(folder, subfolder), join(top.at, newName));
+        pending.push(newName);
       }
     }
   } finally {

@@ -1,12 +1,12 @@
 /**
- * Whether a glob names a path: `*` and `?` within a folder, `**` across folders, `[a-z]`, `{a,b}`. One step a character, so that no
- * pattern takes long. Contract: the path is normalised, with `/` between its parts.
+ * Returns true if a glob matches a path: `*` and `?` within a folder, `**` across folders, `[a-z]`, `{a,b}`. Takes one step per
+ * character, so that no pattern is slow. Contract: the path is normalized and uses `/`.
  */
 export function matchesGlob(glob: string, path: string): boolean {
   return expandBraces(glob).some((one) => matchGlobParts(parseGlob(one), path));
 }
 
-/** `skip` and `inside` are the two of `**` with a slash: no folder, or some. */
+/** `**` with a slash becomes two parts: `skip` matches no folder, `inside` matches one or more. */
 type GlobPart = { kind: "any" | "all" | "skip" | "inside" } | { kind: "one"; fits(character: string): boolean };
 
 const GLOB_TOKEN = /\*\*\/|\*\*+|\*|\?|\[[^\]\n]+\]|[\s\S]/gu;
@@ -23,9 +23,9 @@ function parseGlob(glob: string): GlobPart[] {
   });
 }
 
-function parseCharacterClass(written: string): (character: string) => boolean {
-  const isOutside = /^[!^]/.test(written);
-  const members = [...(isOutside ? written.slice(1) : written)];
+function parseCharacterClass(source: string): (character: string) => boolean {
+  const isOutside = /^[!^]/.test(source);
+  const members = [...(isOutside ? source.slice(1) : source)];
   return (character) => {
     const isMember = members.some((member, index) => {
       const [dash, last] = [members[index + 1], members[index + 2]];
@@ -35,7 +35,7 @@ function parseCharacterClass(written: string): (character: string) => boolean {
   };
 }
 
-/** Follows all ways to read the pattern at once. */
+/** Tracks all possible positions in the pattern at once. */
 function matchGlobParts(parts: readonly GlobPart[], path: string): boolean {
   let places = followStars(parts, [0]);
   for (const character of path) {
@@ -63,7 +63,7 @@ function advancePart(parts: readonly GlobPart[], place: number, character: strin
   }
 }
 
-/** What a star stands for may be nothing. */
+/** Adds the positions that are reachable if a star matches nothing. */
 function followStars(parts: readonly GlobPart[], places: readonly number[]): Set<number> {
   const reached = new Set(places);
   for (const place of reached) {
@@ -76,7 +76,7 @@ function followStars(parts: readonly GlobPart[], places: readonly number[]): Set
 
 const MAX_ALTERNATIVES = 64;
 
-/** One glob for each choice in braces. */
+/** Returns one glob for each alternative in braces. */
 function expandBraces(glob: string): string[] {
   const done: string[] = [];
   const open = [glob];
@@ -89,7 +89,7 @@ function expandBraces(glob: string): string[] {
   return [...done, ...open];
 }
 
-/** A glob as a pattern for lines that are paths: from the end of some folder, so that `src/*.ts` also means `./src/a.ts`. */
+/** Converts a glob to a pattern that matches a path on its own line. It may start in any folder, so `src/*.ts` also matches `./src/a.ts`. */
 export function globToPattern(glob: string): string {
   const path = glob.replace(/^\.?\//, "").replaceAll("\\", "/");
   return `(?m)^(?:.*/)?${path.replace(PATTERN_TOKEN, translateToken)}$`;

@@ -1,9 +1,9 @@
-/** An object without the keys that have no value. */
+/** Returns a copy without the keys whose value is undefined. */
 export function omitUndefined<T extends object>(values: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
 }
 
-/** Freezes an object and the lists in it, so that what was validated stays as it is. */
+/** Freezes an object and its arrays, so that validated data cannot change. */
 export function freezeObject<T extends object>(value: T): T {
   for (const key of Object.keys(value)) {
     const descriptor = Object.getOwnPropertyDescriptor(value, key);
@@ -12,12 +12,12 @@ export function freezeObject<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** What YAML or JSON said: objects without inherited properties, so that no key can reach a prototype. */
+/** Parsed YAML or JSON: objects without inherited properties, so that no key can reach a prototype. */
 export interface JsonObject {
   [key: string]: unknown;
 }
 
-// `Object.create(null)` and `{ __proto__: null }` make objects that V8 keeps as hash tables, three times as slow to fill.
+// V8 stores objects from `Object.create(null)` and `{ __proto__: null }` as hash tables, which are three times as slow to fill.
 const NullPrototypeObject = function Empty() {} as unknown as new () => JsonObject;
 NullPrototypeObject.prototype = Object.freeze(Object.create(null));
 
@@ -29,7 +29,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** Every text in a value, keys included. */
+/** Yields every string in a value, including keys. */
 export function* collectStrings(value: unknown): Generator<string> {
   if (typeof value === "string") yield value;
   else if (value !== null && typeof value === "object") {

@@ -12,7 +12,7 @@ export const PEER_RANGES = {
 
 export type PeerPackage = keyof typeof PEER_RANGES;
 
-/** Packages that belong together, by the name that `skillet setup` takes. */
+/** Packages that are installed together, by the name that `skillet setup` accepts. */
 export const PEER_GROUPS = {
   anthropic: ["ai", "@ai-sdk/anthropic"],
   openai: ["ai", "@ai-sdk/openai"],
@@ -20,13 +20,12 @@ export const PEER_GROUPS = {
   mcp: ["@modelcontextprotocol/client", "@modelcontextprotocol/server"],
 } as const satisfies Readonly<Record<string, readonly PeerPackage[]>>;
 
-/** Returns packages as npm is given them. */
+/** Returns the packages with their version ranges, as arguments of `npm install`. */
 export function formatPeers(names: readonly PeerPackage[]): string {
   return names.map((name) => `${name}@${PEER_RANGES[name]}`).join(" ");
 }
 
-// Each import is in a `try` of its own: bundlers take a package that is not installed there for an optional one. The command has all of
-// them in its own files.
+// Each import is in its own `try`: bundlers then treat a package that is not installed as optional. The command line bundles all of them.
 
 /** Loads optional packages when they are first needed. Each throws a SkillError with the command that installs it. */
 export const loadPeer = {
@@ -87,12 +86,12 @@ const NOT_FOUND_CODES: ReadonlySet<unknown> = new Set([
   "ERR_PACKAGE_PATH_NOT_EXPORTED",
 ]);
 
-/** What else goes wrong when a package is loaded is the package's own error. */
+/** Converts a failed import of a missing package to a SkillError. Other errors are returned unchanged. */
 function createMissingPackageError(name: PeerPackage, cause: unknown): unknown {
   if (!NOT_FOUND_CODES.has(getErrnoCode(cause))) return cause;
   const needed: readonly PeerPackage[] = name.startsWith("@ai-sdk/") ? ["ai", name] : [name];
   return new SkillError("package-missing", {
-    message: `The package ${name} is not installed, or has another version`,
+    message: `The package ${name} is not installed, or its version is not supported`,
     fix: `install it next to your program: npm install ${formatPeers(needed)}`,
     cause,
   });

@@ -1,65 +1,65 @@
 import { compareText } from "./text.ts";
 
-/** What must not be shown: name → value. */
+/** Secret values to redact: name → value. */
 export type Secrets = ReadonlyMap<string, string>;
 
-/** Contract: one a stream. What `push` and `end` return, joined, is the stream with `[NAME]` in place of every secret. */
+/** Contract: one per stream. The joined results of `push` and `end` are the stream with every secret replaced by `[NAME]`. */
 export interface RedactingStream {
   push(bytes: Uint8Array): Buffer;
-  /** `isCut`: the stream has no natural end, so what may be the beginning of a secret is dropped. */
+  /** `isCut`: the stream was truncated, so a possible start of a secret at the end is dropped. */
   end(options?: { isCut?: boolean }): Buffer;
 }
 
-/** In bytes. Shorter values cannot be told from ordinary text: they are not hidden, and the caller says so. */
+/** In bytes. Shorter values look like ordinary text: they are not redacted, and the caller warns about them. */
 export const MIN_SECRET_BYTES = 4;
 
-/** The text with `[NAME]` in place of every secret, however it is spelled. */
+/** Replaces every secret in a text by `[NAME]`, in any encoding. */
 export function redact(text: string, secrets: Secrets): string {
-  return createRedactor(secrets).text(text);
+  return createRedactor(secrets).redact(text);
 }
 
-/** The same secrets for many texts and streams: what they look like is worked out once. */
+/** Redacts the same secrets in many texts and streams. Their encodings are computed once. */
 export interface Redactor {
-  text(text: string): string;
-  stream(): RedactingStream;
+  redact(text: string): string;
+  createStream(): RedactingStream;
 }
 
 export function createRedactor(secrets: Secrets): Redactor {
   const forms = createForms(secrets);
   if (forms.length === 0) {
-    return { text: (text) => text, stream: () => ({ push: viewBytes, end: () => Buffer.alloc(0) }) };
+    return { redact: (text) => text, createStream: () => ({ push: viewBytes, end: () => Buffer.alloc(0) }) };
   }
   const automaton = createAutomaton(forms);
   return {
-    text(text) {
+    redact(text) {
       const redactor = createRedactingStream(automaton);
       const bytes = Buffer.from(text);
       const shown = Buffer.concat([redactor.push(bytes), redactor.end()]);
       return shown.equals(bytes) ? text : shown.toString();
     },
-    stream: () => createRedactingStream(automaton),
+    createStream: () => createRedactingStream(automaton),
   };
 }
 
-/** What either of two hides. */
-export function combineRedactors(one: Redactor, other: Redactor): Redactor {
+/** Returns a redactor that applies both redactors. */
+export function combineRedactors(outer: Redactor, inner: Redactor): Redactor {
   return {
-    text: (text) => one.text(other.text(text)),
-    stream() {
-      const [first, then] = [other.stream(), one.stream()];
+    redact: (text) => outer.redact(inner.redact(text)),
+    createStream() {
+      const [first, second] = [inner.createStream(), outer.createStream()];
       return {
-        push: (bytes) => then.push(first.push(bytes)),
-        end: (options) => Buffer.concat([then.push(first.end(options)), then.end(options)]),
+        push: (bytes) => second.push(first.push(bytes)),
+        end: (options) => Buffer.concat([second.push(first.end(options)), second.end(options)]),
       };
     },
   };
 }
 
-/** The leftmost match first, and of those the longest. Only bytes that can still become a match are held back. */
+/** Finds the leftmost match, and the longest of those. Only bytes that can still become a match are held back. */
 function createRedactingStream({ follow, isOpen, foundIn, age }: ReturnType<typeof createAutomaton>): RedactingStream {
   const read = createSymbolReader();
 
-  // What is held begins where the match under way began; its first `hidden` symbols belong to the match before it.
+  // `held` starts at the first symbol of the current match; its first `hidden` symbols belong to the previous match.
   let held = new Uint16Array(0);
   let hidden = 0;
   let reached = ROOT;
@@ -70,7 +70,7 @@ function createRedactingStream({ follow, isOpen, foundIn, age }: ReturnType<type
     const pieces: Buffer[] = [];
     let start = 0;
     let shown = hidden;
-    // Another stream may have made the automaton forget its states: then what is held is followed again.
+    // Another stream may have reset the automaton: then the held symbols are scanned again.
     const isForgotten = reachedAt !== age();
     let state = isForgotten ? ROOT : reached;
     if (isForgotten) match = undefined;
@@ -117,8 +117,8 @@ function concatSymbols(first: Uint16Array<ArrayBuffer>, second: Uint16Array<Arra
   return both;
 }
 
-// In a long run of one symbol all walks fail alike, and each would be as long as the secret: the next that can end otherwise
-// is the one that leaves the run.
+// In a long run of one symbol, every start fails in the same way after as many steps as the secret is long. The next start with another
+// result is the one whose match extends beyond the run.
 function skipFailedStart(symbols: Uint16Array, start: number, at: number): number {
   if (at - start < 2 || symbols[at - 1] !== symbols[start]) return start + 1;
   let end = start;
@@ -126,9 +126,9 @@ function skipFailedStart(symbols: Uint16Array, start: number, at: number): numbe
   return Math.max(start, end - (at - start)) + 1;
 }
 
-// A symbol is a byte, or a line break that an encoder may have put in: one after a long run of its letters. Were every break
-// one, the last letter of almost every line could begin a wrapped secret and would be held back from whoever waits for it.
-// The mark is in the upper half, which is left behind when symbols become bytes again.
+// A symbol is a byte, or a line break that an encoder may have inserted: one after a long run of its letters. If every line break
+// counted, the last letter of almost every line could start a wrapped secret and would be held back from the reader.
+// The mark is in the upper byte, which is dropped when symbols become bytes again.
 const WRAP = 0x100;
 const SYMBOLS = WRAP + 0x10;
 const MIN_WRAPPED_RUN = 16;
@@ -161,8 +161,8 @@ const DEAD = 1;
 const ROOT = 2;
 const MAX_STATES = 16384;
 
-// All forms are followed at once, and what was followed once is a look into a table from then on. Spellings that have come to
-// the same places share a state, so a stream that mixes them makes no more states than the secrets have places.
+// Follows all forms at once. Each transition is computed once and then read from a table. Spellings that have reached the same
+// positions share a state, so a stream that mixes them needs no more states than the secrets have positions.
 function createAutomaton(forms: readonly SecretForm[]) {
   const none: ScanState = { items: [], found: undefined };
   const states = [none, none, { ...none, items: forms.flatMap((form) => createScanItems(form, 0)) }];
@@ -201,25 +201,25 @@ function createAutomaton(forms: readonly SecretForm[]) {
     follow: (state: number, symbol: number) => table[state * SYMBOLS + symbol] || step(state, symbol),
     isOpen: (state: number) => states[state]?.items.length !== 0,
     foundIn: (state: number) => states[state]?.found,
-    /** Numbers of states hold while it stays the same. */
+    /** State numbers are valid while this number stays the same. */
     age: () => forgotten,
   };
 }
 
-/** One way to write a secret: places 0 to `length`, and what leads from each to the next. */
+/** One encoding of a secret: positions 0 to `length`, and the spellings that lead from each to the next. */
 interface SecretForm {
   name: string;
   number: number;
   length: number;
-  /** One string a symbol: the characters that will do. */
+  /** One string per symbol, with the accepted characters. */
   spellings(place: number): string[][];
-  /** What may stand before every place but the first. */
+  /** Text that is allowed before every position except the first. */
   gaps: readonly string[];
-  /** The last letter may be the first of the next secret too. */
+  /** The last letter may also be the first of the next secret. */
   isShared?: boolean;
 }
 
-/** A spelling under way: `done` of its symbols are read. */
+/** A partial match of a spelling: `done` of its symbols are read. */
 type ScanItem = { key: string; form: SecretForm; place: number; spelled: string[]; shared: number; done: number };
 type ScanState = { items: ScanItem[]; found: ScanItem | undefined };
 
@@ -235,13 +235,13 @@ function createScanItems(form: SecretForm, place: number): ScanItem[] {
   );
 }
 
-// In the order of the names: of two that match alike the first is told.
+// Sorted by name: if two secrets match the same text, the first name is shown.
 function createForms(secrets: Secrets): SecretForm[] {
   const named = new Map<string, string>();
-  for (const [name, written] of [...secrets].sort(([a], [b]) => compareText(a, b))) {
-    // A key that was read from a file ends in a newline, which most programs drop before they use or print it.
-    const trimmed = written.trim();
-    const value = Buffer.byteLength(trimmed) < MIN_SECRET_BYTES ? written : trimmed;
+  for (const [name, text] of [...secrets].sort(([a], [b]) => compareText(a, b))) {
+    // A key from a file ends with a newline, which most programs remove before they use or print it.
+    const trimmed = text.trim();
+    const value = Buffer.byteLength(trimmed) < MIN_SECRET_BYTES ? text : trimmed;
     if (Buffer.byteLength(value) >= MIN_SECRET_BYTES && !named.has(value)) named.set(value, name);
   }
   const forms: SecretForm[] = [];
@@ -259,7 +259,7 @@ function createForms(secrets: Secrets): SecretForm[] {
 
 type FormSpelling = Omit<SecretForm, "name" | "number">;
 
-// Every byte as it is or escaped, in whatever mixture: no encoder escapes all, and each escapes others.
+// Every byte is plain or escaped, in any mixture: no encoder escapes everything, and each escapes different characters.
 function spellAsText(characters: string[]): FormSpelling {
   const known = new Map<string, string[][]>();
   const spellings = (place: number) => {
@@ -297,7 +297,7 @@ function listSpellings(character: string): string[][] {
 const LF = String.fromCharCode(WRAP | 10);
 const CR = String.fromCharCode(WRAP | 13);
 const CRLF = CR + LF;
-// What stands between two bytes in the dumps of xxd, od, openssl and C.
+// The separators between two bytes in dumps of xxd, od, openssl and C.
 const HEX_GAPS = ["", " ", "  ", ":", ", 0x", LF, CRLF, ` ${LF}`, `${LF} `, ` ${LF} `, `:${LF}`, `:${LF}    `];
 
 function spellAsHex(bytes: Buffer): FormSpelling {
@@ -307,7 +307,7 @@ function spellAsHex(bytes: Buffer): FormSpelling {
 const BASE64 = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"];
 const BASE64_GAPS = ["", LF, CRLF, "\\n", "\\r\\n"];
 
-// With `offset` bytes before it. A letter that holds bits of the secret and of a neighbour is any that has the secret's.
+// With `offset` bytes before the secret. A letter with bits of the secret and of a neighbor matches if the bits of the secret match.
 function spellAsBase64(bytes: Buffer, offset: number): FormSpelling {
   const bits = "?".repeat(offset * 8) + Array.from(bytes, (byte) => byte.toString(2).padStart(8, "0")).join("");
   const first = Math.floor((offset * 8) / 6);
@@ -337,7 +337,7 @@ function listHexDigits(number: number, width: number): string[] {
   return Array.from({ length: width }, (_, index) => DIGITS[(number >> (4 * (width - 1 - index))) & 15] ?? "");
 }
 
-// A line break of the secret's own may stand after a long run too.
+// A line break that belongs to the secret may also follow a long run.
 function splitSymbols(text: string): string[] {
   return Array.from(text, (character) => character.replace("\n", `\n${LF}`).replace("\r", `\r${CR}`));
 }

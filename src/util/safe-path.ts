@@ -28,29 +28,29 @@ export interface PathProblem {
 }
 export type OpenedFile = { fd: number; stats: Stats } | PathProblem;
 export type FileBytes = { bytes: Buffer; stats: Stats } | PathProblem;
-/** Device and inode of a folder: which one it is, wherever its path leads by now. */
+/** Device and inode of a folder, which identify it even if its path now leads to another folder. */
 export type FolderId = string;
-/** What a folder has to be in order to be read. */
+/** The conditions under which a folder may be read. */
 export interface ExpectedFolder {
-  /** Without one, no link may lead to it. */
+  /** The expected id. Without it, no symlink may lead to the folder. */
   id?: FolderId | undefined;
-  /** Whether links to it are followed. Contract: only with an `id`. */
+  /** Follows symlinks to it. Contract: only with an `id`. */
   followsLinks?: boolean;
-  /** The name of something that is in it. */
+  /** The name of an entry that must be in it. */
   holds?: string;
 }
 
-/** True when `path` is `root` or below it. Contract: both absolute and normalised. */
+/** Returns true if `path` is `root` or below it. Contract: both are absolute and normalized. */
 export function isInside(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
 
-/** The rest of a path that is inside of `root`; nothing for `root` itself. What `relative` gives, which takes long to look for more. */
+/** Returns the part of a path below `root`, or the empty string for `root` itself. Faster than `relative`. */
 export function getPathBelow(root: string, path: string): string {
   return path.slice(root.endsWith(sep) ? root.length : root.length + 1);
 }
 
-/** Where a path leads, links followed as far as there is something: what is not there yet is where it would be. */
+/** Resolves symlinks in the part of a path that exists, and keeps the rest. */
 export function resolveRealPath(path: string): string {
   try {
     return realpathSync.native(path);
@@ -60,7 +60,7 @@ export function resolveRealPath(path: string): string {
   }
 }
 
-/** Returns the id of the folder at a real path, or undefined if there is none. A link in its place has its own id. */
+/** Returns the id of the folder at a real path, or undefined if it does not exist. A symlink has its own id. */
 export function statFolderId(path: string): FolderId | undefined {
   try {
     const stats = lstatSync(path, { throwIfNoEntry: false });
@@ -70,20 +70,20 @@ export function statFolderId(path: string): FolderId | undefined {
   }
 }
 
-/** Returns the id of a folder whose stats are known. They are read again, as big integers, only where a number is not exact. */
+/** Returns the id of a folder from its stats. They are read again as big integers only if a number is not exact. */
 export function getFolderId(path: string, { dev, ino }: Pick<Stats, "dev" | "ino">): FolderId | undefined {
   if (Number.isSafeInteger(dev) && Number.isSafeInteger(ino)) return `${dev}:${ino}`;
   const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return stats && formatFolderId(stats);
 }
 
-/** `dirname` of a normalized absolute path, which is asked for each skill: that one looks at each of its characters. */
+/** Returns the `dirname` of a normalized absolute path. Called for each skill, and faster than `dirname`. */
 export function getParentFolder(path: string): string {
   const end = path.lastIndexOf("/");
   return sep === "/" && end > 0 ? path.slice(0, end) : dirname(path);
 }
 
-/** Returns the id of the folder that a path leads to, links followed, or undefined if there is none. */
+/** Returns the id of the folder that a path leads to, following symlinks, or undefined if it does not exist. */
 export function statLinkedFolderId(path: string): FolderId | undefined {
   try {
     const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
@@ -98,8 +98,8 @@ function formatFolderId({ dev, ino }: { dev: bigint; ino: bigint }): FolderId {
 }
 
 /**
- * Reads a regular file below `root`, at most `limit` bytes of it, or says why not. Links are followed while they stay
- * below `root`. Contract: `root` is a real path. No byte of a file outside is ever read, also while somebody swaps links, or `root`
+ * Reads a regular file of at most `limit` bytes below `root`, or returns the reason why not. Symlinks are followed while they stay
+ * below `root`. Contract: `root` is a real path. No byte of a file outside is ever read, even if another process swaps symlinks, `root`
  * itself or a folder above it.
  */
 export function readFileInside(root: string, path: string, limit: number, expected?: ExpectedFolder): FileBytes {
@@ -133,13 +133,13 @@ export function openFileInside(root: string, path: string, expected?: ExpectedFo
   return folder.at === root ? openAndCompare(folder, root, path) : openByWalking(folder.fd, root, path);
 }
 
-/** A folder that is held open: where descriptors have paths, `at` leads into it, whatever is put in its place meanwhile. */
+/** An open folder. Where file descriptors have paths, `at` refers to this folder even if its path is replaced. */
 export interface OpenedFolder {
   fd: number;
   at: string;
 }
 
-/** Opens a folder if it is the expected one. The caller closes it. What is refused has a message that begins with a verb. */
+/** Opens a folder if it is the expected one. The caller closes it. The message of a problem starts with a verb. */
 export function openExpectedFolder(
   root: string,
   { id, holds, followsLinks }: ExpectedFolder = {},
@@ -153,24 +153,24 @@ export function openExpectedFolder(
   }
   const at = existsSync("/proc/self/fd") ? `/proc/self/fd/${fd}` : root;
   try {
-    // Its id alone is not enough: a link above it may have led to another folder already when that id was read.
+    // The id alone is not enough: a symlink above it may already have led to another folder when the id was read.
     const isAtRoot = () => (at === root ? realpathSync.native(root) : readlinkSync(at)) === root;
     const isSame =
       (id === undefined || formatFolderId(fstatSync(fd, { bigint: true })) === id) &&
       (followsLinks || (id !== undefined && at === root) || isAtRoot());
     if (isSame && (holds === undefined || lstatSync(`${at}/${holds}`))) return { fd, at };
   } catch {
-    // It is gone, and so not the same.
+    // It no longer exists, so it is not the expected one.
   }
   closeSync(fd);
   return createReplacedProblem();
 }
 
 function createReplacedProblem(): PathProblem {
-  return { code: "changed", message: "is not read: its folder is not the one that was found" };
+  return { code: "changed", message: "is not read: its folder was replaced" };
 }
 
-/** Opens a folder in one that is held. Throws when it is none: a link to one is not. */
+/** Opens a folder in an open folder. Throws if it is not a folder, or a symlink to one. */
 export function openSubfolder({ at }: OpenedFolder, name: string): OpenedFolder {
   const path = `${at}/${name}`;
   const fd = openSync(path, FOLDER_FLAGS);
@@ -181,8 +181,8 @@ const MAX_LINKS = 40;
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const FOLDER_FLAGS = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0);
 
-// Checking a path and then opening it leaves a gap in which a link can be swapped. Here every component is opened below the
-// descriptor of the one before it and none is followed by the kernel, so what was checked is what is read.
+// Checking a path and then opening it leaves a gap in which a symlink can be swapped. Here every component is opened below the
+// descriptor of the one before it, and the kernel follows none, so the checked file is the one that is read.
 function openByWalking(top: number, root: string, path: string): OpenedFile {
   const folders = [top];
   let rest = path.split("/");
@@ -193,8 +193,8 @@ function openByWalking(top: number, root: string, path: string): OpenedFile {
       if (name === undefined) return createPathProblem("not-a-file", path, "is a folder");
       if (name === "" || name === ".") continue;
       if (name === "..") {
-        const left = folders.pop();
-        if (left !== undefined) closeSync(left);
+        const current = folders.pop();
+        if (current !== undefined) closeSync(current);
         if (folders.length === 0) return createPathProblem("outside", path, "leaves the folder");
         continue;
       }
@@ -204,10 +204,10 @@ function openByWalking(top: number, root: string, path: string): OpenedFile {
         fd = openSync(here, READ_FLAGS);
       } catch (error) {
         if (getErrnoCode(error) !== "ELOOP") return createOpenProblem(path, error);
-        if (++links > MAX_LINKS) return createPathProblem("link-loop", path, "is a chain of links without end");
+        if (++links > MAX_LINKS) return createPathProblem("link-loop", path, "is an endless chain of symlinks");
         const target = readlinkSync(here);
         if (isAbsolute(target)) {
-          if (!isInside(root, target)) return createPathProblem("outside", path, "is a link that leaves the folder");
+          if (!isInside(root, target)) return createPathProblem("outside", path, "is a symlink that leaves the folder");
           for (const folder of folders.splice(1)) closeSync(folder);
           rest = [...relative(root, target).split("/"), ...rest];
         } else {
@@ -233,8 +233,8 @@ function openByWalking(top: number, root: string, path: string): OpenedFile {
   }
 }
 
-// Where descriptors have no path (macOS, Windows): resolve, open, and compare what was opened with what a second look finds. The
-// folder is held meanwhile, and has to be at its path still.
+// Where descriptors have no path (macOS, Windows): resolve the path, open the file, resolve again and compare. The folder is kept open
+// meanwhile, and must still be at its path.
 function openAndCompare(folder: OpenedFolder, root: string, path: string): OpenedFile {
   try {
     const real = realpathSync(join(root, path));
@@ -266,7 +266,7 @@ function classifyOpenError(error: unknown): PathProblem {
     case "ENAMETOOLONG":
       return { code: "not-found", message: "does not exist" };
     case "ELOOP":
-      return { code: "link-loop", message: "is a chain of links without end" };
+      return { code: "link-loop", message: "is an endless chain of symlinks" };
     case "ENXIO":
     case "EISDIR":
       return { code: "not-a-file", message: "is not a regular file" };

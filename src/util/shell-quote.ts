@@ -1,9 +1,9 @@
-/** A path for a shell. */
+/** Quotes a path for a shell if it contains special characters. */
 export function quoteIfNeeded(path: string): string {
   return /^[\w./~@%+:,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** A value as one word of a shell, whatever is in it. */
+/** Quotes any value as a single shell argument. */
 export function quoteShellArgument(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`;
 }

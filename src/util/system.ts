@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 const SYSTEM_FOLDERS = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
 
 /**
- * A program of the system's, looked for only where none but root can put one: not in the PATH, which may start with a folder of
- * somebody else's.
+ * Finds a system program in folders that only root can write to. Does not search the PATH, which may start with a folder that another
+ * user controls.
  */
 export function findSystemProgram(name: string, folders: readonly string[] = SYSTEM_FOLDERS): string | undefined {
   return folders.map((folder) => join(folder, name)).find(isRootOwned);
@@ -31,21 +31,21 @@ function isWritableByRootOnly({ uid, mode }: { uid: number; mode: number }): boo
 }
 
 interface SyncProgramOptions {
-  /** Its path, as `systemProgram` found it. */
+  /** Its path, as returned by `findSystemProgram`. */
   file: string;
   args: readonly string[];
-  /** All of its variables. */
+  /** Its complete environment. */
   env: Readonly<Record<string, string>>;
-  /** What it reads. A secret goes here: everybody on the machine sees arguments. */
+  /** Its standard input. Pass secrets here: every user of the machine can see arguments. */
   input?: string;
 }
 
 const SYNC_TIMEOUT_MS = 5000;
 const MAX_SYNC_OUTPUT = 64 * 1024;
 
-/** What a small program of the system's answers, while everything else waits; nothing when it fails or takes too long. Never for a skill's. */
+/** Runs a small system program synchronously and returns its output, or undefined if it fails or times out. Never for code of a skill. */
 export function runProgramSync({ file, args, env, input = "" }: SyncProgramOptions): string | undefined {
-  // Loaded when something is first asked: whoever keeps what was answered imports this too, and mostly never asks.
+  // Loaded on the first call: modules that cache results import this file and rarely call it.
   const { execFileSync } = process.getBuiltinModule("node:child_process");
   try {
     return execFileSync(file, args, {
@@ -65,7 +65,7 @@ export function runProgramSync({ file, args, env, input = "" }: SyncProgramOptio
 
 type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 
-/** The user's home folder. A user that the system does not know has none, and no folder of that name is anybody's. */
+/** Returns the user's home folder, or a path that does not exist for a user that the system does not know. */
 export function getUserHome(env: EnvironmentVariables): string {
   if (env["HOME"]) return env["HOME"];
   try {
@@ -75,7 +75,7 @@ export function getUserHome(env: EnvironmentVariables): string {
   }
 }
 
-/** skillet's own folder. */
+/** Returns skillet's own folder. */
 export function getSkilletHome(env: EnvironmentVariables, home = getUserHome(env)): string {
   return env["SKILLET_HOME"] || join(home, ".skillet");
 }

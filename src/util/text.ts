@@ -1,9 +1,9 @@
-/** Characters / 4: within a tenth of what tokenizers say for the median skill, and shown as `~`. */
+/** Estimates tokens as characters / 4: within 10 % of tokenizers for the median skill, and shown with `~`. */
 export function estimateTokens(text: string): number {
   return Math.ceil(text.length / 4);
 }
 
-/** White space folded, at most `limit` characters, cut at a character and marked. */
+/** Collapses white space and truncates to `limit` characters, with an ellipsis, without splitting a character. */
 export function truncateLine(text: string, limit = Number.POSITIVE_INFINITY): string {
   const line = ALREADY_FOLDED.test(text) ? text : text.replace(/\s+/gu, " ").trim();
   if (line.length <= limit) return line;
@@ -14,14 +14,14 @@ const ALREADY_FOLDED = /^(?:[!-~]+(?: [!-~]+)*)?$/;
 
 export function extractFirstSentence(text: string): string {
   const line = truncateLine(text);
-  // Classes of Unicode are made when they are first needed, which costs a start some milliseconds.
+  // Unicode classes are built on first use, which would add milliseconds to the start.
   const end = /^[ -~]*$/.test(line)
     ? /[.!?](?= +["'(]*[A-Z0-9])/.exec(line)
     : /[.!?](?=\s+["'“‘(]*[\p{Lu}\p{N}])|[。！？]/u.exec(line);
   return end ? line.slice(0, end.index + end[0].length) : line;
 }
 
-/** The candidate that `word` was probably meant to be, or nothing when none is near. */
+/** Returns the candidate that `word` is probably a misspelling of, or undefined if none is similar. */
 export function findNearest(word: string, candidates: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();
   const allowed = Math.max(1, Math.floor(wanted.length / 3));
@@ -38,12 +38,12 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
   return best;
 }
 
-/** Names that a reader takes for this one: written with other characters of the same look, or one edit away. Not the name itself. */
+/** Returns names that look like this one, with similar characters or one edit away. Excludes the name itself. */
 export function findLookalikes(name: string, names: Iterable<string>): string[] {
   const skeleton = buildSkeleton(name);
   const isNear = (other: string) =>
     Math.min(name.length, other.length) >= MIN_TYPO_LENGTH &&
-    name.replace(/\d+/g, "") !== other.replace(/\d+/g, "") && // `notes-1` and `notes-2` are meant to differ.
+    name.replace(/\d+/g, "") !== other.replace(/\d+/g, "") && // `notes-1` and `notes-2` differ on purpose.
     isWithinOneEdit(name, other);
   return [...names].filter((other) => other !== name && (buildSkeleton(other) === skeleton || isNear(other)));
 }
@@ -63,7 +63,7 @@ function buildSkeleton(name: string): string {
   return LOOKALIKES.reduce((text, [look, plain]) => text.replace(look, plain), name.normalize("NFKC").toLowerCase());
 }
 
-/** Whether one insertion, deletion, replacement or swap of neighbors makes one word the other. Case does not count. */
+/** Returns true if one insertion, deletion, replacement or swap of neighbors turns one word into the other. Ignores case. */
 export function isWithinOneEdit(word: string, other: string): boolean {
   if (Math.abs(word.length - other.length) > 1) return false;
   return editDistance(word.toLowerCase(), other.toLowerCase(), 2) <= 1;
@@ -73,17 +73,17 @@ export function formatCount(number: number, noun: string, plural = `${noun}s`): 
   return `${formatNumber(number)} ${number === 1 ? noun : plural}`;
 }
 
-/** 12,345. The language's own way loads all that it knows of locales, which takes half as long as starting. */
+/** Formats a number as 12,345. `toLocaleString` would load all locale data, which takes half as long as a start. */
 export function formatNumber(number: number): string {
   return String(number).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
-/** Code units in order: the same on every machine, whatever its locale. */
+/** Compares by code units: the same order on every machine and in every locale. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Edits (insert, delete, replace, swap of neighbours) between two words; gives up at `limit`. */
+/** Counts the edits (insert, delete, replace, swap of neighbors) between two words, up to `limit`. */
 function editDistance(a: string, b: string, limit: number): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, column) => column);
@@ -110,17 +110,17 @@ function editDistance(a: string, b: string, limit: number): number {
   return last[b.length] ?? limit;
 }
 
-/** A text that a program printed, without the names and passwords in its addresses. */
+/** Removes user names and passwords from addresses in the output of a program. */
 export function stripCredentials(text: string): string {
   return text.replace(/\/\/[^/\s@]+@/g, "//");
 }
 
-/** A short name for a text: FNV-1a, twice from two starts. Not for security, and free where loading `node:crypto` costs a start. */
+/** Returns a short name for a text: FNV-1a with two seeds. Not for security. Unlike `node:crypto`, it adds nothing to the start. */
 export function shortHash(text: string): string {
   return fnv1a(text, 0x811c9dc5).toString(36) + fnv1a(text, 0x01000193).toString(36);
 }
 
-/** A number for a text: the same on every machine, and as good as drawn. */
+/** Returns a pseudorandom number for a text: the same on every machine. */
 export function hashNumber(text: string): number {
   return fnv1a(text, 0x811c9dc5);
 }

@@ -1,32 +1,32 @@
 import { SkillError } from "../errors/problem.ts";
 
-/** What a timer can wait for: 24 days. One for longer would end at once. */
+/** Limits a delay to the maximum of a timer, 24 days. A longer one would fire immediately. */
 export function clampTimerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1);
 }
 
 /**
- * Calls back when the time is over; how long was waited for people meanwhile does not count. Gives what stops it.
+ * Calls back when the time is over, not counting time spent waiting for users. Returns a function that stops the timer.
  */
 export function startPausableTimer(ms: number, onTime: () => void, waited: () => number = () => 0): () => void {
   const before = waited();
   let granted = 0;
-  const look = () => {
+  const check = () => {
     const more = waited() - before - granted;
     if (more < 1) return onTime();
     granted += more;
-    timer = setTimeout(look, clampTimerMs(more));
+    timer = setTimeout(check, clampTimerMs(more));
   };
-  let timer = setTimeout(look, clampTimerMs(ms));
+  let timer = setTimeout(check, clampTimerMs(ms));
   return () => clearTimeout(timer);
 }
 
-/** Milliseconds since this process began, whatever becomes of the time of day. `performance` would be loaded first, which costs a start four of them. */
+/** Returns the milliseconds since the process started, independent of the system clock. Loading `performance` would add 4 ms to the start. */
 export function readUptimeMs(): number {
   return process.uptime() * 1000;
 }
 
-/** The reason of a signal that a time limit has ended: that of the run itself, or of one around it. */
+/** The abort reason of a time limit: that of the run itself, or of an outer run. */
 export class TimeLimitError extends SkillError {
   readonly seconds: number;
 
@@ -36,7 +36,7 @@ export class TimeLimitError extends SkillError {
   }
 }
 
-/** Work whose signal ends with the outer one, or when its time is over; how long was waited for people does not count. */
+/** Runs work with a signal that aborts with the outer one or when the time is over, not counting time spent waiting for users. */
 export async function withTimeLimit<T>(
   seconds: number,
   outer: AbortSignal,
@@ -52,15 +52,15 @@ export async function withTimeLimit<T>(
   }
 }
 
-/** What ended a signal. */
+/** Returns the reason why a signal aborted. */
 export function getStopReason(signal: AbortSignal): "timeout" | "aborted" {
   return signal.reason instanceof TimeLimitError ? "timeout" : "aborted";
 }
 
-/** How long work may take to end once it was told to. */
+/** The time that work has to end after an abort. */
 const ABORT_GRACE_MS = 2000;
 
-/** Work that is to end with a signal. Who does not listen is not waited for: rejects with the signal's reason then. */
+/** Awaits work that should end with a signal. If it ignores the signal, rejects with the signal's reason. */
 export async function raceWithAbort<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   let grace: NodeJS.Timeout | undefined;
@@ -77,25 +77,25 @@ export async function raceWithAbort<T>(work: PromiseLike<T>, signal: AbortSignal
   }
 }
 
-/** How long was waited for people, with what is waited for now. */
+/** Tracks the time spent waiting for users, including the current wait. */
 export function createWaitTracker(now = () => performance.now()): {
   during<T>(work: () => Promise<T>): Promise<T>;
   waited(): number;
 } {
-  let over = 0;
+  let total = 0;
   let since = 0;
-  // Commands of a skill may have several asked at once: what is waited for twice at the same time is waited for once.
-  let asked = 0;
-  const waited = () => over + (asked === 0 ? 0 : now() - since);
+  // Commands of a skill may ask several questions at once: overlapping waits count once.
+  let active = 0;
+  const waited = () => total + (active === 0 ? 0 : now() - since);
   return {
     waited,
     async during(work) {
-      if (asked++ === 0) since = now();
+      if (active++ === 0) since = now();
       try {
         return await work();
       } finally {
-        const whole = waited();
-        if (--asked === 0) over = whole;
+        const elapsed = waited();
+        if (--active === 0) total = elapsed;
       }
     },
   };

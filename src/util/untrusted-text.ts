@@ -1,31 +1,31 @@
 import { formatCount, truncateLine } from "./text.ts";
 
-/** Text of others as part of a line of a prompt: one line, bounded, without tags and without what cannot be seen. */
+/** Sanitizes untrusted text for a line of a prompt: one line, limited length, tags and invisible characters escaped. */
 export function sanitizeLine(text: string, limit = 1024): string {
   return escapeLine(truncateLine(text, limit)).replace(/<(?=[a-z/!?]|[\s/<]*(?:\/|skill_))/gi, "&lt;");
 }
 
 const OWN_TAGS = /<(?=[\s/]*skill_(?:content|resource|files|scripts|output|context|input))/gi;
 
-/** Text of others between tags of ours, which it can neither close nor forge. What cannot be seen is written out, and said. */
-export function wrapInTag(tag: string, attributes: Readonly<Record<string, string>>, written: string): string {
-  const { text, count: hidden } = escapeInvisible(written);
-  const given = Object.entries(attributes).map(
+/** Wraps untrusted text in a tag that the text can neither close nor forge. Invisible characters are escaped and counted in a note. */
+export function wrapInTag(tag: string, attributes: Readonly<Record<string, string>>, content: string): string {
+  const { text, count: hidden } = escapeInvisible(content);
+  const pairs = Object.entries(attributes).map(
     ([name, value]) => ` ${name}="${sanitizeLine(value).replaceAll('"', "&quot;")}"`,
   );
   const body = text.replace(OWN_TAGS, "&lt;");
   const note = hidden > 0 ? `[${formatCount(hidden, "hidden character")} in this text, written out as \\u{…}]\n` : "";
-  return `<${tag}${given.join("")}>\n${note}${body}\n</${tag}>`;
+  return `<${tag}${pairs.join("")}>\n${note}${body}\n</${tag}>`;
 }
 
-/** A character a reader cannot see, or that changes what a terminal or a reader makes of the text around it. */
+/** A character that is invisible, or that changes how a terminal or a reader displays the text around it. */
 export interface InvisibleCharacter {
   index: number;
   codePoint: number;
   kind: "control" | "hidden";
 }
 
-/** All hidden and control characters in `text`, except those that emoji and scripts need where they need them. */
+/** Finds all hidden and control characters, except those that emoji and scripts need in that position. */
 export function findInvisible(text: string): InvisibleCharacter[] {
   if (PLAIN.test(text)) return [];
   const found: InvisibleCharacter[] = [];
@@ -37,13 +37,13 @@ export function findInvisible(text: string): InvisibleCharacter[] {
   return found;
 }
 
-/** The same text on one line with every hidden or control character written out as `\u{202e}`: safe on a terminal and in a log line. */
+/** Puts a text on one line and escapes every hidden or control character as `\u{202e}`: safe in a terminal and in a log line. */
 export function escapeLine(text: string): string {
   if (ONE_PLAIN_LINE.test(text)) return text;
   return escapeInvisible(text).text.replace(/[\n\r\t]/g, (character) => WHITESPACE_ESCAPES[character] ?? character);
 }
 
-/** The same text with every hidden or control character written out, and how many there were. */
+/** Escapes every hidden or control character, and returns their count. */
 export function escapeInvisible(text: string): { text: string; count: number } {
   const hidden = findInvisible(text);
   let shown = "";
@@ -60,8 +60,8 @@ export function escapeCodePoint(codePoint: number): string {
 }
 
 const WHITESPACE_ESCAPES: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
-// None of these is suspect. To ask for those that are takes a millisecond the first time: most texts, and what is cut short with a dot
-// or three, do without.
+// Characters that are never suspect. Building the pattern of suspect ones takes a millisecond on first use, and most texts do not need
+// it, including those truncated with an ellipsis.
 const PLAIN = /^[\t\n\r\x20-\x7e\xa0-\xac\xae-\u034e\u2010-\u2027\u202f-\u205f]*$/;
 const ONE_PLAIN_LINE = /^[\x20-\x7e\xa0-\xac\xae-\u034e\u2010-\u2027\u202f-\u205f]*$/;
 
@@ -90,7 +90,7 @@ const LETTER = createLazyPattern("\\p{L}", "gu");
 const MONGOLIAN = createLazyPattern(matchScripts("Mongolian"));
 const HAN = createLazyPattern(matchScripts("Han"));
 
-/** Contract: `codePoint` stands at `index` of `text`. True where the character does the job it was made for. */
+/** Returns true if the character has its intended function here. Contract: `codePoint` is at `index` of `text`. */
 function isLegitimate(text: string, index: number, codePoint: number): boolean {
   const before = getCharacterBefore(text, index);
   const after = getCharacterAt(text, index + (codePoint > 0xffff ? 2 : 1));
@@ -109,7 +109,7 @@ function isLegitimate(text: string, index: number, codePoint: number): boolean {
   return false;
 }
 
-// The marks stand beside punctuation, which has no direction of its own: the nearest letter on either side counts.
+// The marks are next to punctuation, which has no direction: the nearest letter on either side decides.
 function isNextToRightToLeft(text: string, index: number): boolean {
   const before =
     text
@@ -122,7 +122,7 @@ function isNextToRightToLeft(text: string, index: number): boolean {
 
 const NEAR_CHARACTERS = 8;
 
-// A black flag, the two letters of a country, one to three of a part of it, the end: anything longer carries hidden text.
+// A black flag, two letters for the country, one to three for the subdivision, the end tag: anything longer carries hidden text.
 const SUBDIVISION_FLAG = createLazyPattern(
   "\\u{1f3f4}[\\u{e0061}-\\u{e007a}]{2}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,3}\\u{e007f}",
   "gu",
@@ -138,7 +138,7 @@ function isInSubdivisionFlag(text: string, index: number): boolean {
   return false;
 }
 
-// Building Unicode classes takes milliseconds of every start, and plain text never needs them.
+// Building Unicode classes would add milliseconds to every start, and plain text never needs them.
 function createLazyPattern(pattern: string, flags = "u"): () => RegExp {
   let expression: RegExp | undefined;
   return () => {
