@@ -1,61 +1,61 @@
 import type { ToolEffect } from "../skill/tool.ts";
 
-/** What a call would do, for whoever is to agree to it. No value of a secret is in it. */
+/** The side effect of a tool call, as shown to the user for approval. Secret values are redacted. */
 export interface ApprovalRequest {
   run: string;
-  /** The skill that asks: the one whose tool it is, or that is followed. Empty in a conversation with tools of nobody. */
+  /** The skill that makes the call: the owner of the tool, or the skill that the run follows. Empty in a conversation whose tool belongs to no skill. */
   skill: string;
   source: string;
-  /** Its folder or file; empty for one in code. */
+  /** The folder or file of the skill. Empty for a skill that is defined in code. */
   place: string;
   tool: string;
   input: unknown;
-  /** `other`: what it changes is not known, and the skill did not say that it would do it. */
+  /** `other`: the effect is unknown, and the skill does not declare it. */
   on: ToolEffect["on"] | "other";
   what: string;
   where?: string;
   amount?: string;
   isReversible?: boolean;
-  /** Why somebody has to agree. */
+  /** The reason why the call needs approval. */
   reason: string;
-  /** Where the text came from that it is given, where others wrote it: a line each. */
+  /** The origins of untrusted text in the input, one line each. */
   from?: readonly string[];
-  /** No word that was given before covers it, and none on it covers another. */
+  /** The approval is valid for this call only: earlier approvals do not apply to it, nor does it apply to later calls. */
   isOnce?: true;
 }
 
-/** How far somebody's word reaches: this call, this run, or this skill for ever. */
+/** The scope of an approval: this call, this run, or this skill permanently. */
 const APPROVAL_SCOPES = ["once", "run", "always"] as const;
 export type ApprovalScope = (typeof APPROVAL_SCOPES)[number];
 
 export interface Approval {
   isApproved: boolean;
-  /** `once`, when left out. */
+  /** Defaults to `once`. */
   scope?: ApprovalScope;
-  /** Why not, for the model. */
+  /** The reason of a refusal, for the model. */
   reason?: string;
 }
 
 /**
- * Asks for an approval. Resolves with `undefined` where it cannot be asked for here: a run then waits in its journal, as without a callback.
- * Contract: resolves. Ends with the signal.
+ * Asks for an approval. Resolves with `undefined` if no user can be asked: the run then waits in its journal, as without a callback.
+ * Contract: never rejects, and stops when the signal aborts.
  */
 export type Approve = (effect: ApprovalRequest, options: { signal: AbortSignal }) => Promise<Approval | undefined>;
 
-/** A word as it was given, by whomever: only `true` is a yes, and what is no scope is this call alone. */
-export function parseApproval(given: unknown, hide: (text: string) => string = (text) => text): Approval {
-  const { isApproved, scope, reason } = Object(given) as Partial<Record<keyof Approval, unknown>>;
-  const known = APPROVAL_SCOPES.find((one) => one === scope);
+/** Parses an untrusted approval. Only `true` approves, and an unknown scope is ignored. */
+export function parseApproval(value: unknown, redact: (text: string) => string = (text) => text): Approval {
+  const { isApproved, scope, reason } = Object(value) as Partial<Record<keyof Approval, unknown>>;
+  const known = APPROVAL_SCOPES.find((name) => name === scope);
   return {
     isApproved: isApproved === true,
     ...(known === undefined ? {} : { scope: known }),
-    ...(reason === undefined ? {} : { reason: hide(String(reason)).slice(0, MAX_REASON_LENGTH) }),
+    ...(reason === undefined ? {} : { reason: redact(String(reason)).slice(0, MAX_REASON_LENGTH) }),
   };
 }
 
 const MAX_REASON_LENGTH = 500;
 
-/** Whether a word holds for more than one call: who lets files of the workspace be changed is asked once a run. */
+/** Returns true if an approval applies to the rest of the run. Changes of workspace files are approved once per run. */
 export function isApprovedForRun(
   { on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce">,
   { isApproved, scope }: Approval,
@@ -63,10 +63,10 @@ export function isApprovedForRun(
   return isApproved && !isOnce && (on === "workspace" || scope === "run" || scope === "always");
 }
 
-/** What of an effect is agreed to. */
+/** The fields of a request that an approval is bound to. */
 export type ApprovalSubject = Pick<ApprovalRequest, "skill" | "source" | "place" | "tool" | "on" | "where" | "isOnce">;
 
-/** Changes in one workspace are one thing, whichever tool makes them. What is agreed to once is like nothing else. */
+/** Returns the key under which an approval is stored. All changes of one workspace share a key, whichever tool makes them. */
 export function getApprovalKey({
   tool,
   on,

@@ -3,94 +3,94 @@ import type { JsonObject } from "../util/objects.ts";
 import type { Caller } from "./host-policy.ts";
 
 /**
- * Which sensitive systems there are for skills, and who serves them. A skill never gets at them itself: it asks the broker of its run,
- * which asks a provider.
+ * The capabilities that are available to skills, and their providers. A skill never accesses a system directly: it sends a request to
+ * the broker of its run, which calls a provider.
  */
 export interface Capabilities {
-  /** Whether somebody serves it to this skill, for whoever calls. Contract: quick, asks nobody. */
+  /** Returns true if a provider serves the capability to this skill and caller. Contract: fast, and does not call the provider. */
   isVisible(id: string, caller: Caller | undefined, skill?: Skill): boolean;
-  /** Whether the operator gave it to this skill. */
+  /** Returns true if the operator granted the capability to this skill. */
   isGranted(id: string, skill: Skill): boolean;
-  /** The one who serves it: by the skill's own table, or by its namespace. Nothing when nobody does. */
-  providerOf(id: string, skill?: Skill): CapabilityProvider | undefined;
-  /** Everyone who serves something here, by namespace. */
+  /** Returns the provider from the skill's own table or for the namespace, or undefined if no provider serves it. */
+  findProvider(id: string, skill?: Skill): CapabilityProvider | undefined;
+  /** Returns all providers, sorted by namespace. */
   providers(): readonly CapabilityProvider[];
-  /** How many calls a run may make, and how many of them may change something. */
+  /** The maximum calls of a run, and how many of them may be mutating. */
   readonly quota: { calls: number; changes: number };
   readonly vault: Vault;
   readonly audit: Audit;
 }
 
 /**
- * A program of the operator's, or an object of the embedder's, that has the credentials and does the work. Every one passes the same
- * suite (`checkProvider`). Contract: ends with the signal. What goes wrong is thrown as a SkillError whose code is one of
- * `PROVIDER_CODES`; anything else is taken for `provider-failed`.
+ * A program of the operator, or an object of the embedding program, that holds the credentials and performs operations. Every provider
+ * passes the same suite (`checkProvider`). Contract: stops when the signal aborts. Failures are thrown as a SkillError with a code of
+ * `PROVIDER_ERROR_CODES`; any other error counts as `provider-failed`.
  */
 export interface CapabilityProvider {
   readonly namespace: string;
-  /** How it is reached, for people: `gogcli bridge`, `in this program`. */
+  /** A label for users: `gogcli bridge`, `in this program`. */
   readonly from: string;
-  /** Where the system behind it is: what was kept for one is not given to another. */
+  /** The address of its backend. A credential for one origin is never passed to another. */
   readonly origin?: string;
-  /** How long an answer may take. */
+  /** The timeout of an answer. */
   readonly seconds: number;
   describe(options: ProviderOptions): Promise<ProviderDescription>;
   invoke(call: ProviderCall, options: ProviderOptions): Promise<ProviderAnswer>;
-  /** Whether it can serve now, and what is to be done when not. */
+  /** Returns whether it is ready, and the steps to take if not. */
   health(options: ProviderOptions): Promise<ProviderHealth>;
-  /** How somebody signs in. None where nobody has to, or where it is done elsewhere. */
+  /** The sign-in flow. Undefined if no sign-in is needed, or if it happens outside skillet. */
   readonly auth?: ProviderAuth;
 }
 
 export interface ProviderOptions {
   signal: AbortSignal;
-  /** Whether the vault has a credential for it, and for whom: what its health may depend on. */
+  /** True if the vault has a credential for it, which its health may depend on. */
   isSignedIn?: boolean;
 }
 
-/** Why a provider did not do it. */
+/** The codes with which a provider can fail. */
 export const PROVIDER_ERROR_CODES = [
-  "provider-missing", // It is not there, or cannot be started.
+  "provider-missing", // The program is missing or cannot be started.
   "provider-timeout",
   "provider-failed",
-  "provider-answer", // What it answered is none.
-  "auth-needed", // Somebody has to sign in first, or again.
-  "denied", // The system behind it says no.
+  "provider-answer", // The answer is invalid.
+  "auth-needed", // The user has to sign in first, or again.
+  "denied", // The backend denies the request.
   "not-found",
   "conflict",
   "rate-limited",
   "input-invalid",
-  "unavailable", // The system behind it does not answer.
+  "unavailable", // The backend does not respond.
 ] as const;
 
 export interface ProviderDescription {
   capabilities: readonly CapabilityDescription[];
-  /** Whether somebody signs in at it. Of a program this is only known when it was asked. */
+  /** True if it has a sign-in. For a program this is only known after `describe`. */
   hasAuth?: boolean;
 }
 
 export interface CapabilityDescription {
-  /** With its namespace: `gog.email`. */
+  /** The id with its namespace: `gog.email`. */
   id: string;
   description: string;
   operations: readonly OperationDescription[];
 }
 
 export interface OperationDescription {
-  /** `list`, `send`: letters, digits, `_` and `-`. */
+  /** For example `list` or `send`: letters, digits, `_` and `-`. */
   name: string;
   description: string;
-  /** Whether it changes something: then somebody is asked each time. */
+  /** True if it has side effects: each call then needs approval. */
   mutating: boolean;
   inputSchema: JsonObject;
   outputSchema?: JsonObject;
-  /** What a credential must be good for. */
+  /** The scopes that a credential must have. */
   scopes?: readonly string[];
-  /** Whether what it does can be undone; not known when left out. */
+  /** True if its effect can be undone. Undefined means unknown. */
   isReversible?: boolean;
 }
 
-/** On whose behalf a provider is asked. Stated by the host, never taken from a request. */
+/** The run, skill and user on whose behalf a provider is called. Set by the host, never taken from a request. */
 export interface ProviderContext {
   run: string;
   skill: string;
@@ -104,33 +104,33 @@ export interface ProviderCall {
   operation: string;
   input: unknown;
   context: ProviderContext;
-  /** The same for the same call, also when it is made again: for what must not happen twice. */
+  /** The idempotency key: the same when the same call is retried. */
   key: string;
-  /** Who is signed in, where the vault has it. */
+  /** The credential from the vault, if there is one. */
   credential?: Credential;
 }
 
 export interface ProviderAnswer {
   output: unknown;
-  /** In place of the one it was given, where that was renewed. */
+  /** The refreshed credential, if it was renewed. */
   credential?: Credential;
 }
 
 export interface ProviderHealth {
   isReady: boolean;
-  /** In a sentence, for people. */
+  /** One sentence for users. */
   message?: string;
-  /** What to do so that it is ready, one step each. */
+  /** The steps that make it ready. */
   steps?: readonly string[];
-  /** Who is signed in, where the provider itself keeps that. */
+  /** The signed-in accounts, if the provider itself stores them. */
   accounts?: readonly string[];
 }
 
-/** What a provider is let in with. Kept in the vault, and given to nobody else. */
+/** A credential of a provider. Stored in the vault, and passed to that provider only. */
 export interface Credential {
-  /** Whose it is there: `ada@example.com`. */
+  /** The account name: `ada@example.com`. */
   account: string;
-  /** Only for the provider: tokens and keys, as JSON. */
+  /** Tokens and keys as JSON, for the provider only. */
   secret: JsonObject;
   scopes?: readonly string[];
   /** ISO 8601. */
@@ -139,9 +139,9 @@ export interface Credential {
 
 export interface ProviderAuth {
   begin(request: AuthRequest, options: ProviderOptions): Promise<AuthChallenge>;
-  /** What the user brought back: an address with a code in it, a code, a token. */
+  /** Completes the sign-in with the user's input: an address that contains a code, a code or a token. */
   complete(request: AuthCompletion, options: ProviderOptions): Promise<Credential>;
-  /** For a flow that ends elsewhere. Nothing while it has not. */
+  /** Polls a flow that ends on another device. Returns undefined while it is not finished. */
   poll?(request: AuthCompletion, options: ProviderOptions): Promise<Credential | undefined>;
 }
 
@@ -151,121 +151,122 @@ export interface AuthRequest {
   context: Partial<ProviderContext>;
 }
 
-/** What the user has to do. */
+/** The steps of the user in a sign-in. */
 export interface AuthChallenge {
-  /** `link`: open it, and bring back where it led. `device`: open it and type the code, then poll. `paste`: bring back a token. */
+  /** `link`: open it and paste the address that it redirects to. `device`: open it, type the code, then poll. `paste`: paste a token. */
   kind: "link" | "device" | "paste";
   url?: string;
-  /** What is typed in there. */
+  /** The code to type at `url`. */
   userCode?: string;
-  /** In a sentence, for people. */
+  /** One sentence for users. */
   message: string;
-  /** For the provider alone, to know it by: kept by the host, told to nobody. */
+  /** Private state of the provider. Stored by the host, and never shown. */
   state?: JsonObject;
-  /** How long it holds, and how often it may be polled. */
+  /** The lifetime of the challenge and the poll interval. */
   expiresInSeconds?: number;
   intervalSeconds?: number;
 }
 
 export interface AuthCompletion extends AuthRequest {
   state?: JsonObject;
-  /** What was pasted, taken apart by the host. Left out when it is polled. */
+  /** The pasted text, parsed by the host. Omitted when the flow is polled. */
   callback?: AuthCallback;
 }
 
 export interface AuthCallback {
-  /** As it was pasted, without what a chat puts around it. */
+  /** The pasted text, without the decoration that a chat adds. */
   text: string;
-  /** Of an address: what its query and fragment say. */
+  /** The query and fragment parameters, if it is an address. */
   values: Readonly<Record<string, string>>;
   code?: string;
   state?: string;
 }
 
-/** One credential, without it. */
+/** The metadata of a credential, without its secret. */
 export interface VaultEntry {
   namespace: string;
   account: string;
-  /** On whose behalf it is used; empty for whoever owns this machine. */
+  /** The user on whose behalf it is used. Empty for the owner of this machine. */
   user: string;
-  /** None where it is not known what it is good for. */
+  /** Empty if the scopes are unknown. */
   scopes: readonly string[];
   at: string;
   expiresAt?: string;
-  /** The `origin` of the provider that it was signed in with: it is given to no other. */
+  /** The `origin` of the provider of the sign-in: the credential is passed to no other. */
   origin?: string;
 }
 
-/** Credentials of providers, encrypted, in the user's home. Everything throws a SkillError when it cannot be read or written. */
+/** The encrypted credentials of providers in the user's home. Every method throws a SkillError if the vault cannot be read or written. */
 export interface Vault {
-  /** Needs no key: what is not secret is not encrypted. */
+  /** Needs no key: metadata is not encrypted. */
   list(): VaultEntry[];
-  /** Of this account, or of the only or last one; and none that was signed in with a provider of another origin. */
+  /** Returns the credential of this account, or of the only or last one. Credentials for another origin are ignored. */
   get(
     namespace: string,
     of: { user: string; account?: string | undefined; origin?: string | undefined },
   ): Credential | undefined;
-  /** `isRenewed`: in place of the one that there is, which stays as old as it was. */
+  /** `isRenewed`: replaces the existing credential and keeps its creation time. */
   set(
     namespace: string,
     user: string,
     credential: Credential,
     of?: { origin?: string | undefined; isRenewed?: boolean },
   ): void;
-  /** Contract: how many were removed. */
+  /** Returns the number of removed credentials. */
   remove(namespace: string, of?: { user?: string; account?: string | undefined }): number;
-  /** Something small and secret that a flow keeps in between. Nothing when it has expired, or was taken. */
+  /** Stores the secret state of a flow between two steps. */
   put(id: string, value: JsonObject, seconds: number): void;
+  /** Returns the stored state, or undefined if it has expired or was taken. */
   peek(id: string): JsonObject | undefined;
-  /** As peek, and it is gone: nobody gets it twice. */
+  /** Returns the stored state and removes it, so that it can be used only once. */
   take(id: string): JsonObject | undefined;
 }
 
-/** One thing that a broker was asked, and what came of it. No secret and no input is in it. */
+/** One request to a broker and its outcome. Contains no secret and no input. */
 export interface AuditEntry {
   run: string;
   skill: string;
   source: string;
   user?: string;
   chat?: string;
-  /** What was asked: `invoke`, `list`, `auth.begin`, … */
+  /** The method: `invoke`, `list`, `auth.begin`, … */
   method: string;
   capability?: string;
   operation?: string;
-  /** Who of those that are signed in was asked for, where that was said. */
+  /** The requested account, if the request names one. */
   account?: string;
-  /** `ok`; `begun` before a change; `repeated` for what was done before, and not again; or the code of the check that refused it. */
+  /** `ok`; `begun` before a change; `repeated` for a retry that was not executed again; or the code of the check that refused it. */
   outcome: string;
-  /** `sha256:…` of the input, so that it can be told what was agreed to. */
+  /** `sha256:…` of the input, which identifies the approved call. */
   input?: string;
   approval?: string;
-  /** How many values were taken out of the answer. */
+  /** The number of secret values that were redacted from the answer. */
   removed?: number;
   ms?: number;
-  /** For many refusals in one: how many. */
+  /** The number of refusals, if one entry summarizes several. */
   count?: number;
 }
 
-/** A line of the log: what happened, and what ties it to the line before. */
+/** A line of the audit log, with the hash that chains it to the previous line. */
 export interface AuditLine extends AuditEntry {
   seq: number;
   at: string;
-  /** The hash of the line before. */
+  /** The hash of the previous line. */
   prev: string;
   hash: string;
 }
 
 export type AuditVerdict =
-  /** `torn`: lines whose writer was stopped. They are no lines, and none is missing for it. */
+  /** `torn`: incomplete lines of a writer that was stopped. They do not break the chain. */
   | { isWhole: true; lines: number; head: string; torn?: readonly number[] }
   | { isWhole: false; lines: number; line: number; message: string };
 
-/** What was asked of brokers: only ever added to, and each line tied to the one before. */
+/** The append-only audit log of brokers. Each line is chained to the previous one. */
 export interface Audit {
   readonly file: string;
-  /** Contract: on the disk when it returns. Throws a SkillError when it cannot be written. */
+  /** Contract: the line is on disk when it returns. Throws a SkillError if it cannot be written. */
   add(entry: AuditEntry): AuditLine;
-  /** Oldest first. Lines that are none are left out. */
+  /** Yields the lines, oldest first. Invalid lines are omitted. */
   read(): Iterable<AuditLine>;
   verify(): AuditVerdict;
 }

@@ -4,7 +4,7 @@ import type { Approval, ApprovalRequest } from "./approval.ts";
 import type { Caller } from "./host-policy.ts";
 import type { Isolation } from "./sandbox-contract.ts";
 
-/** How a run ended. */
+/** The reasons why a run stops. */
 export const STOP_REASONS = [
   "answer",
   "complete",
@@ -19,7 +19,7 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** What happens, as plain data, named noun-verb. No value of a secret is in any of it. */
+/** An event as plain data, named noun-verb. Secret values are redacted. */
 export type SkillEvent =
   | { type: "skill-matched"; skills: readonly string[]; tier: string; caller?: Caller }
   | { type: "skill-loaded"; skill: string; source: string; caller?: Caller }
@@ -27,42 +27,42 @@ export type SkillEvent =
   | SkillExpandedEvent
   | RunEvent;
 
-/** Of which prompt, and when. */
+/** The prompt of an event, and its time. */
 interface PromptEventFields {
   promptNs: string;
   promptKey: string;
-  /** The session that it is evaluated in, where there is one. */
+  /** The session in which the prompt is evaluated, if any. */
   sessionId: string | null;
-  /** As ISO 8601 writes it. */
+  /** ISO 8601. */
   createdAt: string;
   eventId: string;
 }
 
-/** Skills of a prompt were put where an agent finds them by itself. */
+/** Skills of a prompt were installed where an agent discovers them. */
 export interface SkillsInstalledEvent extends PromptEventFields {
   type: "skills-installed";
-  /** Names of those that were written from code. */
+  /** Names of the skills that are defined in code. */
   inlineSkills: readonly string[];
-  /** Names of those that were copied from the disk. */
+  /** Names of the skills that were copied from disk. */
   referencedSkills: readonly string[];
-  /** All of them. */
+  /** Names of all installed skills. */
   skills: readonly string[];
   skillsDir: string;
 }
 
-/** A skill that was summarised is shown in full from now on. */
+/** A summarized skill is shown in full from now on. */
 export interface SkillExpandedEvent extends PromptEventFields {
   type: "skill-expanded";
   skillName: string;
-  /** Dotted: `skills.testing`. */
+  /** The dotted key: `skills.testing`. */
   skillKey: string;
 }
 
-/** What happens in a run. `run` says in which: those of skills that a skill called are among them. A conversation has no skill: "". */
-export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes it. */; at: string } & (
+/** An event of a run. `run` is its id; events of nested runs are included. In a conversation, `skill` is "". */
+export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string } & (
   | {
       type: "run-started";
-      /** None in a conversation. */
+      /** Omitted in a conversation. */
       source?: string;
       model: string;
       tools: readonly string[];
@@ -72,7 +72,7 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       parent?: string;
       caller?: Caller;
       limits: { iterations: number; seconds: number; tokens?: number };
-      /** It began before, perhaps in another program, and is gone on with: what it did until then is not told again. */
+      /** The run was started earlier, perhaps in another process, and is resumed. Its earlier events are not repeated. */
       isResumed?: true;
     }
   | ({ type: "run-warned" } & Problem)
@@ -90,16 +90,16 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       tool: string;
       isError: boolean;
       code?: string;
-      /** What was done, as the tool says it. */
+      /** A summary of the call by the tool. */
       title?: string;
-      /** What went wrong, in a line. */
+      /** The error in one line. */
       message?: string;
       ms: number;
       characters: number;
     }
-  /** A capability was asked for, by a tool or from a sandbox. `outcome`: `ok`, or the code of what refused it. */
+  /** A tool or code in a sandbox called a capability. `outcome` is `ok`, or the code of the refusal. */
   | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
-  /** Somebody has to agree before the call is made. */
+  /** The call needs approval before it is made. */
   | { type: "approval-asked"; step: number; tool: string; effect: ApprovalRequest }
   | ({ type: "approval-given"; step: number; tool: string } & Approval)
   | {

@@ -1,33 +1,33 @@
 import type { Skill } from "../skill/skill.ts";
 
-/** What is to be done with a skill: its text read, a script of its run, or a task handed to a sub-agent that follows it. */
+/** The intended use of a skill: `load` reads its text, `run` runs one of its scripts, `use` delegates a task to a sub-agent. */
 export type PolicyPurpose = "load" | "run" | "use";
 
-/** What a policy of the embedding program decides by. */
+/** The input of a policy of the embedding program. */
 export interface PolicyContext {
-  /** Asked with `load` also to decide whether the skill is listed. */
+  /** `load` also decides whether the skill is listed. */
   purpose: PolicyPurpose;
-  /** On whose behalf, as the host states it. */
+  /** The caller, as set by the host. */
   caller: Caller;
 }
 
-/** Why a policy of the embedding program refuses a skill, and what to do about it. */
+/** The reason why a policy refuses a skill, and the fix. */
 export interface PolicyDenial {
   message: string;
   fix?: string;
 }
 
 /**
- * A rule of the embedding program: returns why the skill may not be used so, or undefined where it may. It is asked wherever the
- * built-in rules are, and hides and refuses as they do. Contract: synchronous and pure. One that throws refuses.
+ * A policy of the embedding program: returns why the skill may not be used, or undefined to allow it. It applies wherever the built-in
+ * policies apply, and hides and refuses skills in the same way. Contract: synchronous and pure. A policy that throws refuses.
  */
 export type HostPolicy = (skill: Skill, context: PolicyContext) => PolicyDenial | undefined;
 
-/** On whose behalf something is done. Stated by the host, never taken from what a model says. */
+/** The session, user and chat on whose behalf skillet acts. Set by the host, never taken from model output. */
 export interface Caller {
   sessionId?: string;
   userId?: string;
   chatId?: string;
-  /** `private`, `group`, …: what skills with `sensitive` or `access` are held to. */
+  /** `private`, `group`, …: skills with `sensitive` or `access` are restricted by it. */
   chatType?: string;
 }

@@ -7,15 +7,15 @@ import { sanitizeLine } from "../util/untrusted-text.ts";
 
 const MAX_PROBLEMS = 10;
 
-/** What of a value does not fit a schema, in words; nothing when all does. Contract: defaults are put into the value. */
+/** Validates a value. Returns the problems as text, or undefined if it is valid. Contract: defaults are added to the value. */
 export async function findSchemaProblem(
   schema: JsonObject,
   value: unknown,
-  care: SchemaStrictness = "strict",
+  strictness: SchemaStrictness = "strict",
 ): Promise<string | undefined> {
   let validate: Validate;
   try {
-    validate = await compileSchema(schema, care);
+    validate = await compileSchema(schema, strictness);
     if (isCachedLinear(schema) ? validate(value) : runTimeLimited(() => validate(value))) return undefined;
   } catch (error) {
     return formatInvalidInput(`the schema cannot be used: ${truncateLine(getErrorMessage(error), 300)}`).problem;
@@ -25,20 +25,20 @@ export async function findSchemaProblem(
 }
 
 /**
- * Whether a value is looked at once, part by part: then it takes no longer than reading it did, and to watch the time would take longer than
- * the check.
+ * Returns true if validation visits each part of the value once. It then takes no longer than parsing did, and a time limit would cost
+ * more than the check.
  */
 function isCachedLinear(schema: JsonObject): boolean {
   const known = LINEAR_SCHEMAS.get(schema);
   if (known !== undefined) return known;
-  const is = isLinearSchema(schema, 0);
-  LINEAR_SCHEMAS.set(schema, is);
-  return is;
+  const isLinear = isLinearSchema(schema, 0);
+  LINEAR_SCHEMAS.set(schema, isLinear);
+  return isLinear;
 }
 
 const LINEAR_SCHEMAS = new WeakMap<JsonObject, boolean>();
 const MAX_DEPTH = 10;
-/** Keywords that say something about one value, or hold schemas for parts of it. */
+/** Keywords that constrain one value, or contain schemas for its parts. */
 const LINEAR_KEYWORDS = new Set([
   ...["type", "description", "title", "default", "examples", "enum", "const", "format", "required", "$schema", "$id"],
   ...["minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
@@ -67,7 +67,7 @@ function isLinearSchema(schema: unknown, depth: number): boolean {
   return parts.every((part) => isLinearSchema(part, depth + 1));
 }
 
-/** Why a schema cannot be used at all. */
+/** Returns the reason why a schema is unusable, or undefined if it is usable. */
 export async function findSchemaError(schema: JsonObject): Promise<string | undefined> {
   try {
     await compileSchema(schema, "lenient");
@@ -77,23 +77,23 @@ export async function findSchemaError(schema: JsonObject): Promise<string | unde
   }
 }
 
-/** What all of a schema may take: one can ask for more than anybody lives to see. */
+/** The time limit of a validation: some schemas take exponential time. */
 const MAX_VALIDATION_MS = 1000;
 
-/** Nothing else can happen meanwhile, so it must end. */
+/** Runs synchronous work with a time limit, since it blocks the event loop. */
 function runTimeLimited<T>(work: () => T): T {
   timeLimited ??= { context: createContext({}), script: new Script("work()") };
   return timeLimited.script.runInContext(Object.assign(timeLimited.context, { work }), { timeout: MAX_VALIDATION_MS });
 }
 
-/** What can be stopped: a context costs more than most of what is done in it. */
+/** The context for limited work. Shared, because creating one costs more than most validations. */
 let timeLimited: { context: Context; script: Script } | undefined;
 
 type Validate = ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
 
-/** Contract: no reference leads out of the schema, and every pattern is tried in linear time. */
-async function compileSchema(schema: JsonObject, care: SchemaStrictness): Promise<Validate> {
-  const known = COMPILED_SCHEMAS[care].get(schema);
+/** Compiles a schema. Contract: no reference leaves the schema, and every pattern is matched in linear time. */
+async function compileSchema(schema: JsonObject, strictness: SchemaStrictness): Promise<Validate> {
+  const known = COMPILED_SCHEMAS[strictness].get(schema);
   if (known) return known;
   const [{ Ajv2020 }, { default: formats }, { compileLinearPattern }] = await Promise.all([
     import("ajv/dist/2020.js"),
@@ -101,7 +101,9 @@ async function compileSchema(schema: JsonObject, care: SchemaStrictness): Promis
     import("../catalog/search/pattern-index.ts"),
   ]);
   const open =
-    care === "strict" ? compileLinearPattern : (pattern: string) => openPatternOrAny(compileLinearPattern, pattern);
+    strictness === "strict"
+      ? compileLinearPattern
+      : (pattern: string) => openPatternOrAny(compileLinearPattern, pattern);
   const regExp = Object.assign((pattern: string) => open(pattern), { code: "" });
   const ajv = new Ajv2020({
     allErrors: true,
@@ -113,17 +115,17 @@ async function compileSchema(schema: JsonObject, care: SchemaStrictness): Promis
     code: { regExp },
   });
   (formats as unknown as (ajv: unknown, options: object) => void)(ajv, { mode: "fast" });
-  // Which draft it says it is of, and what it is called there, changes nothing that matters here. One that is `$async` would answer later.
+  // The draft and the id of a schema do not matter here. An `$async` schema would return a promise.
   const plain = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !IGNORED_KEYWORDS.has(keyword)));
   const validate = runTimeLimited(() => ajv.compile(plain)) as Validate;
-  COMPILED_SCHEMAS[care].set(schema, validate);
+  COMPILED_SCHEMAS[strictness].set(schema, validate);
   return validate;
 }
 
 const IGNORED_KEYWORDS = new Set(["$schema", "$id", "id", "$async"]);
 const COMPILED_SCHEMAS = { strict: new WeakMap<JsonObject, Validate>(), lenient: new WeakMap<JsonObject, Validate>() };
 
-/** `lenient`: a pattern that cannot be tried in linear time fits everything. Whoever wrote the schema checks by it again. */
+/** `lenient`: a pattern that cannot be matched in linear time matches everything. The author of the schema validates again. */
 type SchemaStrictness = "strict" | "lenient";
 
 function openPatternOrAny<T extends { test(text: string): boolean }>(open: (pattern: string) => T, pattern: string) {
@@ -142,13 +144,13 @@ function formatSchemaProblem({ instancePath, keyword, params, message = "" }: Er
     return place === "it" ? `"${name}"` : `"${place}.${name}"`;
   };
   if (keyword === "required") return `${inside(missingProperty)} is missing`;
-  if (keyword === "additionalProperties") return `${inside(additionalProperty)} is not known`;
+  if (keyword === "additionalProperties") return `${inside(additionalProperty)} is unknown`;
   if (keyword === "enum" && Array.isArray(allowedValues))
     return `"${place}" must be one of ${truncateLine(allowedValues.map(String).join(", "), 200)}`;
   return `${place === "it" ? place : `"${place}"`} ${sanitizeLine(message, 200)}`;
 }
 
-/** As everybody says it who was given something that does not fit. */
+/** Returns the common message for input that does not match a schema. */
 export function formatInvalidInput(problem: string): { problem: string } {
   return { problem: `Invalid input: ${problem}` };
 }

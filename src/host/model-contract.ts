@@ -2,19 +2,19 @@ import type { Usage } from "../skill/tool.ts";
 
 export type { Usage } from "../skill/tool.ts";
 
-/** A language model, or what stands in for one. */
+/** A language model, or a replacement such as `runbook`. */
 export interface Model {
   /** `anthropic/claude-…`, `ollama/…`, `runbook`. */
   readonly name: string;
-  /** Whether it can be told how hard to think. */
-  readonly takesEffort?: boolean;
-  /** How many tokens it can read at once, where that is known: a list of skills takes 1 % of it. */
+  /** True if the reasoning effort can be set. */
+  readonly supportsEffort?: boolean;
+  /** The context window in tokens, if known: the list of skills uses 1 % of it. */
   readonly contextWindow?: number;
-  /** Contract: resolves with what the model said, or throws a SkillError: `model-unreachable`, `model-refused`, `model-timeout`, `model-broken`. */
+  /** Contract: resolves with the reply, or throws a SkillError: `model-unreachable`, `model-refused`, `model-timeout`, `model-broken`. */
   respond(request: ModelRequest): Promise<ModelReply>;
 }
 
-/** A model of the AI SDK, by its shape: `anthropic("…")`, or one of your own making. */
+/** A model of the AI SDK, typed by its shape: `anthropic("…")`, or your own implementation. */
 export interface AiSdkModel {
   readonly specificationVersion: string;
   readonly provider: string;
@@ -27,20 +27,20 @@ export interface ModelRequest {
   instructions: string;
   messages: readonly Message[];
   tools: readonly ModelTool[];
-  /** How hard to think, where the model can be told: `low`, `medium`, `high`. */
+  /** The reasoning effort, if the model supports it: `low`, `medium`, `high`. */
   effort?: string;
-  /** What is to be done, for a model that reads no prose. */
+  /** The task as data, for a model that does not read prose. */
   task: ModelTask;
   signal: AbortSignal;
-  /** Called with each piece of text as it comes. Contract: does not throw. */
+  /** Called with each piece of streamed text. Contract: does not throw. */
   onText(text: string): void;
-  /** Called when it tries again. Contract: does not throw. */
+  /** Called before each retry. Contract: does not throw. */
   onRetry?(reason: string): void;
 }
 
-/** What a request is about. */
+/** The subject of a request. */
 export interface ModelTask {
-  /** The skill that is followed, with its instructions as they were written; none in a conversation. */
+  /** The skill that the run follows, with its unmodified instructions. Undefined in a conversation. */
   skill?: {
     name: string;
     body: string;
@@ -48,7 +48,7 @@ export interface ModelTask {
     names: readonly string[];
     folder: string | undefined;
   };
-  /** What the user wrote last, or the caller. */
+  /** The last message of the user or the caller. */
   message: string;
 }
 
@@ -58,13 +58,13 @@ export interface ModelTool {
   inputSchema: Readonly<Record<string, unknown>>;
 }
 
-/** One turn of a conversation. Plain data: it can be stored, and gone on with later. */
+/** One turn of a conversation. Plain data, so it can be stored and resumed later. */
 export type Message =
   | { role: "user"; text: string }
   | {
       role: "assistant";
       text: string;
-      calls: readonly ToolCall[] /** As the provider wants to have it back. */;
+      calls: readonly ToolCall[] /** The provider-specific form, sent back unchanged. */;
       raw?: unknown;
     }
   | { role: "tool"; results: readonly ToolCallResult[] };
@@ -73,7 +73,7 @@ export interface ToolCall {
   id: string;
   tool: string;
   input: unknown;
-  /** What is wrong with it: it is no JSON. Such a call is answered, not made. */
+  /** The reason why the input is invalid JSON. Such a call gets an error result and is not made. */
   problem?: string;
 }
 
@@ -88,7 +88,7 @@ export interface ModelReply {
   text: string;
   calls: readonly ToolCall[];
   usage: Usage;
-  /** `length`: it was cut off at the model's limit. `filtered`: the provider kept it back. */
+  /** `length`: truncated at the output limit of the model. `filtered`: withheld by the provider. */
   finish: "stop" | "calls" | "length" | "filtered" | "other";
   raw?: unknown;
 }
@@ -103,22 +103,22 @@ export interface ModelSettings {
   provider?: ModelProvider;
   model?: string;
   baseUrl?: string;
-  /** The key itself, `env:NAME` or `file:PATH`; the provider's own variable when left out. */
+  /** The key itself, `env:NAME` or `file:PATH`. Defaults to the environment variable of the provider. */
   apiKey?: string;
-  /** How long one answer may take. */
+  /** The timeout of one response. */
   seconds?: number;
-  /** How often it is asked again after a failure that may pass. */
+  /** The maximum retries after a transient failure. */
   retries?: number;
-  /** How much it may say at once. */
+  /** The maximum output tokens of one response. */
   maxTokens?: number;
-  /** How many tokens it can read at once. */
+  /** The context window in tokens. */
   contextWindow?: number;
 }
 
-/** US dollars for a million tokens. */
+/** US dollars per million tokens. */
 export interface ModelPrice {
   input?: number;
   output?: number;
-  /** Of input that the provider had kept; as `input` when left out. */
+  /** The price of cached input. Defaults to `input`. */
   cached?: number;
 }
