@@ -1,15 +1,15 @@
-/** Frontmatter keys of a client besides those of the open standard. */
+/** Frontmatter keys of a client in addition to those of the open standard. */
 export interface ClientKeys {
   /** Keys that it reads in a skill. */
   skill: readonly string[];
-  /** Keys of its agents, commands, prompts and rules. They are common in skills too, because files are copied from one kind to another. */
+  /** Keys of its agents, commands, prompts and rules. They are common in skills too, because files are copied between kinds. */
   other?: readonly string[];
 }
 
 /** The keys that clients document, one row per client. A key in this table is never reported as a misspelling. */
 export const CLIENT_KEYS = {
   claude: {
-    // Not `model`: a skill that is loaded does not change the model of the conversation.
+    // Not `model`: loading a skill does not change the model of the conversation.
     skill: [
       "when_to_use",
       "argument-hint",
@@ -46,7 +46,7 @@ export const CLIENT_KEYS = {
       ...["hidden", "color", "agent", "subtask", "template"],
     ],
   },
-  // Reads what VS Code reads, and shares its folders.
+  // Reads the same keys as VS Code, and shares its folders.
   copilot: { skill: ["argument-hint", "user-invocable", "disable-model-invocation"] },
   vscode: {
     skill: ["argument-hint", "user-invocable", "disable-model-invocation"],
@@ -74,9 +74,9 @@ export const CLIENT_KEYS = {
 
 /** A key of a skill that has no effect in a client that does not read it. */
 export interface UnsupportedKey {
-  /** What follows for the client's users. */
+  /** The consequence for the client's users. */
   effect: string;
-  /** Returns whether this value asks for more than the default. Any value does if left out. */
+  /** Returns true if this value changes the default behavior. Without this function, any value does. */
   isSet?(value: unknown): boolean;
 }
 
@@ -104,7 +104,7 @@ export const UNSUPPORTED_KEYS: Readonly<Record<string, UnsupportedKey>> = {
 
 type ClientKeyUse = "skill" | "other";
 
-/** Where clients read this key: in a skill, only in their other files, or not at all. */
+/** Returns where clients read this key: in a skill, only in their other files, or undefined for nowhere. */
 export function findClientUse(key: string): ClientKeyUse | undefined {
   return USE_BY_KEY.get(key);
 }

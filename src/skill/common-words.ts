@@ -1,4 +1,4 @@
-/** Words with a grammatical role or none, and small talk: the ranking drops them, and a trigger made of them has no weight. */
+/** Function words and small talk: the ranking drops them, and a trigger made of them has no weight. */
 const FUNCTION_WORDS = new Set(
   splitWordList(`0 1 2 3 4 5 6 7 8 9 a about all also am an and any are as at be been before being but by can could couldn did didn
     do does doesn doing don each everything for from get gets getting give had has have having he hello help helps her here
@@ -9,9 +9,9 @@ const FUNCTION_WORDS = new Set(
 );
 
 /**
- * Words that occur in requests of every kind, so that one of them alone does not tell which skill is meant. Base forms:
- * `isCommonWord` knows the others. A word that a skill can reasonably be about ("invoice", "deploy", "review") is not here;
- * how often such a word occurs is counted in the catalog.
+ * Words that occur in all kinds of requests, so that one of them alone does not select a skill. Base forms: `isCommonWord`
+ * handles inflections. Words that can be the topic of a skill ("invoice", "deploy", "review") are missing here; the catalog
+ * counts their frequency.
  */
 const COMMON_WORDS = new Set([
   ...splitWordList(`able above accept across act actual actually add after again against ago ahead allow almost alone along already
@@ -64,7 +64,7 @@ const COMMON_WORDS = new Set([
     valid validate value variable verify version view warning web website width window workflow workspace wrap`),
 ]);
 
-/** The same of German, in the forms that requests have. */
+/** Common German words, in the forms that requests use. */
 const COMMON_GERMAN_WORDS = new Set(
   splitWordList(`aber alle alles als also am an andere ändere ändern anlegen antworte antworten arbeite arbeiten auch auf aus baue bauen
     bei beim beschreibe beschreiben bin bist bitte brauche brauchen bringe da dann das dass datei dateien dein deine dem den
@@ -78,24 +78,24 @@ const COMMON_GERMAN_WORDS = new Set(
     wie will wir wird wo würde zeig zeige zeigen zu zum zur`),
 );
 
-/** File name extensions that most files of some project have, so that a glob for one of them says little. */
+/** Common file name extensions: a glob for one of them matches most files of some project. */
 export const COMMON_EXTENSIONS: ReadonlySet<string> = new Set(
   splitWordList(
     "* bash c cc cjs cpp cs css cxx dart go h hpp htm html java js json jsx kt less md mdx mjs mts php pl py rb rs rst scala scss sh swift ts tsx txt vue yaml yml",
   ),
 );
 
-/** Folders that hold most files of a project. */
+/** Folders that contain most files of a project. */
 export const COMMON_FOLDERS: ReadonlySet<string> = new Set(
   splitWordList("app apps lib libs packages source sources src"),
 );
 
-/** Contract: the word is in lower case. */
+/** Contract: `word` is in lower case. */
 export function isFunctionWord(word: string): boolean {
   return FUNCTION_WORDS.has(word);
 }
 
-/** Whether a word, in this form or its base form, is too common to select a skill. Contract: the word is in lower case. */
+/** Returns true if a word, in this form or its base form, is too common to select a skill. Contract: `word` is in lower case. */
 export function isCommonWord(word: string): boolean {
   if (FUNCTION_WORDS.has(word) || COMMON_WORDS.has(word) || COMMON_GERMAN_WORDS.has(word)) return true;
   if (word.length === 1) return word >= "a" && word <= "z";

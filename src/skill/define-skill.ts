@@ -10,14 +10,14 @@ export interface SkillDefinition {
   name: string;
   description: string;
   instructions: string;
-  /** A heading for people; not empty when given. */
+  /** A heading for people; must not be empty. */
   title?: string;
   authors?: readonly string[];
-  /** Why the skill exists. */
+  /** The reason why the skill exists. */
   rationale?: string;
-  /** An alias of the configuration, or `provider/model`. */
+  /** An alias from the configuration, or `provider/model`. */
   model?: string;
-  /** Defaults to that of the configuration, which is 10. */
+  /** Defaults to the value in the configuration, which is 10. */
   maxIterations?: number;
   /** JSON Schema of the input. */
   inputSchema?: Readonly<Record<string, unknown>>;
@@ -25,20 +25,20 @@ export interface SkillDefinition {
   requiredTools?: readonly string[];
   /** The only tools that a run may call. Defaults to all. */
   allowedTools?: readonly string[];
-  /** Names of environment variables, whose values the configuration has. */
+  /** Names of environment variables. Their values come from the configuration. */
   env?: readonly string[];
   /** System packages of the sandbox. */
   packages?: readonly string[];
   /** Namespaced capabilities, such as `gog.email`. */
   capabilities?: readonly string[];
-  /** Private chats only, unless `access` names others. Defaults to false. */
+  /** If true, private chats only, unless `access` lists others. Defaults to false. */
   sensitive?: boolean;
   access?: { chatTypes?: readonly string[] };
-  /** Any other key of the frontmatter, in its written form: `{ allowed_tools: ["bash"] }`. */
+  /** Other frontmatter keys, as in a file: `{ allowed_tools: ["bash"] }`. */
   frontmatter?: Record<string, unknown>;
 }
 
-/** A skill written in code. Throws a PromptValidationError at once when it cannot be one. */
+/** Creates a skill in code. Throws a PromptValidationError if the definition is invalid. */
 export function defineSkill(definition: SkillDefinition): Skill {
   const { name, instructions, title } = definition;
   const description = typeof definition.description === "string" ? definition.description.trim() : "";
@@ -46,28 +46,34 @@ export function defineSkill(definition: SkillDefinition): Skill {
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
   const unknown = Object.keys(definition).find((key) => !DEFINITION_KEYS.has(key));
   if (unknown !== undefined)
-    throw wrong(`"${unknown}" is no part of a definition`, `put it under frontmatter: { ${unknown}: … }`);
+    throw wrong(`"${unknown}" is not a field of a definition`, `put it under frontmatter: { ${unknown}: … }`);
   if (typeof name !== "string" || !DEFINED_NAME.test(name) || findNameProblem(name)) {
-    throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
+    throw wrong(
+      "the name is invalid",
+      "use up to 64 lower-case letters, digits and hyphens, and do not start with a hyphen",
+    );
   }
   if (description === "" || description.length > 1024) {
-    throw wrong("the description must have 1 to 1024 characters", "say in a sentence what it does and when to use it");
+    throw wrong(
+      "the description must have 1 to 1024 characters",
+      "describe in a sentence what it does and when to use it",
+    );
   }
-  if (/<[^>]*>/.test(description)) throw wrong("the description holds XML tags", "write it as plain text");
+  if (/<[^>]*>/.test(description)) throw wrong("the description contains XML tags", "write it as plain text");
   if (title !== undefined && (typeof title !== "string" || title.trim() === ""))
-    throw wrong("the title is empty", "leave it out or write one");
+    throw wrong("the title is empty", "remove it, or enter a title");
   if (typeof instructions !== "string" || instructions.trim() === "") {
-    throw wrong("the instructions are empty", "write what the agent is to do");
+    throw wrong("the instructions are empty", "describe what the agent must do");
   }
   const twice = FIELD_ROWS.find(({ field, keys }) => {
     const { frontmatter = {} } = definition;
     return definition[field] !== undefined && keys.some((key) => frontmatter[key] !== undefined);
   });
-  if (twice) throw wrong(`"${twice.field}" is also under frontmatter`, "give it once");
+  if (twice) throw wrong(`"${twice.field}" is also under frontmatter`, "remove one of them");
   const data: JsonObject = { ...buildFrontmatter(definition), name, description };
   for (const text of collectStrings(data)) {
     const [hidden] = findInvisible(text);
-    if (hidden) throw wrong(`holds the hidden character ${escapeCodePoint(hidden.codePoint)}`, "remove it");
+    if (hidden) throw wrong(`contains the hidden character ${escapeCodePoint(hidden.codePoint)}`, "remove it");
   }
   const report: ReportProblem = (code, _key, message, meant) => {
     if (DEFINITION_ERROR_CODES.has(code)) throw wrong(message, meant ? `did you mean "${meant}"?` : "correct it");
@@ -87,7 +93,7 @@ export function defineSkill(definition: SkillDefinition): Skill {
     read(path) {
       throw new SkillError("resource-unlisted", {
         message: `Skill "${name}" has no file "${path}"`,
-        fix: "it is defined in code and has no files",
+        fix: "do not read files of it: a skill defined in code has none",
       });
     },
   });
@@ -95,13 +101,13 @@ export function defineSkill(definition: SkillDefinition): Skill {
 
 type TypedField = Exclude<keyof SkillDefinition, "name" | "description" | "instructions" | "frontmatter">;
 
-/** The row of the manifest that each typed field is written as. */
+/** The manifest row of each typed field. */
 const TYPED_FIELDS: Readonly<Record<TypedField, FieldName>> = {
   title: "title",
   authors: "authors",
   rationale: "rationale",
   model: "model",
-  maxIterations: "maxSteps",
+  maxIterations: "maxIterations",
   inputSchema: "inputSchema",
   requiredTools: "requiredTools",
   allowedTools: "allowedTools",
@@ -116,7 +122,7 @@ const FIELD_ROWS = Object.entries(TYPED_FIELDS).map(([field, name]) => ({
   keys: MANIFEST_FIELDS.find((row) => row.name === name)?.keys ?? [],
 }));
 
-/** Returns the frontmatter as a file would have it. Keys that are undefined are left out. */
+/** Returns the frontmatter as in a file, without keys that are undefined. */
 function buildFrontmatter({ frontmatter = {}, ...definition }: SkillDefinition): JsonObject {
   const typed = FIELD_ROWS.map(
     ({ field, keys: [key = field] }) => [key, toFrontmatterValue(field, definition[field])] as const,

@@ -4,7 +4,7 @@ import { truncateLine } from "../util/text.ts";
 import { escapeInvisible, sanitizeLine } from "../util/untrusted-text.ts";
 import type { CallOptions, Tool, ToolEffect, ToolOwner, ToolResult, ToolSandbox } from "./tool.ts";
 
-/** A schema of zod, or of any other library that follows Standard Schema and says itself as JSON Schema. */
+/** A schema of zod, or of any other library that implements Standard Schema and converts to JSON Schema. */
 export interface StandardSchema<Value = unknown> {
   readonly "~standard": {
     readonly version: number;
@@ -21,24 +21,24 @@ type ToolArguments<Schema> = Schema extends { "~standard": { types?: { output: i
   ? Value
   : JsonObject;
 
-/** What a tool is called with, beside its arguments. */
+/** The context of a tool call, in addition to its arguments. */
 export interface ToolContext {
-  /** The skill that brought it, or that is followed; none in an agent of the embedder's own. */
+  /** The skill that provides the tool, or the active one; absent in an embedder's own agent. */
   skill?: ToolOwner;
   run?: string;
-  /** The same for the same call, also when it is made again after a crash: pass it on to what must not happen twice. */
+  /** The same for a repeated call, even after a crash. Pass it on as an idempotency key. */
   key?: string;
   signal: AbortSignal;
-  /** Values of the variables that the skill declares; none when it is only loaded. Never the host's environment. */
+  /** Values of the variables that the skill declares; empty if it is only loaded. Never the host's environment. */
   env: Readonly<Record<string, string>>;
-  /** Says how far it is, for whoever waits. */
+  /** Reports progress to the caller. */
   progress(text: string): void;
   sandbox: ToolSandbox;
 }
 
 /**
- * What a tool gives back: a text for the model, or that with a title for people and data for programs; or what was done, and a value,
- * of which a model reads what its `render` gives.
+ * The output of a tool: a text for the model, optionally with a title for people and data for programs; or a message and a value.
+ * The model reads the value as its `render` method formats it.
  */
 export type ToolOutput =
   | string
@@ -48,9 +48,9 @@ export type ToolOutput =
 
 export interface ToolDefinition<Schema extends StandardSchema | JsonObject> {
   description: string;
-  /** A schema of zod, or JSON Schema. */
+  /** A zod schema, or JSON Schema. */
   parameters: Schema;
-  /** What a call changes: then somebody is asked first. Left out: it only reads. */
+  /** The effect of a call, which then needs approval. Absent for a tool that only reads. */
   effect?:
     | ToolEffect["on"]
     | ToolEffect
@@ -59,7 +59,7 @@ export interface ToolDefinition<Schema extends StandardSchema | JsonObject> {
   execute(args: ToolArguments<Schema>, context: ToolContext): ToolOutput | Promise<ToolOutput>;
 }
 
-/** What a tool can be called. */
+/** The format of a tool's name. */
 export const TOOL_ID: RegExp = /^[A-Za-z0-9](?:[\w.-]{0,62}[\w-])?$/;
 
 export function defineTool<Schema extends StandardSchema | JsonObject>(
@@ -70,7 +70,7 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
   const where = `Tool.define("${truncateLine(String(id), 80)}")`;
   if (typeof id !== "string" || !TOOL_ID.test(id)) {
     throw new SkillError("tool-invalid", {
-      message: `${where}: it is no name for a tool`,
+      message: `${where}: the name is not valid for a tool`,
       fix: "use up to 64 letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
     });
   }
@@ -79,8 +79,8 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
   if (typeof execute !== "function") throw createToolDefinitionError(where, "a function `execute`");
   if (effect !== undefined && !isEffect(effect)) {
     throw new SkillError("tool-invalid", {
-      message: `${where}: its \`effect\` is none`,
-      fix: 'say what a call changes: "workspace", "outside", { on: "outside", what: "…" }, or a function that gives such',
+      message: `${where}: the \`effect\` is invalid`,
+      fix: 'use "workspace", "outside", { on: "outside", what: "…" }, or a function that returns one of them',
     });
   }
   const schema = resolveInputSchema(parameters, where);
@@ -93,9 +93,9 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
     ...(effect === undefined ? {} : { effect: createEffectResolver(effect, read) }),
     async execute(input, options = {}) {
       try {
-        const given = await read(input);
-        if ("problem" in given) return { content: given.problem, isError: true, code: "input-invalid" };
-        return await toToolResult(await execute(given.value as ToolArguments<Schema>, createToolContext(options)), id);
+        const parsed = await read(input);
+        if ("problem" in parsed) return { content: parsed.problem, isError: true, code: "input-invalid" };
+        return await toToolResult(await execute(parsed.value as ToolArguments<Schema>, createToolContext(options)), id);
       } catch (error) {
         return { content: `It failed: ${getErrorMessage(error)}`, isError: true, code: "failed" };
       }
@@ -105,14 +105,14 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
 
 function resolveInputSchema(parameters: StandardSchema | JsonObject, where: string): JsonObject {
   const isSchema = parameters !== null && (typeof parameters === "object" || typeof parameters === "function");
-  if (!isSchema) throw createToolDefinitionError(where, "`parameters`: a schema of zod, or JSON Schema");
+  if (!isSchema) throw createToolDefinitionError(where, "`parameters`: a zod schema, or JSON Schema");
   const standard = (parameters as Partial<StandardSchema>)["~standard"];
   let schema: unknown = parameters;
   if (standard) {
     if (!standard.jsonSchema) {
       throw new SkillError("tool-invalid", {
-        message: `${where}: its \`parameters\` (${truncateLine(standard.vendor, 40)}) cannot say themselves as JSON Schema`,
-        fix: "use zod 4.2 or newer, or give JSON Schema",
+        message: `${where}: its \`parameters\` (${truncateLine(standard.vendor, 40)}) cannot be converted to JSON Schema`,
+        fix: "use zod 4.2 or newer, or pass JSON Schema",
       });
     }
     try {
@@ -120,15 +120,15 @@ function resolveInputSchema(parameters: StandardSchema | JsonObject, where: stri
       schema = rest;
     } catch (error) {
       throw new SkillError("tool-invalid", {
-        message: `${where}: its \`parameters\` cannot be said as JSON Schema: ${getErrorMessage(error)}`,
-        fix: "leave out what JSON has not: dates, maps, functions",
+        message: `${where}: its \`parameters\` cannot be converted to JSON Schema: ${getErrorMessage(error)}`,
+        fix: "remove types without a JSON form: dates, maps, functions",
         cause: error,
       });
     }
   }
   if (isJsonObject(schema) && schema["type"] === "object") return schema;
   throw new SkillError("tool-invalid", {
-    message: `${where}: its \`parameters\` are no object`,
+    message: `${where}: its \`parameters\` are not an object schema`,
     fix: "wrap them: z.object({ … })",
   });
 }
@@ -138,15 +138,15 @@ async function validateToolInput(
   input: unknown,
 ): Promise<{ value: unknown } | { problem: string }> {
   const standard = (parameters as Partial<StandardSchema>)["~standard"];
-  if (!standard) return { value: input }; // Whoever calls holds it to the JSON Schema.
+  if (!standard) return { value: input }; // The caller validates it against the JSON Schema.
   const { value, issues } = await standard.validate(input);
   if (!issues) return { value };
   return { problem: `Invalid input: ${issues.slice(0, 10).map(formatSchemaIssue).join("; ")}` };
 }
 
 function formatSchemaIssue({ message, path = [] }: SchemaIssue): string {
-  const place = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
-  return truncateLine(place === "" ? message : `"${place}": ${message}`, 200);
+  const location = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
+  return truncateLine(location === "" ? message : `"${location}": ${message}`, 200);
 }
 
 function createEffectResolver<Schema extends StandardSchema | JsonObject>(
@@ -157,10 +157,10 @@ function createEffectResolver<Schema extends StandardSchema | JsonObject>(
   if (typeof effect === "object") return () => effect;
   return async (input) => {
     try {
-      const given = await read(input);
-      return "problem" in given ? undefined : await effect(given.value as ToolArguments<Schema>);
+      const parsed = await read(input);
+      return "problem" in parsed ? undefined : await effect(parsed.value as ToolArguments<Schema>);
     } catch {
-      return { on: "outside" }; // Whoever does not know what a call changes is to ask.
+      return { on: "outside" }; // An unknown effect needs approval.
     }
   };
 }
@@ -173,7 +173,7 @@ function isEffect(effect: unknown): boolean {
 const MISSING_SANDBOX: ToolSandbox = {
   run: async () => {
     throw new SkillError("sandbox-missing", {
-      message: "There is no sandbox here to start a program in",
+      message: "No sandbox is available to start a program",
       fix: "call the tool from a run of a skill",
     });
   },
@@ -191,12 +191,12 @@ function createToolContext({ signal, onProgress, sandbox, env, skill, run, key }
   };
 }
 
-async function toToolResult(given: unknown, id: string): Promise<ToolResult> {
-  if (typeof given === "string") return { content: given, isError: false };
-  const parts = Object(given) as { output?: unknown; title?: unknown; metadata?: unknown; isError?: unknown };
-  const { output, title, metadata } = hasValue(given) ? await formatValueOutput(given) : parts;
+async function toToolResult(returned: unknown, id: string): Promise<ToolResult> {
+  if (typeof returned === "string") return { content: returned, isError: false };
+  const parts = Object(returned) as { output?: unknown; title?: unknown; metadata?: unknown; isError?: unknown };
+  const { output, title, metadata } = hasValue(returned) ? await formatValueOutput(returned) : parts;
   if (typeof output !== "string") {
-    const content = `Tool '${id}' gave no text: it must give a text, { title, metadata, output }, or { message, value }`;
+    const content = `Tool '${id}' returned no text: it must return a text, { title, metadata, output }, or { message, value }`;
     return { content, isError: true, code: "failed" };
   }
   return {
@@ -208,13 +208,16 @@ async function toToolResult(given: unknown, id: string): Promise<ToolResult> {
   };
 }
 
-/** An error has a message too, and is none: what says nothing of a value was not meant so. */
-function hasValue(given: unknown): given is { message: string; value: unknown } {
-  const { message, output } = Object(given);
-  return typeof output !== "string" && typeof message === "string" && "value" in Object(given);
+/** Returns true for a message with a value. An error object has a message too, but no value. */
+function hasValue(returned: unknown): returned is { message: string; value: unknown } {
+  const { message, output } = Object(returned);
+  return typeof output !== "string" && typeof message === "string" && "value" in Object(returned);
 }
 
-/** A model reads the value as it renders itself, and the message where there is no value; programs have the value as data. */
+/**
+ * Formats a value for the model with its `render` method, or returns the message if there is no value. Programs get the value as
+ * data.
+ */
 async function formatValueOutput({ message, value }: { message: string; value: unknown }): Promise<{
   output: string;
   title: string;
@@ -228,7 +231,7 @@ async function formatValueOutput({ message, value }: { message: string; value: u
   };
 }
 
-/** Nothing for what JSON has not: the call was made all the same, and a model may read what it renders. */
+/** Returns undefined for values without a JSON form: the call succeeded, and the model may still read the rendered text. */
 function toJsonValue(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value ?? null));
@@ -246,16 +249,18 @@ async function renderValue(value: unknown, message: string): Promise<string> {
 
 function createToolDefinitionError(where: string, what: string): SkillError {
   return new SkillError("tool-invalid", {
-    message: `${where} lacks ${what}`,
-    fix: "as in Tool.define('count', { description: '…', parameters: z.object({ … }), execute: async (args) => '…' })",
+    message: `${where} needs ${what}`,
+    fix: "write it like Tool.define('count', { description: '…', parameters: z.object({ … }), execute: async (args) => '…' })",
   });
 }
 
-/** What is said in a schema for whoever reads it, and means nothing to who checks by it. */
+/** Keywords of a schema that are documentation and do not affect validation. */
 const TEXT_KEYS = new Set(["description", "title", "$comment"]);
 const MAX_TEXT_LENGTH = 1024;
 
-/** A schema as a model may read it: nothing in it is hidden. Nothing, when something is in what is checked by: that cannot be spelled. */
+/**
+ * Returns a schema without hidden characters, for a model. Returns undefined if a keyword that affects validation contains one.
+ */
 export function sanitizeSchema(schema: JsonObject): JsonObject | undefined {
   const read = sanitizeSchemaValue(schema);
   return isJsonObject(read) ? read : undefined;

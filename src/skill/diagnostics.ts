@@ -1,4 +1,4 @@
-import { FINDING_CODES, type FindingCode } from "../errors/finding-codes.ts";
+import { FINDING_CODES, type FindingCode, type FindingSeverity } from "../errors/finding-codes.ts";
 
 export const PROFILES = ["load", "agentskills", "shipped", "claude-upload", "vscode"] as const;
 export type Profile = (typeof PROFILES)[number];
@@ -9,28 +9,36 @@ export interface Position {
   column: number;
 }
 
-/** What a parser or a rule saw, before anybody said how much it matters. */
+/** A problem that a parser or a rule found, before a profile gives it a severity. */
 export interface Finding extends Partial<Position> {
   code: FindingCode;
   message: string;
-  /** What to do, when it is more precise than what the code's own row says. */
+  /** The fix, where it is more specific than that of the code's row. */
   fix?: string;
-  /** The top-level key it is about, and the one that was probably meant. */
+  /** The top-level key of the problem, and the key that was probably meant. */
   key?: string;
   meant?: string;
-  /** The name that a file states, if it does not load and is not in a place of that name. */
+  /** The name in a file that does not load, if it differs from its folder or file name. */
   name?: string;
 }
 
-/** A finding in a file, weighed by a profile. Discovery, check and lint all speak it. */
+/** A finding in a file, with its severity in a profile. Discovery, check and lint all return it. */
 export interface Diagnostic extends Finding {
   severity: Severity;
   file: string;
   fix: string;
 }
 
+/** Returns the severity of a code in a profile, or undefined if the profile does not report it. */
 export function getSeverity(code: FindingCode, profile: Profile): Severity | undefined {
-  return SEVERITY_BY_LETTER[FINDING_CODES[code].weigh[PROFILES.indexOf(profile)] ?? "-"];
+  const severity = resolveSeverity(code, profile);
+  if (severity === "none") return undefined;
+  return severity === "reported-error" ? "error" : severity;
+}
+
+function resolveSeverity(code: FindingCode, profile: Profile): FindingSeverity {
+  const { severities } = FINDING_CODES[code];
+  return severities[profile] ?? severities.all;
 }
 
 export function diagnose(findings: readonly Finding[], file: string, profile: Profile = "load"): Diagnostic[] {
@@ -42,24 +50,16 @@ export function diagnose(findings: readonly Finding[], file: string, profile: Pr
   return diagnostics;
 }
 
-/** Returns whether a diagnostic says that its file is not loaded as a skill. */
+/** Returns true if a diagnostic means that its file is not loaded as a skill. */
 export function stopsLoading({ code, severity }: Pick<Diagnostic, "code" | "severity">): boolean {
-  return severity === "error" && !FINDING_CODES[code].weigh.startsWith("E");
+  return severity === "error" && resolveSeverity(code, "load") !== "reported-error";
 }
 
-/** Returns whether these findings keep a file from being loaded by a profile: an error that is only reported does not. */
+/** Returns true if a finding stops a file from loading in a profile; a `reported-error` does not. */
 export function hasFatalFindings(findings: readonly Finding[], profile: Profile): boolean {
-  return findings.some(({ code }) => FINDING_CODES[code].weigh[PROFILES.indexOf(profile)] === "e");
+  return findings.some(({ code }) => resolveSeverity(code, profile) === "error");
 }
 
 export function hasErrors(findings: readonly Finding[], profile: Profile = "load"): boolean {
   return findings.some((finding) => getSeverity(finding.code, profile) === "error");
 }
-
-const SEVERITY_BY_LETTER: Record<string, Severity | undefined> = {
-  e: "error",
-  E: "error",
-  w: "warning",
-  i: "info",
-  "-": undefined,
-};

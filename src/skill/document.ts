@@ -19,11 +19,11 @@ import { validateTriggers } from "./triggers.ts";
 
 /** The two parts of a SKILL.md. */
 export interface ParsedSkillMd {
-  /** The frontmatter as it is written; empty if the text has none that can be read. */
+  /** The frontmatter as written; empty if the text has none that is readable. */
   frontmatter: JsonObject;
   /** The instructions. The whole text, unchanged, if it has no frontmatter. */
   body: string;
-  /** Repairs that were needed, and what could not be read. */
+  /** Repairs that were needed, and errors. */
   findings: readonly Finding[];
 }
 
@@ -40,23 +40,23 @@ const NO_FRONTMATTER_CODES: ReadonlySet<string> = new Set([
   "frontmatter-unclosed",
 ]);
 
-/** The text of a skill file, taken apart. What could be read is here even where a finding says that it must not be used. */
+/** The parsed text of a skill file. It contains everything that was readable, even if a finding makes the file unusable. */
 export interface SkillDocument {
-  /** The frontmatter as data, with null-prototype objects; empty when there is none. */
+  /** The frontmatter as data, with null-prototype objects; empty if the file has none. */
   readonly data: JsonObject;
   readonly body: string;
   /** The line of the file on which `body` starts. */
   readonly bodyLine: number;
   readonly findings: Finding[];
-  /** The frontmatter with its repairs written out, when it needed any. */
-  readonly mended?: string | undefined;
-  /** Where a top-level key stands. */
+  /** The repaired frontmatter, if it needed repairs. */
+  readonly repaired?: string | undefined;
+  /** Returns the position of a top-level key. */
   locate(key: string): Position | undefined;
 }
 
 const MAX_FRONTMATTER_BYTES = 64 * 1024;
 
-/** Takes a Markdown skill file apart. */
+/** Parses a Markdown skill file. */
 export function parseMarkdownDocument(raw: string): SkillDocument {
   const frame = findFrontmatter(raw);
   if (!("start" in frame)) {
@@ -77,12 +77,12 @@ export function parseFrontmatterDocument(frame: Frontmatter): SkillDocument {
     return { data: createJsonObject(), body: "", bodyLine: frame.firstLine, findings, locate: locateNothing };
   }
   const source = frame.text.slice(frame.start, frame.end);
-  const { data, locate, mended } = parseYamlSource(source, frame.firstLine, findings);
+  const { data, locate, repaired: mended } = parseYamlSource(source, frame.firstLine, findings);
   const bodyLine = frame.firstLine + countNewlines(source) + 1;
-  return { data, body: frame.text.slice(frame.bodyStart), bodyLine, findings, mended, locate };
+  return { data, body: frame.text.slice(frame.bodyStart), bodyLine, findings, repaired: mended, locate };
 }
 
-/** Takes a YAML skill file apart: the body stands under `instructions`. */
+/** Parses a YAML skill file: the body is the value of `instructions`. */
 export function parseYamlDocument(raw: string): SkillDocument {
   const findings: Finding[] = [];
   const text = normalizeLineEnds(raw, findings);
@@ -92,7 +92,7 @@ export function parseYamlDocument(raw: string): SkillDocument {
   return { ...parsed, body: typeof instructions === "string" ? instructions : "", bodyLine };
 }
 
-/** Contract: hidden characters are looked for in the `text`, or in the `values` alone where the text holds the body too. */
+/** Contract: hidden characters are searched in `text`, or only in the `values` if the text also contains the body. */
 function parseYamlSource(
   source: string,
   firstLine: number,
@@ -122,16 +122,16 @@ function parseYamlSource(
   if (look === "values" || source.includes("\\")) findings.push(...findHiddenInValues(result.data, locate));
   const cut = source.includes(" #") ? CUT_DESCRIPTION.exec(source) : null;
   if (cut) {
-    const message = "the description ends at a # that starts a comment";
+    const message = "the description ends at a #, which starts a comment";
     findings.push({ code: "value-cut", message, ...findPosition(source, cut.index + cut[0].length - 1, firstLine) });
   }
-  return { data: result.data, findings, locate, mended };
+  return { data: result.data, findings, locate, repaired: mended };
 }
 
 const CUT_DESCRIPTION = /^description:[ \t]+[^"'|>\s#][^\n]*? #/m;
 const MAX_HIDDEN_FINDINGS = 20;
 
-/** Escapes such as "\u202e" make hidden characters that the source text does not show. */
+/** Escapes such as "\u202e" create hidden characters that the source text does not show. */
 function findHiddenInValues(data: JsonObject, locate: SkillDocument["locate"]): Finding[] {
   const findings: Finding[] = [];
   for (const [key, value] of Object.entries(data)) {
@@ -148,11 +148,15 @@ function findHiddenInValues(data: JsonObject, locate: SkillDocument["locate"]): 
 
 function createHiddenFinding(kind: "control" | "hidden", codePoint: number, position: Position): Finding {
   return kind === "control"
-    ? { code: "control-character", message: `holds the control character ${escapeCodePoint(codePoint)}`, ...position }
-    : { code: "hidden-text", message: `holds the hidden character ${escapeCodePoint(codePoint)}`, ...position };
+    ? {
+        code: "control-character",
+        message: `contains the control character ${escapeCodePoint(codePoint)}`,
+        ...position,
+      }
+    : { code: "hidden-text", message: `contains the hidden character ${escapeCodePoint(codePoint)}`, ...position };
 }
 
-/** Where a line starts with `key:`, `"key":` or `'key':`. */
+/** Returns the position of a line that starts with `key:`, `"key":` or `'key':`. */
 function locateKey(source: string, firstLine: number, key: string): Position | undefined {
   let line = firstLine;
   for (let start = 0; start < source.length; line++) {
@@ -175,7 +179,7 @@ function locateNothing(): undefined {}
 
 export interface ValidationContext {
   form: SkillForm;
-  /** The folder's name, or the file's without its ending. */
+  /** The name of the folder, or of the file without its extension. */
   stem: string;
   profile: Profile;
 }
@@ -185,51 +189,51 @@ interface ValidatedSkill {
   description: string;
   data: JsonObject;
   findings: Finding[];
-  /** False when a finding is an error in the profile: the text is then no skill. */
+  /** False if a finding is an error in the profile: the text is then not a skill. */
   isUsable: boolean;
 }
 
-/** Judges a document as a skill. Only what the profile cares for is reported. */
-export function validateSkill(document: SkillDocument, place: ValidationContext): ValidatedSkill {
+/** Validates a document as a skill. Reports only findings that have a severity in the profile. */
+export function validateSkill(document: SkillDocument, context: ValidationContext): ValidatedSkill {
   const { data } = document;
-  const findings = document.findings.filter((finding) => getSeverity(finding.code, place.profile));
+  const findings = document.findings.filter((finding) => getSeverity(finding.code, context.profile));
   let last = "";
   const report: ReportProblem = (code, key, message, meant) => {
-    // One finding says it for a list of ten thousand.
-    if (!getSeverity(code, place.profile) || last === `${code} ${key}`) return;
+    // One finding is enough for a list of ten thousand.
+    if (!getSeverity(code, context.profile) || last === `${code} ${key}`) return;
     last = `${code} ${key}`;
     const rename = isKnownKey(key) ? "" : ` \`--fix --rename ${truncateLine(key, 64)}\` renames it`;
     const hint = meant ? { meant, fix: `did you mean "${meant}"?${rename}` } : {};
     findings.push({ code, message, key: truncateLine(key, 64), ...document.locate(key), ...hint });
   };
-  if (hasFatalFindings(findings, place.profile) && isEmptyObject(data)) {
-    return { name: place.stem, description: "", data, findings, isUsable: false };
+  if (hasFatalFindings(findings, context.profile) && isEmptyObject(data)) {
+    return { name: context.stem, description: "", data, findings, isUsable: false };
   }
   const values = readManifestValues(data, report);
   if (values.triggers || values.paths) validateTriggers(data, values.triggers, values.paths ?? [], report);
-  const name = readName(data["name"], place, report);
+  const name = readName(data["name"], context, report);
   const description = values.description ?? "";
   if (description === "") report("description-missing", "description", "has no description");
   if (!/\S/.test(document.body)) {
     report(
       "body-missing",
       "instructions",
-      place.form === "yaml" ? 'has no text under "instructions"' : "has no instructions",
+      context.form === "yaml" ? 'has no text under "instructions"' : "has no instructions",
     );
   }
-  if (getSeverity("version-missing", place.profile)) {
+  if (getSeverity("version-missing", context.profile)) {
     if (getMetadataValue(data, "version") === undefined)
       report("version-missing", "metadata", "has no metadata.version");
     if (!Array.isArray(getMetadataValue(data, "tags"))) report("tags-missing", "metadata", "has no list metadata.tags");
   }
-  return { name, description, data, findings, isUsable: !hasFatalFindings(findings, place.profile) };
+  return { name, description, data, findings, isUsable: !hasFatalFindings(findings, context.profile) };
 }
 
-function readName(value: unknown, place: ValidationContext, report: ReportProblem): string {
+function readName(value: unknown, context: ValidationContext, report: ReportProblem): string {
   const written = readWrittenName(value, report);
   const problem = written === undefined ? undefined : findNameProblem(written);
   if (written !== undefined && !problem) {
-    validateName(written, place, report);
+    validateName(written, context, report);
     return written;
   }
   if (problem) {
@@ -237,14 +241,14 @@ function readName(value: unknown, place: ValidationContext, report: ReportProble
     report(
       problem.code,
       "name",
-      `the name "${shown}" ${problem.why}; "${truncateLine(place.stem, 64)}" serves in its place`,
+      `the name "${shown}" ${problem.why}; "${truncateLine(context.stem, 64)}" is used instead`,
     );
   }
-  const fallback = findNameProblem(place.stem);
+  const fallback = findNameProblem(context.stem);
   if (fallback)
-    report("name-none", "name", `"${truncateLine(place.stem, 64)}" ${fallback.why} and cannot serve as a name`);
-  else validateName(place.stem, place, report);
-  return place.stem;
+    report("name-none", "name", `"${truncateLine(context.stem, 64)}" ${fallback.why} and cannot be used as a name`);
+  else validateName(context.stem, context, report);
+  return context.stem;
 }
 
 function readWrittenName(value: unknown, report: ReportProblem): string | undefined {
@@ -252,19 +256,19 @@ function readWrittenName(value: unknown, report: ReportProblem): string | undefi
   const type = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
   if (value === undefined) report("name-missing", "name", "has no name");
   else if (typeof value === "number") {
-    report("name-type", "name", "the name is a number: quote it");
+    report("name-type", "name", "the name is a number; quote it");
     return String(value);
   } else report("name-type", "name", `the name is ${type}, not text`);
   return undefined;
 }
 
-function validateName(name: string, place: ValidationContext, report: ReportProblem): void {
+function validateName(name: string, context: ValidationContext, report: ReportProblem): void {
   const say = (code: FindingCode, message: string) => report(code, "name", message);
   if (!STANDARD_NAME.test(name)) say("name-format", `"${name}" is not lower-case letters, digits and single hyphens`);
   if (isWindowsDeviceName(name)) say("name-device", `"${name}" is a device name on Windows`);
-  if (/claude|anthropic/i.test(name)) say("name-vendor", `"${name}" holds a vendor's name`);
-  if (name !== place.stem && place.form === "folder") {
-    say("name-differs", `the name is "${name}" and the folder "${truncateLine(place.stem, 64)}"`);
+  if (/claude|anthropic/i.test(name)) say("name-vendor", `"${name}" contains a vendor's name`);
+  if (name !== context.stem && context.form === "folder") {
+    say("name-differs", `the name is "${name}", but the folder is "${truncateLine(context.stem, 64)}"`);
   }
 }
 

@@ -14,20 +14,20 @@ import { findNameProblem, STANDARD_NAME } from "./skill.ts";
 
 export interface FixRequest extends ValidationContext {
   /** Misspelled keys that the user wants renamed. All others are only reported. */
-  rename: ReadonlySet<string>;
-  /** Whether the file was reached through a link. Its folder's name is then not the name of the skill. */
+  renamedKeys: ReadonlySet<string>;
+  /** True if the file was reached through a symlink. The name of its folder is then not the name of the skill. */
   isLinked: boolean;
 }
 
 export interface FixResult {
-  /** The text after all fixes; the same as before if a fix would change more than it reports. */
+  /** The text after all fixes; unchanged if a fix would change more than it reports. */
   text: string;
   fixed: FindingCode[];
   /** Fixes that would change other values or the instructions. */
   refused: FindingCode[];
 }
 
-/** Fixes what can be fixed without changing what the skill says. Contract: parsed again, all other values and the body are the same. */
+/** Fixes a document without changing its meaning. Contract: after parsing again, all other values and the body are the same. */
 export function fixDocument(raw: string, request: FixRequest): FixResult {
   const untouched: FixResult = { text: raw, fixed: [], refused: [] };
   if (collectCodes(raw, request).has("frontmatter-missing")) return untouched;
@@ -47,7 +47,7 @@ export function fixDocument(raw: string, request: FixRequest): FixResult {
   return refused.length > 0 ? { ...untouched, refused } : { text, fixed, refused };
 }
 
-/** A new text, and how its values differ from those of the old one. */
+/** A new text, and the difference between its values and the old ones. */
 interface TextChange {
   text: string;
   name?: string;
@@ -56,7 +56,7 @@ interface TextChange {
 
 interface FixRule {
   code: FindingCode;
-  /** Whether the fix depends on where the file is. */
+  /** True if the fix depends on the path of the file. */
   usesPlace?: boolean;
   isWanted?: (request: FixRequest) => boolean;
   apply: (text: string, request: FixRequest) => TextChange | undefined;
@@ -72,11 +72,11 @@ const FIX_RULES: readonly FixRule[] = [
   {
     code: "yaml-repaired",
     apply(text, request) {
-      const { mended } = parseDocument(text, request);
+      const { repaired: mended } = parseDocument(text, request);
       return mended === undefined ? undefined : { text: editSource(text, request, () => mended) };
     },
   },
-  { code: "key-misspelled", isWanted: ({ rename }) => rename.size > 0, apply: renameKeys },
+  { code: "key-misspelled", isWanted: ({ renamedKeys: rename }) => rename.size > 0, apply: renameKeys },
   { code: "name-missing", usesPlace: true, apply: (text, request) => setName(text, request, insertName) },
   {
     code: "name-differs",
@@ -99,7 +99,7 @@ function renameKeys(text: string, request: FixRequest): TextChange {
   let result = text;
   for (const { code, key, meant } of validateSkill(parseDocument(text, request), request).findings) {
     // A finding inside `triggers` has the known key `triggers`.
-    if (code !== "key-misspelled" || !key || !meant || isKnownKey(key) || !request.rename.has(key)) continue;
+    if (code !== "key-misspelled" || !key || !meant || isKnownKey(key) || !request.renamedKeys.has(key)) continue;
     if (!/^[\w-]+$/.test(key) || [...renamed.values()].includes(meant)) continue;
     const next = editSource(result, request, (source) =>
       source.replace(new RegExp(`^${key}(?=[ \\t]*:)`, "m"), () => meant),
@@ -122,15 +122,15 @@ function setName(
   return { text: editSource(text, request, (source) => change(source, line)), name: stem };
 }
 
-/** Puts the line before the first key, indented as that is. */
+/** Inserts the line before the first key, with the same indentation. */
 function insertName(source: string, line: string): string {
   const first = /^(?![ \t]*(?:#|$)|---|%)([ \t]*)/m.exec(source);
   if (!first) return `${line}\n${source}`;
   return `${source.slice(0, first.index)}${first[1]}${line}\n${source.slice(first.index)}`;
 }
 
-function editSource(text: string, place: ValidationContext, change: (source: string) => string): string {
-  return place.form === "yaml" ? change(text) : editFrontmatter(text, change);
+function editSource(text: string, context: ValidationContext, change: (source: string) => string): string {
+  return context.form === "yaml" ? change(text) : editFrontmatter(text, change);
 }
 
 function editFrontmatter(text: string, change: (source: string) => string): string {
@@ -140,14 +140,14 @@ function editFrontmatter(text: string, change: (source: string) => string): stri
   return `---\n${source}${source.endsWith("\n") || source === "" ? "" : "\n"}---\n${frame.text.slice(frame.bodyStart)}`;
 }
 
-/** Whether the new text differs from the old one in nothing but what the change names. */
+/** Returns true if the new text differs from the old one only in the named values. */
 function isOnlyChange(
   before: string,
   { text: after, name, renamed }: TextChange,
-  place: ValidationContext,
+  context: ValidationContext,
   code: FindingCode,
 ): boolean {
-  const [was, is] = [parseDocument(before, place), parseDocument(after, place)];
+  const [was, is] = [parseDocument(before, context), parseDocument(after, context)];
   if (was.body !== is.body || (code !== "line-ends" && countCarriageReturns(before) !== countCarriageReturns(after)))
     return false;
   const expected = new Map(Object.entries(was.data).map(([key, value]) => [renamed?.get(key) ?? key, value]));
@@ -164,10 +164,10 @@ function countCarriageReturns(text: string): number {
   return text.split("\r").length;
 }
 
-function collectCodes(text: string, place: ValidationContext): ReadonlySet<FindingCode> {
-  return new Set(validateSkill(parseDocument(text, place), place).findings.map(({ code }) => code));
+function collectCodes(text: string, context: ValidationContext): ReadonlySet<FindingCode> {
+  return new Set(validateSkill(parseDocument(text, context), context).findings.map(({ code }) => code));
 }
 
-function parseDocument(text: string, place: ValidationContext): SkillDocument {
-  return place.form === "yaml" ? parseYamlDocument(text) : parseMarkdownDocument(text);
+function parseDocument(text: string, context: ValidationContext): SkillDocument {
+  return context.form === "yaml" ? parseYamlDocument(text) : parseMarkdownDocument(text);
 }

@@ -6,8 +6,8 @@ import { MAX_NAME_LENGTH, STANDARD_NAME } from "./skill.ts";
 import { MAX_TRIGGERS } from "./triggers.ts";
 
 /**
- * What an editor needs to complete and check a skill's frontmatter, as JSON Schema. What it refuses, `check` calls an error of the open
- * standard's profile; keys that nobody knows are kept as data when a skill is loaded, and so it lets them be.
+ * Creates a JSON Schema with which editors complete and check the frontmatter of a skill. Everything it rejects is an error in
+ * the open standard's profile of `check`. It accepts unknown keys, because loading a skill keeps them as data.
  */
 export function createFrontmatterSchema(): JsonObject {
   const { metadata, ...properties } = buildProperties(MANIFEST_FIELDS);
@@ -15,7 +15,7 @@ export function createFrontmatterSchema(): JsonObject {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Frontmatter of a skill",
-    description: "What stands between the --- lines of a SKILL.md, or in a .yaml file with its instructions.",
+    description: "The text between the --- lines of a SKILL.md, or a .yaml file with its instructions.",
     type: "object",
     required: ["description"],
     properties: { ...properties, metadata: { ...metadata, properties: inMetadata } },
@@ -33,13 +33,13 @@ function buildProperties(rows: typeof MANIFEST_FIELDS): Record<string, JsonObjec
       properties[key] =
         key === first || name === "other"
           ? { description: says, ...shape }
-          : { description: `As \`${first}\`: ${says}`, deprecated: true, ...shape };
+          : { description: `Same as \`${first}\`: ${says}`, deprecated: true, ...shape };
     }
   }
   return properties;
 }
 
-/** What is said of a field besides its type: one row each. */
+/** The documentation of a field, one row per field. */
 interface FieldDoc {
   says?: string;
   examples?: readonly unknown[];
@@ -49,93 +49,96 @@ interface FieldDoc {
 
 const FIELD_DOCS: Readonly<Record<Exclude<FieldName, "other">, FieldDoc>> = {
   description: {
-    says: "What the skill does, and when to use it. All that a model knows of it until it is loaded.",
-    examples: ["Writes release notes from the commits. Use when a release is prepared."],
+    says: "What the skill does, and when to use it. A model sees only this text until the skill is loaded.",
+    examples: ["Writes release notes from the commits. Use when preparing a release."],
   },
-  briefDescription: { says: "For short lists. The first sentence of the description when left out." },
+  briefDescription: { says: "For short lists. Defaults to the first sentence of the description." },
   title: { says: "A heading for people." },
-  version: { says: "Its version, as major.minor.patch.", examples: ["1.0.0"] },
-  tags: { says: "Words to find it by.", examples: [["release", "git"]] },
-  authors: { says: "Who wrote it.", examples: [["Ada Lovelace"]] },
-  license: { says: "The name of its licence, or a file of the skill that holds it.", examples: ["MIT"] },
+  version: { says: "The version, as major.minor.patch.", examples: ["1.0.0"] },
+  tags: { says: "Keywords for searching.", examples: [["release", "git"]] },
+  authors: { says: "The authors.", examples: [["Ada Lovelace"]] },
+  license: { says: "The name of the license, or the license file in the skill.", examples: ["MIT"] },
   compatibility: {
-    says: "What it needs: clients, programs, a network.",
-    examples: ["Needs git, and access to the internet."],
+    says: "Requirements: clients, programs, network access.",
+    examples: ["Needs git and internet access."],
   },
-  homepage: { says: "Where people read more of it.", examples: ["https://example.com/skills/release-notes"] },
-  rationale: { says: "Why it is a skill of its own. For people." },
+  homepage: { says: "A page with more information.", examples: ["https://example.com/skills/release-notes"] },
+  rationale: { says: "The reason why this is a separate skill. For people." },
   whenToUse: {
-    says: "When to use it, where the description does not say it.",
-    examples: ["When a release is prepared."],
+    says: "When to use it, if that is missing in the description.",
+    examples: ["When preparing a release."],
   },
   triggers: {
-    says: "What queries it is for. Where a selective one fits, its instructions are given without being asked for. A plain list holds keywords.",
+    says: "Queries that the skill is for. If a selective trigger matches, the instructions are loaded automatically. A plain list contains keywords.",
     examples: [
       { keywords: ["release notes"], verbs: ["release"], patterns: ["changelog\\s+for\\s+v\\d+"] },
       ["release notes", "changelog"],
     ],
   },
-  paths: { says: "Files that it is for, as globs.", examples: [["src/**/*.sql", "*.tf"]] },
+  paths: { says: "Files that the skill is for, as globs.", examples: [["src/**/*.sql", "*.tf"]] },
   model: {
-    says: "The model that follows it: an alias of the configuration, or provider/model.",
+    says: "The model that runs the skill: an alias from the configuration, or provider/model.",
     examples: ["fast", "anthropic/claude-haiku-4-5"],
   },
-  effort: { says: "How hard the model is to think.", examples: ["low", "medium", "high"] },
-  maxSteps: { says: "How often its model is asked at most. 10 when left out; whoever runs it may lower it." },
+  effort: { says: "The reasoning effort of the model.", examples: ["low", "medium", "high"] },
+  maxIterations: { says: "The maximum number of model calls. Defaults to 10; the caller can lower it." },
   inputSchema: {
-    says: "JSON Schema of its input. Defaults are put in, and what does not fit is refused.",
+    says: "JSON Schema of the input. Defaults are filled in, and invalid input is rejected.",
     examples: [{ type: "object", properties: { content: { type: "string" } }, required: ["content"] }],
   },
-  requiredTools: { says: "Tools without which it is refused.", examples: [["bash"]] },
+  requiredTools: { says: "Tools that must exist; otherwise the skill is rejected.", examples: [["bash"]] },
   allowedTools: {
-    says: "The only tools that it may call, beside those that it brings. All when left out.",
+    says: "The only tools that it may call, in addition to its own. Defaults to all.",
     examples: [["bash", "read_file"]],
   },
   preapprovedTools: {
-    says: "Tools that it may call without asking, in the words of the open standard. Restricts nothing.",
+    says: "Tools that it may call without approval, in the syntax of the open standard. Does not restrict other tools.",
     examples: ["Bash(git:*) Read"],
   },
-  disallowedTools: { says: "Tools that it may not call.", examples: [["bash"]] },
+  disallowedTools: { says: "Tools that it must not call.", examples: [["bash"]] },
   toolsets: {
-    says: "Tools that it brings: a file of the skill, and what that exports.",
+    says: "Tools that the skill provides: a file of the skill, and an export of the file.",
     examples: [["toolsets/index:MyToolset"]],
   },
-  scripts: { says: "Which of its files are scripts, where that is not plain.", examples: [["scripts/totals.py"]] },
-  env: { says: "Variables that its code is given, from [skills.NAME] in config.toml.", examples: [["API_KEY"]] },
+  scripts: {
+    says: "Files that are scripts, if that is not obvious from their names.",
+    examples: [["scripts/totals.py"]],
+  },
+  env: { says: "Environment variables for its code, from [skills.NAME] in config.toml.", examples: [["API_KEY"]] },
   packages: { says: "System packages that its code needs.", examples: [["jq", "ffmpeg"]] },
   capabilities: {
-    says: "Systems that it asks, as namespace.name. Whoever runs it gives them.",
+    says: "Capabilities that it uses, as namespace.name. The host provides them.",
     examples: [["gog.email"]],
   },
-  sensitive: { says: "Whether it is for private chats only.", default: false },
-  access: { says: "Where it may be used.", examples: [{ chat_types: ["private"] }] },
-  modelInvocationDisabled: { says: "Whether only people may use it, and no model is told of it.", default: false },
-  userInvocable: { says: "Whether people may use it by its name.", default: true },
-  arguments: { says: "Names for the words of a message: $file in the instructions.", examples: [["file", "format"]] },
-  argumentHint: { says: "What people type behind its name.", examples: ["[file] [format]"] },
-  context: { says: "`fork`: hand it to a sub-agent of its own when it is loaded.", examples: ["fork"] },
-  agent: { says: "The kind of sub-agent, for clients that have several." },
-  defaultEnabled: { says: "Whether it is on before anybody has said so.", default: true },
-  metadata: { says: "Anything else. Extensions of the open standard may stand here too." },
+  sensitive: { says: "If true, the skill is available in private chats only.", default: false },
+  access: { says: "The chats in which it may be used.", examples: [{ chat_types: ["private"] }] },
+  modelInvocationDisabled: { says: "If true, only people may use it, and models do not see it.", default: false },
+  userInvocable: { says: "If true, people can call it by its name.", default: true },
+  arguments: { says: "Names for the arguments: $file in the instructions.", examples: [["file", "format"]] },
+  argumentHint: { says: "The arguments that people type after its name.", examples: ["[file] [format]"] },
+  context: { says: "`fork`: runs it in its own sub-agent when it is loaded.", examples: ["fork"] },
+  agent: { says: "The kind of sub-agent, for clients with several kinds." },
+  defaultEnabled: { says: "If false, the skill is disabled until the user enables it.", default: true },
+  metadata: { says: "Other data. Extensions of the open standard are also read here." },
 };
 
-/** Keys that are read elsewhere. */
+/** Keys that other modules read. */
 const OTHER_KEY_DOCS: Readonly<Record<string, FieldDoc>> = {
   name: {
-    says: "Its name: that of its folder, which serves when it is left out.",
+    says: "The name, equal to the name of its folder. Defaults to the name of the folder.",
     type: "string",
     pattern: STANDARD_NAME.source,
     maxLength: MAX_NAME_LENGTH,
     examples: ["release-notes"],
   },
-  instructions: { says: "In a .yaml file: what the agent is to do.", type: ["string", "null"] },
+  instructions: { says: "In a .yaml file: the instructions for the agent.", type: ["string", "null"] },
 };
 
 const KEPT_KEY_TEXT = "Kept for the clients that use it.";
 
 const TEXT_TYPE = ["string", "null"];
 const ITEM_SHAPE = { type: ["string", "number", "boolean"] };
-/** One text stands for a list too. */
+/** A single text is accepted as a list. */
 const LIST_SHAPE = { type: ["array", "string", "number", "boolean", "null"], items: ITEM_SHAPE };
 const SCRIPT_SHAPES = [
   { type: "string", minLength: 1 },
@@ -143,14 +146,14 @@ const SCRIPT_SHAPES = [
     type: "object",
     required: ["path"],
     properties: {
-      path: { type: "string", minLength: 1, description: "From the skill's folder." },
-      name: { description: "What it is called by." },
-      description: { description: "What it does." },
+      path: { type: "string", minLength: 1, description: "Relative to the skill's folder." },
+      name: { description: "The name of the script." },
+      description: { description: "A description of the script." },
     },
   },
 ];
 
-/** What each reader takes without a word. */
+/** The values that each reader accepts without a finding. */
 const SHAPES: Readonly<Record<keyof Readers, JsonObject>> = {
   text: { type: TEXT_TYPE },
   hint: { type: ["array", ...TEXT_TYPE], items: ITEM_SHAPE },
@@ -187,7 +190,7 @@ const SHAPE_BY_READER = new Map<unknown, JsonObject | undefined>(
   Object.entries(fields).map(([name, reader]) => [reader, SHAPES[name as keyof Readers]]),
 );
 
-/** Names of one kind; those of one text stand apart by commas or blanks. */
+/** Creates the schema for names of one kind; a single text separates them with commas or spaces. */
 function createNamesShape(name: RegExp): JsonObject {
   const plain = name.source.slice(1, -1);
   return {
@@ -199,5 +202,5 @@ function createNamesShape(name: RegExp): JsonObject {
 
 function createTriggersShape(): JsonObject {
   const kinds = Object.entries(MAX_TRIGGERS).filter(([kind]) => kind !== "paths");
-  return Object.fromEntries(kinds.map(([kind, most]) => [kind, { ...LIST_SHAPE, maxItems: most }]));
+  return Object.fromEntries(kinds.map(([kind, max]) => [kind, { ...LIST_SHAPE, maxItems: max }]));
 }

@@ -22,12 +22,12 @@ import type { Finding } from "./diagnostics.ts";
 import { countNewlines, trimBody } from "./frontmatter.ts";
 import type { Skill } from "./skill.ts";
 
-/** A SKILL.md with this frontmatter and body; parsed again it gives the same values. */
+/** Returns a SKILL.md with this frontmatter and body. Contract: parsing it returns the same values. */
 export function renderDocument(data: JsonObject, body: string): string {
   return `---\n${writeYaml(data)}---\n\n${trimBody(body)}\n`;
 }
 
-/** The skill as a SKILL.md: its frontmatter as it was written, and its instructions. */
+/** Returns the skill as a SKILL.md: its frontmatter as written, and its instructions. */
 export function toSkillMd(skill: Skill): string {
   const { name: _name, description: _description, instructions: _instructions, ...rest } = skill.manifest.data;
   return renderDocument({ name: skill.name, description: skill.description, ...rest }, skill.body());
@@ -38,13 +38,13 @@ export interface YamlResult {
   findings: Finding[];
 }
 
-/** Reads one YAML mapping. Aliases, tags, deep nesting and floods of keys are refused; a duplicate key is said. */
+/** Reads one YAML mapping. Rejects aliases, tags, deep nesting and too many keys; reports duplicate keys. */
 export function readYaml(source: string, firstLine: number): YamlResult {
   const simple = readSimpleYaml(source);
   return simple ? { data: simple, findings: [] } : readFullYaml(source, firstLine);
 }
 
-/** As `readYaml`, always with the real parser. */
+/** Like `readYaml`, but always uses the full parser. */
 export function readFullYaml(source: string, firstLine: number): YamlResult {
   const findings: Finding[] = [];
   const fail = (finding: Finding): YamlResult => ({ data: createJsonObject(), findings: [...findings, finding] });
@@ -54,27 +54,27 @@ export function readFullYaml(source: string, firstLine: number): YamlResult {
     if (refused) return fail(refused);
     const documents = constructDocuments(events, source, firstLine, findings);
     if (documents.length > 1) {
-      return fail({ code: "yaml-documents", message: "holds several YAML documents", line: firstLine, column: 1 });
+      return fail({ code: "yaml-documents", message: "contains several YAML documents", line: firstLine, column: 1 });
     }
     const [data] = documents;
     if (data === undefined || data === null) return { data: createJsonObject(), findings };
     if (typeof data === "object" && !Array.isArray(data)) return { data: data as JsonObject, findings };
-    const message = `is ${Array.isArray(data) ? "a list" : "one value"}, not key: value lines`;
+    const message = `is ${Array.isArray(data) ? "a list" : "a single value"}, not key: value lines`;
     return fail({ code: "frontmatter-type", message, line: firstLine, column: 1 });
   } catch (error) {
     return fail(createYamlFinding(error, firstLine));
   }
 }
 
-/** Writes data so that `readYaml` (and YAML 1.1 readers) give the same data back. */
+/** Writes data so that `readYaml` and YAML 1.1 readers return the same data. */
 export function writeYaml(data: JsonObject): string {
-  // What was read has no prototype, down to the last mapping, and js-yaml writes no such objects.
+  // Parsed objects have no prototype, at any depth, and js-yaml does not write such objects.
   return dump(structuredClone(data), {
     schema: DUMP_SCHEMA,
     lineWidth: -1,
     noRefs: true,
     quoteStyle: "double",
-    // A plain key that starts so would end the document.
+    // An unquoted key that starts with --- or ... would end the document.
     transform: (documents) =>
       visit(documents, (node) => {
         if (node.kind === "scalar" && /^(?:---|\.\.\.)(?:\s|$)/.test(node.value))
@@ -84,21 +84,21 @@ export function writeYaml(data: JsonObject): string {
 }
 
 /**
- * Quotes, line by line, what kept YAML from being read: an unquoted `: `, a value that starts with `@` or a bracket,
- * a quote that is not closed, tabs as indentation. Nothing when that does not help.
+ * Quotes, line by line, the values that make YAML unreadable: an unquoted `: `, a value that starts with `@` or a bracket, an
+ * unclosed quote, tabs as indentation. Returns undefined if that does not help.
  */
 export function repairYaml(source: string, firstLine: number): { text: string; result: YamlResult } | undefined {
   if (countNewlines(source) > MAX_REPAIRABLE_LINES) return undefined;
   const findings: Finding[] = [];
   const lines: string[] = [];
   const blocks = splitTopLevelBlocks(source);
-  const budget = { left: MAX_REPAIR_ATTEMPTS };
+  const budget = { remaining: MAX_REPAIR_ATTEMPTS };
   if (blocks.length > MAX_KEYS) return undefined;
   for (const block of blocks) {
     const mended = repairBlock(block.lines, budget);
-    if (budget.left <= 0) return undefined;
+    if (budget.remaining <= 0) return undefined;
     for (const [offset, key] of mended.changed) {
-      const message = `the value of "${truncateLine(key, 64)}" is not valid YAML as it stands; it was read as text`;
+      const message = `the value of "${truncateLine(key, 64)}" is not valid YAML; it was read as text`;
       findings.push({ code: "yaml-repaired", message, line: firstLine + block.start + offset, column: 1 });
     }
     lines.push(...mended.lines);
@@ -112,18 +112,18 @@ export function repairYaml(source: string, firstLine: number): { text: string; r
 
 const YAML_LIMITS = { maxDepth: 16 };
 const MAX_KEYS = 256;
-/** How many lines are looked at one by one: who writes more that is wrong did not mean YAML. */
+/** The maximum number of lines that are tried one by one: a text with more errors was not intended as YAML. */
 const MAX_REPAIR_ATTEMPTS = 400;
-/** No frontmatter that somebody wrote has more, and to look for what is wrong takes as long as reading it. */
+/** No handwritten frontmatter is longer, and the search for the error takes as long as parsing. */
 const MAX_REPAIRABLE_LINES = 4000;
 const TOO_MANY_KEYS = `more than ${MAX_KEYS} keys in one place`;
 
-/** Made when first asked for: most starts read no YAML that needs it. */
+/** Created on demand: most starts read no YAML that needs it. */
 let cachedSchema: Schema | undefined;
 
 function getYamlSchema(): Schema {
   cachedSchema ??= CORE_SCHEMA.withTags(
-    // `.inf`, `.nan` and 1e999 have no place in a skill and none in JSON: they stay the text they were written as.
+    // `.inf`, `.nan` and 1e999 have no JSON form, so they remain text.
     [intCoreTag, floatCoreTag].map((tag) =>
       defineScalarTag(tag.tagName, {
         ...tag,
@@ -156,7 +156,7 @@ function constructDocuments(events: Event[], source: string, firstLine: number, 
     return constructFromEvents(events, { source, schema: getYamlSchema(), maxAliases: 0 });
   } catch (error) {
     if (!(error instanceof YAMLException) || !error.reason.includes("duplicated mapping key")) throw error;
-    findings.push({ code: "yaml-duplicate", message: "a key stands twice", ...getErrorPosition(error, firstLine) });
+    findings.push({ code: "yaml-duplicate", message: "a key occurs twice", ...getErrorPosition(error, firstLine) });
     return constructFromEvents(events, { source, schema: getYamlSchema(), maxAliases: 0, json: true });
   }
 }
@@ -176,7 +176,7 @@ function findRefusedEvent(events: Event[], source: string, firstLine: number): F
   return undefined;
 }
 
-// The parser's own message quotes the file, which may be a link to something that is no skill: only its reason is used.
+// The parser's own message quotes the file, which may be a symlink to a private file: only the reason is used.
 function createYamlFinding(error: unknown, firstLine: number): Finding {
   if (!(error instanceof YAMLException)) {
     return { code: "yaml-syntax", message: "cannot be read as YAML", line: firstLine, column: 1 };
@@ -206,7 +206,7 @@ interface KeyBlock {
   lines: string[];
 }
 
-/** The lines of each top-level key. Comments between two keys belong to neither. */
+/** Returns the lines of each top-level key. Comments between two keys belong to neither. */
 function splitTopLevelBlocks(source: string): KeyBlock[] {
   const blocks: KeyBlock[] = [];
   for (const [index, line] of source.split("\n").entries()) {
@@ -229,14 +229,14 @@ const NESTED_LINE = /^([ \t]+(?:- +)?(["']?[\w.$-]+["']?):[ \t]+|[ \t]*- +)(.*)$
 
 interface RepairedBlock {
   lines: string[];
-  /** Offset of each line that was changed, and the key it belongs to. */
+  /** The offset of each changed line, and its key. */
   changed: [number, string][];
 }
 
-function repairBlock(lines: string[], budget: { left: number }): RepairedBlock {
+function repairBlock(lines: string[], budget: { remaining: number }): RepairedBlock {
   const [first = "", ...rest] = lines;
   const parts = FIRST_LINE.exec(first);
-  budget.left--;
+  budget.remaining--;
   if (!parts || isValidYaml(lines.join("\n"))) return { lines, changed: [] };
   const [, key = "", value = ""] = parts;
   if (value !== "" && !/^[|>]/.test(value)) {
@@ -246,8 +246,8 @@ function repairBlock(lines: string[], budget: { left: number }): RepairedBlock {
     return { lines: [`${key}: ${quoteYamlValue(folded)}`, ...Array(blank).fill("")], changed: [[0, key]] };
   }
   const changed: [number, string][] = [];
-  budget.left -= rest.length;
-  if (budget.left <= 0) return { lines, changed };
+  budget.remaining -= rest.length;
+  if (budget.remaining <= 0) return { lines, changed };
   const mended = rest.map((line, index) => {
     const spaced = line.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length));
     const nested = NESTED_LINE.exec(spaced);
@@ -259,14 +259,14 @@ function repairBlock(lines: string[], budget: { left: number }): RepairedBlock {
   return { lines: [first, ...mended], changed };
 }
 
-/** Only bad syntax is mended: what breaks a limit or uses an alias stays refused. */
+/** Only syntax errors are repaired: YAML that exceeds a limit or uses an alias remains rejected. */
 function isValidYaml(text: string): boolean {
   return !readYaml(text, 1).findings.some(
     (finding) => finding.code === "yaml-syntax" || finding.code === "frontmatter-type",
   );
 }
 
-/** A value as quoted text. A comment after it stays: it may be what the author meant as text. */
+/** Returns a value as quoted text. A comment after it is kept: the author may have intended it as text. */
 function quoteYamlValue(value: string): string {
   const at = value.search(/[ \t]#/);
   const text = (at === -1 ? value : value.slice(0, at)).trim();
@@ -279,9 +279,9 @@ function quoteYamlValue(value: string): string {
 }
 
 /**
- * Reads the YAML that almost every skill is written in: plain or simply quoted ASCII values, lists of them, and one level of
- * `key: value` lines below a key. Nothing for anything else, which is then read by the real parser. Contract: whatever it
- * reads, the real parser reads the same (a test compares them); it exists because it takes a fifth of the time.
+ * Reads the YAML of almost every skill: plain or simply quoted ASCII values, lists of them, and one level of `key: value` lines
+ * below a key. Returns undefined for everything else, which the full parser then reads. Contract: the full parser returns the
+ * same result (a test compares them). This parser takes a fifth of the time.
  */
 export function readSimpleYaml(source: string): JsonObject | undefined {
   const data = createJsonObject();
@@ -344,7 +344,7 @@ function skipSpaces(source: string, start: number): number {
   return at;
 }
 
-/** Where the colon after a plain key stands, or -1. */
+/** Returns the index of the colon after a plain key, or -1. */
 function findKeyEnd(source: string, start: number): number {
   if (!isLetter(source.charCodeAt(start))) return -1;
   let at = start + 1;
@@ -394,7 +394,7 @@ function readScalar(text: string): unknown {
   return VERSION_NUMBER.test(text) ? text : undefined;
 }
 
-/** Printable ASCII without `: `, ` #`, and a blank or colon at its end. */
+/** Returns true for printable ASCII without `: `, ` #`, or a space or colon at its end. */
 function isPlainScalar(text: string): boolean {
   let last = 0;
   for (let at = 0; at < text.length; at++) {

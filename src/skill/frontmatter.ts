@@ -2,9 +2,9 @@ import type { Finding, Position } from "./diagnostics.ts";
 
 export type SkillForm = "folder" | "markdown" | "yaml" | "code";
 
-/** Contract: `text` may be the head of a file. `closed` says whether the frontmatter's end was in it. */
+/** Contract: `text` may be the beginning of a file. `closed` is true if it contains the end of the frontmatter. */
 export interface Frontmatter {
-  /** Offsets into the text with its line ends normalised. */
+  /** Offsets refer to the text with normalized line endings. */
   text: string;
   start: number;
   end: number;
@@ -14,7 +14,7 @@ export interface Frontmatter {
   findings: Finding[];
 }
 
-/** Finds the lines `---` around the frontmatter. Nothing when the text does not start with one. */
+/** Finds the `---` lines around the frontmatter. Returns only findings if the text does not start with one. */
 export function findFrontmatter(raw: string): Frontmatter | { text: string; findings: Finding[] } {
   const findings: Finding[] = [];
   const text = normalizeLineEnds(raw, findings);
@@ -44,11 +44,11 @@ export function removeLeadingLines(text: string): string {
 function createLeadingFinding(before: string): Finding {
   const at = { line: 1, column: 1 };
   return before.trim() === ""
-    ? { code: "leading-blank", message: "blank lines stand before the frontmatter", ...at }
-    : { code: "leading-comment", message: "a comment or label is before the frontmatter", ...at };
+    ? { code: "leading-blank", message: "blank lines before the frontmatter", ...at }
+    : { code: "leading-comment", message: "a comment or label before the frontmatter", ...at };
 }
 
-/** Blank lines before and white space after a body say nothing. */
+/** Removes blank lines before a body and white space after it. */
 export function trimBody(body: string): string {
   return body
     .replace(/\r\n?/g, "\n")
@@ -56,7 +56,7 @@ export function trimBody(body: string): string {
     .trimEnd();
 }
 
-/** The text without a byte order mark and with plain line feeds; each said. */
+/** Returns the text without a byte order mark and with LF line endings, and reports each change. */
 export function normalizeLineEnds(raw: string, findings: Finding[]): string {
   let text = raw;
   if (text.charCodeAt(0) === 0xfeff) {
@@ -80,7 +80,7 @@ export function countNewlines(text: string): number {
 }
 
 const OPENING_LINE = /^((?:[ \t]*\n)*)---([ \t]*)(?:\n|$)/;
-// A page that starts with a heading and a rule is not a skill: the line after the --- must be a key.
+// A page that starts with a heading and a horizontal rule is not a skill: the line after the --- must be a key.
 const LABELED_OPENING_LINE =
   /^((?:(?:[ \t]*|<!--[^\n]*-->[ \t]*|#[^\n]*)\n){1,5})---([ \t]*)\n(?=[A-Za-z_][\w-]*[ \t]*:)/;
 const CLOSING_LINE = /\n---([ \t]*)(?:\n|$)/g;
@@ -92,10 +92,10 @@ function createMissingFinding(text: string): Finding {
   }
   const message = first
     ? "has no frontmatter: the opening line is not exactly ---"
-    : "has no frontmatter: it does not start with a line ---";
+    : "has no frontmatter: it does not start with a --- line";
   return { code: "frontmatter-missing", message, line: 1, column: 1 };
 }
 
 function createBlanksFinding(line: number): Finding {
-  return { code: "delimiter-blanks", message: "blanks follow the ---", line, column: 4 };
+  return { code: "delimiter-blanks", message: "spaces after the ---", line, column: 4 };
 }

@@ -13,15 +13,15 @@ import { classifyPatterns, isBroadGlob, isCommonPattern, isCommonPhrase, isTrigg
 export interface LintSubject {
   document: SkillDocument;
   manifest: Manifest;
-  /** The paths beside SKILL.md; absent where there is no folder to look in. */
+  /** The paths next to SKILL.md; absent if the skill has no folder. */
   files?: readonly string[];
-  /** Looks for a link's target that is not among `files`. */
+  /** Searches for a link's target that is not among `files`. */
   findTarget?: FindTarget;
 }
 
 /**
- * Where the target of a link is: in the skill's folder, outside of it, or in the repository when the path is read from its root.
- * Undefined when it is nowhere.
+ * Returns the location of a link's target: in the skill's folder, outside of it, or in the repository if the path is relative to
+ * its root. Returns undefined if the target does not exist.
  */
 export type FindTarget = (path: string) => "skill" | "outside" | "repository" | undefined;
 
@@ -29,23 +29,23 @@ interface BodyLine {
   text: string;
   number: number;
   isCode: boolean;
-  /** Indented by four blanks after an empty line, and not part of a list: Markdown shows it as code. */
+  /** True if the line is indented by four spaces after an empty line, and not part of a list: Markdown shows it as code. */
   isIndentedCode: boolean;
 }
 type LintRule = (subject: LintSubject, lines: readonly BodyLine[]) => Iterable<Omit<Finding, "code">>;
 
-/** One row a rule. Codes, severities and ways to mend them stand in the one table of codes. */
+/** One row per rule. The codes, their severities and their fixes are in `finding-codes.ts`. */
 export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
   "hidden-text-body": function* ({ document }) {
     for (const { index, codePoint } of findInvisible(document.body)) {
       const position = findPosition(document.body, index, document.bodyLine);
-      yield { message: `the instructions hold the hidden character ${escapeCodePoint(codePoint)}`, ...position };
+      yield { message: `the instructions contain the hidden character ${escapeCodePoint(codePoint)}`, ...position };
     }
   },
   "dead-link": function* (subject, lines) {
     for (const { target, place, ...position } of findMissingTargets(subject, lines)) {
       if (place === undefined && !target.startsWith("/"))
-        yield { message: `the link to "${truncateLine(target, 120)}" leads nowhere`, ...position };
+        yield { message: `the link to "${truncateLine(target, 120)}" has no target`, ...position };
     }
   },
   "link-outside-skill": function* (subject, lines) {
@@ -85,7 +85,7 @@ export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
     for (const { text, number, isCode } of lines) {
       const prose = isCode ? "" : removeInlineCode(text);
       const match = TASK_FIRST.exec(prose) ?? TASK_MARKED.exec(prose);
-      if (match) yield { message: "holds a task that is still open", line: number, column: match.index + 1 };
+      if (match) yield { message: "contains an open task", line: number, column: match.index + 1 };
     }
   },
   "no-cue": function* ({ document, manifest }) {
@@ -99,7 +99,7 @@ export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
     if (!USE_WHEN_HINT.test(description))
       yield { message: "the description does not say when to use the skill", ...document.locate("description") };
   },
-  // Triggers that fit every query are left out, and reported where the skill is read.
+  // Triggers that match every query are ignored, and reported when the skill is read.
   "trigger-broad": function* ({ document, manifest: { triggers, paths } }) {
     const patterns = classifyPatterns(triggers.patterns).usable.filter(({ needs }) => isCommonPattern(needs));
     const globs = classifyPatterns(paths, globToPattern).usable.filter(({ text }) => isBroadGlob(text));
@@ -114,7 +114,7 @@ export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
       if (texts.length === 0) continue;
       const shown = texts.slice(0, 5).map((text) => `"${truncateLine(text, 64)}"`);
       const more = texts.length > 5 ? ` and ${texts.length - 5} more` : "";
-      const message = `"${list}" has ${shown.join(", ")}${more}: ${what} alone never give a model the instructions`;
+      const message = `"${list}" has ${shown.join(", ")}${more}: ${what} alone never load the instructions`;
       yield { message, ...document.locate(key), ...(fix ? { fix } : {}) };
     }
   },
@@ -162,10 +162,10 @@ export function lintDocument(subject: LintSubject, profile: Profile): Finding[] 
   const findings: Finding[] = [];
   for (const [code, rule] of Object.entries(LINT_RULES) as [FindingCode, LintRule][]) {
     if (!getSeverity(code, profile)) continue;
-    let said = 0;
+    let reported = 0;
     for (const finding of rule(subject, lines)) {
       findings.push({ code, ...finding });
-      if (++said === MAX_FINDINGS_PER_RULE) break;
+      if (++reported === MAX_FINDINGS_PER_RULE) break;
     }
   }
   return findings;
@@ -173,13 +173,13 @@ export function lintDocument(subject: LintSubject, profile: Profile): Finding[] 
 
 const GLOB_FIX = "name a folder or a file, and add a keyword: a phrase of two or more words";
 
-/** Twenty of a kind are enough to mend a file by. */
+/** Twenty findings per rule are enough to fix a file. */
 const MAX_FINDINGS_PER_RULE = 20;
 
 // Every repetition is bounded: a megabyte of brackets or backticks must not take longer than any other megabyte.
 const LINK = /\[[^\]\n]{0,300}\]\((?:<([^>\n]{1,300})>|([^()\s]{1,300}))(?:\s{1,9}["'(][^\n]{0,300}?["')])?\)/g;
 const INLINE_CODE = /`[^`\n]{1,300}`/g;
-/** A task at the start of a line or an item, or one that is marked as such elsewhere; prose about TODO comments is neither. */
+/** A task at the start of a line or an item, or one that is marked elsewhere. Prose about TODO comments does not match. */
 const TASK_FIRST = /^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(?:\[[ x]?\] ?)?(?:TODO|FIXME|TBD)\b/;
 const TASK_MARKED = /[\s>*[(-](?:TODO|FIXME|TBD)(?=[:\])(]|\s*$)/;
 const USE_WHEN_HINT =
@@ -209,7 +209,10 @@ function splitBodyLines(document: SkillDocument): BodyLine[] {
   return lines;
 }
 
-/** A line that opens or closes a code block, also in a list or a quotation. After backticks no others follow: that is inline code. */
+/**
+ * A line that opens or closes a code block, including those in a list or a quotation. More backticks after the fence mean inline
+ * code.
+ */
 const FENCE = /^[ \t>]{0,40}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})((?:(?<=`)[^`]*|(?<=~).*))$/;
 const LIST_ITEM = /^[ \t]{0,20}(?:[-*+]|\d{1,3}[.)])[ \t]/;
 
@@ -220,7 +223,7 @@ interface MissingTarget {
   column: number;
 }
 
-/** The links whose targets are not among the skill's listed files. */
+/** Returns the links whose targets are not among the skill's listed files. */
 function* findMissingTargets({ files, findTarget }: LintSubject, lines: readonly BodyLine[]): Generator<MissingTarget> {
   if (!files) return;
   const listed = new Set(files.flatMap(listParentFolders));
@@ -238,7 +241,10 @@ function removeInlineCode(text: string): string {
   return text.includes("`") ? text.replace(INLINE_CODE, (code) => " ".repeat(code.length)) : text;
 }
 
-/** The path that a link names, from the skill's folder or, with a slash before it, from a root. Nothing for addresses and placeholders. */
+/**
+ * Returns the path of a link, relative to the skill's folder or, with a leading slash, to a root. Undefined for URLs and
+ * placeholders.
+ */
 function parseLocalTarget(link: string): string | undefined {
   const written = link.replace(/[?#].*$/, "");
   const path = decodeLink(written);
@@ -253,7 +259,9 @@ function parseLocalTarget(link: string): string | undefined {
 }
 
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
-/** What stands in templates and examples in place of a path: `{name}`, `$FILE`, `<url>`, `url`, `...`, `path/to/file.md`, `ADR-NNN.md`. */
+/**
+ * Placeholders for paths in templates and examples: `{name}`, `$FILE`, `<url>`, `url`, `...`, `path/to/file.md`, `ADR-NNN.md`.
+ */
 const PLACEHOLDER =
   /[$<>{}*[\]]|\.\.\.|\u2026|(?:^|\/)path\/to\/|^(?:[Uu]rl|[Ll]ink|[Pp]ath|[Ff]ile|href|[A-Z_]*(?:URL|LINK|PATH|FILE|NAME)[A-Z_]*)$|(?<![A-Za-z])(?:X{2,}|N{2,}|YYYY)(?![A-Za-z])/;
 

@@ -4,9 +4,9 @@ import { truncateLine } from "../util/text.ts";
 import { findVariableProblem, isSystemPackageName } from "./requirements.ts";
 import { parseToolsetRef } from "./skill-code.ts";
 
-/** Contract: the message goes on where `"key"` stops, as in `must be text`. */
+/** Contract: the message continues after `"key"`, as in `must be text`. */
 export type ReportFieldProblem = (code: FindingCode, message: string) => void;
-/** Reads one value, leniently: what can be understood is taken and said; what cannot is left out and said. */
+/** Reads one value leniently: an understandable value is used and reported; any other is ignored and reported. */
 export type FieldReader<T> = (value: unknown, problem: ReportFieldProblem) => T | undefined;
 
 export interface DeclaredScript {
@@ -21,7 +21,7 @@ export interface Triggers {
   patterns: readonly string[];
   /** Queries that the skill is for. */
   examples: readonly string[];
-  /** Words that speak against the skill. */
+  /** Words that count against the skill. */
   negative: readonly string[];
 }
 
@@ -36,7 +36,7 @@ export const text: FieldReader<string> = (value, problem) => {
   return undefined;
 };
 
-/** `[file]` is how people write a hint, and a list to YAML. */
+/** People write a hint as `[file]`, which is a list in YAML. */
 export const hint: FieldReader<string> = (value, problem) => {
   if (Array.isArray(value) && value.every((item) => typeof item !== "object")) return `[${value.join(", ")}]`;
   return text(value, problem);
@@ -44,7 +44,7 @@ export const hint: FieldReader<string> = (value, problem) => {
 
 export const anything: FieldReader<unknown> = (value) => value;
 
-/** YAML reads an unquoted version such as 1.0 as a number; everybody writes it so. */
+/** YAML reads an unquoted version such as 1.0 as a number. This spelling is common. */
 export const version: FieldReader<string> = (value, problem) => {
   const written = typeof value === "number" ? String(value) : text(value, problem);
   if (written !== undefined && !SEMVER.test(written)) problem("version-format", `is "${truncateLine(written, 40)}"`);
@@ -57,7 +57,7 @@ export const description: FieldReader<string> = (value, problem) => {
   const { length } = written;
   if (length > 1024) problem("description-too-long", `has ${length} characters, more than 1024`);
   else if (length > 500) problem("description-long", `has ${length} characters`);
-  if (/[<>]/.test(written)) problem("description-markup", "holds angle brackets");
+  if (/[<>]/.test(written)) problem("description-markup", "contains angle brackets");
   return written;
 };
 
@@ -88,19 +88,19 @@ export const steps: FieldReader<number> = (value, problem) => {
   return undefined;
 };
 
-/** A list, or one text with commas between its items. */
+/** A list, or a single text with commas between its items. */
 export const list: FieldReader<readonly string[]> = (value, problem) => readItems(value, problem, /,/);
 
-/** As `list`, and blanks separate too: names of variables, packages and capabilities hold none. */
+/** Like `list`, but spaces also separate: names of variables, packages and capabilities contain none. */
 export const names: FieldReader<readonly string[]> = (value, problem) => readItems(value, problem, /[,\s]+/);
 
-/** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
+/** A list, or a single text with commas or spaces between tools. Text in parentheses belongs to its tool. */
 export const tools: FieldReader<readonly string[]> = (value, problem) => {
   if (typeof value === "string") return splitToolList(value);
   return readItems(value, problem, NO_SEPARATOR);
 };
 
-/** Parentheses hold also where a blank stands before them, or none closes them: a bare name would be a grant for all of the tool. */
+/** Parentheses belong to the tool even after a space or without a closing one: the bare name would grant the whole tool. */
 function splitToolList(written: string): string[] {
   const found: string[] = [];
   let depth = 0;
@@ -123,10 +123,10 @@ export const capabilities: FieldReader<readonly string[]> = (value, problem) => 
   const ids = names(value, problem);
   const bare = (ids ?? []).filter((id) => !CAPABILITY_ID.test(id));
   if (bare.length > 0) {
-    const said = bare.map((id) => `"${truncateLine(id, 64)}"`).join(", ");
+    const shown = bare.map((id) => `"${truncateLine(id, 64)}"`).join(", ");
     problem(
       "capability-format",
-      `lists ${said}, which ${bare.length === 1 ? "is" : "are"} not of the form namespace.name`,
+      `lists ${shown}, which ${bare.length === 1 ? "is" : "are"} not of the form namespace.name`,
     );
   }
   return ids;
@@ -136,10 +136,10 @@ export const variables: FieldReader<readonly string[]> = (value, problem) => {
   const found = names(value, problem);
   const wrong = (found ?? []).filter((name) => findVariableProblem(name) !== undefined);
   if (wrong.length > 0) {
-    const said = wrong
+    const shown = wrong
       .slice(0, MAX_NAMED)
       .map((name) => `"${truncateLine(name, 64)}", which ${findVariableProblem(name)}`);
-    problem("variable-name", `lists ${said.join("; ")}${formatMore(wrong)}`);
+    problem("variable-name", `lists ${shown.join("; ")}${formatMore(wrong)}`);
   }
   return found;
 };
@@ -148,8 +148,11 @@ export const packages: FieldReader<readonly string[]> = (value, problem) => {
   const found = names(value, problem);
   const wrong = (found ?? []).filter((name) => !isSystemPackageName(name));
   if (wrong.length > 0) {
-    const said = wrong.slice(0, MAX_NAMED).map((name) => `"${truncateLine(name, 64)}"`);
-    problem("package-name", `lists ${said.join(", ")}${formatMore(wrong)}: no name of a system package`);
+    const shown = wrong.slice(0, MAX_NAMED).map((name) => `"${truncateLine(name, 64)}"`);
+    problem(
+      "package-name",
+      `lists ${shown.join(", ")}${formatMore(wrong)}, which cannot be the name of a system package`,
+    );
   }
   return found;
 };
@@ -165,7 +168,7 @@ export const toolsets: FieldReader<readonly string[]> = (value, problem) => {
 
 export const mapping: FieldReader<JsonObject> = (value, problem) => {
   if (isJsonObject(value)) return value;
-  if (value !== null) problem("field-type", "must hold key: value lines");
+  if (value !== null) problem("field-type", "must contain key: value lines");
   return undefined;
 };
 
@@ -175,7 +178,7 @@ export const access: FieldReader<{ chatTypes?: readonly string[] }> = (value, pr
   return chatTypes ? { chatTypes } : undefined;
 };
 
-/** A mapping of kinds to lists; a plain list holds keywords. */
+/** A mapping of kinds to lists; a plain list contains keywords. */
 export const triggers: FieldReader<Triggers> = (value, problem) => {
   if (Array.isArray(value)) {
     const keywords = readItems(value, problem, NO_SEPARATOR) ?? [];
@@ -218,7 +221,7 @@ export const scripts: FieldReader<readonly DeclaredScript[]> = (value, problem) 
 export const schema: FieldReader<JsonObject> = (value, problem) => {
   const data = mapping(value, problem);
   if (data && hasExternalReference(data)) {
-    problem("schema-reference", "refers to another address");
+    problem("schema-reference", "refers to an external schema");
     return undefined;
   }
   return data;
@@ -246,7 +249,7 @@ function readDescriptionText(value: unknown, problem: ReportFieldProblem): strin
   if (typeof value === "string") return value.trim() === "" ? undefined : value.trim();
   if (value === null || value === undefined) return undefined;
   if (Array.isArray(value) && value.every((item) => typeof item !== "object")) {
-    problem("description-type", "is a list; its items were joined");
+    problem("description-type", "is a list; its items are joined");
     return value.join(", ") || undefined;
   }
   problem("description-type", "is not text");

@@ -4,7 +4,7 @@ import { extractFirstSentence, isWithinOneEdit, truncateLine } from "../util/tex
 import { CLIENT_KEYS, findClientUse } from "./client-keys.ts";
 import * as read from "./manifest-fields.ts";
 
-/** What a skill says of itself, in one shape whatever dialect it was written in. */
+/** The metadata of a skill, in one shape for all dialects. */
 export interface Manifest {
   readonly description: string;
   readonly briefDescription: string;
@@ -21,14 +21,14 @@ export interface Manifest {
   readonly paths: readonly string[];
   readonly model?: string;
   readonly effort?: string;
-  readonly maxSteps?: number;
+  readonly maxIterations?: number;
   readonly inputSchema?: JsonObject;
   readonly tools: {
     /** Must exist before a run. */
     readonly required: readonly string[];
-    /** `allowed_tools`: nothing else may be called. Empty: all. */
+    /** `allowed_tools`: no other tool may be called. Empty for all tools. */
     readonly allowed: readonly string[];
-    /** `allowed-tools`: may be called without asking. */
+    /** `allowed-tools`: may be called without approval. */
     readonly preapproved: readonly string[];
     readonly disallowed: readonly string[];
   };
@@ -46,14 +46,14 @@ export interface Manifest {
   readonly agent?: string;
   readonly defaultEnabled: boolean;
   readonly metadata: JsonObject;
-  /** Everything as it was written, with the keys that nobody knows. */
+  /** All keys as written, including unknown ones. */
   readonly data: JsonObject;
 }
 
 /** Contract: called for each problem with a top-level key. */
 export type ReportProblem = (code: FindingCode, key: string, message: string, meant?: string) => void;
 
-/** The one table of spellings. Where several stand in a file, the first in this order counts. */
+/** The table of spellings. If a file contains several spellings of a field, the first in this order counts. */
 const FIELDS = {
   description: defineField(read.description, ["description"]),
   briefDescription: defineField(read.text, ["brief_description", "brief-description"], "metadata"),
@@ -70,7 +70,7 @@ const FIELDS = {
   paths: defineField(read.list, ["paths", "globs"], "metadata"),
   model: defineField(read.text, ["model", "preferred_model", "preferred-model"]),
   effort: defineField(read.text, ["effort"]),
-  maxSteps: defineField(read.steps, ["max_iterations", "max-iterations"]),
+  maxIterations: defineField(read.steps, ["max_iterations", "max-iterations"]),
   inputSchema: defineField(read.schema, ["input_schema", "input-schema"]),
   requiredTools: defineField(read.tools, ["required_tools", "required-tools"]),
   allowedTools: defineField(read.tools, ["allowed_tools"]),
@@ -91,7 +91,7 @@ const FIELDS = {
   agent: defineField(read.text, ["agent"]),
   defaultEnabled: defineField(read.flag, ["default_enabled", "default-enabled"]),
   metadata: defineField(read.mapping, ["metadata"]),
-  // Read elsewhere (name, instructions) or kept for the clients that use them.
+  // Keys that other modules read (name, instructions), or that are kept for other clients.
   other: defineField(read.anything, [
     "name",
     "instructions",
@@ -112,7 +112,7 @@ type Fields = typeof FIELDS;
 export type FieldName = keyof Fields;
 export type ManifestValues = { [Name in keyof Fields]?: NonNullable<ReturnType<Fields[Name]["read"]>> };
 
-/** Reads every key of the frontmatter. What cannot be used is left out and reported. */
+/** Reads every key of the frontmatter. Unusable values are ignored and reported. */
 export function readManifestValues(data: JsonObject, report: ReportProblem): ManifestValues {
   const values: Record<string, unknown> = {};
   for (const key in data) {
@@ -146,7 +146,7 @@ export function readManifest(data: JsonObject, report: ReportProblem = () => {})
       whenToUse: values.whenToUse,
       model: values.model,
       effort: values.effort,
-      maxSteps: values.maxSteps,
+      maxIterations: values.maxIterations,
       inputSchema: values.inputSchema,
       argumentHint: values.argumentHint,
       context: values.context,
@@ -202,7 +202,7 @@ const NO_TRIGGERS: read.Triggers = {
 interface FieldDefinition<T> {
   read: read.FieldReader<T>;
   keys: readonly string[];
-  /** Also looked for under `metadata`, where the standard wants extensions. */
+  /** Also read under `metadata`, where the standard expects extensions. */
   place?: "metadata";
 }
 export interface ManifestField extends FieldDefinition<unknown> {
@@ -213,7 +213,7 @@ function defineField<T>(read: read.FieldReader<T>, keys: readonly string[], plac
   return place ? { read, keys, place } : { read, keys };
 }
 
-/** The table, row by row. */
+/** The table as a list of rows. */
 export const MANIFEST_FIELDS: readonly ManifestField[] = Object.entries<FieldDefinition<unknown>>(FIELDS).map(
   ([name, row]) => ({
     ...row,
@@ -225,7 +225,7 @@ const METADATA_FIELDS = [...FIELD_BY_KEY].filter(([, row]) => row.place === "met
 const STANDARD_KEY_SET = new Set(STANDARD_KEYS);
 const VSCODE_KEYS = new Set<string>([...CLIENT_KEYS.vscode.skill, "user-invokable"]);
 const PROVIDER_KEYS = new Set(["capability_provider", "capability-provider", "capability_providers", "providers"]);
-/** Parts of a YAML skill file that are no frontmatter of the standard but the form's own. */
+/** Keys of a YAML skill file that are not part of the standard's frontmatter. */
 const YAML_FILE_KEYS = new Set(["instructions"]);
 
 function readField(
@@ -243,7 +243,7 @@ function readField(
   }
   const preferred = row.keys.length > 1 ? row.keys.find((spelling) => spelling in data) : key;
   if (row.name !== "other" && preferred !== key) {
-    report("key-twice", key, `"${key}" has no effect beside "${preferred}"`);
+    report("key-twice", key, `"${key}" has no effect next to "${preferred}"`);
     return;
   }
   values[row.name] = row.read(data[key], (code, message) => report(code, key, `"${key}" ${message}`));
@@ -266,8 +266,8 @@ function reportUnknown(key: string, data: JsonObject, report: ReportProblem): vo
 }
 
 /**
- * The key that a misspelled one stands for: within one edit, of one field alone, and able to hold the value. Singular and plural are
- * two words (`package` and `packages`), so neither is a misspelling of the other.
+ * Returns the key that was probably intended: one edit away, of a single field, and able to hold the value. Singular and plural
+ * are different words (`package` and `packages`), so neither is a misspelling of the other.
  */
 function suggestKey(key: string, data: JsonObject): string | undefined {
   const near = MANIFEST_FIELDS.flatMap((row) => {
@@ -285,7 +285,7 @@ function isPluralOf(key: string, known: string): boolean {
   return `${key}s` === known || key === `${known}s`;
 }
 
-/** Whether a field reads this value without a complaint. */
+/** Returns true if a field accepts this value without a finding. */
 function acceptsValue(row: ManifestField, key: string, value: unknown): boolean {
   if (row.name === "other") return FILE_TEXT_KEYS.has(key) && typeof value === "string";
   let isFine = true;
@@ -298,7 +298,7 @@ function acceptsValue(row: ManifestField, key: string, value: unknown): boolean 
 /** Keys of the row `other` that skillet reads itself; both are text. */
 const FILE_TEXT_KEYS = new Set(["name", "instructions"]);
 
-/** Whether this is a key of skillet's own table. */
+/** Returns true if the key is in skillet's own table. */
 export function isKnownKey(key: string): boolean {
   return FIELD_BY_KEY.has(key);
 }

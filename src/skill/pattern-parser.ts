@@ -16,32 +16,32 @@ import {
   START_PART,
 } from "./pattern-parts.ts";
 
-/** What can be said of a regular expression without running it. */
+/** Facts about a regular expression that are known without running it. */
 export interface PatternFacts {
-  /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set, in this order. */
+  /** Sets of lower-case texts: every match contains at least one text of each set, in this order. */
   needs: readonly (readonly string[])[];
-  /** The most characters of a match before the first of these texts, between each two, and after the last. */
+  /** The maximum number of characters in a match before the first of these texts, between each two, and after the last. */
   gaps: readonly number[];
-  /** A match can begin only where the text does. */
+  /** True if a match can begin only at the start of the text. */
   isAtStart: boolean;
-  /** It matches every query, so it says nothing about any. */
+  /** True if it matches every query, so that it does not select any. */
   isBroad: boolean;
-  /** How many steps it unfolds to. */
+  /** The number of steps that it expands to. */
   size: number;
 }
 export type PatternAnalysis = PatternFacts | { problem: string };
 
 /**
- * Reads a pattern in the syntax of RE2, which is matched in time that grows with the text and not with the pattern's choices.
- * Contract: what this accepts, the engine compiles; a property test compares the two.
+ * Parses a pattern in RE2 syntax, whose matching time is linear in the text. Contract: the engine compiles every pattern that
+ * this accepts; a property test compares the two.
  */
 export function analyzePattern(pattern: string): PatternAnalysis {
   if (pattern.length > MAX_PATTERN_LENGTH)
     return { problem: `has ${pattern.length} characters, more than ${MAX_PATTERN_LENGTH}` };
   try {
     const { needs, gaps, exact, size, isOpen, isAtStart: isAnchored = false } = new PatternParser(pattern).read();
-    if (size > MAX_PATTERN_SIZE) return { problem: "repeats so much that matching it would be slow" };
-    // With the flag m, `^` is also where a line begins.
+    if (size > MAX_PATTERN_SIZE) return { problem: "has too many repetitions to match quickly" };
+    // With the flag m, `^` also matches at the start of a line.
     const isAtStart = isAnchored && !/\(\?[a-zA-Z-]*m/.test(pattern);
     const facts = { isAtStart, isBroad: isOpen, size };
     return exact ? { needs: [[exact]], gaps: [0, 0], ...facts } : { needs, gaps, ...facts };
@@ -52,7 +52,7 @@ export function analyzePattern(pattern: string): PatternAnalysis {
 }
 
 const MAX_PATTERN_LENGTH = 1000;
-/** How many steps an expression may unfold to: the cost of matching is at most this times the length of the text. */
+/** The maximum number of steps in an expression: matching costs at most this times the length of the text. */
 const MAX_PATTERN_SIZE = 1000;
 
 class PatternParser {
@@ -60,7 +60,7 @@ class PatternParser {
   readonly #names = new Set<string>();
   #at = 0;
   #depth = 0;
-  /** The class being read holds so much that it tells no query from another. */
+  /** True if the current class is so large that it does not narrow down a query. */
   #isWide = false;
 
   constructor(text: string) {
@@ -98,28 +98,27 @@ class PatternParser {
     return repeatPart(part, operator);
   }
 
-  #repetition(): { least: number; most: number } | undefined {
+  #repetition(): { min: number; max: number } | undefined {
     const from = this.#at;
     const operator = this.#readRepetition();
-    if (operator && this.#take("?")) return operator; // as few as possible: the same texts match
+    if (operator && this.#take("?")) return operator; // lazy: the same texts match
     if (!operator) this.#at = from;
     return operator;
   }
 
-  #readRepetition(): { least: number; most: number } | undefined {
-    if (this.#take("*")) return { least: 0, most: Number.POSITIVE_INFINITY };
-    if (this.#take("+")) return { least: 1, most: Number.POSITIVE_INFINITY };
-    if (this.#take("?")) return { least: 0, most: 1 };
+  #readRepetition(): { min: number; max: number } | undefined {
+    if (this.#take("*")) return { min: 0, max: Number.POSITIVE_INFINITY };
+    if (this.#take("+")) return { min: 1, max: Number.POSITIVE_INFINITY };
+    if (this.#take("?")) return { min: 0, max: 1 };
     if (this.#peek() !== "{") return undefined;
     const braces = /^\{(\d+)(,(\d*))?\}/.exec(this.#text.slice(this.#at));
     if (!braces) return undefined;
     this.#at += braces[0].length;
-    const least = Number(braces[1]);
-    const most =
-      braces[2] === undefined ? least : braces[3] === "" ? Number.POSITIVE_INFINITY : Number(braces[3] ?? least);
-    if (least > MAX_REPEATS || (most !== Number.POSITIVE_INFINITY && most > MAX_REPEATS) || most < least)
-      throw new PatternSyntaxError(`has the repetition ${braces[0]}, which cannot be had`);
-    return { least, most };
+    const min = Number(braces[1]);
+    const max = braces[2] === undefined ? min : braces[3] === "" ? Number.POSITIVE_INFINITY : Number(braces[3] ?? min);
+    if (min > MAX_REPEATS || (max !== Number.POSITIVE_INFINITY && max > MAX_REPEATS) || max < min)
+      throw new PatternSyntaxError(`has the repetition ${braces[0]}, which is not allowed`);
+    return { min, max };
   }
 
   #isRepetition(): boolean {
@@ -152,7 +151,7 @@ class PatternParser {
     }
   }
 
-  /** Plain characters in a row, but for the last one when it is repeated: `ab+`. */
+  /** Reads plain characters in a row, without the last one if it is repeated: `ab+`. */
   #run(first: string): PatternPart {
     const from = this.#at;
     while (isWordCode(this.#text.charCodeAt(this.#at))) this.#at++;
@@ -180,16 +179,16 @@ class PatternParser {
     return part;
   }
 
-  /** Contract: true when the flags stand alone, `(?i)`, and so hold to the end of the group around them. */
+  /** Contract: true if the flags are alone, as in `(?i)`, and apply to the end of the enclosing group. */
   #flags(): boolean {
     const rest = this.#text.slice(this.#at);
     if (/^<?[=!]/.test(rest))
       throw new PatternSyntaxError(
-        "looks ahead or behind, which cannot be matched in linear time: match the text itself",
+        "uses lookahead or lookbehind, which cannot be matched in linear time: match the text itself",
       );
     const flags = /^(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])/.exec(rest);
-    if (!flags) throw new PatternSyntaxError(`has the group "(?${rest.slice(0, 3)}", which is not known`);
-    if (flags[0] === ")") throw new PatternSyntaxError('has the group "(?)", which is not known');
+    if (!flags) throw new PatternSyntaxError(`has the group "(?${rest.slice(0, 3)}", which is unknown`);
+    if (flags[0] === ")") throw new PatternSyntaxError('has the group "(?)", which is unknown');
     this.#at += flags[0].length;
     return flags[1] === ")";
   }
@@ -198,12 +197,10 @@ class PatternParser {
     if (this.#at >= this.#text.length) throw new PatternSyntaxError('ends with a "\\"');
     const character = this.#next();
     if (character >= "1" && character <= "9")
-      throw new PatternSyntaxError(
-        "refers back to a group, which cannot be matched in linear time: write the text out",
-      );
+      throw new PatternSyntaxError("uses a backreference, which cannot be matched in linear time: write the text out");
     if (character === "Q") return this.#quoted();
     if (/[AzbB]/.test(character)) return character === "A" ? START_PART : EMPTY_PART;
-    if (character === "C") throw new PatternSyntaxError("uses \\C, which is not known");
+    if (character === "C") throw new PatternSyntaxError("uses \\C, which is unknown");
     return this.#escapedCharacter(character);
   }
 
@@ -214,7 +211,7 @@ class PatternParser {
     if (control !== undefined) return createLiteral(control);
     if (character === "x" || character === "0") return createLiteral(this.#coded(character));
     if (/[\p{L}\p{N}]/u.test(character) || character.charCodeAt(0) > 127)
-      throw new PatternSyntaxError(`uses "\\${character}", which is not known`);
+      throw new PatternSyntaxError(`uses "\\${character}", which is unknown`);
     return createLiteral(character);
   }
 
@@ -235,7 +232,7 @@ class PatternParser {
     const named = /^(?:\{\^?([A-Za-z_]+)\}|([A-Z]))/.exec(this.#text.slice(this.#at, this.#at + 64));
     const name = named?.[1] ?? named?.[2] ?? "";
     if (!named || !isUnicodeProperty(name))
-      throw new PatternSyntaxError(`uses a class of characters "\\p${name}" that is not known`);
+      throw new PatternSyntaxError(`uses the unknown character class "\\p${name}"`);
     this.#at += named[0].length;
     return isNegated !== named[0].startsWith("{^") || name === "Any" ? ANY_PART : SINGLE_PART;
   }
@@ -262,20 +259,20 @@ class PatternParser {
       this.#at++;
       const to = this.#classItem();
       if (to !== undefined && to - from > 1000) this.#isWide = true;
-      if (to === undefined || from > to) throw new PatternSyntaxError("has a range of characters that runs backwards");
+      if (to === undefined || from > to) throw new PatternSyntaxError("has a character range in reverse order");
     }
     this.#at++;
     return this.#isWide ? ANY_PART : SINGLE_PART;
   }
 
-  /** Contract: the code of a single character, or nothing for a class within the class. */
+  /** Contract: returns the code of a single character, or undefined for a class within the class. */
   #classItem(): number | undefined {
     const character = this.#next(() => new PatternSyntaxError('has a "[" that is not closed'));
     const end = character === "[" && this.#peek() === ":" ? this.#text.indexOf(":]", this.#at) : -1;
     if (end !== -1) {
       const name = this.#text.slice(this.#at + 1, end);
       if (!POSIX_CLASSES.has(name.replace(/^\^/, "")))
-        throw new PatternSyntaxError(`uses the class "[:${name}:]", which is not known`);
+        throw new PatternSyntaxError(`uses the class "[:${name}:]", which is unknown`);
       this.#at = end + 2;
       if (name.startsWith("^")) this.#isWide = true;
       return undefined;
@@ -315,7 +312,7 @@ const SHORT_SCRIPT_NAMES = new Set("Ahom Cham Kawi Lisu Miao Modi Newa Thai Toto
 
 function isUnicodeProperty(name: string): boolean {
   if (name === "Any") return true;
-  // The engine knows scripts by their names only, not by their codes of four letters.
+  // The engine knows scripts only by their names, not by their four-letter codes.
   if (/^[A-Z][a-z]{3}$/.test(name) && !SHORT_SCRIPT_NAMES.has(name)) return false;
   for (const form of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
     try {

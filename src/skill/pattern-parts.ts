@@ -1,23 +1,25 @@
-/** Says what is wrong with a pattern: the message goes on where the pattern stops, as in `is nested too deeply`. */
+/** Reports an error in a pattern. The message continues after the pattern, as in `is nested too deeply`. */
 export class PatternSyntaxError extends Error {}
 
 export const MAX_REPEATS = 1000;
 const MAX_CHOICES = 32;
 
-/** What is known of a part of a pattern. */
+/** Facts about a part of a pattern. */
 export interface PatternPart {
-  /** Sets of texts, in the order in which a match has one of each. */
+  /** Sets of texts: a match contains one text of each set, in this order. */
   needs: readonly (readonly string[])[];
-  /** The most characters before the first need, between each two, and after the last: one more than there are needs. */
+  /**
+   * The maximum number of characters before the first need, between each two, and after the last: one more entry than `needs`.
+   */
   gaps: readonly number[];
-  /** The one text that the part matches, when it is one. */
+  /** The only text that the part matches, if there is only one. */
   exact: string | undefined;
   size: number;
-  /** The part can match nothing at all, or anything: it does not narrow what is around it. */
+  /** True if the part can match the empty text or any text: it does not narrow the parts around it. */
   isOpen: boolean;
-  /** A match can begin only where the text does. */
+  /** True if a match can begin only at the start of the text. */
   isAtStart?: boolean;
-  /** How often what it repeats may stand in a row, as the engine counts it. */
+  /** The maximum number of repetitions in a row, as the engine counts them. */
   repeats: number;
 }
 
@@ -37,14 +39,14 @@ export function createLiteral(character: string): PatternPart {
   return isCaseStable(character) ? createLiteralText(character.toLowerCase()) : SINGLE_PART;
 }
 
-/** Contract: lower-case characters that `isPlain`. */
+/** Contract: `exact` contains lower-case characters that are case-stable. */
 export function createLiteralText(exact: string): PatternPart {
   return { needs: NO_NEEDS, gaps: [exact.length], exact, size: exact.length, isOpen: false, repeats: 1 };
 }
 
 const NO_NEEDS: PatternPart["needs"] = [];
 
-// Where upper and lower case are not one character each, a text that matches need not hold the literal as it is written.
+// If upper and lower case are not one character each, a matching text need not contain the literal as written.
 function isCaseStable(character: string): boolean {
   if (character.charCodeAt(0) < 128) return true;
   return character.toLowerCase() === character.toUpperCase();
@@ -65,7 +67,7 @@ export function concatenateParts(parts: readonly PatternPart[]): PatternPart {
     if (run !== "") add([run], 0);
     run = "";
   };
-  // What stands before the first part with a width has none, so that any of these decides.
+  // The parts before the first part with a width have no width, so any of them can anchor the pattern.
   const wide = parts.findIndex(({ exact }) => exact !== "");
   const isAtStart = parts.slice(0, wide === -1 ? parts.length : wide + 1).some((part) => part.isAtStart);
   for (const part of parts) {
@@ -110,7 +112,7 @@ export function alternateParts(parts: readonly PatternPart[]): PatternPart {
   const isAtStart = parts.every((part) => part.isAtStart);
   const open = { needs: NO_NEEDS, gaps: [width], exact: undefined, size, isOpen, isAtStart, repeats };
   if (!isNeeded) return open;
-  // Whatever holds "aa" holds "a": the longer one says nothing more.
+  // Every text that contains "aa" contains "a": the longer one adds nothing.
   const choices = all.filter(
     (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
   );
@@ -120,35 +122,36 @@ export function alternateParts(parts: readonly PatternPart[]): PatternPart {
   return { ...open, needs: [choices], gaps: [before + slack, after + slack] };
 }
 
-export function repeatPart(part: PatternPart, { least, most }: { least: number; most: number }): PatternPart {
-  const counted = Math.max(least, most === Number.POSITIVE_INFINITY ? 1 : most, 1);
+export function repeatPart(part: PatternPart, { min, max }: { min: number; max: number }): PatternPart {
+  const counted = Math.max(min, max === Number.POSITIVE_INFINITY ? 1 : max, 1);
   const repeats = part.repeats * counted;
-  if (repeats > MAX_REPEATS) throw new PatternSyntaxError("repeats repetitions more than 1,000 times in all");
+  if (repeats > MAX_REPEATS)
+    throw new PatternSyntaxError("has nested repetitions with more than 1,000 repetitions in total");
   const size = part.size * counted + 1;
   const width = measureWidth(part);
   const times = (count: number) => (width === 0 || count === 0 ? 0 : width * count);
-  if (least === 0) return { needs: NO_NEEDS, gaps: [times(most)], exact: undefined, size, isOpen: true, repeats };
-  if (part.exact !== undefined && least === 1 && most === 1) return part;
+  if (min === 0) return { needs: NO_NEEDS, gaps: [times(max)], exact: undefined, size, isOpen: true, repeats };
+  if (part.exact !== undefined && min === 1 && max === 1) return part;
   const needs = part.exact ? [[part.exact]] : part.needs;
-  // The needs are those of the first repetition, and the others come after it.
+  // The needs are those of the first repetition; the others follow it.
   const gaps = part.exact ? [0, 0] : [...part.gaps];
-  gaps.push((gaps.pop() as number) + times(most - 1));
+  gaps.push((gaps.pop() as number) + times(max - 1));
   return { ...part, needs, gaps, exact: undefined, size, repeats };
 }
 
-/** The place of the set whose shortest text is longest: it is found least often by chance. -1 without a set. */
+/** Returns the index of the set whose shortest text is the longest: it matches least often by chance. -1 without a set. */
 function findLongestNeed(needs: PatternPart["needs"]): number {
   let best = -1;
   for (const [at, set] of needs.entries()) if (getShortestLength(set) > getShortestLength(needs[best] ?? [])) best = at;
   return best;
 }
 
-/** The most characters that a match of the part has. */
+/** Returns the maximum number of characters in a match of the part. */
 function measureWidth(part: PatternPart): number {
   return part.exact?.length ?? measureWidthBetween(part, 0, part.needs.length);
 }
 
-/** The most characters from the gap at one place to that at another, with the needs between them. */
+/** Returns the maximum number of characters from one gap to another, including the needs between them. */
 function measureWidthBetween({ needs, gaps }: PatternPart, from: number, to: number): number {
   let width = 0;
   for (let at = from; at <= to; at++) {

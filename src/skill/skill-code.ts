@@ -1,14 +1,17 @@
 import { hasFolder, type Skill } from "./skill.ts";
 
-/** Where a skill's folder is for the code in a sandbox. */
+/** The path of a skill's folder in a sandbox. */
 export const SANDBOX_SKILL_FOLDER = "/skill";
 
-/** The skill's folder as its code sees it: for prompts of a model that works where the code does. Nothing for a skill without one. */
+/**
+ * Returns the path of the skill's folder in the sandbox, for prompts of a model that works there. Undefined for a skill without a
+ * folder.
+ */
 export function getSandboxPath({ origin }: Skill): string | undefined {
   return hasFolder(origin) ? SANDBOX_SKILL_FOLDER : undefined;
 }
 
-/** A file of a skill that can be run. */
+/** An executable file of a skill. */
 export interface SkillScript {
   /** Relative to the skill's folder. */
   path: string;
@@ -16,7 +19,7 @@ export interface SkillScript {
   description?: string;
 }
 
-/** What a skill's scripts are: those it declares, then what else stands in its `scripts` folder and looks like one. */
+/** Lists a skill's scripts: those it declares, then other files in its `scripts` folder that look like scripts. */
 export function listSkillScripts(skill: Skill): SkillScript[] {
   const { files } = skill.files();
   const declared = skill.manifest.scripts.flatMap(({ path, name, description }) => {
@@ -35,7 +38,7 @@ export function listSkillScripts(skill: Skill): SkillScript[] {
   return [...declared, ...found];
 }
 
-/** The script that is meant: by its path, with or without `scripts/`, by its name, or by its file's. */
+/** Finds a script by its path, with or without `scripts/`, by its name, or by its file name. */
 export function findScript(scripts: readonly SkillScript[], wanted: string): SkillScript | undefined {
   const path = stripDotSlash(wanted);
   const ways: ((script: SkillScript) => boolean)[] = [
@@ -52,12 +55,12 @@ export function findScript(scripts: readonly SkillScript[], wanted: string): Ski
 }
 
 interface Interpreter {
-  /** Looked for in the sandbox's own PATH; nothing when the file is a program itself. */
+  /** Searched in the sandbox's PATH; undefined if the file is a program itself. */
   program?: string;
   args: readonly string[];
 }
 
-/** What runs a file: what its first line says, else what its name says. Nothing when neither does. */
+/** Detects the interpreter of a file, from its first line or else its name. Undefined if neither is known. */
 export function detectInterpreter(path: string, bytes: Uint8Array): Interpreter | undefined {
   const start = String.fromCharCode(...bytes.subarray(0, 512));
   if (start.startsWith("\x7fELF")) return { args: [] };
@@ -73,7 +76,7 @@ export function detectInterpreter(path: string, bytes: Uint8Array): Interpreter 
   return program === undefined ? undefined : { program, args: [] };
 }
 
-/** The packages that a Python script declares in its own comments (PEP 723), when it declares any. */
+/** Returns the packages that a Python script declares in its comments (PEP 723), if any. */
 export function parseInlineDependencies(text: string): readonly string[] | undefined {
   const [, block] = /^# \/\/\/ script *\r?\n((?:#(?: [^\r\n]*)?\r?\n)+?)# \/\/\/ *$/m.exec(text) ?? [];
   const [, list] = /^# dependencies *= *\[((?:"[^"\n]*"|'[^'\n]*'|[^\]"'])*)\]/m.exec(block ?? "") ?? [];
@@ -83,7 +86,7 @@ export function parseInlineDependencies(text: string): readonly string[] | undef
   return found.length === 0 ? undefined : found;
 }
 
-/** What else does the work of a program that is not there. */
+/** Substitutes for missing programs. */
 export const FALLBACK_PROGRAMS: ReadonlyMap<string, string> = new Map([
   ["python", "python3"],
   ["bun", "node"],
@@ -113,7 +116,7 @@ function isRunnableFile(path: string, executable: boolean): boolean {
   return INTERPRETER_BY_EXTENSION.has(extension) || (executable && extension === "");
 }
 
-/** `./scripts/x` is `scripts/x`. */
+/** Turns `./scripts/x` into `scripts/x`. */
 export function stripDotSlash(path: string): string {
   return path.replace(/^(?:\.\/)+/, "");
 }
@@ -130,23 +133,25 @@ function getFileExtension(path: string): string {
   return /\.([^.]+)$/.exec(getFileName(path))?.[1]?.toLowerCase() ?? "";
 }
 
-/** Returns whether a skill is instructions and files to read: nothing of it runs, and it asks for nothing to run with. */
+/**
+ * Returns true if a skill only contains instructions and files to read: it runs no code and requests nothing for running code.
+ */
 export function isTextOnly(skill: Skill): boolean {
   const { toolsets, scripts, capabilities, env, packages, context } = skill.manifest;
   const declared = [toolsets, scripts, capabilities, env, packages];
   return context !== "fork" && declared.every(({ length }) => length === 0) && listSkillScripts(skill).length === 0;
 }
 
-/** What a skill names under `toolsets`: a file of its own, and what that exports. */
+/** A reference under `toolsets`: a file of the skill, and an export of the file. */
 interface ToolsetRef {
-  /** As the skill writes it. */
+  /** The reference as written. */
   written: string;
-  /** Relative to the skill's folder; its ending may be left out. */
+  /** Relative to the skill's folder; the extension is optional. */
   path: string;
   export: string;
 }
 
-/** `toolsets/index:MyToolset`. Says why it is none, where it is none: every module of it is a file of the skill. */
+/** Parses a reference such as `toolsets/index:MyToolset`, or returns the problem. Every module is a file of the skill. */
 export function parseToolsetRef(written: string): ToolsetRef | { problem: string } {
   const colon = written.lastIndexOf(":");
   if (colon === -1) return { problem: "names no export" };
@@ -159,17 +164,17 @@ export function parseToolsetRef(written: string): ToolsetRef | { problem: string
 const TOOLSET_REF_RULES: readonly [problem: string, isBroken: (path: string, exported: string) => boolean][] = [
   ["names no file", (path) => path === ""],
   ["names no export", (_, exported) => exported === ""],
-  ["names something that is no file of the skill", (path) => path.includes(":")],
+  ["names something other than a file of the skill", (path) => path.includes(":")],
   ["names its file by an absolute path", (path) => /^[/~]/.test(path)],
   ["names its file with `\\`", (path) => path.includes("\\")],
   ["leaves the skill's folder", (path) => path.split("/").includes("..")],
-  ["names an export that is no name", (_, exported) => !/^[^\s\p{C}"'`<>\\/(){}[\];,.]{1,128}$/u.test(exported)],
+  ["names an invalid export", (_, exported) => !/^[^\s\p{C}"'`<>\\/(){}[\];,.]{1,128}$/u.test(exported)],
 ];
 
-/** What is tried where a file is named without its ending, in this order. */
+/** The endings that are tried, in this order, for a file without an extension. */
 export const MODULE_ENDINGS = ["", ".ts", ".mts", ".js", ".mjs", ".cjs", "/index.ts", "/index.js"] as const;
 
-/** The file that is meant, of those that there are. */
+/** Returns the file that a reference names, from the existing ones. */
 export function findToolsetFile(
   { path }: Pick<ToolsetRef, "path">,
   isThere: (path: string) => boolean,

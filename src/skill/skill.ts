@@ -3,26 +3,26 @@ import type { Diagnostic, Finding } from "./diagnostics.ts";
 import type { SkillForm } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
 
-/** Far to near: a later scope overrides an earlier one. */
+/** In rising precedence: a later scope overrides an earlier one. */
 export const SCOPES = ["bundled", "integration", "installed", "user", "workspace", "inline"] as const;
 export type SkillScope = (typeof SCOPES)[number];
 
 export interface SkillOrigin {
   readonly scope: SkillScope;
-  /** The name of the source, as `name@source` takes it. */
+  /** The name of the source, as in `name@source`. */
   readonly source: string;
   readonly form: SkillForm;
   /** The skill's file as it was found; absent for a skill defined in code. */
   readonly file?: string;
   /** The real path of the skill's folder; only skills in the folder form have one. */
   readonly folder?: string;
-  /** Device and inode of the folder that its file was in when the skill was found. Another folder in its place is not read. */
+  /** Device and inode of the folder of the skill's file at discovery. A folder that replaced it is not read. */
   readonly folderId?: string;
-  /** Inode, size and time of its file when the skill was found. A link out of the folder is followed only to this file. */
+  /** Inode, size and time of the skill's file at discovery. A symlink out of the folder is followed only to this file. */
   readonly fileId?: string;
-  /** Its file was a link when a skill of a workspace was found: it may be anybody's. */
+  /** True if the file of a workspace skill was a symlink at discovery: its target may belong to another owner. */
   readonly isLinked?: boolean;
-  /** The name of the skill whose folder it is inside, if it is. Its files are files of that one too. */
+  /** The name of the skill whose folder contains this one, if any. Files of this skill are also files of that one. */
   readonly parent?: string;
   /** For a skill of a package in a monorepo: the package's folder, relative to the workspace, with `/` between its parts. */
   readonly belongsTo?: string;
@@ -36,11 +36,11 @@ export interface RemoteOrigin {
   readonly server: string;
   /** The URI of its SKILL.md at that server. */
   readonly uri: string;
-  /** `sha256:…` over the URI and digest of each listed file: what an approval is for. */
+  /** `sha256:…` over the URI and digest of each listed file. An approval is bound to it. */
   readonly digest: string;
 }
 
-/** Returns whether a skill has a folder for its code: on this machine, or made of the files that its server lists. */
+/** Returns true if a skill has a folder for its code: on this machine, or made of the files that its server lists. */
 export function hasFolder({ folder, remote }: SkillOrigin): boolean {
   return folder !== undefined || remote !== undefined;
 }
@@ -55,7 +55,9 @@ export interface SkillFile {
 /** The signature of a skill, in its folder: it covers all other files there. */
 export const SIGNATURE_FILE = "SKILL.sig";
 
-/** Whether a file belongs to the machine that it is on, and not to what a skill tells: `.env` may hold somebody's keys. */
+/**
+ * Returns true for hidden files, which belong to the machine and not to the skill's content: `.env` may contain a user's keys.
+ */
 export function isPrivateFile(path: string): boolean {
   return /(?:^|\/)\./.test(path);
 }
@@ -65,53 +67,53 @@ export interface FileList {
   findings: readonly Finding[];
 }
 
-/** What tells that a skill's file changed, without reading it. */
+/** Detects that a skill's file changed, without reading it. */
 export interface SkillFingerprint {
   file: string;
-  /** Time, size and inode of what the skill is read from. */
+  /** Time, size and inode of the file. */
   value: string;
   changedAt: number;
 }
 
-/** One skill, whatever it was written as and wherever it came from. */
+/** A skill, independent of its format and its source. */
 export interface Skill {
   readonly name: string;
   readonly description: string;
   readonly manifest: Manifest;
   readonly origin: SkillOrigin;
-  /** What its source saw while reading it. */
+  /** Findings of the source that read it. */
   readonly findings: readonly Finding[];
-  /** False when its manifest surely asks nothing that a policy looks at: quicker than reading the manifest. */
-  asksOfHost?(): boolean;
-  /** False when its manifest surely says nothing of who may invoke it: quicker than reading the manifest. */
-  limitsInvocation?(): boolean;
-  /** What its file was when it was found; absent for a skill without a file. */
+  /** Returns false if the manifest contains nothing that a policy checks. Faster than reading the manifest. */
+  hasRequirements?(): boolean;
+  /** Returns false if the manifest does not restrict who may invoke the skill. Faster than reading the manifest. */
+  restrictsInvocation?(): boolean;
+  /** The fingerprint of its file at discovery; absent for a skill without a file. */
   fingerprint?(): SkillFingerprint | undefined;
-  /** The instructions: read when asked for, kept until the file changes. */
+  /** Returns the instructions: read on demand, and cached until the file changes. */
   body(): string;
-  /** The files beside SKILL.md: listed when first asked for. */
+  /** Returns the files next to SKILL.md: listed on the first call. */
   files(): FileList;
-  /** Whether there are others by now than were listed. */
+  /** Returns true if the folder's files differ from the list by now. */
   hasOtherFiles?(): boolean;
-  /** Queries that it is for: those it declares and those its `evals/triggers.json` sets aside for training. */
+  /** Returns queries that the skill is for: those it declares and the training queries in `evals/triggers.json`. */
   examples(): readonly string[];
-  /** A listed file's bytes. Throws a SkillError for anything else. */
+  /** Returns the bytes of a listed file. Throws a SkillError for any other path. */
   read(path: string): Uint8Array;
   /**
-   * Fetches and verifies what `body` and `read` return, for a skill that is not on this machine; absent for all others. Defaults to the
-   * instructions. Throws a SkillError if the server cannot be reached, or sends other content than it listed.
+   * Fetches and verifies the content of `body` and `read`, for a skill that is not on this machine; absent for all others.
+   * Defaults to the instructions. Throws a SkillError if the server is unreachable, or if the content differs from its listing.
    */
   fetch?(files?: "all" | readonly string[]): Promise<void>;
 }
 
-/** Whether a skill is there for a model, or for a person who calls it by name. */
+/** Returns true if a skill is available to the model, or to users who call it by name. */
 export function isInvocableBy(whom: "model" | "user", skill: Skill): boolean {
-  if (skill.limitsInvocation?.() === false) return true;
+  if (skill.restrictsInvocation?.() === false) return true;
   const { invocation } = skill.manifest;
   return whom === "model" ? invocation.byModel : invocation.byUser;
 }
 
-/** The same skill with its instructions as they are now, whatever becomes of its file: what was judged is what is used. */
+/** Returns the skill with fixed instructions, so that later changes of its file have no effect on a decision. */
 export function withBody(skill: Skill, body = skill.body()): Skill {
   const { name, description, manifest, origin, findings } = skill;
   return {
@@ -125,20 +127,20 @@ export function withBody(skill: Skill, body = skill.body()): Skill {
 
 export interface LoadedSkills {
   skills: readonly Skill[];
-  /** What is worth saying of the files that were looked at, also of those that are no skills. */
+  /** Diagnostics of the files that were read, including those that are not skills. */
   diagnostics: readonly Diagnostic[];
 }
 
-/** Where skills come from. Contract: `load` never throws for what it finds; a broken file is a diagnostic. */
+/** A source of skills. Contract: `load` never throws because of its files; a broken file is a diagnostic. */
 export interface Source {
   readonly name: string;
   readonly scope: SkillScope;
-  /** The folder it reads, when it reads one. */
+  /** The folder it reads, if any. */
   readonly path?: string;
   load(): LoadedSkills | Promise<LoadedSkills>;
 }
 
-/** Skills defined in code. */
+/** Creates a source of skills that are defined in code. */
 export function createInlineSource(
   skills: readonly Skill[],
   options: { name?: string; scope?: SkillScope } = {},
@@ -148,7 +150,7 @@ export function createInlineSource(
   return { name, scope, load: () => ({ skills: placed, diagnostics: [] }) };
 }
 
-/** The same skill from another place. What it does stays its own: a skill need not be a plain object. */
+/** Returns the skill with another origin. Methods delegate to the original: a skill need not be a plain object. */
 export function withOrigin(skill: Skill, origin: SkillOrigin): Skill {
   return {
     name: skill.name,
@@ -158,8 +160,8 @@ export function withOrigin(skill: Skill, origin: SkillOrigin): Skill {
     },
     origin,
     findings: skill.findings,
-    asksOfHost: () => skill.asksOfHost?.() ?? true,
-    limitsInvocation: () => skill.limitsInvocation?.() ?? true,
+    hasRequirements: () => skill.hasRequirements?.() ?? true,
+    restrictsInvocation: () => skill.restrictsInvocation?.() ?? true,
     body: () => skill.body(),
     files: () => skill.files(),
     examples: () => skill.examples(),
@@ -168,11 +170,11 @@ export function withOrigin(skill: Skill, origin: SkillOrigin): Skill {
   };
 }
 
-/** What the open standard asks of a name, beside its length. */
+/** The format of a name in the open standard, except its length. */
 export const STANDARD_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 export const MAX_NAME_LENGTH = 64;
 
-/** Why `name` cannot be a skill's name anywhere here, or nothing. Length and letters are generous: see `name-format`. */
+/** Returns the reason why `name` cannot be the name of a skill, if any. Length and letters are lenient: see `name-format`. */
 export function findNameProblem(name: string): { code: FindingCode; why: string } | undefined {
   if (name === "") return { code: "name-unusable", why: "is empty" };
   if ([...name].length > MAX_NAME_LENGTH)
@@ -182,12 +184,12 @@ export function findNameProblem(name: string): { code: FindingCode; why: string 
   if (!new RegExp(USABLE_NAME, "u").test(name))
     return {
       code: "name-unusable",
-      why: "may hold only letters, digits, hyphens, and start with one of the first two",
+      why: "may contain only letters, digits and hyphens, and must start with a letter or digit",
     };
   if (new RegExp(INVISIBLE_CHARACTER, "u").test(name))
-    return { code: "name-unusable", why: "holds an invisible character" };
+    return { code: "name-unusable", why: "contains an invisible character" };
   if (name.normalize("NFKC") !== name || mixesScripts(name)) {
-    return { code: "name-lookalike", why: "holds letters that look like others" };
+    return { code: "name-lookalike", why: "contains look-alike letters" };
   }
   return undefined;
 }
@@ -197,12 +199,13 @@ export function isWindowsDeviceName(name: string): boolean {
 }
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9 ._-]*$/;
-// As text: compiling Unicode classes takes time of every start, and almost every name is plain.
+// As text: compiling Unicode classes costs time at every start, and almost every name is plain.
 const USABLE_NAME = "^[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M} ._-]*$";
 
 const INVISIBLE_CHARACTER = "\\p{Default_Ignorable_Code_Point}";
 
-// `defaults` is a section of the configuration, `skills.lock` a file next to the folders of skills; the others are tools that a model already has.
+// `defaults` is a section of the configuration, `skills.lock` a file next to the skill folders; the others are names of built-in
+// tools.
 const RESERVED_NAMES: ReadonlySet<string> = new Set([
   "defaults",
   "skills.lock",

@@ -2,24 +2,24 @@ import { SkillError } from "../errors/problem.ts";
 import { quoteShellArgument } from "../util/shell-quote.ts";
 
 export interface ArgumentSubstitutions {
-  /** What was written after the skill's name. */
+  /** The text after the skill's name. */
   arguments?: string;
-  /** The skill's `arguments`: names for the first, the second, … */
+  /** The skill's `arguments`: names of the first, the second, … argument. */
   names?: readonly string[];
-  /** The folder that `${SKILL_DIR}` stands for. */
+  /** The value of `${SKILL_DIR}`. */
   folder?: string;
-  /** Whether arguments that no placeholder takes are added at the end; true when left out. */
+  /** If true, arguments without a placeholder are added at the end. Defaults to true. */
   addsUnused?: boolean;
-  /** How a value is written where it goes: as it is, when left out. `at` is where its placeholder, as `written`, begins. */
-  put?: (value: string, placeholder: { written: string; at: number }) => string;
+  /** Formats a value; by default, it is unchanged. `at` is the index of its placeholder, which is `written`. */
+  replace?: (value: string, placeholder: { written: string; at: number }) => string;
 }
 
 /**
- * Puts arguments and the folder into instructions, in one pass: what is put in is not looked at again. A placeholder that
- * nothing was given for stays as it is, so that prices survive; arguments that no placeholder takes are added at the end.
+ * Inserts arguments and the folder into instructions, in one pass: inserted text is not processed again. A placeholder without a
+ * value remains, so that prices survive; arguments without a placeholder are added at the end.
  */
 export function substituteArguments(body: string, substitutes: ArgumentSubstitutions): string {
-  const { arguments: given, names = [], folder, addsUnused = true, put: write = (value) => value } = substitutes;
+  const { arguments: given, names = [], folder, addsUnused = true, replace: write = (value) => value } = substitutes;
   const places = new Map(names.map((name, place) => [name, place] as const).reverse());
   const words = given === undefined ? [] : splitShellWords(given);
   const first = countsFromZero(body) ? 0 : 1;
@@ -30,8 +30,8 @@ export function substituteArguments(body: string, substitutes: ArgumentSubstitut
     size += value.length;
     if (size > MAX_EXPANDED_LENGTH)
       throw new SkillError("arguments-too-large", {
-        message: "The instructions take the arguments so often that the text would be too large",
-        fix: "give shorter arguments",
+        message: "The instructions with all arguments inserted are too large",
+        fix: "use shorter arguments",
       });
     return value;
   };
@@ -45,7 +45,7 @@ export function substituteArguments(body: string, substitutes: ArgumentSubstitut
     if (whole) return take(given ?? "", written, at);
     if (index !== undefined) return take(words[Number(index)], written, at);
     if (position !== undefined) return take(words[Number(position) - first], written, at);
-    // In `$branch-build`, `branch` may be the name, or all of it.
+    // In `$branch-build`, the name may be `branch` or the whole text.
     for (let end = name.length; end > 0; end = name.lastIndexOf("-", end - 1)) {
       const place = places.get(name.slice(0, end));
       if (place !== undefined) return take(words[place], written.slice(0, end + 1), at) + name.slice(end);
@@ -59,12 +59,12 @@ const MAX_EXPANDED_LENGTH = 16 * 1024 * 1024;
 const PLACEHOLDER =
   /\$\{((?:CLAUDE_)?SKILL_DIR)\}|\$(ARGUMENTS)(?![\w[])|\$ARGUMENTS\[(\d{1,3})\]|\$(\d{1,2})(?![\d.,]*\d)|\$([A-Za-z_][\w-]*)/g;
 
-// Clients count from $0 today and counted from $1 before. A text that never says $0, but in code and prices, means the first by $1.
+// Clients count from $0 today, and earlier from $1. In a text without $0, except in code and prices, $1 is the first argument.
 function countsFromZero(body: string): boolean {
   return /\$0(?![\d.,]*\d)(?!\w)/.test(body.replace(/```[\s\S]*?(?:```|$)|`[^`\n]*`/g, ""));
 }
 
-/** Words as a shell splits them: quotes keep blanks, a backslash keeps the character after it. */
+/** Splits words like a shell: quotes keep spaces, a backslash keeps the next character. */
 function splitShellWords(text: string): string[] {
   const words: string[] = [];
   for (const match of text.matchAll(/(?:[^\s"'\\]+|\\[\s\S]?|"(?:[^"\\]|\\[\s\S])*"?|'[^']*'?)+/g)) {
@@ -78,23 +78,25 @@ function splitShellWords(text: string): string[] {
 }
 
 /**
- * A command with the arguments put in so that none can be code of the shell: what is more than a plain word is in a variable
- * that is set before the command, and the command only names it. So nothing depends on where in it a value stands; what quotes
- * are there only decides how the variable is named. What a program makes of its own arguments (`python -c`) is the program's.
+ * Inserts arguments into a command so that none can become shell code. A value that is not a plain word goes into a variable that
+ * is set before the command, and the command only refers to it. The position of a value in the command therefore does not matter;
+ * quotes only decide how the variable is written. A program may still interpret its own arguments as code (`python -c`).
  */
 export function substituteInCommand(
   command: string,
-  substitutes: Omit<ArgumentSubstitutions, "put" | "addsUnused">,
+  substitutes: Omit<ArgumentSubstitutions, "replace" | "addsUnused">,
 ): string {
   const values = createShellValues();
-  return values.set(substituteArguments(command, { ...substitutes, addsUnused: false, put: values.putInto(command) }));
+  return values.prependVariables(
+    substituteArguments(command, { ...substitutes, addsUnused: false, replace: values.createReplacer(command) }),
+  );
 }
 
 interface ShellValues {
-  /** For `substitute`: what to write for a placeholder of this command, which begins at `start` of the text. */
-  putInto(command: string, start?: number): NonNullable<ArgumentSubstitutions["put"]>;
-  /** The command with the variables that it names set before it. */
-  set(command: string): string;
+  /** Creates the `replace` function of `substituteArguments` for a command that begins at `start` of the text. */
+  createReplacer(command: string, start?: number): NonNullable<ArgumentSubstitutions["replace"]>;
+  /** Returns the command, preceded by the variables that it uses. */
+  prependVariables(command: string): string;
 }
 
 export function createShellValues(): ShellValues {
@@ -106,13 +108,14 @@ export function createShellValues(): ShellValues {
   const spelled = (value: string, [before, after]: readonly [string, string]) =>
     PLAIN_SHELL_WORD.test(value) ? value : `${before}${nameFor(value)}${after}`;
   return {
-    putInto(command, start = 0) {
+    createReplacer(command, start = 0) {
       const quotesAt = createQuoteTracker(command);
       return (value, { written, at }) => {
         const quotes = quotesAt(at - start);
-        // A shell takes `$1` in single quotes as it is, and so does whoever wrote it: it is awk's, mostly.
+        // A shell does not expand `$1` in single quotes, and the author knows that: it mostly belongs to awk.
         if (quotes === "literal" || (quotes === "single" && !OWN_PLACEHOLDER.test(written))) return written;
-        // Bare, all of the arguments are as many words as they are. After `x=` they are one, as in a shell: the second would be a command.
+        // Unquoted, `$ARGUMENTS` becomes one word per argument. After `x=` it is a single word, as in a shell: the second would be a
+        // command.
         const isBare = /^[\s;&|()]?$/.test(command[at - start - 1] ?? "");
         const isMany = quotes === "none" && written === "$ARGUMENTS" && isBare;
         return (isMany ? splitShellWords(value) : [value])
@@ -120,7 +123,7 @@ export function createShellValues(): ShellValues {
           .join(" ");
       };
     },
-    set(command) {
+    prependVariables(command) {
       const named = [...variables].filter(([, name]) => command.includes(`\${${name}}`));
       return [...named.map(([value, name]) => `${name}=${quoteShellArgument(value)}`), command].join("\n");
     },
@@ -128,14 +131,14 @@ export function createShellValues(): ShellValues {
 }
 
 const VARIABLE_QUOTES = { none: ['"', '"'], double: ["", ""], single: [`'"`, `"'`] } as const;
-/** Means itself to a shell, wherever it stands. */
+/** A word without any special meaning to a shell. */
 const PLAIN_SHELL_WORD = /^[\w@%+:,./-]+$/;
 const OWN_PLACEHOLDER = /^\$ARGUMENTS|^\$\{/;
 
-/** What stands around a place. In a document between `<<'END'` and `END` nothing is put in. */
+/** The quotes around a position. Nothing is inserted into a here-document between `<<'END'` and `END`. */
 type QuoteContext = "none" | "single" | "double" | "literal";
 
-/** What stands around each place of a command. Contract: asked for places in order. */
+/** Returns a function for the quotes around each position of a command. Contract: positions are passed in rising order. */
 function createQuoteTracker(command: string): (at: number) => QuoteContext {
   const changes: { from: number; quotes: QuoteContext }[] = [];
   let at = 0;

@@ -2,15 +2,15 @@ import { matchesGlob } from "../util/glob.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { parseEntryTool, resolveToolName } from "./tool-names.ts";
 
-/** One entry of `allowed_tools`, `allowed-tools` or `disallowed-tools`: a tool, and what of it. */
+/** An entry of `allowed_tools`, `allowed-tools` or `disallowed-tools`: a tool, and a pattern for its calls. */
 interface ToolGrant {
-  /** As it is called here; may hold stars. */
+  /** The name of the tool in skillet; may contain stars. */
   tool: string;
-  /** What stands in its parentheses; all of the tool when left out. */
+  /** The text in parentheses. Defaults to all calls of the tool. */
   pattern?: string;
 }
 
-/** `Bash(git log:*)` → `bash` and `git log:*`. */
+/** Parses `Bash(git log:*)` into `bash` and `git log:*`. */
 export function parseToolGrant(entry: string): ToolGrant {
   const name = parseEntryTool(entry).trim();
   const tool = resolveToolName(name);
@@ -20,12 +20,12 @@ export function parseToolGrant(entry: string): ToolGrant {
   return /^(?:\*+|:\*)$/.test(pattern) ? { tool } : { tool, pattern };
 }
 
-/** Whether some entry concerns the tool at all. */
+/** Returns true if an entry concerns the tool at all. */
 export function hasGrantFor(grants: readonly string[], tool: string): boolean {
   return findToolGrants(grants, tool).length > 0;
 }
 
-/** Whether a call is covered. What cannot be judged is covered only by an entry for all of the tool. */
+/** Returns true if a call is covered. A call that cannot be parsed is covered only by an entry for the whole tool. */
 export function isToolCallGranted(grants: readonly string[], tool: string, input: unknown): boolean {
   const concerned = findToolGrants(grants, tool);
   if (concerned.some(({ pattern }) => pattern === undefined)) return true;
@@ -33,7 +33,7 @@ export function isToolCallGranted(grants: readonly string[], tool: string, input
   return patterns.length > 0 && findMatcher(tool).covers(patterns, getMatchedValue(tool, input));
 }
 
-/** Whether a call is forbidden; when in doubt it is. Without input: whether every call is. */
+/** Returns true if a call is forbidden, or if in doubt. Without input: true if every call is forbidden. */
 export function isToolCallForbidden(entries: readonly string[], tool: string, input: unknown): boolean {
   const concerned = findToolGrants(entries, tool);
   if (concerned.some(({ pattern }) => pattern === undefined || pattern === "")) return true;
@@ -48,14 +48,14 @@ function findToolGrants(entries: readonly string[], tool: string): ToolGrant[] {
   return entries.map(parseToolGrant).filter((grant) => matchesToolName(grant.tool, ours));
 }
 
-/** A star stands for any text, and a server of MCP for all of its tools. */
+/** A star matches any text, and an MCP server matches all its tools. */
 function matchesToolName(written: string, tool: string): boolean {
   if (written === tool || written === "*") return true;
   if (/^mcp__[^_]+(?:_[^_]+)*$/.test(written)) return tool.startsWith(`${written}__`);
   return written.includes("*") && matchesWord(written.toLowerCase(), tool.toLowerCase());
 }
 
-/** Judges the patterns of some tools. What it cannot judge is not covered, and touched. */
+/** Matches calls with the patterns of a tool. A call that cannot be parsed is not covered, but is touched. */
 interface GrantMatcher {
   covers(patterns: readonly string[], value: string | undefined): boolean;
   touches(patterns: readonly string[], value: string | undefined): boolean;
@@ -76,7 +76,7 @@ const COMMAND_MATCHER: GrantMatcher = {
   },
 };
 
-/** One file. */
+/** Matches a single file. */
 const FILE_MATCHER: GrantMatcher = {
   covers(patterns, value) {
     const path = normalizeWorkspacePath(value);
@@ -85,13 +85,13 @@ const FILE_MATCHER: GrantMatcher = {
   touches(patterns, value) {
     const path = normalizeWorkspacePath(value)?.toLowerCase();
     if (path === undefined) return true;
-    // Where nothing is mounted, a whole path may lead into the workspace.
+    // If nothing is mounted, an absolute path may lead into the workspace.
     const anywhere = path.startsWith("/") ? "**/" : "";
     return patterns.some((pattern) => matchesGlob(anywhere + normalizeGlob(pattern).toLowerCase(), path));
   },
 };
 
-/** A folder with all that is in it. */
+/** Matches a folder with all its content. */
 const FOLDER_MATCHER: GrantMatcher = {
   covers(patterns, value) {
     const path = normalizeWorkspacePath(value ?? ".");
@@ -109,7 +109,7 @@ const FOLDER_MATCHER: GrantMatcher = {
   },
 };
 
-/** Stands for anything below a folder: only a pattern for all of it fits. */
+/** Represents any path below a folder: only a pattern for the whole folder matches it. */
 const DEEP_PATH = "\u0001/".repeat(32);
 
 const NAME_MATCHER: GrantMatcher = {
@@ -139,14 +139,14 @@ const ADDRESS_MATCHER: GrantMatcher = {
 
 const UNKNOWN_MATCHER: GrantMatcher = { covers: () => false, touches: () => true };
 
-/** These run what their arguments say. */
+/** Programs that run their arguments as a command. */
 const RUNNER_PROGRAMS = new Set(
   ". ash bash builtin busybox command dash doas env eval exec find ksh nice nohup parallel script setsid sh source stdbuf su sudo timeout watch xargs zsh".split(
     " ",
   ),
 );
 
-/** What of a tool's input its patterns are about. */
+/** The input key that the patterns of a tool apply to. */
 const MATCHERS_BY_TOOL = new Map<string, { judge: GrantMatcher; key: string }>([
   ["bash", { judge: COMMAND_MATCHER, key: "command" }],
   ["read_file", { judge: FILE_MATCHER, key: "path" }],
@@ -169,14 +169,14 @@ function getMatchedValue(tool: string, input: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** `git log:*` and `git log *` are `git`, `log` and whatever follows. */
+/** Splits `git log:*` and `git log *` into `git`, `log` and a star. */
 function splitPatternWords(pattern: string): string[] {
   const spaced = pattern.replace(/:\*$/, " *");
   const [words, another] = parseSimpleCommands(spaced) ?? [];
   return words && !another ? words : spaced.split(/[ \t]+/).filter((word) => word !== "");
 }
 
-/** A star that stands alone is any number of words; within a word it is any part of that word. */
+/** A separate star matches any number of words; within a word it matches any part of the word. */
 function matchesWords(pattern: readonly string[], words: readonly string[]): boolean {
   return matchesStars(pattern, words, (part, word) => matchesWord(part, word));
 }
@@ -185,7 +185,7 @@ function matchesWord(pattern: string, word: string): boolean {
   return matchesStars([...pattern], [...word], (part, character) => part === character);
 }
 
-/** Goes back only to the last star, which is enough, and quick. */
+/** Backtracks only to the last star, which is sufficient and fast. */
 function matchesStars(
   pattern: readonly string[],
   items: readonly string[],
@@ -202,19 +202,22 @@ function matchesStars(
   return pattern.slice(place).every((part) => part === "*");
 }
 
-/** Whether its words stand somewhere in a command, in their order: also behind `env`, `xargs`, `/usr/bin/` and `sh -c`. */
+/** Returns true if the words occur in a command in this order, also after `env`, `xargs`, `/usr/bin/` and `sh -c`. */
 function containsWords(command: readonly string[], pattern: readonly string[]): boolean {
   const [name = "", ...rest] = command;
   if (RUNNER_PROGRAMS.has(name.slice(name.lastIndexOf("/") + 1)) && rest.some((word) => /[$\\"'*?[{~]/.test(word)))
     return true;
-  const said = command.flatMap((word) => word.toLowerCase().split(/[^a-z0-9_.+-]+/));
+  const words = command.flatMap((word) => word.toLowerCase().split(/[^a-z0-9_.+-]+/));
   let next = 0;
   const wanted = pattern.filter((word) => word !== "*").map((word) => word.toLowerCase());
-  for (const word of said) if (next < wanted.length && matchesWord(wanted[next] ?? "", word)) next++;
+  for (const word of words) if (next < wanted.length && matchesWord(wanted[next] ?? "", word)) next++;
   return next === wanted.length;
 }
 
-/** As the workspace names it, however a model does: `./a`, `/workspace/a`. Nothing for one that leaves its folder. */
+/**
+ * Returns the path relative to the workspace, from spellings such as `./a` and `/workspace/a`. Undefined for a path that leaves
+ * the workspace.
+ */
 function normalizeWorkspacePath(value: string | undefined): string | undefined {
   if (value === undefined || value === "" || value.includes("\0")) return undefined;
   const path = value.replace(/^\/workspace(?=\/|$)\/*/, "./");
@@ -228,7 +231,7 @@ function normalizeGlob(pattern: string): string {
   return pattern.replace(/^\/workspace\//, "").replace(/^(?:\.\/)+/, "");
 }
 
-/** `name:*` and `name *` mean its arguments too. */
+/** Removes the argument part of `name:*` and `name *`. */
 function getPatternName(pattern: string): string {
   return pattern.replace(/(?::| )\*$/, "");
 }
@@ -239,14 +242,14 @@ function parseHost(value: string | undefined): string | undefined {
   return url.hostname.toLowerCase();
 }
 
-/** `domain:example.com` → `example.com`. */
+/** Parses `domain:example.com` into `example.com`. */
 function parseDomain(pattern: string): string | undefined {
   return /^domain:([a-z0-9.-]+)$/i.exec(pattern)?.[1]?.toLowerCase();
 }
 
 /**
- * The simple commands of a command line, each as its words without quotes. Nothing when that cannot be judged, which is wherever a
- * command could hide: it is small so that nobody has to wonder what it misses.
+ * Splits a command line into simple commands, each as a list of words without quotes. Returns undefined if it contains syntax
+ * that could hide a command. The parser is small so that a review can cover all of it.
  */
 export function parseSimpleCommands(line: string): string[][] | undefined {
   if (line.length > MAX_COMMAND_LENGTH || UNPARSABLE_SYNTAX.test(line) || !line.isWellFormed()) return undefined;
@@ -267,16 +270,16 @@ export function parseSimpleCommands(line: string): string[][] | undefined {
 
 const MAX_COMMAND_LENGTH = 32 * 1024;
 
-// Also within quotes: builtins such as `printf -v` and `test -v` look into their arguments for substitutions once more.
-// A backslash at the end of a line joins what stands around it. Other control characters mean something of their own to some shells.
+// Also within quotes: builtins such as `printf -v` and `test -v` expand substitutions in their arguments. A backslash at the end of a
+// line joins two lines. Other control characters have a special meaning in some shells.
 const UNPARSABLE_SYNTAX = /[`\u0000-\u0008\u000b-\u001f\u007f]|\$[([]|\$\{(?![A-Za-z_]\w*\})|[<>]\(|\\\n/;
 
-/** Words that begin something else than a simple command. */
+/** Words that begin something other than a simple command. */
 const RESERVED_WORDS = new Set(
   "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split(" "),
 );
 
-/** No variable, no pattern, no assignment. */
+/** A literal name: no variable, pattern or assignment. */
 const COMMAND_NAME = /^(?:\[|[A-Za-z0-9_./+@%:,-]+)$/;
 
 function isPlainCommand([name = ""]: readonly string[]): boolean {
@@ -285,18 +288,18 @@ function isPlainCommand([name = ""]: readonly string[]): boolean {
 
 interface CommandState {
   commands: string[][];
-  /** The word that is being read. */
+  /** The current word. */
   word: string | undefined;
-  /** Whether a command's name was spelled with quotes or backslashes: such a one is no alias, and nobody writes it so. */
+  /** True if the name of a command contains quotes or backslashes: they bypass aliases, and are unusual. */
   isOdd: boolean;
-  /** Of parentheses. */
+  /** The nesting depth of parentheses. */
   depth: number;
 }
 
-/** The first that fits decides. Contract of `take`: false when it cannot be judged. */
+/** The first matching pattern is used. Contract of `take`: returns false if the syntax cannot be parsed. */
 const COMMAND_TOKENS: readonly { pattern: RegExp; take(state: CommandState, text: string): boolean }[] = [
   {
-    // To nowhere, or from one descriptor to another.
+    // A redirection to /dev/null, or from one descriptor to another.
     pattern: /(?:(?:\d*(?:>>?|<)|&>>?)[ \t]*\/dev\/null|\d*[<>]&(?:\d+|-))(?![^\s;&|)])/y,
     take: (state, text) => (/^\d/.test(text) && state.word !== undefined ? false : endWord(state)),
   },
@@ -310,7 +313,7 @@ const COMMAND_TOKENS: readonly { pattern: RegExp; take(state: CommandState, text
   { pattern: /\\[\s\S]/y, take: (state, text) => takeQuoted(state, text.slice(1)) },
   { pattern: /\((?!\()/y, take: openParenthesis },
   { pattern: /\)/y, take: closeParenthesis },
-  // What follows a `#` is no code, and its quotes are none; within a word it is a character.
+  // Text after `#` is a comment, including its quotes; within a word `#` is a plain character.
   { pattern: /#/y, take: (state, text) => state.word !== undefined && takePlain(state, text) },
   { pattern: /\$(?!['"])/y, take: takePlain },
   { pattern: /[^\s;&|<>()'"\\#$]+/y, take: takePlain },
@@ -337,7 +340,7 @@ function endCommand(state: CommandState): boolean {
   return state.commands.push([]) > 0;
 }
 
-/** Only where a command begins: else it is a function, a list of values or a pattern. */
+/** Only at the beginning of a command: elsewhere it is a function, an array or a pattern. */
 function openParenthesis(state: CommandState): boolean {
   state.depth++;
   return state.word === undefined && state.commands.at(-1)?.length === 0;

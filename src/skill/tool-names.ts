@@ -1,6 +1,6 @@
 import { shortHash } from "../util/text.ts";
 
-/** How other clients call the tools that exist here: one row a tool of ours. */
+/** The names of skillet's tools in other clients, one row per tool. */
 const TOOL_SPELLINGS: Record<string, readonly string[]> = {
   bash: ["Bash", "shell", "run_shell_command", "run_in_terminal", "PowerShell", "execute"],
   read_file: ["Read", "read", "View", "NotebookRead", "read_many_files"],
@@ -13,9 +13,9 @@ const TOOL_SPELLINGS: Record<string, readonly string[]> = {
   use_skill: ["Skill", "activate_skill"],
 };
 
-/** Tools of clients that have no counterpart here but are nobody's misspelling. */
+/** Tools of clients without a counterpart in skillet. They are not misspellings. */
 const OTHER_CLIENT_TOOLS = [
-  // They look after commands that run already: whoever may use them may not run any command for that.
+  // These manage commands that already run: permission for them does not include permission to run commands.
   "BashOutput",
   "KillShell",
   "Task",
@@ -51,27 +51,29 @@ export const TOOL_NAMES: readonly string[] = [...BUILT_IN_BY_NAME.keys(), ...OTH
 
 const BUILT_IN_BY_LOWERCASE = new Map([...BUILT_IN_BY_NAME].map(([name, ours]) => [name.toLowerCase(), ours]));
 
-/** What a tool is called here, however a client spells it: `Read` → `read_file`. A name that is nobody's stays as it is. */
+/** Returns skillet's name of a client's tool: `Read` → `read_file`. An unknown name is returned unchanged. */
 export function resolveToolName(name: string): string {
   return BUILT_IN_BY_NAME.get(name) ?? BUILT_IN_BY_LOWERCASE.get(name.toLowerCase()) ?? name;
 }
 
-/** Our name for the tool of an entry: `Bash(git:*)` → `bash`. */
+/** Returns skillet's name of the tool in an entry: `Bash(git:*)` → `bash`. */
 export function resolveEntryTool(entry: string): string {
   return resolveToolName(parseEntryTool(entry));
 }
 
-/** `Bash(git:*)` → `Bash`. */
+/** Returns the tool of an entry: `Bash(git:*)` → `Bash`. */
 export function parseEntryTool(entry: string): string {
   return entry.replace(/\(.*$/s, "");
 }
 
-/** Whether it is a tool of some client that has no counterpart here. */
+/** Returns true if it is a tool of some client without a counterpart in skillet. */
 export function isOtherClientTool(entry: string): boolean {
   return OTHER_CLIENT_TOOLS.includes(parseEntryTool(entry));
 }
 
-/** Whether some client has a tool of this name. Names with a namespace (`mcp__x__y`, `server.tool`) are always somebody's. */
+/**
+ * Returns true if some client has a tool of this name. Names with a namespace (`mcp__x__y`, `server.tool`) always count as known.
+ */
 export function isKnownTool(entry: string): boolean {
   const name = parseEntryTool(entry);
   return (
@@ -87,9 +89,9 @@ const SKILL_TOOL =
   /^(?:list_skills|search_skills|load_skill|unload_skill|use_skill|read_skill_resource|run_skill_script|validate_skill|lint_skill)$/;
 
 /**
- * Entries of a list of tools, as tools are called that there are: `web_search` becomes `brave.web_search` where no tool and no other
- * server has it, `brave.*` all that `brave` has, and `mcp__brave__search` is what other clients call `brave.search`. What stands in
- * parentheses stays. An entry that means none of them stays too, and one that could mean several, unless all of these are wanted.
+ * Resolves the entries of a tool list to existing tools. `web_search` becomes `brave.web_search` if no tool and no other server
+ * has that name, `brave.*` becomes all tools of `brave`, and `mcp__brave__search` becomes `brave.search`. Text in parentheses is
+ * kept. Unknown and ambiguous entries are kept too, unless all candidates are requested.
  */
 export function expandToolNames(
   entries: readonly string[],
@@ -99,7 +101,7 @@ export function expandToolNames(
   return [...new Set(entries.flatMap((entry) => expandEntry(entry, names, several)))];
 }
 
-/** `mcp__server__tool` → `server.tool`, `mcp__server` → `server.*`. */
+/** Converts `mcp__server__tool` to `server.tool`, and `mcp__server` to `server.*`. */
 export function toDottedToolName(entry: string): string {
   const name = parseEntryTool(entry).trim();
   const [, server, tool] = /^mcp__([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(.+))?$/.exec(name) ?? [];
@@ -127,25 +129,25 @@ function findToolCandidates(name: string, names: readonly string[]): readonly st
   });
 }
 
-/** Names of one list of tools, as providers and clients take them. */
+/** The names of the tools in a list, in the form that providers and clients accept. */
 export interface WireNames {
-  /** For a tool of the list; another's is made as if it stood alone. */
+  /** Returns the wire name of a tool. A tool outside of the list is converted on its own. */
   toWire(id: string): string;
-  /** Nothing for a name that no tool of the list has. */
+  /** Returns undefined if no tool of the list has this name. */
   toId(wire: string): string | undefined;
 }
 
 const MAX_WIRE_NAME_LENGTH = 64;
 const LEGAL_WIRE_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** A tool's name where only letters, digits, `_` and `-` are taken: `web.search` → `web__search`. A legal one stays. */
+/** Converts a tool's name to letters, digits, `_` and `-`: `web.search` → `web__search`. A valid name is unchanged. */
 export function formatWireName(id: string): string {
   if (LEGAL_WIRE_NAME.test(id)) return id;
   const wire = id.replaceAll(".", "__");
   return LEGAL_WIRE_NAME.test(wire) && !AMBIGUOUS_WIRE_NAME.test(id) ? wire : hashWireName(id);
 }
 
-/** For a whole list: no two have the same. Which name a tool gets depends on the others only where theirs would be the same. */
+/** Creates unique wire names for a list. A name depends on the other tools only if their names would collide. */
 export function createWireNames(ids: readonly string[]): WireNames {
   const toId = new Map<string, string>();
   const toWire = new Map<string, string>();
@@ -165,7 +167,7 @@ export function createWireNames(ids: readonly string[]): WireNames {
   return { toWire: (id) => toWire.get(id) ?? formatWireName(id), toId: (wire) => toId.get(wire) };
 }
 
-/** Names with a dot whose `__` another could have too: `a_.b` and `a._b`, `a__b.c` and `a.b.c`. */
+/** Names with a dot whose wire name could collide: `a_.b` and `a._b`, `a__b.c` and `a.b.c`. */
 const AMBIGUOUS_WIRE_NAME = /__|_\.|\._/;
 
 function hashWireName(id: string, again = 0): string {

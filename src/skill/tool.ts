@@ -3,62 +3,62 @@ import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import { defineTool } from "./define-tool.ts";
 
-/** What language models read and wrote. */
+/** The token usage of language models. */
 export interface Usage {
   inputTokens: number;
   outputTokens: number;
-  /** How many of the input tokens the provider had kept. */
+  /** The number of input tokens from the provider's cache. */
   cachedTokens: number;
 }
 
-/** What a call came to. A refusal or failure is such a result, never an exception. */
+/** The result of a call. A refusal or failure is also a result, never an exception. */
 export interface ToolResult {
-  /** What the model reads. */
+  /** The text for the model. */
   content: string;
   isError: boolean;
-  /** Why not, to branch on. */
+  /** A code for the failure, for programs. */
   code?: string;
-  /** True for the text of a remote skill that is not trusted: it is data, also where a loaded skill would be followed. */
+  /** True for the text of an untrusted remote skill: it is data, even where a loaded skill would be followed. */
   isUntrusted?: boolean;
-  /** What was done, in a few words, for whoever looks on. */
+  /** A short description of the action, for the user. */
   title?: string;
-  /** What the tool adds for programs; no model reads it. */
+  /** Data for programs; not sent to the model. */
   metadata?: JsonObject;
-  /** How many times a sub-agent asked its model, where one did the work. */
+  /** The number of model calls of a sub-agent, if one did the work. */
   iterations?: number;
-  /** And what its models used, with the cost in US dollars where that is known. */
+  /** The token usage of its models, with the cost in US dollars if it is known. */
   usage?: Usage;
   cost?: number;
 }
 
-/** What a call comes with. Whoever calls gives what there is of it. */
+/** The context of a call. The caller sets the fields that it has. */
 export interface CallOptions {
   signal?: AbortSignal;
-  /** The same for the same call, also when it is made again after the program was killed: for tools with effects. */
+  /** The same for a repeated call, even after the process was killed: an idempotency key for tools with effects. */
   key?: string;
-  /** The run that calls. */
+  /** The id of the calling run. */
   run?: string;
-  /** The skill that brought the tool, or else that is followed. */
+  /** The skill that provides the tool, or else the active one. */
   skill?: ToolOwner;
-  /** Values of the variables that this skill declares; none when it is only loaded. Never the host's environment. */
+  /** Values of the variables that this skill declares; empty if it is only loaded. Never the host's environment. */
   env?: Readonly<Record<string, string>>;
-  /** Where programs can be started. */
+  /** The sandbox in which programs are started. */
   sandbox?: ToolSandbox;
-  /** Says how far it is, for whoever waits. Contract: never throws. */
+  /** Reports progress to the caller. Contract: never throws. */
   onProgress?(text: string): void;
 }
 
-/** The skill that a tool belongs to: which copy of it. */
+/** The skill that a tool belongs to, identified by its copy. */
 export interface ToolOwner {
   name: string;
   source: string;
-  /** Its folder or file; empty for one in code. */
+  /** The folder or file of the skill; empty for a skill defined in code. */
   place: string;
 }
 
-/** The sandbox of a run, as a tool sees it: a new one for each program. */
+/** The sandbox of a run, for a tool: a new one for each program. */
 export interface ToolSandbox {
-  /** Rejects where none can be had. What the program did is a result. */
+  /** Rejects if no sandbox is available. A failed program is a result. */
   run(argv: readonly [string, ...string[]], options?: ToolProgram): Promise<ToolOutcome>;
 }
 
@@ -69,44 +69,52 @@ export interface ToolProgram {
 }
 
 export interface ToolOutcome {
-  /** `exit`, or what ended it before: `timeout`, `output`, `abort`, … */
+  /** `exit`, or the reason why it was stopped: `timeout`, `output`, `abort`, … */
   ending: string;
   exitCode?: number;
   stdout: string;
   stderr: string;
 }
 
-/** What a call changes, for whoever is to agree to it. */
+/** The effect of a call, for its approval. */
 export interface ToolEffect {
-  /** `workspace`: files of the workspace. `outside`: anything else, such as mail that is sent. */
+  /** `workspace`: files of the workspace. `outside`: anything else, such as sent mail. */
   on: "workspace" | "outside";
-  /** In a few words each; what the input says, where they are left out. */
+  /** Short descriptions. They default to the input. */
   what?: string;
   where?: string;
   amount?: string;
   isReversible?: boolean;
 }
 
-/** What a model may call. */
+/** A tool that a model may call. */
 export interface Tool {
   readonly name: string;
   readonly description: string;
-  /** `skills` for the tools of skills, `workspace` for those that work on files and start programs; an embedder's own has its own. */
+  /**
+   * `skills` for the tools of skills, `workspace` for tools that work on files and start programs; an embedder's tools have their
+   * own.
+   */
   readonly category: string;
   /** JSON Schema of its input. */
   readonly inputSchema: JsonObject;
-  /** The skill that brought it, where one did. */
+  /** The skill that provides the tool, if any. */
   readonly owner?: ToolOwner;
-  /** What a call starts, where that is more than code of its own: a program in a sandbox, or a sub-agent. */
+  /** The kind of work that a call starts besides running its code: a program in a sandbox, or a sub-agent. */
   readonly starts?: "script" | "use";
-  /** What a call with this input changes. A tool without it only reads, and nobody is asked. Contract: changes nothing itself. */
+  /**
+   * Returns the effect of a call with this input. A tool without it only reads, and needs no approval. Contract: has no effect
+   * itself.
+   */
   effect?(input: unknown): ToolEffect | undefined | Promise<ToolEffect | undefined>;
-  /** Contract: never throws. What takes long ends with the signal. */
+  /** Contract: never throws. Long work ends with the signal. */
   execute(input: unknown, options?: CallOptions): Promise<ToolResult>;
 }
 
 export const Tool = {
-  /** A tool of your own: for a skill's toolset, or for `tools` of a host. Throws a SkillError when it cannot be one. */
+  /**
+   * Defines your own tool: for a skill's toolset, or for the `tools` of a host. Throws a SkillError if the definition is invalid.
+   */
   define: defineTool,
 } as const;
 
@@ -115,7 +123,7 @@ interface ToolDeclaration<P extends ToolParameters> extends Pick<Tool, "name" | 
   effect?(values: ParameterValues<P>): ToolEffect | undefined;
 }
 
-/** A tool from a table of its parameters. Wrong input and what goes wrong in `run` are results. */
+/** Creates a tool from a table of its parameters. Invalid input and errors in `run` are results. */
 export function createTool<P extends ToolParameters>(
   head: ToolDeclaration<P>,
   run: (values: ParameterValues<P>, options: CallOptions) => Promise<ToolResult>,
@@ -143,15 +151,15 @@ export function createTool<P extends ToolParameters>(
   };
 }
 
-/** One parameter of a tool. */
+/** A parameter of a tool. */
 interface ToolParameter {
   type: "string" | "number" | "boolean" | "strings" | "object";
-  says: string;
+  description: string;
   isRequired?: boolean;
-  /** Whether a text without a character is one: the content of an empty file. */
+  /** True if an empty text is valid, such as the content of an empty file. */
   mayBeEmpty?: boolean;
-  /** Other spellings that are taken too. */
-  also?: readonly string[];
+  /** Other accepted spellings. */
+  aliases?: readonly string[];
   choices?: readonly string[];
 }
 export type ToolParameters = Readonly<Record<string, ToolParameter>>;
@@ -164,7 +172,7 @@ export type ParameterValues<P extends ToolParameters> = {
 
 export function createInputSchema(parameters: ToolParameters): JsonObject {
   const properties: JsonObject = {};
-  for (const [name, { type, says, choices }] of Object.entries(parameters)) {
+  for (const [name, { type, description: says, choices }] of Object.entries(parameters)) {
     const shape = type === "strings" ? { type: "array", items: { type: "string" } } : { type };
     properties[name] = { ...shape, description: says, ...(choices ? { enum: choices } : {}) };
   }
@@ -172,18 +180,20 @@ export function createInputSchema(parameters: ToolParameters): JsonObject {
   return { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
 }
 
-/** Reads what a model sent, or says what is wrong with it and what there is to send. */
+/** Reads the input of a model, or returns a refusal that describes the error and the parameters. */
 export function readToolInput<P extends ToolParameters>(
   parameters: P,
   input: unknown,
 ): ParameterValues<P> | { refusal: ToolResult } {
   if (input !== undefined && input !== null && (typeof input !== "object" || Array.isArray(input)))
-    return createInvalidInput(parameters, "it is no object");
-  const given = { ...(input as Record<string, unknown> | null | undefined) };
+    return createInvalidInput(parameters, "it is not an object");
+  const fields = { ...(input as Record<string, unknown> | null | undefined) };
   const values: Record<string, unknown> = {};
   for (const [name, parameter] of Object.entries(parameters)) {
-    const spelling = [name, ...(parameter.also ?? [])].find((key) => given[key] !== undefined && given[key] !== null);
-    const value = spelling === undefined ? undefined : parseObjectText(parameter.type, given[spelling]);
+    const spelling = [name, ...(parameter.aliases ?? [])].find(
+      (key) => fields[key] !== undefined && fields[key] !== null,
+    );
+    const value = spelling === undefined ? undefined : parseObjectText(parameter.type, fields[spelling]);
     if (value === undefined || (value === "" && !parameter.isRequired)) {
       if (parameter.isRequired) return createInvalidInput(parameters, `"${name}" is missing`);
       continue;
@@ -192,7 +202,7 @@ export function readToolInput<P extends ToolParameters>(
     if (!isOfType(parameter.type, value) || isEmpty || Number.isNaN(value))
       return createInvalidInput(
         parameters,
-        `"${name}" must be a ${isEmpty ? "text that is not empty" : formatParameterType(parameter)}`,
+        `"${name}" must be a ${isEmpty ? "non-empty text" : formatParameterType(parameter)}`,
       );
     if (parameter.choices && !parameter.choices.includes(String(value)))
       return createInvalidInput(parameters, `"${name}" must be one of ${parameter.choices.join(", ")}`);
@@ -201,7 +211,7 @@ export function readToolInput<P extends ToolParameters>(
   return values as ParameterValues<P>;
 }
 
-/** Some models write an object as a text that holds one. */
+/** Some models send an object as JSON text. */
 function parseObjectText(type: ToolParameter["type"], value: unknown): unknown {
   if (type !== "object" || typeof value !== "string") return value;
   try {
@@ -229,7 +239,7 @@ function createInvalidInput(parameters: ToolParameters, what: string): { refusal
   return { refusal: { content, isError: true, code: "input-invalid" } };
 }
 
-/** What goes wrong while a call is answered is a result like any other: what a skill throws when it cannot be read, or a host. */
+/** Converts errors of a call to results, such as those of an unreadable skill or of the host. */
 export async function catchToolErrors(work: () => ToolResult | Promise<ToolResult>): Promise<ToolResult> {
   try {
     return await work();

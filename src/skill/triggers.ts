@@ -6,7 +6,7 @@ import type { ReportProblem } from "./manifest.ts";
 import type { Triggers } from "./manifest-fields.ts";
 import { analyzePattern, type PatternFacts } from "./pattern-parser.ts";
 
-/** How many triggers of a kind are looked at. */
+/** The maximum number of triggers of each kind; the rest is ignored. */
 export const MAX_TRIGGERS: Readonly<Record<keyof Triggers | "paths", number>> = {
   keywords: 256,
   verbs: 256,
@@ -15,10 +15,10 @@ export const MAX_TRIGGERS: Readonly<Record<keyof Triggers | "paths", number>> = 
   negative: 256,
   paths: 64,
 };
-/** How many words a phrase may have. */
+/** The maximum number of words in a phrase. */
 const MAX_PHRASE_WORDS = 24;
 
-/** Says of every trigger that cannot be used why not. What is said here is what matching leaves out. */
+/** Reports every unusable trigger with its reason. Matching ignores exactly these. */
 export function validateTriggers(
   data: JsonObject,
   triggers: Triggers | undefined,
@@ -41,7 +41,7 @@ export function validateTriggers(
         report(
           "trigger-unusable",
           "triggers",
-          `"triggers" has among its ${kind} "${truncateLine(odd[0], 64)}"${formatAndMore(odd)}, which is no word or short phrase`,
+          `"triggers" has among its ${kind} "${truncateLine(odd[0], 64)}"${formatAndMore(odd)}, which is not a word or short phrase`,
         );
     }
     reportPatterns("triggers", classifyPatterns(triggers.patterns), report);
@@ -51,7 +51,7 @@ export function validateTriggers(
   reportPatterns("paths", classifyPatterns(paths, globToPattern), report);
 }
 
-/** Whether a text can be found as a word or phrase. */
+/** Returns true if a text can be matched as a word or phrase. */
 export function isTriggerPhrase(text: string): boolean {
   if (!/[^\s_-]/.test(text)) return false;
   return (
@@ -67,28 +67,28 @@ const TRIGGER_KINDS = [
   "negative",
 ] as const satisfies readonly (keyof Triggers)[];
 
-/** Patterns sorted by what becomes of them. */
+/** Patterns sorted by their use. */
 interface ClassifiedPatterns {
   usable: readonly { text: string; pattern: string; needs: PatternFacts["needs"] }[];
-  wrong: readonly { text: string; problem: string }[];
-  /** They fit every query. */
+  invalid: readonly { text: string; problem: string }[];
+  /** They match every query. */
   broad: readonly string[];
-  /** Too dear together with those before them. */
-  dear: readonly string[];
+  /** Too expensive together with those before them. */
+  tooExpensive: readonly string[];
 }
 
-/** Contract: what is usable here is what matching uses, and the rest is what is said of a skill. */
+/** Contract: matching uses exactly the usable patterns; all others are reported. */
 export function classifyPatterns(texts: readonly string[], asPattern = (text: string) => text): ClassifiedPatterns {
   const sorted = {
     usable: [] as ClassifiedPatterns["usable"][number][],
-    wrong: [] as { text: string; problem: string }[],
+    invalid: [] as { text: string; problem: string }[],
   };
   const [broad, dear]: [string[], string[]] = [[], []];
   let steps = 0;
   for (const text of texts.slice(0, MAX_TRIGGERS.patterns)) {
     const pattern = asPattern(text);
     const judged = analyzePattern(pattern);
-    if ("problem" in judged) sorted.wrong.push({ text, problem: judged.problem });
+    if ("problem" in judged) sorted.invalid.push({ text, problem: judged.problem });
     else if (judged.isBroad) broad.push(text);
     else if (steps + judged.size > MAX_PATTERN_STEPS) dear.push(text);
     else {
@@ -96,13 +96,17 @@ export function classifyPatterns(texts: readonly string[], asPattern = (text: st
       sorted.usable.push({ text, pattern, needs: judged.needs });
     }
   }
-  return { ...sorted, broad, dear };
+  return { ...sorted, broad, tooExpensive: dear };
 }
 
-/** How many steps a skill's patterns may unfold to together: in the worst case a query costs its length times that. */
+/** The maximum number of steps of all patterns of a skill: in the worst case, a query costs its length times this. */
 const MAX_PATTERN_STEPS = 1000;
 
-function reportPatterns(key: string, { wrong, broad, dear }: ClassifiedPatterns, report: ReportProblem): void {
+function reportPatterns(
+  key: string,
+  { invalid: wrong, broad, tooExpensive: dear }: ClassifiedPatterns,
+  report: ReportProblem,
+): void {
   const shown = (text: string | undefined) => `"${truncateLine(text ?? "", 64)}"`;
   if (wrong.length > 0) {
     const each = wrong.slice(0, 3).map(({ text, problem }) => `${shown(text)} ${problem}`);
@@ -113,12 +117,12 @@ function reportPatterns(key: string, { wrong, broad, dear }: ClassifiedPatterns,
     );
   }
   if (broad.length > 0)
-    report("trigger-broad", key, `"${key}" has ${shown(broad[0])}${formatAndMore(broad)}, which fits every query`);
+    report("trigger-broad", key, `"${key}" has ${shown(broad[0])}${formatAndMore(broad)}, which matches every query`);
   if (dear.length > 0)
     report(
       "trigger-limit",
       key,
-      `"${key}" has patterns that repeat too much together; ${shown(dear[0])}${formatAndMore(dear)} is left out`,
+      `"${key}" has patterns with too many repetitions in total; ${shown(dear[0])}${formatAndMore(dear)} is ignored`,
     );
 }
 
@@ -136,17 +140,17 @@ function formatAndMore(items: readonly unknown[]): string {
   return items.length > 1 ? ` and ${items.length - 1} more` : "";
 }
 
-/** This many words in a row are specific, whatever they are, if one of them is not a function word. */
+/** A phrase of this many words is specific, if one of them is not a function word. */
 const LONG_PHRASE = 3;
 
-/** Whether a keyword or a verb is too common to select a skill: "write", "find the", "where", but not "write tests". */
+/** Returns true if a keyword or a verb is too common to select a skill: "write", "find the", "where", but not "write tests". */
 export function isCommonPhrase(phrase: string): boolean {
   const weighed = measurePhrase(phrase);
   return weighed.words > 0 && areStatsCommon(weighed);
 }
 
 /**
- * Whether the texts that a pattern needs are too common to select a skill. Of alternatives the most common one counts:
+ * Returns true if the texts that a pattern needs are too common to select a skill. The most common alternative counts:
  * `(invoice|write)` matches "write". Digits and symbols count as a word, so `issue #\d+` needs two.
  */
 export function isCommonPattern(needs: PatternFacts["needs"]): boolean {
@@ -161,7 +165,7 @@ export function isCommonPattern(needs: PatternFacts["needs"]): boolean {
   return areStatsCommon(total);
 }
 
-/** Whether a glob matches most files of a project: it has no folder or file name, only a common extension. */
+/** Returns true if a glob matches most files of a project: it has no folder or file name, only a common extension. */
 export function isBroadGlob(glob: string): boolean {
   const folders = glob.replaceAll("\\", "/").split("/");
   const file = folders.pop() ?? "";
@@ -174,9 +178,9 @@ export function isBroadGlob(glob: string): boolean {
 
 interface PhraseStats {
   words: number;
-  /** How many different ones are not function words. */
+  /** The number of different words that are not function words. */
   content: number;
-  /** One of them is not a common word. */
+  /** True if one of them is not a common word. */
   isSelective: boolean;
 }
 
@@ -195,7 +199,7 @@ function measurePhrase(text: string): PhraseStats {
   };
 }
 
-/** The words of a text. One with other characters than letters, such as `c++` or `node.js`, stays as it is written. */
+/** Splits a text into words. A word with other characters than letters, such as `c++` or `node.js`, is kept as written. */
 function splitPhraseWords(text: string): string[] {
   return text
     .toLowerCase()

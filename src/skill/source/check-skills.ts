@@ -42,41 +42,43 @@ import { createTargetFinder, listFiles } from "./skill-files.ts";
 
 export interface CheckSkillsOptions {
   profile?: Profile;
-  /** Fix in place what can be fixed without changing what a skill says. Only skills are written. */
+  /** Fixes problems in place without changing the meaning of a skill. Only skills are written. */
   fix?: boolean;
-  /** With `fix`: report the same changes, and write nothing. */
+  /** With `fix`: reports the same changes, but writes nothing. */
   dryRun?: boolean;
   /** With `fix`: misspelled keys to rename. Defaults to none: a misspelled key is only reported. */
   rename?: readonly string[];
   /** Folders that discovery reads: Markdown and YAML files directly in them are skills. */
   skillsFolders?: readonly string[];
-  /** Called after each skill, with the number of skills found below the path so far. Nothing else happens until all are checked. */
+  /**
+   * Called after each skill, with the number of skills found below the path so far. The check is synchronous and runs to its end.
+   */
   onChecked?: (done: number, path: string) => void;
 }
 
 export interface CheckedFile {
   file: string;
   name: string;
-  /** Whether the profile accepts it. */
+  /** True if the profile accepts the skill. */
   isValid: boolean;
   diagnostics: readonly Diagnostic[];
   fixed: readonly FindingCode[];
-  /** How the file was fixed, or would be with `dryRun`: lines that start with ` `, `-`, `+` or `@@`. Empty if it was not. */
+  /** The diff of the fix, also with `dryRun`: lines that start with ` `, `-`, `+` or `@@`. Empty without a fix. */
   diff: readonly string[];
-  /** The file that was fixed, where `file` is a link to it or in a linked folder. */
+  /** The fixed file, if `file` is a symlink or in a linked folder. */
   target?: string;
 }
 
 export interface CheckResult {
   profile: Profile;
   files: readonly CheckedFile[];
-  /** What is wrong beside the skill files: folders that cannot be read, links to nothing, a path that is not there. */
+  /** Problems outside of skill files: unreadable folders, broken symlinks, a path that does not exist. */
   diagnostics: readonly Diagnostic[];
 }
 
 /**
- * Checks a skill folder, a skill file, or every skill below a folder, with the parser and the rules that discovery uses. Only
- * the weight of a finding differs by profile.
+ * Checks a skill folder, a skill file, or every skill below a folder, with the parser and the rules of discovery. Only the
+ * severity of a finding depends on the profile.
  */
 export function checkPath(path: string, options: CheckSkillsOptions = {}): CheckResult {
   return checkPaths([path], options);
@@ -104,10 +106,17 @@ export function checkPaths(paths: readonly string[], options: CheckSkillsOptions
     const single = findSingleCandidate(root);
     if (single === "folder") {
       const own = isSkillsFolder(root) ? [root] : [];
-      findSkillCandidates({ root, recursive: true, skillsFolders: [...skillsFolders, ...own], take, say });
+      findSkillCandidates({
+        root,
+        recursive: true,
+        skillsFolders: [...skillsFolders, ...own],
+        onCandidate: take,
+        report: say,
+      });
     } else if ("code" in single) say(root, single);
     else if (!take(single)) say(single.file, createMissingFileFinding(single.file));
-    else if (root !== single.file && single.form === "folder") findNestedCandidates(single, { take, say });
+    else if (root !== single.file && single.form === "folder")
+      findNestedCandidates(single, { onCandidate: take, report: say });
   }
   for (const plan of fix ? planFixes([...found.values()], { profile, rename }) : []) {
     const problem = plan.fixed.length > 0 && !dryRun ? applyFixPlan(plan) : undefined;
@@ -117,7 +126,7 @@ export function checkPaths(paths: readonly string[], options: CheckSkillsOptions
   return { profile, files: [...found.values()].map(({ checked }) => checked), diagnostics };
 }
 
-/** Judges a skill as it is after a fix, whether that was written or not. The change itself is reported once. */
+/** Checks a skill after its fix, written or not. The change itself is reported once. */
 function recheckFile(
   found: Map<string, FixableSkill & { checked: CheckedFile }>,
   file: string,
@@ -146,7 +155,7 @@ function recheckFile(
   }
 }
 
-/** Checks a text as if it stood in a skill file of this name. What only a folder can show, such as links to nothing, is not looked at. */
+/** Checks a text as a skill file of this name. Checks that need a folder, such as those for broken links, are skipped. */
 export function checkText(text: string, options: { file?: string; profile?: Profile } = {}): CheckedFile {
   const { file = "SKILL.md", profile = "load" } = options;
   const isYaml = /\.ya?ml$/i.test(file);
@@ -157,17 +166,17 @@ export function checkText(text: string, options: { file?: string; profile?: Prof
   return createCheckedFile(file, judged.name, findings, profile);
 }
 
-/** Whether a skill file has the form of a skill, and the first reason why not. */
+/** Validates a skill file, and returns the first error. */
 export function validateSkillFile(path: string): { isValid: boolean; error?: string } {
   const { files, diagnostics } = checkPath(path);
   const errors = [...diagnostics, ...files.flatMap((file) => file.diagnostics)].filter(
     ({ severity }) => severity === "error",
   );
   if (errors[0]) return { isValid: false, error: `${errors[0].file}: ${errors[0].message}` };
-  return files.length > 0 ? { isValid: true } : { isValid: false, error: `${path}: there is no skill here` };
+  return files.length > 0 ? { isValid: true } : { isValid: false, error: `${path}: no skill found` };
 }
 
-/** The one file that a path means, `folder` when it is a folder of skills, or what is wrong with it. */
+/** Returns the only file that a path denotes, `folder` for a folder of skills, or a finding. */
 function findSingleCandidate(path: string): SkillCandidate | "folder" | Finding {
   try {
     if (statSync(path).isDirectory()) {
@@ -181,12 +190,20 @@ function findSingleCandidate(path: string): SkillCandidate | "folder" | Finding 
   const name = basename(path);
   if (/^skill\.md$/i.test(name)) return createFolderCandidate(dirname(path), name);
   const form = /\.ya?ml$/i.test(name) ? "yaml" : "markdown";
-  return { file: path, path: name, form, stem: name.replace(/\.[^.]*$/, ""), findings: [], needs: [], isNamed: true };
+  return {
+    file: path,
+    path: name,
+    form,
+    stem: name.replace(/\.[^.]*$/, ""),
+    findings: [],
+    requiredKeys: [],
+    isNamed: true,
+  };
 }
 
 function createFolderCandidate(folder: string, name: string): SkillCandidate {
   const findings: Finding[] =
-    name === "SKILL.md" ? [] : [{ code: "file-case", message: `is called "${name}", not SKILL.md` }];
+    name === "SKILL.md" ? [] : [{ code: "file-case", message: `is named "${name}", not SKILL.md` }];
   const file = join(folder, name);
   return {
     file,
@@ -195,15 +212,15 @@ function createFolderCandidate(folder: string, name: string): SkillCandidate {
     stem: basename(folder),
     folder: realpathSync(folder),
     findings,
-    needs: [],
+    requiredKeys: [],
   };
 }
 
 function createMissingFileFinding(file: string): Finding {
   const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
   return isLink
-    ? { code: "link-broken", message: "is a link to nothing" }
-    : { code: "not-found", message: "is not there" };
+    ? { code: "link-broken", message: "is a broken symlink" }
+    : { code: "not-found", message: "does not exist" };
 }
 
 function checkFile(
@@ -222,7 +239,7 @@ function checkFile(
     );
   if ("finding" in read) {
     if (read.finding.code === "not-found") return undefined;
-    return candidate.needs.length > 0 ? undefined : result(stem, [read.finding]);
+    return candidate.requiredKeys.length > 0 ? undefined : result(stem, [read.finding]);
   }
   const document = form === "yaml" ? parseYamlDocument(read.text) : parseMarkdownDocument(read.text);
   const judged = validateSkill(document, { form, stem, profile });
@@ -250,21 +267,21 @@ function createCheckedFile(file: string, name: string, findings: readonly Findin
   return { file, name, isValid: !hasErrors(findings, profile), diagnostics, fixed: [], diff: [] };
 }
 
-/** A skill that was found, and the path of the user's below which it was found. */
+/** A skill, and the user's path below which it was found. */
 interface FixableSkill {
   candidate: SkillCandidate;
   root: string;
 }
 
-/** How a real file is to be fixed. */
+/** The planned fix of a real file. */
 interface FixPlan {
   /** The real path. */
   path: string;
-  /** The skill that the change is reported for. */
+  /** The skill for which the change is reported. */
   file: string;
-  /** All skills that are this file: links may lead to it. */
+  /** All skills that are this file: symlinks may lead to it. */
   files: readonly string[];
-  /** Whether `file` leads to `path` through a link. */
+  /** True if `file` leads to `path` through a symlink. */
   isLinked: boolean;
   before: string;
   /** The same as `before` if a fix was refused. */
@@ -280,16 +297,16 @@ interface FixFilesOptions {
   rename: readonly string[];
 }
 
-/** Plans the fixes of these skills, each real file once. Nothing is written. */
+/** Plans the fixes of these skills, once per real file. Writes nothing. */
 function planFixes(found: readonly FixableSkill[], options: FixFilesOptions): FixPlan[] {
   const ways = found.flatMap(({ candidate, root }) => {
     const path = resolveRealPath(candidate.file);
     const stats = path === undefined ? undefined : statIfExists(path);
     return path === undefined || !stats ? [] : [{ candidate, root, path, key: `${stats.dev}:${stats.ino}` }];
   });
-  // Hard links have a real path each: the inode tells that they are one file.
+  // Hard links have different real paths: the inode shows that they are one file.
   return [...Map.groupBy(ways, ({ key }) => key).values()].flatMap((all) => {
-    // A link may lead to a file of others: what is not below a path that the user named is read, but never written.
+    // A symlink may lead to another owner's file: a file outside of the user's paths is read, but never written.
     const below = all.filter(({ root, path }) => isBelowRoot(root, path));
     const own = below.find((way) => !isLinkedCandidate(way.candidate));
     const way = own ?? below[0];
@@ -301,7 +318,7 @@ function planFixes(found: readonly FixableSkill[], options: FixFilesOptions): Fi
   });
 }
 
-/** Writes a planned change. Returns what went wrong. */
+/** Writes a planned change. Returns a finding if it fails. */
 function applyFixPlan({ path, before, after }: FixPlan): Finding | undefined {
   try {
     if (readWholeText(path)?.text !== before)
@@ -313,14 +330,14 @@ function applyFixPlan({ path, before, after }: FixPlan): Finding | undefined {
   }
 }
 
-/** Shows a change as a diff. What has no visible lines of its own is one line each: the encoding, a byte order mark, line ends. */
+/** Formats a change as a diff. Changes without visible lines get one line each: the encoding, a byte order mark, line endings. */
 function formatFixDiff({ before, after, fixed }: FixPlan): string[] {
   const lines: string[] = [];
   if (fixed.includes("not-utf8")) lines.push("@@ encoding: UTF-16 to UTF-8 @@");
   if (fixed.includes("byte-order-mark")) lines.push("@@ byte order mark: removed @@");
   if (fixed.includes("line-ends")) {
     const ends = before.split("\r\n").length - 1;
-    lines.push(`@@ line ends: CR LF to LF in ${formatCount(ends, "line")} @@`);
+    lines.push(`@@ line endings: CR LF to LF in ${formatCount(ends, "line")} @@`);
   }
   return [...lines, ...diffLines(before.replace(/^\ufeff/, "").replaceAll("\r\n", "\n"), after, { context: 1 })];
 }
@@ -334,13 +351,13 @@ function planFileFix(
   const read = readWholeText(file);
   if (!read || !isSkillFile(candidate, isLinked, read.text)) return undefined;
   const { text, isConverted } = read;
-  const result = fixDocument(text, { form, stem, profile, rename: new Set(rename), isLinked });
+  const result = fixDocument(text, { form, stem, profile, renamedKeys: new Set(rename), isLinked });
   const { refused } = result;
   const fixed: FindingCode[] = isConverted && refused.length === 0 ? ["not-utf8", ...result.fixed] : result.fixed;
   return fixed.length + refused.length > 0 ? { before: text, after: result.text, fixed, refused } : undefined;
 }
 
-/** The text of a file, also of one in UTF-16. Nothing when a part of it cannot be read as text, and would be lost. */
+/** Returns the text of a file in UTF-8 or UTF-16. Undefined if a part cannot be decoded, because it would be lost. */
 function readWholeText(file: string): { text: string; isConverted: boolean } | undefined {
   const read = readSkillText(file);
   if ("text" in read) return read.findings.length === 0 ? { text: read.text, isConverted: false } : undefined;
@@ -348,7 +365,7 @@ function readWholeText(file: string): { text: string; isConverted: boolean } | u
   return text === undefined || text.includes("\ufffd") ? undefined : { text, isConverted: true };
 }
 
-/** Whether a file is a skill by its name, or discovery would load it. Nothing else is ever written. */
+/** Returns true if a file is a skill by its name, or if discovery would load it. No other file is ever written. */
 function isSkillFile({ file, form, stem }: SkillCandidate, isLinked: boolean, text: string): boolean {
   const document = form === "yaml" ? parseYamlDocument(text) : parseMarkdownDocument(text);
   const { isUsable, findings } = validateSkill(document, { form, stem, profile: "load" });
@@ -378,7 +395,7 @@ function resolveRealPath(path: string): string | undefined {
   }
 }
 
-/** The file is the old or the new one at every moment, and keeps its owner and permissions. One with hard links stays the same file. */
+/** Replaces a file atomically, and keeps its owner and permissions. A file with hard links is written in place. */
 function replaceFile(path: string, text: string): void {
   const { mode, nlink, uid, gid } = statSync(path);
   if (nlink > 1) {
@@ -388,7 +405,7 @@ function replaceFile(path: string, text: string): void {
   const draft = `${path}.${process.pid}.tmp`;
   try {
     writeFileSync(draft, text, { flag: "wx" });
-    // Only root may give a file to another user: without that right it belongs to the user who fixed it.
+    // Only root may change the owner of a file: otherwise it belongs to the user who fixed it.
     if (process.getuid?.() === 0) chownSync(draft, uid, gid);
     chmodSync(draft, mode & 0o7777);
     renameSync(draft, path);

@@ -4,39 +4,39 @@ import { readRegularText } from "../../util/file-access.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
 
-/** The user's home folder, the workspace and the environment, in which a client's folders are looked up. */
+/** The user's home folder, the workspace and the environment variables, from which a client's folders are resolved. */
 export interface ClientEnvironment {
   home: string;
   workspace: string;
   env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A folder below the user's home; a variable that is set moves it to `path` below the variable's value. */
+/** A folder below the user's home. If the variable is set, the folder is `path` below its value. */
 export interface UserFolder {
   path: string;
   movedBy?: { env: string; path: string };
 }
 
-/** A client and the folders in which it finds skills. */
+/** A client and its skill folders. */
 export interface SkillClient {
   title: string;
   /** Folders for all projects. Copies for the client go into the first. */
   user: readonly UserFolder[];
   /** Folders of a project, relative to it. Copies for the client go into the first. */
   project: readonly string[];
-  /** Clients of this table whose user folders it reads too, and whose project folders; both the same if it is a list. */
+  /** Other clients of this table whose user folders and project folders it also reads; a list applies to both. */
   alsoReads?: { user: readonly string[]; project: readonly string[] };
-  /** Skills folders of the plugins or extensions that are installed for it. */
-  plugins?: (place: ClientEnvironment) => string[];
-  /** A folder that an administrator fills for all users. */
+  /** The skill folders of its installed plugins or extensions. */
+  plugins?: (environment: ClientEnvironment) => string[];
+  /** A folder that an administrator manages for all users. */
   managed?: string;
-  /** The folder inside the first user folder into which the client puts the skills that come with it. */
+  /** The folder inside the first user folder that contains the client's built-in skills. */
   builtIn?: string;
 }
 
 /**
- * Clients and their folders, in order of precedence: discovery, copies, `list --by client` and `doctor` use this one table.
- * Read off the clients themselves, except Cursor's, which are from its source.
+ * The clients and their folders, in order of precedence: discovery, copies, `list --by client` and `doctor` use this table. The
+ * data was verified with the clients, except Cursor's, which is from its source.
  */
 export const SKILL_CLIENTS = {
   agents: {
@@ -92,43 +92,43 @@ export const SKILL_CLIENTS = {
 export type ClientId = keyof typeof SKILL_CLIENTS;
 export const CLIENT_IDS = Object.keys(SKILL_CLIENTS) as ClientId[];
 
-/** Returns a client's row with the optional fields that some rows lack. */
+/** Returns a client's row with its optional fields. */
 export function getSkillClient(id: ClientId): SkillClient {
   return SKILL_CLIENTS[id];
 }
 
-/** Returns the path of a user folder: below the home folder, or where a variable moves it. */
+/** Returns the path of a user folder: below the home folder, or below the value of a variable. */
 export function resolveUserFolder({ path, movedBy }: UserFolder, { home, workspace, env }: ClientEnvironment): string {
   const moved = movedBy && env[movedBy.env];
   return movedBy && moved ? join(resolve(workspace, moved), movedBy.path) : join(home, path);
 }
 
-/** Returns the folder in which a client keeps its own files: the one that holds its skills folder. */
-export function resolveClientFolder(id: ClientId, level: "user" | "project", place: ClientEnvironment): string {
+/** Returns the folder of a client's own files: the parent of its skill folder. */
+export function resolveClientFolder(id: ClientId, level: "user" | "project", environment: ClientEnvironment): string {
   const { user, project } = getSkillClient(id);
-  if (level === "project") return join(place.workspace, dirname(project[0] ?? ""));
-  return dirname(resolveUserFolder(user[0] ?? { path: "" }, place));
+  if (level === "project") return join(environment.workspace, dirname(project[0] ?? ""));
+  return dirname(resolveUserFolder(user[0] ?? { path: "" }, environment));
 }
 
-/** Returns all user-level skills folders of a client: its own, its plugins' and the managed one. */
-export function listUserFolders(id: ClientId, place: ClientEnvironment): string[] {
+/** Returns all user-level skill folders of a client: its own, its plugins' and the managed one. */
+export function listUserFolders(id: ClientId, environment: ClientEnvironment): string[] {
   const { user, plugins, managed } = getSkillClient(id);
-  const own = user.map((folder) => resolveUserFolder(folder, place));
-  return [...(managed === undefined ? [] : [managed]), ...(plugins?.(place) ?? []), ...own.reverse()];
+  const own = user.map((folder) => resolveUserFolder(folder, environment));
+  return [...(managed === undefined ? [] : [managed]), ...(plugins?.(environment) ?? []), ...own.reverse()];
 }
 
-/** Returns the clients that read skills of a client's own folder at this level. */
+/** Returns the clients that read skills from a client's own folder at this level. */
 export function findReadingClients(owner: ClientId, level: "user" | "project"): ClientId[] {
   return CLIENT_IDS.filter((id) => id === owner || getSkillClient(id).alsoReads?.[level].includes(owner));
 }
 
 const MAX_PLUGINS = 500;
 
-/** Claude Code records each installed plugin with its folder. */
-function listClaudePlugins(place: ClientEnvironment): string[] {
-  const home = place.env["CLAUDE_CONFIG_DIR"]
-    ? resolve(place.workspace, place.env["CLAUDE_CONFIG_DIR"])
-    : join(place.home, ".claude");
+/** Lists the skill folders of Claude Code's plugins, which it records with their folders. */
+function listClaudePlugins(environment: ClientEnvironment): string[] {
+  const home = environment.env["CLAUDE_CONFIG_DIR"]
+    ? resolve(environment.workspace, environment.env["CLAUDE_CONFIG_DIR"])
+    : join(environment.home, ".claude");
   try {
     const { plugins } = JSON.parse(readRegularText(join(home, "plugins", "installed_plugins.json")));
     const paths = Object.values(plugins as Record<string, unknown>).flatMap((entries) =>
@@ -139,7 +139,7 @@ function listClaudePlugins(place: ClientEnvironment): string[] {
       .slice(0, MAX_PLUGINS)
       .map((path) => join(path, "skills"));
   } catch {
-    return []; // No plugin was ever installed, or the record is not one that is known.
+    return []; // No plugin was ever installed, or the format of the record is unknown.
   }
 }
 
@@ -148,9 +148,11 @@ function parseInstallPath(entry: unknown): string | undefined {
   return typeof path === "string" && isAbsolute(path) ? path : undefined;
 }
 
-/** Each extension of Gemini CLI is a folder of its own. */
-function listGeminiExtensions(place: ClientEnvironment): string[] {
-  const home = place.env["GEMINI_CLI_HOME"] ? resolve(place.workspace, place.env["GEMINI_CLI_HOME"]) : place.home;
+/** Lists the skill folders of Gemini CLI's extensions; each extension is a folder. */
+function listGeminiExtensions(environment: ClientEnvironment): string[] {
+  const home = environment.env["GEMINI_CLI_HOME"]
+    ? resolve(environment.workspace, environment.env["GEMINI_CLI_HOME"])
+    : environment.home;
   const folder = join(home, ".gemini", "extensions");
   try {
     return readdirSync(folder)

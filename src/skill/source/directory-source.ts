@@ -13,24 +13,24 @@ import { checkSharedFile, type FolderSnapshot } from "./skill-files.ts";
 
 export interface DirectoryOptions {
   path: string;
-  /** What `name@source` takes; the path when left out. */
+  /** The name for `name@source`. Defaults to the path. */
   name?: string;
   scope?: SkillScope;
   /** The package of a monorepo that the skills belong to, relative to the workspace. */
   belongsTo?: string;
-  /** Look below folders that are no skills. True when left out. */
+  /** If true, also searches below folders that are not skills. Defaults to true. */
   recursive?: boolean;
   /** Folders whose Markdown and YAML files are skills. Defaults to the folder itself. */
   skillsFolders?: readonly string[];
-  /** What a file must live up to in order to be loaded. `load` when left out. */
+  /** The profile that a file must pass to be loaded. Defaults to `load`. */
   profile?: Profile;
-  /** A folder of the user's own for what was seen, so that the next start reads only what changed. */
+  /** The user's folder for the discovery cache, so that the next start reads only changed files. */
   indexFolder?: string;
-  /** Asked before each look: which folders, by their real path, are no skills. Nothing when it is none. */
+  /** Called before each scan. Returns a filter for folders, by real path, that are not skills; undefined for no filter. */
   leavesOut?: () => ((folder: string) => boolean) | undefined;
 }
 
-/** The skills below a folder. A folder that is not there holds none. */
+/** Creates a source for the skills below a folder. A missing folder has no skills. */
 export function createDirectorySource(options: DirectoryOptions): Source {
   const path = resolve(options.path);
   const { name = options.path, scope = "user" } = options;
@@ -40,7 +40,7 @@ export function createDirectorySource(options: DirectoryOptions): Source {
 type ScanOptions = DirectoryOptions & Required<Pick<DirectoryOptions, "name" | "scope">>;
 type CandidateReader = typeof import("./read-skill.ts");
 
-// What was seen before needs no parser, so the parser is loaded only when there is something to read.
+// Cached files need no parser, so the parser is loaded only for changed files.
 async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
   const { path: root, recursive = true, skillsFolders = [root], profile = "load", indexFolder } = options;
   if (!existsSync(root)) return { skills: [], diagnostics: [] };
@@ -57,7 +57,7 @@ async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
   };
   const nested: [SkillCandidate, CachedFile, FileFingerprint | undefined][] = [];
   const names = new Map<string, string>();
-  // Thousands are added at each start: no object is made here that is not kept.
+  // Thousands of skills are added at each start, so this creates no temporary objects.
   const add = (candidate: SkillCandidate, file: CachedFile, stamp: FileFingerprint | undefined) => {
     const { skill } = file;
     const findings =
@@ -70,9 +70,20 @@ async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
     const origin = createOrigin(candidate, options, names);
     if (stamp) origin.fileId = formatFileId(stamp);
     if (stamp && refusesShared && isLinkedFile(candidate.file, stamp)) origin.isLinked = true;
-    skills.push(new FileSkill({ name, description, data, findings, origin, bodyIn, stamp, seen: candidate.seen }));
+    skills.push(
+      new FileSkill({
+        name,
+        description,
+        data,
+        findings,
+        origin,
+        extractBody: bodyIn,
+        fingerprint: stamp,
+        snapshot: candidate.snapshot,
+      }),
+    );
   };
-  // The name of the skill around one is known once all others are read.
+  // The name of the enclosing skill is known only after all others are read.
   const addInTurn = (candidate: SkillCandidate, file: CachedFile, stamp: FileFingerprint | undefined) => {
     if (candidate.parent === undefined) add(candidate, file, stamp);
     else nested.push([candidate, file, stamp]);
@@ -91,7 +102,7 @@ async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
   const take = (candidate: SkillCandidate): boolean => {
     const stats = index?.isKnownFile(candidate.path) ? statIfExists(candidate.file) : undefined;
     const known = stats && index?.file(candidate.path, stats);
-    // A file that was read before may have been put in another place since.
+    // A cached file may have been moved to another path.
     if (known && !(refusesShared && checkSharedFile(candidate.file, candidate.folder, stats))) {
       addInTurn(candidate, known, createFileFingerprint(stats));
       return true;
@@ -107,8 +118,8 @@ async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
     skillsFolders,
     index,
     isLeftOut: options.leavesOut?.(),
-    say: (path, finding) => say(path, [finding]),
-    take,
+    report: (path, finding) => say(path, [finding]),
+    onCandidate: take,
   });
   if (unread.length > 0) {
     reader = await import("./read-skill.ts");
@@ -120,17 +131,17 @@ async function scanDirectory(options: ScanOptions): Promise<LoadedSkills> {
   return { skills, diagnostics };
 }
 
-/** A folder with what tells it from another one in its place. */
+/** Returns a folder with its id, which changes if another folder replaces it. */
 export function identifyFolder(folder: string): Pick<SkillOrigin, "folder" | "folderId"> {
   const folderId = statFolderId(folder);
   return folderId === undefined ? { folder } : { folder, folderId };
 }
 
-function readFolderId(folder: string, seen: FolderSnapshot): FolderId | undefined {
+function readFolderId(folder: string, snapshot: FolderSnapshot): FolderId | undefined {
   try {
     const stats = lstatSync(folder, { throwIfNoEntry: false });
     if (!stats) return undefined;
-    seen.stats = stats;
+    snapshot.stats = stats;
     return getFolderId(folder, stats);
   } catch {
     return undefined;
@@ -140,12 +151,12 @@ function readFolderId(folder: string, seen: FolderSnapshot): FolderId | undefine
 type MutableOrigin = { -readonly [Key in keyof SkillOrigin]: SkillOrigin[Key] } & { file: string };
 
 function createOrigin(
-  { form, file, folder, parent, seen = {} }: SkillCandidate,
+  { form, file, folder, parent, snapshot = {} }: SkillCandidate,
   { scope, name: source, belongsTo }: ScanOptions,
   names: ReadonlyMap<string, string>,
 ): MutableOrigin {
   const origin: MutableOrigin = { scope, source, form, file };
-  const folderId = folder === undefined ? statLinkedFolderId(dirname(file)) : readFolderId(folder, seen);
+  const folderId = folder === undefined ? statLinkedFolderId(dirname(file)) : readFolderId(folder, snapshot);
   if (folder !== undefined) origin.folder = folder;
   if (folderId !== undefined) origin.folderId = folderId;
   if (belongsTo !== undefined) origin.belongsTo = belongsTo;

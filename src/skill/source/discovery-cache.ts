@@ -5,27 +5,27 @@ import { readRegularText } from "../../util/file-access.ts";
 import type { Finding } from "../diagnostics.ts";
 import type { FileFingerprint } from "./read-file.ts";
 
-/** What a folder that is no skill holds, as far as the search cares. */
+/** The listing of a folder that is not a skill, as far as discovery needs it. */
 export interface FolderListing {
   folders: string[];
   files: string[];
   links: string[];
 }
 export interface CachedFile {
-  /** Absent for a file that is no skill. `data` is the frontmatter as JSON. */
+  /** Absent for a file that is not a skill. `data` is the frontmatter as JSON. */
   skill?: { name: string; description: string; data: string };
   findings: readonly Finding[];
 }
 
 /**
- * What was seen at an earlier start, kept in one file, so that the next start reads only what changed. It is a cache of the
- * user's own: never read from a skill folder, and anything odd about it makes it empty.
+ * Caches the results of discovery in one file, so that the next start reads only changed files. The cache belongs to the user: it
+ * is never read from a skill folder, and an invalid cache counts as empty.
  */
 export class DiscoveryCache {
   readonly #file: string;
   readonly #key: string;
   readonly #writtenAt: number = 0;
-  /** What changed later may have changed again since without its time telling so. */
+  /** Files changed after this time may have changed again with the same timestamp. */
   readonly #youngest: number = 0;
   readonly #folders: Map<string, { mtimeMs: number; ino: number; listing: FolderListing }> = new Map();
   readonly #files: Map<string, string> = new Map();
@@ -33,7 +33,7 @@ export class DiscoveryCache {
   readonly #seenFolders: [string, number, number, FolderListing][] = [];
   #isChanged = false;
 
-  /** Contract: `key` names everything that the result of a scan depends on beside the files themselves. */
+  /** Contract: `key` includes every input of a scan except the files themselves. */
   constructor(file: string, key: string) {
     this.#file = file;
     this.#key = `${CACHE_FORMAT} ${key}`;
@@ -41,14 +41,14 @@ export class DiscoveryCache {
     if (lines.pop() !== END_LINE) return;
     const header = lines.shift();
     const head = header === undefined ? undefined : parseHeader(header);
-    if (head?.key !== this.#key || head.writtenAt > Date.now()) return; // From a clock that was ahead: what is recent is not known.
+    if (head?.key !== this.#key || head.writtenAt > Date.now()) return; // Written with a clock that was ahead: the age of files is unknown.
     this.#writtenAt = head.writtenAt;
     this.#youngest = head.writtenAt - CLOCK_TICK_MS;
     for (const [path, mtimeMs, ino, listing] of head.folders) this.#folders.set(path, { mtimeMs, ino, listing });
     for (const line of lines) if (line !== "") this.#files.set(line.slice(0, line.indexOf("\t")), line);
   }
 
-  /** Nothing was seen before. */
+  /** True if the cache has no entries. */
   get isEmpty(): boolean {
     return this.#writtenAt === 0;
   }
@@ -80,8 +80,8 @@ export class DiscoveryCache {
   }
 
   /**
-   * Returns the folders below the folder of a skill, and which of them have a SKILL.md, if none of them changed since. That is seen by the time
-   * of change, which nobody can set back; so nothing is kept of each but its path.
+   * Returns the folders below a skill's folder, and which of them have a SKILL.md, if none of them changed. The change time
+   * (ctime) shows that and cannot be set back; so only the paths are stored.
    */
   nestedFolders(
     path: string,
@@ -106,7 +106,7 @@ export class DiscoveryCache {
     return { all, skills };
   }
 
-  /** Keeps the folders in that of a skill: one line, under its path with a slash behind it, which no file has. */
+  /** Caches the folders inside a skill's folder: one line, under its path with a trailing slash, which no file has. */
   addNestedFolders(path: string, folders: readonly { path: string; isSkill: boolean }[]): void {
     this.#isChanged = true;
     const columns = folders.map(({ path: folder, isSkill }) => (isSkill ? `${folder}/` : folder));
@@ -119,21 +119,21 @@ export class DiscoveryCache {
     this.#seenFolders.push([path, stamp.mtimeMs, stamp.ino, listing]);
   }
 
-  /** Keeps what was read. What comes back says the same in less memory: its texts are parts of the index's own line. */
+  /** Caches the result of reading a file. The returned copy needs less memory: its texts are parts of the cache's line. */
   addFile(path: string, stamp: FileFingerprint, file: CachedFile): CachedFile {
     this.#isChanged = true;
     if (/[\t\n\r]/.test(path)) return file;
     const { skill, findings } = file;
-    const said = findings.length === 0 ? "" : JSON.stringify(findings);
+    const serialized = findings.length === 0 ? "" : JSON.stringify(findings);
     const what = skill
-      ? `${JSON.stringify(skill.name)}\t${JSON.stringify(skill.description)}\t${said}\t${skill.data}`
-      : `\t\t${said}\t`;
+      ? `${JSON.stringify(skill.name)}\t${JSON.stringify(skill.description)}\t${serialized}\t${skill.data}`
+      : `\t\t${serialized}\t`;
     const line = `${path}\t${stamp.mtimeMs}\t${stamp.size}\t${stamp.ino}\t${what}`;
     this.#lines.push(line);
     return parseColumns(line.split("\t")) ?? file;
   }
 
-  /** Writes what this scan saw, if it differs from what was there. A folder that cannot be written to is no error. */
+  /** Writes the results of this scan, if they changed. An unwritable folder is not an error. */
   save(now: number): void {
     const isSame = this.#lines.length === this.#files.size && this.#seenFolders.length === this.#folders.size;
     if (!this.#isChanged && isSame) return;
@@ -148,20 +148,20 @@ export class DiscoveryCache {
     }
   }
 
-  // A file changed twice within the clock's tick keeps its stamp: what was young when the index was written is read again.
+  // A file changed twice within a clock tick keeps its fingerprint: files that were recent when the cache was written are read again.
   #isRecent(stamp: { mtimeMs: number }): boolean {
     return stamp.mtimeMs > this.#youngest;
   }
 }
 
-/** Of the file's lines. Another one is read past. */
+/** The version of the file format. Files with another version are ignored. */
 const CACHE_FORMAT = 2;
-// Of 200,000 skills.
+// Enough for 200,000 skills.
 const MAX_CACHE_BYTES = 256 * 1024 * 1024;
 const CLOCK_TICK_MS = 2000;
 const SLASH = 47;
 const LINES_PER_WRITE = 200;
-/** The last line: without it the file was not written to its end. */
+/** The last line: without it the file is incomplete. */
 const END_LINE = ".";
 const NO_FINDINGS: readonly Finding[] = [];
 
@@ -171,7 +171,7 @@ interface CacheHeader {
   folders: [string, number, number, FolderListing][];
 }
 
-// In portions: one text of all lines would be the largest thing in memory.
+// In portions: a single text of all lines would need too much memory.
 function writeLines(file: string, header: string, lines: readonly string[]): void {
   const fd = openSync(file, "w", 0o600);
   try {
@@ -202,11 +202,11 @@ function parseHeader(line: string): CacheHeader | undefined {
   }
 }
 
-/** What a line says, or nothing when it is not what this program writes. */
+/** Parses a line, or returns undefined if the format is unknown. */
 function parseColumns(columns: readonly string[]): CachedFile | undefined {
-  const { 4: name = "", 5: description = "", 6: said = "", 7: data = "" } = columns;
+  const { 4: name = "", 5: description = "", 6: serialized = "", 7: data = "" } = columns;
   try {
-    const findings: readonly Finding[] = said === "" ? NO_FINDINGS : JSON.parse(said);
+    const findings: readonly Finding[] = serialized === "" ? NO_FINDINGS : JSON.parse(serialized);
     if (!findings.every(({ code }) => code in FINDING_CODES)) return undefined;
     if (name === "") return { findings };
     if (!data.startsWith("{") || !data.endsWith("}")) return undefined;

@@ -33,22 +33,22 @@ interface FileSkillParts {
   findings: readonly Finding[];
   /** The frontmatter as JSON. */
   data: string;
-  /** The instructions in the file's text; nothing when it is no skill's. Those of Markdown when left out. */
-  bodyIn?: ExtractBody | undefined;
-  /** What the file was when it was found. */
-  stamp?: FileFingerprint | undefined;
-  /** What was seen of its folder when it was found. */
-  seen?: FolderSnapshot | undefined;
+  /** Returns the instructions from the file's text; undefined if it is not a skill. Defaults to the Markdown reader. */
+  extractBody?: ExtractBody | undefined;
+  /** The fingerprint of the file at discovery. */
+  fingerprint?: FileFingerprint | undefined;
+  /** The state of its folder at discovery. */
+  snapshot?: FolderSnapshot | undefined;
 }
 
-// Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
+// Every key that a policy checks, at any depth. A policy that reads another key must add it here.
 const REQUIREMENT_KEYS = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilities|sensitive|access)":/;
 
-/** And those that say who may invoke it. All of them have a part in common, which is found in a tenth of the time. */
+/** The keys that restrict who may invoke a skill. They share a substring, whose search takes a tenth of the time. */
 const INVOCATION_KEYS = /"(?:disable[_-]model[_-]invocation|user[_-]invo[ck]able)":/;
 const INVOCATION_KEY_PART = "invo";
 
-/** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
+/** A skill in a file. It is a class because ten thousand instances share their methods and store only their data. */
 export class FileSkill implements Skill {
   readonly name: string;
   readonly description: string;
@@ -57,7 +57,7 @@ export class FileSkill implements Skill {
   readonly #data: string;
   readonly #bodyIn: ExtractBody;
   readonly #stamp: FileFingerprint | undefined;
-  readonly #seen: FolderSnapshot | undefined;
+  readonly #snapshot: FolderSnapshot | undefined;
   #asks: boolean | undefined;
   #manifest: Manifest | undefined;
   #body: { text: string; stamp: FileFingerprint } | undefined;
@@ -69,9 +69,9 @@ export class FileSkill implements Skill {
     this.origin = parts.origin;
     this.findings = parts.findings;
     this.#data = parts.data;
-    this.#bodyIn = parts.bodyIn ?? extractMarkdownBody;
-    this.#stamp = parts.stamp;
-    this.#seen = parts.seen;
+    this.#bodyIn = parts.extractBody ?? extractMarkdownBody;
+    this.#stamp = parts.fingerprint;
+    this.#snapshot = parts.snapshot;
   }
 
   get manifest(): Manifest {
@@ -79,20 +79,22 @@ export class FileSkill implements Skill {
     return this.#manifest;
   }
 
-  asksOfHost(): boolean {
+  hasRequirements(): boolean {
     this.#asks ??= REQUIREMENT_KEYS.test(this.#data);
     return this.#asks;
   }
 
-  limitsInvocation(): boolean {
+  restrictsInvocation(): boolean {
     return this.#data.includes(INVOCATION_KEY_PART) && INVOCATION_KEYS.test(this.#data);
   }
 
-  /** Of its file as it was found, and of the queries next to it as they are now, if there was a folder for them. */
+  /**
+   * Combines the fingerprint of its file at discovery with that of the current trigger queries, if there was a folder for them.
+   */
   fingerprint(): SkillFingerprint | undefined {
     if (!this.#stamp) return undefined;
     const { file, folder } = this.origin;
-    const hasQueries = folder !== undefined && this.#seen?.hasEvals !== false;
+    const hasQueries = folder !== undefined && this.#snapshot?.hasEvals !== false;
     const queries = !hasQueries ? undefined : statIfExists(`${folder}/${TRIGGER_QUERIES_FILE}`);
     const value = queries
       ? `${formatFingerprint(this.#stamp)} ${formatFingerprint(queries)}`
@@ -109,7 +111,7 @@ export class FileSkill implements Skill {
     if (!read) throw createReplacedFolderError(this);
     if ("finding" in read) throw this.#unreadable(read.finding);
     const text = this.#bodyIn(read.text);
-    if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is no skill any more" });
+    if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is not a skill anymore" });
     this.#body = { text, stamp: read.stamp };
     return text;
   }
@@ -130,8 +132,8 @@ export class FileSkill implements Skill {
   examples(): readonly string[] {
     const declared = this.manifest.triggers.examples;
     const { folder } = this.origin;
-    const asked = folder === undefined ? undefined : readTriggerQueries(folder, getExpectedFolder(this.origin));
-    return asked === undefined ? declared : [...declared, ...selectTrainingExamples(asked.queries)];
+    const triggers = folder === undefined ? undefined : readTriggerQueries(folder, getExpectedFolder(this.origin));
+    return triggers === undefined ? declared : [...declared, ...selectTrainingExamples(triggers.queries)];
   }
 
   read(path: string): Uint8Array {
@@ -142,7 +144,7 @@ export class FileSkill implements Skill {
     if ("bytes" in result) return result.bytes;
     throw new SkillError(`resource-${result.code}`, {
       message: `Skill "${this.name}": ${result.message}`,
-      fix: result.code === "too-large" ? "split it" : RELOAD_FIX,
+      fix: result.code === "too-large" ? "split the file" : RELOAD_FIX,
     });
   }
 
@@ -152,25 +154,26 @@ export class FileSkill implements Skill {
   }
 }
 
-const RELOAD_FIX = "find the skills again: the folder changed since its files were listed";
+const RELOAD_FIX = "reload the skills: the folder changed after its files were listed";
 
-/** The error for a skill in whose place another folder is now. */
+/** Creates the error for a skill whose folder was replaced by another one. */
 export function createReplacedFolderError({ name, origin }: Pick<Skill, "name" | "origin">): SkillError {
   const { folder, file = "" } = origin;
   const what =
     folder !== undefined && isFolderReplaced({ origin }) ? `${folder} is not the folder` : `${file} is not the file`;
   return new SkillError("resource-changed", {
-    message: `Skill "${name}" cannot be read: ${what} that was found`,
+    message: `Skill "${name}" cannot be read: ${what} that was discovered`,
     fix: RELOAD_FIX,
   });
 }
 
-/** The error for a path that is none of a skill's files. */
+/** Creates the error for a path that is not among a skill's files. */
 export function createUnlistedFileError(skill: string, path: string, files: readonly SkillFile[]): SkillError {
   const names = files.slice(0, 10).map((file) => file.path);
   return new SkillError("resource-unlisted", {
     message: `Skill "${skill}" has no file "${path}"`,
-    fix: names.length === 0 ? "it has no files beside its instructions" : `it has: ${names.join(", ")}`,
+    fix:
+      names.length === 0 ? "the skill has no files next to its instructions" : `available files: ${names.join(", ")}`,
   });
 }
 
@@ -178,7 +181,7 @@ function formatFingerprint({ mtimeMs, size, ino }: FileFingerprint): string {
   return `${mtimeMs} ${size} ${ino}`;
 }
 
-// The file may have become a link to anything: what is no skill any more is not handed out.
+// The file may have become a symlink to any file: text that is not a skill is not returned.
 function extractMarkdownBody(text: string): string | undefined {
   const frame = findFrontmatter(text);
   return "start" in frame && frame.closed ? trimBody(frame.text.slice(frame.bodyStart)) : undefined;
@@ -193,17 +196,20 @@ export function removePrototypes(value: unknown): unknown {
   return data;
 }
 
-/** A query with the answer whether the skill is for it. */
+/** A query, and whether the skill should trigger for it. */
 interface TriggerQuery {
   query: string;
   shouldTrigger: boolean;
-  /** Training queries are indexed as examples; held-out ones only measure. */
+  /** True for queries that only measure; training queries are indexed as examples. */
   isHeldOut: boolean;
 }
 
 export const TRIGGER_QUERIES_FILE = "evals/triggers.json";
 
-/** The queries beside a skill, or nothing when there are none. What is wrong with the file is said, and the rest of it read. */
+/**
+ * Reads the trigger queries of a skill, or returns undefined if the file is missing. Invalid entries are reported, and the others
+ * are used.
+ */
 export function readTriggerQueries(
   folder: string,
   expected?: ExpectedFolder,
@@ -238,7 +244,7 @@ function selectTrainingExamples(queries: readonly TriggerQuery[]): string[] {
 
 const MAX_QUERIES_BYTES = 1024 * 1024;
 
-// By the query itself: adding one to the file moves no other to the other side.
+// By the query itself: adding an entry to the file does not move others between the sets.
 function isHeldOutQuery(query: string): boolean {
   return hashNumber(query) % 10 >= 6;
 }

@@ -17,48 +17,56 @@ import {
 /** A file that may be a skill. */
 export interface SkillCandidate {
   file: string;
-  /** `file` relative to the root of the walk. */
+  /** `file` relative to the root of the search. */
   path: string;
   form: SkillForm;
-  /** What serves as the name when the file states none. */
+  /** The default name of the skill. */
   stem: string;
   /** The real path of the skill's folder, for the folder form. */
   folder?: string;
-  /** What was seen of that folder: whoever looks at it keeps it here, so that nothing is looked at twice. */
-  seen?: FolderSnapshot;
-  /** The file of the skill whose folder it is inside, if it is. */
+  /** The known state of the folder, shared by all readers so that nothing is read twice. */
+  snapshot?: FolderSnapshot;
+  /** The file of the skill whose folder contains this one, if any. */
   parent?: string;
-  /** What the walk itself has to say about the file. */
+  /** Findings of the search itself. */
   findings: readonly Finding[];
-  /** Keys that the file must state to count as a skill. Without one of them it is something else, and nothing is reported. */
-  needs: readonly string[];
-  /** Whether the file is not read if it has other names outside of its skill's folder: whoever makes a workspace may give a file of the user's one. */
+  /**
+   * Keys that the file must state to count as a skill. Without one of them it is another kind of file, and nothing is reported.
+   */
+  requiredKeys: readonly string[];
+  /**
+   * If true, the file is not read if it has hard links outside of its skill's folder: the author of a workspace could link to a
+   * user's file.
+   */
   refusesShared?: boolean;
-  /** Whether the user named the file: it is judged as a skill, whatever it is. */
+  /** True if the user named the file: it is checked as a skill in any case. */
   isNamed?: boolean;
 }
 
 export interface FindSkillsOptions {
   root: string;
   recursive: boolean;
-  /** Folders whose Markdown and YAML files are skills. Elsewhere such files count only in a folder named `skills`, if they say that they are one. */
+  /**
+   * Folders whose Markdown and YAML files are skills. Elsewhere such files count only in a folder named `skills`, if they state
+   * that they are one.
+   */
   skillsFolders: readonly string[];
   index?: DiscoveryCache | undefined;
-  /** Whether a folder below the root, by its real path, is left out with all that is in it. */
+  /** Returns true if a folder below the root, by its real path, is excluded with all its content. */
   isLeftOut?: ((folder: string) => boolean) | undefined;
-  /** Takes a candidate. Contract: false when there is no such file. */
-  take(candidate: SkillCandidate): boolean;
-  /** Something to say about a file or folder that is no candidate. */
-  say(path: string, finding: Finding): void;
+  /** Receives a candidate. Contract: returns false if the file does not exist. */
+  onCandidate(candidate: SkillCandidate): boolean;
+  /** Reports a finding for a file or folder that is not a candidate. */
+  report(path: string, finding: Finding): void;
 }
 
-/** Finds everything below a folder that may be a skill, each real place once, in the same order everywhere. */
+/** Finds all files below a folder that may be skills, once per real path, in a stable order. */
 export function findSkillCandidates(request: FindSkillsOptions): void {
   let real: string;
   try {
     real = realpathSync.native(request.root);
   } catch (error) {
-    if (getErrnoCode(error) !== "ENOENT") request.say(request.root, createOpenFinding(error));
+    if (getErrnoCode(error) !== "ENOENT") request.report(request.root, createOpenFinding(error));
     return;
   }
   const state: WalkState = {
@@ -68,17 +76,17 @@ export function findSkillCandidates(request: FindSkillsOptions): void {
     visited: [],
     links: [],
     nested: [],
-    seen: undefined,
+    known: undefined,
     folders: 0,
     isFull: false,
     isTooDeep: false,
   };
   visitFolder(state, "", real, 0);
-  // Links come last, so that a folder is known by its own path rather than by a link to it. Only they can lead to a place twice.
-  if (state.links.length > 0) state.seen = new Set(state.visited);
+  // Symlinks come last, so that a folder has its own path and not that of a symlink. Only symlinks can lead to a path twice.
+  if (state.links.length > 0) state.known = new Set(state.visited);
   for (let link = state.links.shift(); link; link = state.links.shift()) followLink(state, link);
-  // And skills inside others after that: one that a link leads to was put there by whoever made the link.
-  for (const candidate of state.nested) if (!isAlreadySeen(state, candidate.folder ?? "")) state.take(candidate);
+  // Nested skills come after that: the author of a symlink to one of them chose its path on purpose.
+  for (const candidate of state.nested) if (!isAlreadySeen(state, candidate.folder ?? "")) state.onCandidate(candidate);
 }
 
 const MAX_DEPTH = 12;
@@ -87,12 +95,12 @@ const MAX_FOLDERS = 50_000;
 
 interface WalkState extends FindSkillsOptions {
   real: string;
-  /** The real paths of folders and flat files, in the order in which they were met. */
+  /** The real paths of folders and flat files, in the order of the search. */
   visited: string[];
-  /** The same for looking up, once links are followed. */
-  seen: Set<string> | undefined;
+  /** A set of the same paths, created once symlinks are followed. */
+  known: Set<string> | undefined;
   links: FolderLink[];
-  /** Skills inside the folders of others. */
+  /** Skills inside the folders of other skills. */
   nested: SkillCandidate[];
   folders: number;
   isFull: boolean;
@@ -101,7 +109,7 @@ interface WalkState extends FindSkillsOptions {
 
 interface FolderLink {
   path: string;
-  /** The real path of the folder that the link is in. */
+  /** The real path of the folder that contains the symlink. */
   folder: string;
   depth: number;
 }
@@ -118,10 +126,10 @@ function visitFolder(state: WalkState, path: string, real: string, depth: number
   takeListing(state, listing, path, real, depth);
 }
 
-/** Whether this place was met before; from now on it was. */
-function isAlreadySeen({ seen, visited }: WalkState, real: string): boolean {
-  if (seen?.has(real)) return true;
-  if (seen) seen.add(real);
+/** Returns true if this path was visited before, and marks it as visited. */
+function isAlreadySeen({ known, visited }: WalkState, real: string): boolean {
+  if (known?.has(real)) return true;
+  if (known) known.add(real);
   else visited.push(real);
   return false;
 }
@@ -129,16 +137,16 @@ function isAlreadySeen({ seen, visited }: WalkState, real: string): boolean {
 function exceedsLimits(state: WalkState, path: string, depth: number): boolean {
   if (state.isFull) return true;
   if (depth > MAX_DEPTH) {
-    const message = `is nested deeper than ${MAX_DEPTH} folders; nothing so deep was searched`;
-    if (!state.isTooDeep) state.say(joinRoot(state.root, path), { code: "too-deep", message });
+    const message = `is nested deeper than ${MAX_DEPTH} folders; deeper folders were not searched`;
+    if (!state.isTooDeep) state.report(joinRoot(state.root, path), { code: "too-deep", message });
     state.isTooDeep = true;
     return true;
   }
   if (++state.folders <= MAX_FOLDERS) return false;
   state.isFull = true;
-  state.say(state.root, {
+  state.report(state.root, {
     code: "too-many-skills",
-    message: `holds more than ${MAX_FOLDERS} folders; the rest was not searched`,
+    message: `contains more than ${MAX_FOLDERS} folders; the rest was not searched`,
   });
   return true;
 }
@@ -147,8 +155,8 @@ function takeListing(state: WalkState, listing: FolderListing, path: string, rea
   for (const name of listing.files) {
     if (MISNAMED_SKILL_FILE.test(name) && (depth > 0 || !detectFlatForm(name))) {
       if (!isMeantAsSkill(state, real, name)) continue;
-      const message = `is not called SKILL.md, so the folder is no skill`;
-      state.say(joinRoot(state.root, joinRelative(path, name)), { code: "file-name", message });
+      const message = `is not named SKILL.md, so the folder is not a skill`;
+      state.report(joinRoot(state.root, joinRelative(path, name)), { code: "file-name", message });
     } else takeFlatFile(state, joinRelative(path, name), `${real}/${name}`, real);
   }
   if (state.recursive || depth === 0) {
@@ -158,7 +166,7 @@ function takeListing(state: WalkState, listing: FolderListing, path: string, rea
     state.links.push({ path: joinRelative(path, name), folder: real, depth: depth + 1 });
 }
 
-/** Contract: `folder` is the real path of the folder that the file, or the link to it, is in. */
+/** Contract: `folder` is the real path of the folder that contains the file or the symlink to it. */
 function takeFlatFile(state: WalkState, path: string, real: string, folder: string): void {
   const form = detectFlatForm(path);
   const name = getLastPart(path);
@@ -167,10 +175,10 @@ function takeFlatFile(state: WalkState, path: string, real: string, folder: stri
   const needs = form && (isSkillFile ? [] : getRequiredKeys(state, folder, form, stem));
   if (!form || !needs || isAlreadySeen(state, real)) return;
   if (isSkillFile && name !== "SKILL.md" && !isMeantAsSkill(state, folder, name)) return;
-  state.take({ file: joinRoot(state.root, path), path, form, stem, findings: [], needs });
+  state.onCandidate({ file: joinRoot(state.root, path), path, form, stem, findings: [], requiredKeys: needs });
 }
 
-/** What a flat file must state to be a skill, by the folder it is in. Nothing when no file there is one. */
+/** Returns the keys that a flat file must state to be a skill, by its folder. Undefined if no file in that folder can be one. */
 function getRequiredKeys(
   { skillsFolders }: WalkState,
   folder: string,
@@ -182,12 +190,14 @@ function getRequiredKeys(
   return form === "yaml" ? ["name", "description", "instructions"] : ["name", "description"];
 }
 
-/** Whether a file that is nearly called SKILL.md is one: in a skills folder by its name, elsewhere by its frontmatter. */
+/**
+ * Returns true if a file with almost the name SKILL.md is a skill: in a skill folder by its name, elsewhere by its frontmatter.
+ */
 function isMeantAsSkill(state: WalkState, folder: string, name: string): boolean {
   return isInSkillsFolder(state, folder) || hasSkillFrontmatter(`${folder}/${name}`);
 }
 
-/** Whether a file states a name and a description in its frontmatter, as a page that happens to be called skill.md does not. */
+/** Returns true if a file states a name and a description in its frontmatter. An ordinary page named skill.md does not. */
 export function hasSkillFrontmatter(file: string): boolean {
   const head = readHeadText(file);
   if (head === undefined) return false;
@@ -207,79 +217,86 @@ function isInSkillsFolder({ skillsFolders }: WalkState, folder: string): boolean
 
 function takeMisnamedFile(state: WalkState, folder: string, path: string, real: string, name: string): boolean {
   if (name === "SKILL.md") {
-    // What was a link to nothing when the folder was listed may lead somewhere by now.
+    // A symlink that was broken when the folder was listed may have a target by now.
     if (takeSkill(state, createFolderCandidate(folder, path, real, name))) return true;
-    state.say(`${folder}/${name}`, { code: "link-broken", message: "is a link to nothing" });
+    state.report(`${folder}/${name}`, { code: "link-broken", message: "is a broken symlink" });
     return true;
   }
   if (!isMeantAsSkill(state, real, name)) return false;
-  const finding: Finding = { code: "file-case", message: `is called "${name}", not SKILL.md` };
+  const finding: Finding = { code: "file-case", message: `is named "${name}", not SKILL.md` };
   return takeSkill(state, { ...createFolderCandidate(folder, path, real, name), findings: [finding] });
 }
 
-/** Takes a skill, and notes those inside its folder. */
+/** Adds a skill, and records the skills inside its folder. */
 function takeSkill(state: WalkState, candidate: SkillCandidate): boolean {
-  if (!state.take(candidate)) return false;
+  if (!state.onCandidate(candidate)) return false;
   if (state.recursive) state.nested.push(...listNestedCandidates(state, candidate));
   return true;
 }
 
 /**
- * THE rule for a SKILL.md inside the folder of a skill: it is a skill of its own if it has frontmatter and is not below a folder of
- * samples. Its files stay files of the skill around it. What is no skill is reported.
+ * THE rule for a SKILL.md inside the folder of a skill: it is a separate skill if it has frontmatter and is not below a folder of
+ * samples. Its files remain files of the enclosing skill. All others are reported.
  */
 function listNestedCandidates(
   state: NestedContext,
-  { file, path, folder: real = "", seen = {} }: SkillCandidate,
+  { file, path, folder: real = "", snapshot = {} }: SkillCandidate,
 ): SkillCandidate[] {
   const folder = file.slice(0, file.lastIndexOf("/"));
   const top = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-  const { folders, isCut, hasEvals } = findNestedFolders(folder, { path: top, index: state.index, stats: seen.stats });
-  if (hasEvals !== undefined) seen.hasEvals = hasEvals;
+  const { folders, isCut, hasEvals } = findNestedFolders(folder, {
+    path: top,
+    index: state.index,
+    stats: snapshot.stats,
+  });
+  if (hasEvals !== undefined) snapshot.hasEvals = hasEvals;
   if (isCut) {
-    state.say(folder, {
+    state.report(folder, {
       code: "too-many-skills",
-      message: "holds more folders than are searched for skills inside it",
+      message: "contains more folders than the search for nested skills covers",
     });
   }
   if (folders.length === 0) return [];
-  const around = new Map([["", file]]);
+  const skillFiles = new Map([["", file]]);
   const nested: SkillCandidate[] = [];
   for (const inside of folders) {
-    const [place, realPlace] = [`${folder}/${inside}`, `${real}/${inside}`];
-    const outer = findOuterFolder(inside, around);
+    const [nestedPath, realPath] = [`${folder}/${inside}`, `${real}/${inside}`];
+    const outer = findOuterFolder(inside, skillFiles);
     const samples = findSampleFolder(inside);
     const why =
       samples === undefined
-        ? findMissingFrontmatter(`${place}/SKILL.md`)
+        ? findMissingFrontmatter(`${nestedPath}/SKILL.md`)
         : `is below "${samples}" in the folder of the skill "${getLastPart(folder)}"`;
     if (why !== undefined) {
-      state.say(`${place}/SKILL.md`, { code: "nested-skipped", message: `${why}, so it is not loaded` });
+      state.report(`${nestedPath}/SKILL.md`, { code: "nested-skipped", message: `${why}, so it is not loaded` });
       continue;
     }
-    if (state.isLeftOut?.(realPlace)) continue;
-    const parent = around.get(outer) ?? file;
-    nested.push({ ...createFolderCandidate(place, joinRelative(top, inside), realPlace, "SKILL.md"), parent });
-    around.set(inside, `${place}/SKILL.md`);
+    if (state.isLeftOut?.(realPath)) continue;
+    const parent = skillFiles.get(outer) ?? file;
+    nested.push({ ...createFolderCandidate(nestedPath, joinRelative(top, inside), realPath, "SKILL.md"), parent });
+    skillFiles.set(inside, `${nestedPath}/SKILL.md`);
   }
   return nested;
 }
 
-/** What is reported of a skill inside another one. Not kept with what was read of its file: the other one may go without it. */
+/** Creates the findings of a nested skill. They are not cached with its file, because the enclosing skill may be removed. */
 export function createNestedFindings({ parent }: SkillCandidate): Finding[] {
   if (parent === undefined) return [];
   const [, folder = ""] = parent.split("/").reverse();
   return [{ code: "nested-skill", message: `is inside the folder of the skill "${folder}"` }];
 }
 
-/** Takes the skills inside the folder of a skill that was found otherwise. */
-export function findNestedCandidates(skill: SkillCandidate, request: Pick<FindSkillsOptions, "take" | "say">): void {
-  for (const candidate of listNestedCandidates(request, skill)) request.take(candidate);
+/** Reports the candidates inside the folder of a skill that was found in another way. */
+export function findNestedCandidates(
+  skill: SkillCandidate,
+  request: Pick<FindSkillsOptions, "onCandidate" | "report">,
+): void {
+  for (const candidate of listNestedCandidates(request, skill)) request.onCandidate(candidate);
 }
 
-type NestedContext = Pick<FindSkillsOptions, "say" | "index" | "isLeftOut">;
+type NestedContext = Pick<FindSkillsOptions, "report" | "index" | "isLeftOut">;
 
-/** The nearest folder around a folder that is a skill's. */
+/** Returns the nearest enclosing folder that is a skill's. */
 function findOuterFolder(inside: string, skills: ReadonlyMap<string, string>): string {
   let outer = inside;
   do outer = outer.slice(0, Math.max(0, outer.lastIndexOf("/")));
@@ -287,34 +304,38 @@ function findOuterFolder(inside: string, skills: ReadonlyMap<string, string>): s
   return outer;
 }
 
-/** Why a file is no skill of its own, if it has no frontmatter. One that cannot be read is reported when it is. */
+/**
+ * Returns the reason why a file is not a separate skill, if it has no frontmatter. An unreadable file is reported when it is
+ * read.
+ */
 function findMissingFrontmatter(file: string): string | undefined {
   const head = readHeadText(file);
   return head === undefined || "start" in findFrontmatter(head) ? undefined : "has no frontmatter";
 }
 
 function followLink(state: WalkState, link: FolderLink): void {
-  const place = joinRoot(state.root, link.path);
-  // A link elsewhere in a repository has nothing to do with skills.
+  const path = joinRoot(state.root, link.path);
+  // A symlink elsewhere in a repository is not related to skills.
   const isOfSkills = getLastPart(link.folder) === "skills" || isInSkillsFolder(state, link.folder);
-  const say = (finding: Finding) => isOfSkills && state.say(place, finding);
+  const report = (finding: Finding) => isOfSkills && state.report(path, finding);
   let stats: Stats | undefined;
   let real: string;
   try {
-    stats = statSync(place);
-    real = realpathSync.native(place);
+    stats = statSync(path);
+    real = realpathSync.native(path);
   } catch (error) {
     const isBroken = getErrnoCode(error) === "ENOENT";
-    say(isBroken ? { code: "link-broken", message: "is a link to nothing" } : createOpenFinding(error));
+    report(isBroken ? { code: "link-broken", message: "is a broken symlink" } : createOpenFinding(error));
     return;
   }
   if (!stats.isDirectory()) {
     if (stats.isFile()) takeFlatFile(state, link.path, real, link.folder);
-    else if (detectFlatForm(link.path)) say({ code: "not-a-file", message: "is not a regular file" });
+    else if (detectFlatForm(link.path)) report({ code: "not-a-file", message: "is not a regular file" });
     return;
   }
   if (isInside(real, state.real)) {
-    if (real !== state.real) say({ code: "link-loop", message: "is a link to a folder above it; it was not followed" });
+    if (real !== state.real)
+      report({ code: "link-loop", message: "is a symlink to a parent folder; it was not followed" });
     return;
   }
   visitFolder(state, link.path, real, Math.max(link.depth, MAX_DEPTH - MAX_DEPTH_BELOW_LINK));
@@ -332,7 +353,7 @@ function listFolder(state: WalkState, path: string, folder: string): FolderListi
     if (stats) state.index?.addFolder(path, stats, listing);
     return listing;
   } catch (error) {
-    state.say(folder, createOpenFinding(error));
+    state.report(folder, createOpenFinding(error));
     return undefined;
   }
 }
@@ -353,24 +374,27 @@ function classifyEntries(entries: Dirent[]): FolderListing {
 
 const SKILL_FILE_ANY_CASE = /^skill\.md$/i;
 const MISNAMED_SKILL_FILE = /^skills?(?:\.(?:md\.)?(?:txt|md|mdx|markdown))?$/i;
-/** Files that are usually documents, also in a skills folder. */
+/** Names of files that are usually documents, even in a skill folder. */
 const USUAL_DOCUMENT_NAMES = new Set([
   ...["readme", "changelog", "license", "licence", "contributing", "code_of_conduct", "security", "agents", "claude"],
   ...["gemini", "index", "todo", "notes", "pnpm-lock"],
 ]);
 
-/** What only the root of a repository has. */
+/** Entries that only the root of a repository has. */
 const REPOSITORY_MARKS = [
   ...[".git", ".github", ".gitlab", ".claude-plugin", ".plugin", "plugin.json", "skills"],
   ...["package.json", "pyproject.toml", "Cargo.toml", "go.mod"],
 ];
 
-/** Whether a folder that nobody configured is one for skills: it is named `skills` and is not a repository of that name. */
+/** Returns true if an unconfigured folder is for skills: it is named `skills`, and is not a repository of that name. */
 export function isSkillsFolder(folder: string): boolean {
   return getLastPart(folder) === "skills" && !REPOSITORY_MARKS.some((mark) => existsSync(`${folder}/${mark}`));
 }
 
-/** Whether a file is named as documents are, and so is a skill only if it has a description. Names in capitals are: NOTICES.md. */
+/**
+ * Returns true if a file has the name of a document, and so is a skill only with a description. Names in capitals count too:
+ * NOTICES.md.
+ */
 export function isUsualDocument(stem: string): boolean {
   return USUAL_DOCUMENT_NAMES.has(stem.toLowerCase()) || /^[A-Z][A-Z0-9_-]+$/.test(stem);
 }
@@ -387,9 +411,9 @@ function createFolderCandidate(folder: string, path: string, real: string, name:
     form: "folder",
     stem: getLastPart(folder),
     folder: real,
-    seen: {},
+    snapshot: {},
     findings: [],
-    needs: [],
+    requiredKeys: [],
   };
 }
 

@@ -10,25 +10,25 @@ import { statIfExists } from "./read-file.ts";
 import { SKIPPED_FOLDERS } from "./skill-files.ts";
 
 export interface Environment {
-  /** Where the user works: the folder with the project's own skills. */
+  /** The user's working directory: the folder with the project's own skills. */
   workspace: string;
   /** The user's home folder. */
   home: string;
-  /** Where skillet keeps what is its own: `~/.skillet`, or what SKILLET_HOME says. */
+  /** The folder of skillet's own files: the value of SKILLET_HOME, or `~/.skillet`. */
   skilletHome: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** The folder of skills with scope `bundled`. Defaults to those of this package, if it is there as files. */
+  /** The folder of skills with scope `bundled`. Defaults to those of this package, if they exist as files. */
   shippedSkills?: string;
 }
 
 export interface Location {
   scope: SkillScope;
-  /** What `name@source` takes. */
+  /** The name for `name@source`. */
   name: string;
   path: string;
-  /** Whether the code of its skills waits for the user's word. */
-  asks: boolean;
-  /** The client whose own folder it is. */
+  /** True if the code of its skills needs the user's approval. */
+  requiresTrust: boolean;
+  /** The client that owns the folder. */
   client?: ClientId;
   /** For a package of a monorepo: its folder, relative to the workspace, with `/` between its parts. */
   belongsTo?: string;
@@ -43,17 +43,17 @@ interface LocationRow {
   base: "package" | "skillet" | "home" | "project" | "workspace";
   path: string;
   name?: string;
-  /** Others fill it, or whoever made the workspace: its code waits for the user's word, which `skillet add` has asked for. */
+  /** Others can write to it, or it comes with the workspace: its code needs the user's approval, which `skillet add` requests. */
   asks?: true;
-  /** A variable that puts another folder in this one's place. */
+  /** A variable that replaces the folder. */
   env?: string;
   client?: ClientId;
 }
 
-/** The table of clients, far to near. */
+/** The clients, in rising precedence. */
 const CLIENTS_FAR_TO_NEAR = CLIENT_IDS.toReversed();
 
-/** The folders of a project in which skills are looked for, far to near. */
+/** The skill folders of a project, in rising precedence. */
 const PROJECT_FOLDERS: readonly Pick<LocationRow, "path" | "client">[] = [
   ...CLIENTS_FAR_TO_NEAR.flatMap((client) =>
     getSkillClient(client)
@@ -65,8 +65,8 @@ const PROJECT_FOLDERS: readonly Pick<LocationRow, "path" | "client">[] = [
 ];
 
 /**
- * Where skills are looked for beside the user folders of clients, far to near: what comes later overrides. `project` stands for each
- * folder from the repository's root down to the workspace.
+ * The locations of skills in addition to the user folders of clients, in rising precedence. `project` is each folder from the
+ * repository's root down to the workspace.
  */
 const LOCATIONS: readonly LocationRow[] = [
   { scope: "bundled", base: "package", path: "skills", name: "bundled", env: "SKILLS_DIR" },
@@ -79,87 +79,105 @@ const LOCATIONS: readonly LocationRow[] = [
   { scope: "workspace", base: "workspace", path: "skills", env: "CUSTOM_SKILLS_DIR", asks: true },
 ];
 
-/** The standard locations, expanded for these surroundings. Those of packages in a monorepo exist, the others need not. */
-export function listLocations(around: Environment): Location[] {
-  const project = listProjectFolders(around.workspace);
+/** Returns the standard locations in this environment. Those of packages in a monorepo exist; the others may be missing. */
+export function listLocations(environment: Environment): Location[] {
+  const project = listProjectFolders(environment.workspace);
   const rows = LOCATIONS.filter(
-    (row) => row.base !== "package" || (getOverridePath(row, around) ?? packageRoot()) !== undefined,
+    (row) => row.base !== "package" || (getOverridePath(row, environment) ?? packageRoot()) !== undefined,
   );
   const expanded = rows.flatMap((row) =>
     row.base === "project"
       ? project.map((folder, index) => ({ row, folder, nearness: index + 1 }))
-      : [{ row, folder: resolveBase(row, around), nearness: row.base === "workspace" ? Number.POSITIVE_INFINITY : 0 }],
+      : [
+          {
+            row,
+            folder: resolveBase(row, environment),
+            nearness: row.base === "workspace" ? Number.POSITIVE_INFINITY : 0,
+          },
+        ],
   );
   expanded.sort((a, b) => (a.nearness === b.nearness ? 0 : a.nearness - b.nearness));
-  const all = expanded.map(({ row, folder }) => resolveLocation(row, folder, around));
+  const all = expanded.map(({ row, folder }) => resolveLocation(row, folder, environment));
   const addBefore = (scope: SkillScope, more: readonly Location[]) =>
     all.splice(
       all.findIndex((location) => location.scope === scope),
       0,
       ...more,
     );
-  addBefore("user", listClientLocations(around));
-  addBefore("workspace", listPackageLocations(around, project));
+  addBefore("user", listClientLocations(environment));
+  addBefore("workspace", listPackageLocations(environment, project));
   return markRepeated(all);
 }
 
 /** The user-level folders of clients and of their plugins. */
-function listClientLocations(around: Environment): Location[] {
+function listClientLocations(environment: Environment): Location[] {
   return CLIENTS_FAR_TO_NEAR.flatMap((client) =>
-    listUserFolders(client, around).map(
-      (path): Location => ({ scope: "user", name: formatDisplayPath(path, around), path, asks: true, client }),
+    listUserFolders(client, environment).map(
+      (path): Location => ({
+        scope: "user",
+        name: formatDisplayPath(path, environment),
+        path,
+        requiresTrust: true,
+        client,
+      }),
     ),
   );
 }
 
-/** Skills folders of packages in a monorepo that are neither the workspace nor above it. */
-function listPackageLocations(around: Environment, project: readonly string[]): Location[] {
-  const [root = around.workspace] = project;
+/** Returns the skill folders of packages in a monorepo that are neither the workspace nor above it. */
+function listPackageLocations(environment: Environment, project: readonly string[]): Location[] {
+  const [root = environment.workspace] = project;
   if (!existsSync(join(root, ".git"))) return [];
   return findPackageSkills(root, project, PROJECT_FOLDERS).map(({ path, folder, client }): Location => {
-    const belongsTo = relative(around.workspace, folder).split(sep).join("/");
-    const name = relative(around.workspace, path).split(sep).join("/");
-    // Single files in a folder that is only named `skills` must state that they are one.
+    const belongsTo = relative(environment.workspace, folder).split(sep).join("/");
+    const name = relative(environment.workspace, path).split(sep).join("/");
+    // Single files in a folder that is only named `skills` must state that they are skills.
     const whose = client ? { client } : { skillsFolders: [] };
-    return { scope: "workspace", name, path, asks: true, belongsTo, ...whose };
+    return { scope: "workspace", name, path, requiresTrust: true, belongsTo, ...whose };
   });
 }
 
-/** How a path is shown and named: from the workspace when it is in it, from the home folder when it is there. */
-export function formatDisplayPath(path: string, around: Pick<Environment, "workspace" | "home">): string {
-  const { workspace, home } = around;
+/** Formats a path for display: relative to the workspace or to the home folder, if it is inside. */
+export function formatDisplayPath(path: string, environment: Pick<Environment, "workspace" | "home">): string {
+  const { workspace, home } = environment;
   if (isInside(workspace, path)) return getPathBelow(workspace, path) || ".";
   return formatHomePath(path, home);
 }
 
-/** A path with the home folder as `~`. */
+/** Formats a path with the home folder as `~`. */
 export function formatHomePath(path: string, home: string): string {
   if (!isInside(home, path)) return path;
   return path === home ? "~" : `~${sep}${getPathBelow(home, path)}`;
 }
 
-function resolveLocation(row: LocationRow, base: string, around: Environment): Location {
-  const given = getOverridePath(row, around);
-  const path = given ? resolve(around.workspace, given) : join(base, row.path);
-  const isAbove = row.base === "project" && !isInside(around.workspace, path);
-  const shown = isAbove ? relative(around.workspace, path) : formatDisplayPath(path, around);
-  // A variable that leads into the workspace gives what lies there no trust.
-  const asks = row.asks ?? (given !== undefined && isInside(around.workspace, path));
-  return { scope: row.scope, name: row.name ?? shown, path, asks, ...(row.client ? { client: row.client } : {}) };
+function resolveLocation(row: LocationRow, base: string, environment: Environment): Location {
+  const override = getOverridePath(row, environment);
+  const path = override ? resolve(environment.workspace, override) : join(base, row.path);
+  const isAbove = row.base === "project" && !isInside(environment.workspace, path);
+  const shown = isAbove ? relative(environment.workspace, path) : formatDisplayPath(path, environment);
+  // A variable that leads into the workspace does not make the skills there trusted.
+  const asks = row.asks ?? (override !== undefined && isInside(environment.workspace, path));
+  return {
+    scope: row.scope,
+    name: row.name ?? shown,
+    path,
+    requiresTrust: asks,
+    ...(row.client ? { client: row.client } : {}),
+  };
 }
 
-/** Returns the folder that a variable or the embedding program puts in place of the row's. */
+/** Returns the folder with which a variable or the embedding program replaces the row's. */
 function getOverridePath(row: LocationRow, { env, shippedSkills }: Environment): string | undefined {
   return (row.base === "package" && shippedSkills) || (row.env && env[row.env]) || undefined;
 }
 
-function resolveBase(row: LocationRow, around: Environment): string {
+function resolveBase(row: LocationRow, environment: Environment): string {
   const bases = {
     package: packageRoot() ?? "",
-    skillet: around.skilletHome,
-    home: around.home,
-    project: around.workspace,
-    workspace: around.workspace,
+    skillet: environment.skilletHome,
+    home: environment.home,
+    project: environment.workspace,
+    workspace: environment.workspace,
   };
   return bases[row.base];
 }
@@ -169,7 +187,7 @@ export function findProjectRoot(workspace: string): string {
   return listProjectFolders(workspace)[0] ?? workspace;
 }
 
-/** From the repository's root down to the workspace; only the workspace outside a repository. */
+/** Returns the folders from the repository's root down to the workspace; outside of a repository, only the workspace. */
 function listProjectFolders(workspace: string): string[] {
   const folders = [workspace];
   for (let folder = workspace; !existsSync(join(folder, ".git")); folder = dirname(folder)) {
@@ -179,7 +197,7 @@ function listProjectFolders(workspace: string): string[] {
   return folders;
 }
 
-// A workspace may be the home folder, or have a link for a folder: what is the user's own stays the user's.
+// A workspace may be the home folder, or contain a symlink to a user folder: the user's location then takes precedence.
 function markRepeated(all: Location[]): Location[] {
   const first = new Map<string, string>();
   return all.map((location) => {
@@ -193,9 +211,9 @@ function markRepeated(all: Location[]): Location[] {
   });
 }
 
-/** `~/x` and relative paths in a configuration. */
-export function expandPath(path: string, around: Pick<Environment, "home">, base: string): string {
-  if (path === "~" || path.startsWith("~/")) return join(around.home, path.slice(1));
+/** Expands `~/x` and relative paths in a configuration. */
+export function expandPath(path: string, environment: Pick<Environment, "home">, base: string): string {
+  if (path === "~" || path.startsWith("~/")) return join(environment.home, path.slice(1));
   return isAbsolute(path) ? path : resolve(base, path);
 }
 
@@ -210,7 +228,7 @@ interface PackageSkills {
 
 const MAX_PACKAGE_DEPTH = 5;
 const MAX_PACKAGE_FOLDERS = 4000;
-/** Folders that hold no packages: what is built, what others wrote, and what tests and documents use as examples. */
+/** Folders that contain no packages: build output, third-party code, and examples in tests and documents. */
 const NON_PACKAGE_FOLDERS = new Set([
   ...SKIPPED_FOLDERS,
   ...["dist", "build", "out", "target", "vendor", "third_party", "coverage", "venv", "__pycache__"],
@@ -218,8 +236,8 @@ const NON_PACKAGE_FOLDERS = new Set([
 ]);
 
 /**
- * Finds the skills folders of a repository's packages: those of clients, and folders named `skills`. Links are not followed, and
- * neither are repositories inside the repository. `known` folders are searched by others.
+ * Finds the skill folders of a repository's packages: those of clients, and folders named `skills`. Does not follow symlinks, and
+ * skips repositories inside the repository. `known` folders are searched elsewhere.
  */
 function findPackageSkills(
   root: string,
@@ -262,7 +280,7 @@ function listPackageFolders(folder: string): string[] {
   }
 }
 
-/** True for a path in this package: what is there came with it. */
+/** Returns true for a path inside this package. */
 export function isShipped(path: string): boolean {
   const root = packageRoot();
   return root !== undefined && isInside(root, path);

@@ -4,7 +4,7 @@ import { getErrnoCode, getErrorMessage } from "../../errors/problem.ts";
 import type { Finding } from "../diagnostics.ts";
 import { findFrontmatter } from "../frontmatter.ts";
 
-/** What tells that a file changed, without reading it. */
+/** Detects that a file changed, without reading it. */
 export interface FileFingerprint {
   mtimeMs: number;
   size: number;
@@ -14,7 +14,7 @@ export type FileText = { text: string; stamp: FileFingerprint; findings: Finding
 
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** Reads the whole of a skill file as text. */
+/** Reads a skill file as text. */
 export function readSkillText(path: string): FileText {
   return withOpenFile(path, (fd, stamp) => {
     const bytes = readFileBytes(fd, stamp.size);
@@ -27,13 +27,13 @@ export function readSkillText(path: string): FileText {
   });
 }
 
-/** UTF-16 text as the UTF-8 it should have been, or nothing when the file is not UTF-16. */
+/** Decodes UTF-16 text, or returns undefined if the file is not UTF-16. */
 export function decodeUtf16(bytes: Uint8Array): string | undefined {
   const label = detectUtf16(bytes);
   return label ? new TextDecoder(label).decode(bytes) : undefined;
 }
 
-/** What is there, or nothing: also where a folder above may not be looked into. */
+/** Returns the stats of a path, or undefined if it does not exist or a parent folder is not readable. */
 export function statIfExists(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -50,27 +50,27 @@ export function isSameFingerprint(a: FileFingerprint, b: FileFingerprint): boole
   return a.mtimeMs === b.mtimeMs && a.size === b.size && a.ino === b.ino;
 }
 
-/** Identifies a file, as far as that can be seen without reading it. */
+/** Formats an identity of a file without reading it. */
 export function formatFileId({ ino, size, mtimeMs }: FileFingerprint): string {
   return `${ino}:${size}:${mtimeMs}`;
 }
 
-/** True when the file at a path is not the one that was found there, since it was or is a link. */
+/** Returns true if the file at a path is not the one that was found, because it was or is a symlink. */
 export function isLinkedFile(path: string, { ino }: FileFingerprint): boolean {
   try {
     return lstatSync(path).ino !== ino;
   } catch {
-    return true; // It is gone, or cannot be looked at any more.
+    return true; // It was removed, or is no longer accessible.
   }
 }
 
-/** Why a file or folder could not be opened. */
+/** Creates the finding for a file or folder that could not be opened. */
 export function createOpenFinding(error: unknown): Finding {
   switch (getErrnoCode(error)) {
     case "ENOENT":
-      return { code: "not-found", message: "is not there" };
+      return { code: "not-found", message: "does not exist" };
     case "ELOOP":
-      return { code: "link-loop", message: "is a link that leads back to itself" };
+      return { code: "link-loop", message: "is a symlink to itself" };
     case "ENXIO":
       return { code: "not-a-file", message: "is not a regular file" };
     case "ENOTDIR":
@@ -81,10 +81,10 @@ export function createOpenFinding(error: unknown): Finding {
 }
 
 export const HEAD_BYTES = 4096;
-// A pipe without a writer would block an ordinary open for ever.
+// A normal open would block forever on a pipe without a writer.
 const OPEN_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
-/** Opens a regular file of bearable size, and closes it again. */
+/** Opens a regular file within the size limit, and closes it afterwards. */
 export function withOpenFile<T>(
   path: string,
   use: (fd: number, stamp: FileFingerprint) => T,
@@ -111,7 +111,7 @@ export function withOpenFile<T>(
 
 const headBuffer = Buffer.allocUnsafe(HEAD_BYTES);
 
-/** Contract: what is returned for a head is valid until the next call. */
+/** Contract: the bytes of a head are valid until the next call. */
 export function readFileBytes(fd: number, length: number): Buffer {
   const into = length <= HEAD_BYTES ? headBuffer : Buffer.allocUnsafe(length);
   let total = 0;
@@ -123,7 +123,7 @@ export function readFileBytes(fd: number, length: number): Buffer {
   return into.subarray(0, total);
 }
 
-/** Says when the part that holds the frontmatter is not UTF-8. The instructions are judged when they are read. */
+/** Reports if the part with the frontmatter is not UTF-8. The instructions are checked when they are read. */
 export function checkEncoding(bytes: Buffer): Finding | undefined {
   if (detectUtf16(bytes)) return { code: "not-utf8", message: "is UTF-16 text, not UTF-8" };
   const whole = bytes.subarray(0, findCharacterBoundary(bytes));
@@ -136,12 +136,12 @@ export function checkEncoding(bytes: Buffer): Finding | undefined {
 
 function detectUtf16(bytes: Uint8Array): "utf-16le" | "utf-16be" | undefined {
   const start = Buffer.from(bytes.subarray(0, 4)).toString("hex");
-  // Without a mark, the dashes of the first line tell.
+  // Without a byte order mark, the dashes of the first line indicate the encoding.
   if (start.startsWith("fffe") || start === "2d002d00") return "utf-16le";
   return start.startsWith("feff") || start === "002d002d" ? "utf-16be" : undefined;
 }
 
-/** Where a head may be cut without splitting a character. */
+/** Returns the index at which a head can be cut without splitting a character. */
 function findCharacterBoundary(bytes: Buffer): number {
   if (bytes.length < HEAD_BYTES) return bytes.length;
   let end = bytes.length;

@@ -36,19 +36,22 @@ import { checkReplacedFile, checkSharedFile } from "./skill-files.ts";
 
 export interface FolderSkill {
   skill: Skill;
-  /** Its frontmatter, as it is written. */
-  written: JsonObject;
-  /** What tells that its file changed. */
-  stamp: FileFingerprint | undefined;
+  /** Its frontmatter, as written. */
+  frontmatter: JsonObject;
+  /** The fingerprint of its file. */
+  fingerprint: FileFingerprint | undefined;
 }
 
-/** The skill in one folder, whose file is SKILL.md. Nothing when that is not there; what is wrong, the worst first, when it is no skill. Throws when there is no folder. */
+/**
+ * Reads the skill in a folder, from its SKILL.md. Returns undefined if that file is missing, and the findings, worst first, if it
+ * is not a valid skill. Throws if the folder does not exist.
+ */
 export function readFolderSkill(
   path: string,
   { scope, source }: Pick<SkillOrigin, "scope" | "source">,
 ): FolderSkill | { findings: readonly Finding[] } | undefined {
   const folder = realpathSync(resolve(path));
-  const place = identifyFolder(folder); // Before its file is read: what is put there later is not this folder.
+  const folderIdentity = identifyFolder(folder); // Before reading the file, so that a replaced folder is detected.
   const file = join(resolve(path), "SKILL.md");
   const reading = readCandidate({ ...createCandidate(file, folder), refusesShared: scope === "workspace" }, "load");
   if (!reading) return undefined;
@@ -58,21 +61,21 @@ export function readFolderSkill(
     skill: new FileSkill({
       ...skill,
       findings,
-      origin: { scope, source, form: "folder", file, ...place, ...identifyFile(file, stamp) },
+      origin: { scope, source, form: "folder", file, ...folderIdentity, ...identifyFile(file, stamp) },
     }),
-    written: JSON.parse(skill.data),
-    stamp,
+    frontmatter: JSON.parse(skill.data),
+    fingerprint: stamp,
   };
 }
 
-/** The skills inside the folder of a skill, and what is to be said of the files there. Contract: `skill` has a file and a folder. */
+/** Reads the skills inside the folder of a skill, with their diagnostics. Contract: `skill` has a file and a folder. */
 export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): LoadedSkills {
   const { scope, source, file = "", folder = "" } = skill.origin;
   const names = new Map([[file, skill.name]]);
   const skills: Skill[] = [];
   const diagnostics: Diagnostic[] = [];
   findNestedCandidates(createCandidate(file, folder), {
-    take(candidate) {
+    onCandidate(candidate) {
       const reading = readCandidate({ ...candidate, refusesShared: scope === "workspace" }, "load");
       if (!reading) return false;
       const { skill: read } = reading;
@@ -91,7 +94,7 @@ export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): LoadedS
       );
       return true;
     },
-    say: (path, finding) => diagnostics.push(...diagnose([finding], path)),
+    report: (path, finding) => diagnostics.push(...diagnose([finding], path)),
   });
   return { skills, diagnostics };
 }
@@ -109,7 +112,7 @@ function createCandidate(file: string, folder: string): SkillCandidate {
     stem: basename(folder),
     folder,
     findings: [],
-    needs: [],
+    requiredKeys: [],
   };
 }
 
@@ -117,14 +120,14 @@ function isErrorFinding({ code }: Finding): boolean {
   return getSeverity(code, "load") === "error";
 }
 
-/** What a file turned out to be. */
+/** The result of reading a candidate. */
 interface CandidateResult extends CachedFile {
   stamp?: FileFingerprint;
 }
 
-/** Reads and judges a file. Nothing when it is not there. */
+/** Reads and validates a file. Returns undefined if it does not exist. */
 export function readCandidate(candidate: SkillCandidate, profile: Profile): CandidateResult | undefined {
-  const { form, stem, needs } = candidate;
+  const { form, stem, requiredKeys: needs } = candidate;
   const file = readHead(candidate, form === "yaml");
   if ("finding" in file) {
     if (file.finding.code === "not-found") return undefined;
@@ -139,25 +142,25 @@ export function readCandidate(candidate: SkillCandidate, profile: Profile): Cand
   delete data["instructions"];
   if (!isUsable && isLinkedElsewhere(candidate, stamp)) return { findings: redactFindings(findings), stamp };
   if (isUsable) return { skill: { name, description, data: JSON.stringify(data) }, findings, stamp };
-  // A copy of the same name may be used in its place: the name says of which skill this is the nearer one.
+  // Another copy of the same name may be used instead: the name shows which skill this broken file belongs to.
   return { findings: name === stem ? findings : findings.map((finding) => ({ ...finding, name })), stamp };
 }
 
-/** Whether a file is something else than a skill, so that nothing is reported. */
-export function isUnrelatedFile({ form, needs, isNamed }: SkillCandidate, data: JsonObject): boolean {
+/** Returns true if a file is not intended as a skill, so that nothing is reported. */
+export function isUnrelatedFile({ form, requiredKeys: needs, isNamed }: SkillCandidate, data: JsonObject): boolean {
   if (isNamed) return false;
   if (needs.some((key) => !(key in data))) return true;
   const keys = form === "yaml" ? Object.keys(data) : [];
   return keys.length > 0 && !keys.some((key) => SKILL_KEYS.has(key));
 }
 
-/** A YAML file with none of these configures something else. */
+/** Keys of a skill. A YAML file with none of them configures something else. */
 const SKILL_KEYS = new Set(["name", "description", "instructions"]);
 
-/** Whether a link leads from where the file was found to somewhere else. */
+/** Returns true if a symlink leads from the file's path to another location. */
 export function isLinkedElsewhere({ file, path }: SkillCandidate, { ino }: FileFingerprint): boolean {
   try {
-    // What was read may have been a link that is none any more.
+    // The file that was read may have been a symlink that was replaced.
     if (lstatSync(file).ino !== ino) return true;
     return realpathSync.native(file) !== `${realpathSync.native(file.slice(0, -path.length))}/${path}`;
   } catch {
@@ -165,23 +168,23 @@ export function isLinkedElsewhere({ file, path }: SkillCandidate, { ino }: FileF
   }
 }
 
-/** What a link leads to may be no skill but somebody's secrets: only what kind of thing is wrong is said of it. */
+/** Removes details from findings: the target of a symlink may contain secrets, so only the kind of problem is reported. */
 export function redactFindings(findings: readonly Finding[]): Finding[] {
   return findings.map(({ code, line, column }) => ({
     code,
-    message: FINDING_CODES[code].means,
+    message: FINDING_CODES[code].meaning,
     ...(line === undefined || column === undefined ? {} : { line, column }),
   }));
 }
 
-/** The instructions in the text of a YAML skill file. */
+/** Returns the instructions from the text of a YAML skill file. */
 export function extractYamlBody(text: string): string {
   return trimBody(parseYamlDocument(text).body);
 }
 
 /**
- * Reads as much of a skill file as discovery needs: the frontmatter, and enough to know whether anything follows it.
- * Contract: the document's body is then the beginning of the instructions.
+ * Reads the part of a skill file that discovery needs: the frontmatter, and enough to detect text after it. Contract: the
+ * document's body is then the beginning of the instructions.
  */
 function readHead(
   candidate: SkillCandidate,

@@ -11,7 +11,7 @@ import { type Manifest, readManifest } from "../manifest.ts";
 import type { FileList, RemoteOrigin, Skill, SkillFingerprint, SkillOrigin } from "../skill.ts";
 import { createUnlistedFileError, removePrototypes } from "./file-skill.ts";
 
-/** A skill as an MCP server lists it. Contract: valid by the Skills extension; `resources` is complete. */
+/** A skill in the listing of an MCP server. Contract: valid by the Skills extension; `resources` is complete. */
 export interface RemoteEntry {
   uri: string;
   frontmatter: { name: string; description: string; [key: string]: unknown };
@@ -36,10 +36,10 @@ interface RemoteSkillParts {
 }
 
 const SKILL_FILE = "SKILL.md";
-/** Requests at once, of one skill. */
+/** The maximum number of parallel requests per skill. */
 const MAX_PARALLEL_REQUESTS = 6;
 
-/** A skill of an MCP server: its metadata is that of the listing; its files are fetched when they are needed, and cached. */
+/** A skill of an MCP server: its metadata comes from the listing; its files are fetched on demand, and cached. */
 export class RemoteSkill implements Skill {
   readonly name: string;
   readonly description: string;
@@ -108,9 +108,9 @@ export class RemoteSkill implements Skill {
     const wanted = files === "all" ? [...this.#resources.keys()] : [...new Set([SKILL_FILE, ...files])];
     const missing = wanted.filter((path) => {
       const digest = this.#resources.get(path)?.digest;
-      return digest !== undefined && !this.#files.read(digest); // What is not listed is refused where it is read.
+      return digest !== undefined && !this.#files.read(digest); // `read` rejects unlisted files.
     });
-    // Its own file goes first: of a skill that is not what was listed, nothing else is fetched.
+    // SKILL.md goes first: if it differs from the listing, nothing else is fetched.
     const groups = [missing.filter((path) => path === SKILL_FILE), missing.filter((path) => path !== SKILL_FILE)];
     for (const group of groups) {
       for (let at = 0; at < group.length; at += MAX_PARALLEL_REQUESTS) {
@@ -119,12 +119,12 @@ export class RemoteSkill implements Skill {
     }
   }
 
-  /** Returns what the server listed for a file. */
+  /** Returns the listed resource of a file. */
   resourceAt(path: string): RemoteResource | undefined {
     return this.#resources.get(path);
   }
 
-  /** Returns the size of SKILL.md in bytes, which is known without reading it. */
+  /** Returns the size of SKILL.md in bytes, without reading it. */
   ownSize(): number {
     return this.#resources.get(SKILL_FILE)?.size ?? 0;
   }
@@ -135,7 +135,7 @@ export class RemoteSkill implements Skill {
   }
 }
 
-/** The name of the source with the skills of an MCP server. */
+/** Returns the name of the source for the skills of an MCP server. */
 export function formatRemoteSourceName(server: string): string {
   return `mcp:${server}`;
 }
@@ -164,9 +164,9 @@ function extractBody(text: string): string {
   return "start" in frame && frame.closed ? trimBody(frame.text.slice(frame.bodyStart)) : "";
 }
 
-/** Cached files of one remote skill, by digest. */
+/** The cached files of one remote skill, by digest. */
 interface RemoteFileCache {
-  /** Returns the bytes with this digest. Undefined if they are not cached, or are not what they were. */
+  /** Returns the bytes with this digest. Undefined if they are not cached, or were changed. */
   read(digest: string): Uint8Array | undefined;
   /** Contract: `bytes` have this digest. Best effort: a cache that cannot be written is not an error. */
   write(digest: string, bytes: Uint8Array): void;
@@ -176,12 +176,12 @@ const MAX_REMOTE_FILE_BYTES = 16 * 1024 * 1024;
 
 /** Opens the cache of one skill. Bytes are hashed again on each read: another program may have changed them. */
 export function createRemoteFileCache(folder: string): RemoteFileCache {
-  const memory = new Map<string, Uint8Array>(); // Where the cache cannot be written, this process still has what it fetched.
+  const memory = new Map<string, Uint8Array>(); // If the cache is not writable, this process still has the fetched files.
   const pathOf = (digest: string) => join(folder, digest.replace(":", "-"));
   return {
     read(digest) {
-      const kept = memory.get(digest);
-      if (kept) return kept;
+      const cached = memory.get(digest);
+      if (cached) return cached;
       try {
         const bytes = readRegularFile(pathOf(digest), { limit: MAX_REMOTE_FILE_BYTES, refusesLinks: true });
         return computeBytesDigest(bytes) === digest ? bytes : undefined;

@@ -12,7 +12,7 @@ export interface CopiedFile {
   executable: boolean;
 }
 
-/** Everything a skill holds, read once, so that what was looked at is what is used. */
+/** All files of a skill, read once, so that the reviewed files are the used ones. */
 export interface SkillCopy {
   /** `sha256:…` over the skill's own file and every listed one: path, executable bit, bytes. */
   digest: string;
@@ -22,17 +22,17 @@ export interface SkillCopy {
 
 const MAX_SKILL_BYTES = 64 * 1024 * 1024;
 
-/** Reads a whole skill. Throws a SkillError when a file of it cannot be read. */
+/** Reads all files of a skill. Throws a SkillError if a file cannot be read. */
 export function copySkill(skill: Skill): SkillCopy {
   const listed = skill.files().files;
   const total = listed.reduce((sum, { size }) => sum + size, 0);
   if (total > MAX_SKILL_BYTES) {
     throw new SkillError("skill-too-large", {
       message: `The files of skill "${skill.name}" are ${formatNumber(total)} bytes, more than ${formatNumber(MAX_SKILL_BYTES)}`,
-      fix: "keep what it does not need out of its folder",
+      fix: "remove files that it does not need from its folder",
     });
   }
-  const { createHash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
+  const { createHash } = process.getBuiltinModule("node:crypto"); // Loaded lazily: most starts need no digest.
   const hash = createHash("sha256");
   const part = (bytes: string | Uint8Array) => {
     hash.update(`${bytes.length}:`);
@@ -57,17 +57,17 @@ function readOwnBytes(skill: Skill): Uint8Array {
   return file === undefined ? Buffer.from(toSkillMd(skill)) : readOwnFile(skill, file);
 }
 
-/** The skill's own file as it is now, if that is still the skill's: it may have become a link to anything, or a pipe. */
+/** Reads the skill's own file, if it is still a skill: it may have become a symlink to any file, or a pipe. */
 function readOwnFile(skill: Skill, file: string): Uint8Array {
-  skill.body(); // Throws when it is no skill any more.
+  skill.body(); // Throws if it is not a skill anymore.
   const read = withOwnFile({ ...skill.origin, file }, (path) =>
     withOpenFile(path, (fd, { size }) => ({ bytes: Buffer.from(readFileBytes(fd, size)) })),
   );
   if (!read) throw createReplacedFolderError(skill);
   if ("bytes" in read && (skill.origin.form === "yaml" || isSkillText(read.bytes))) return read.bytes;
   throw new SkillError("resource-changed", {
-    message: `Skill "${skill.name}": ${file} ${"finding" in read ? read.finding.message : "is no skill any more"}`,
-    fix: "find the skills again: the folder changed since they were found",
+    message: `Skill "${skill.name}": ${file} ${"finding" in read ? read.finding.message : "is not a skill anymore"}`,
+    fix: "reload the skills: the folder changed after discovery",
   });
 }
 
@@ -76,7 +76,7 @@ function isSkillText(bytes: Buffer): boolean {
   return "start" in frame && frame.closed;
 }
 
-/** The same skill with its files as they were copied: what was judged is what is read, whatever becomes of its folder. */
+/** Returns the skill with its copied files, so that later changes of its folder have no effect. */
 export function withCopy(skill: Skill, { files }: SkillCopy): Skill {
   const list = skill.files();
   return {
@@ -95,20 +95,20 @@ export function computeSkillDigest(skill: Skill): string {
 }
 
 /**
- * Whether two skills say and hold the same, so that it does not matter which of them is used. `quick` compares what they say, and
- * their files by name, size and mode; `exact` every byte.
+ * Returns true if two skills have the same content, so that either can be used. `quick` compares their metadata, and their files
+ * by name, size and mode; `exact` compares every byte.
  */
-export function isSameSkill(a: Skill, b: Skill, care: "quick" | "exact"): boolean {
+export function isSameSkill(a: Skill, b: Skill, precision: "quick" | "exact"): boolean {
   try {
     if (a.description !== b.description || a.body() !== b.body()) return false;
     if (JSON.stringify(a.files().files) !== JSON.stringify(b.files().files)) return false;
-    return care === "quick" || computeSkillDigest(a) === computeSkillDigest(b);
+    return precision === "quick" || computeSkillDigest(a) === computeSkillDigest(b);
   } catch {
     return false; // A file that cannot be read cannot be compared.
   }
 }
 
-/** The skill with the files that there are now. */
+/** Returns the skill with the current files of its folder. */
 export function withCurrentFiles(skill: Skill): Skill {
   const { folder } = skill.origin;
   if (folder === undefined) return skill;
@@ -124,7 +124,7 @@ export function withCurrentFiles(skill: Skill): Skill {
   };
 }
 
-/** The files that there are now: a skill's own list is that of when somebody first asked. */
+/** Returns the current files of the folder: a skill's own list is from its first call. */
 export function listCurrentFiles(skill: Skill): FileList {
   const { folder, file } = skill.origin;
   return folder === undefined || file === undefined ? skill.files() : listSkillFiles(skill.origin);

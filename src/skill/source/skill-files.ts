@@ -34,13 +34,13 @@ const MAX_DEPTH = 16;
 export const SKIPPED_FOLDERS: ReadonlySet<string> = new Set([".git", ".hg", ".svn", "node_modules"]);
 
 interface ListFilesOptions {
-  /** What the folder has to be. */
+  /** The expected identity of the folder. */
   expected?: ExpectedFolder;
-  /** Whether files that have other names outside of the folder are left out. */
+  /** If true, files with hard links outside of the folder are excluded. */
   refusesShared?: boolean;
 }
 
-/** Lists the files of a skill's folder, without SKILL.md. What is not served is not listed, and says why. */
+/** Lists the files of a skill's folder, without SKILL.md. Excluded files are reported with the reason. */
 export function listFiles(
   folder: string,
   skillFile: string,
@@ -49,31 +49,31 @@ export function listFiles(
   const found: { file: SkillFile; stats: Stats }[] = [];
   const findings: Finding[] = [];
   const names = new Map<number, number>();
-  const say = (code: Finding["code"], message: string) => findings.push({ code, message });
-  const visit = (held: OpenedFolder, below: string, depth: number): boolean => {
-    for (const entry of listEntries(held, findings)) {
+  const report = (code: Finding["code"], message: string) => findings.push({ code, message });
+  const visit = (openedFolder: OpenedFolder, below: string, depth: number): boolean => {
+    for (const entry of listEntries(openedFolder, findings)) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
       if (path === skillFile) {
-        const stats = lstatSync(`${held.at}/${entry.name}`, { throwIfNoEntry: false });
+        const stats = lstatSync(`${openedFolder.at}/${entry.name}`, { throwIfNoEntry: false });
         if (stats?.isFile()) names.set(stats.ino, (names.get(stats.ino) ?? 0) + 1);
         continue;
       }
       if (found.length >= MAX_FILES) {
-        say("too-many-files", `holds more than ${MAX_FILES} files; the rest is not listed`);
+        report("too-many-files", `contains more than ${MAX_FILES} files; the rest is not listed`);
         return false;
       }
       if (entry.isDirectory()) {
         if (SKIPPED_FOLDERS.has(entry.name)) continue;
-        if (depth >= MAX_DEPTH) say("too-deep", `"${path}" is nested deeper than ${MAX_DEPTH} folders`);
-        else if (!visitIn(held, path, depth + 1)) return false;
-      } else addFile(held, path, entry);
+        if (depth >= MAX_DEPTH) report("too-deep", `"${path}" is nested deeper than ${MAX_DEPTH} folders`);
+        else if (!visitIn(openedFolder, path, depth + 1)) return false;
+      } else addFile(openedFolder, path, entry);
     }
     return true;
   };
-  const visitIn = (held: OpenedFolder, path: string, depth: number): boolean => {
+  const visitIn = (openedFolder: OpenedFolder, path: string, depth: number): boolean => {
     let inner: OpenedFolder;
     try {
-      inner = openSubfolder(held, basename(path));
+      inner = openSubfolder(openedFolder, basename(path));
     } catch (error) {
       findings.push({ ...createOpenFinding(error), code: "file-skipped" });
       return true;
@@ -89,7 +89,7 @@ export function listFiles(
       ? lstatSync(`${at}/${entry.name}`, { throwIfNoEntry: false })
       : linkedFile(path, entry);
     if (!stats) return;
-    if (stats.mode & 0o6000) say("file-mode", `"${path}" has its set-id bit set`);
+    if (stats.mode & 0o6000) report("file-mode", `"${path}" has its set-id bit set`);
     if (entry.isFile()) names.set(stats.ino, (names.get(stats.ino) ?? 0) + 1);
     found.push({ file: { path, size: stats.size, executable: (stats.mode & 0o111) !== 0 }, stats });
   };
@@ -99,36 +99,39 @@ export function listFiles(
       closeSync(opened.fd);
       return opened.stats;
     }
-    if (opened?.code === "outside") say("link-outside", `"${path}" is a link that leaves the skill's folder`);
+    if (opened?.code === "outside") report("link-outside", `"${path}" is a symlink out of the skill's folder`);
     else if (opened?.code === "not-a-file")
-      say("file-skipped", `"${path}" is a link to something that is no regular file`);
-    else say("file-skipped", opened ? opened.message : `"${path}" is not a regular file`);
+      report("file-skipped", `"${path}" is a symlink to something other than a regular file`);
+    else report("file-skipped", opened ? opened.message : `"${path}" is not a regular file`);
     return undefined;
   };
-  const held = openExpectedFolder(folder, expected);
-  if ("code" in held) {
-    say("file-skipped", held.code === "changed" ? "is not read: it is not the folder that was found" : held.message);
+  const openedFolder = openExpectedFolder(folder, expected);
+  if ("code" in openedFolder) {
+    report(
+      "file-skipped",
+      openedFolder.code === "changed" ? "is not read: the folder was replaced after discovery" : openedFolder.message,
+    );
     return { files: [], findings };
   }
   try {
-    visit(held, "", 1);
+    visit(openedFolder, "", 1);
   } finally {
-    closeSync(held.fd);
+    closeSync(openedFolder.fd);
   }
-  // A name that was not met is outside, or in a folder that is no part of the skill.
+  // A hard link that the search did not visit is outside, or in a folder that is not part of the skill.
   const isShared = ({ stats }: { stats: Stats }) =>
     refusesShared === true && stats.nlink > 1 && stats.nlink > (names.get(stats.ino) ?? 0);
   const [shared, ...more] = found.filter(isShared).map(({ file }) => file.path);
   if (shared !== undefined) {
     const rest = more.length === 0 ? "" : `, and so ${more.length === 1 ? "is 1 more" : `are ${more.length} more`}`;
-    say("hard-link-outside", `"${shared}" is a hard link to a file outside of the skill's folder${rest}`);
+    report("hard-link-outside", `"${shared}" is a hard link to a file outside of the skill's folder${rest}`);
   }
   return { files: found.filter((one) => !isShared(one)).map(({ file }) => file), findings };
 }
 
 /**
- * Returns why a skill's own file is not read: it has a name outside of the skill's folder. A symlink is followed: what it leads to is judged
- * as any other file outside.
+ * Returns a finding if a skill's own file must not be read, because it has a hard link outside of the skill's folder. Symlinks
+ * are followed, and their targets are checked like any other outside file.
  */
 export function checkSharedFile(file: string, folder: string | undefined, { nlink, ino }: Stats): Finding | undefined {
   if (nlink < 2 || lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
@@ -139,14 +142,17 @@ export function checkSharedFile(file: string, folder: string | undefined, { nlin
   };
 }
 
-/** Returns why a file that was opened is not read: its name was given to another one meanwhile, so that the names of that one were counted. */
+/**
+ * Returns a finding if an opened file must not be read, because another file replaced it meanwhile and the hard links of that one
+ * were counted.
+ */
 export function checkReplacedFile(file: string, opened: Stats): Finding | undefined {
   const now = lstatSync(file, { throwIfNoEntry: false });
   if (now?.isSymbolicLink() || (now && isSameFile(now, opened))) return undefined;
   return { code: "unreadable", message: "was replaced while it was read" };
 }
 
-/** Counts the names of a file in a folder, among as many files as are listed of a skill. */
+/** Counts the hard links of a file in a folder, among as many files as are listed of a skill. */
 function countHardLinks(folder: string, ino: number): number {
   let count = 0;
   let files = 0;
@@ -163,7 +169,7 @@ function countHardLinks(folder: string, ino: number): number {
   return count;
 }
 
-/** A folder that cannot be read has no names: they count as outside. */
+/** Returns no entries for an unreadable folder: its hard links count as outside. */
 function readEntries(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
@@ -172,7 +178,7 @@ function readEntries(folder: string): Dirent[] {
   }
 }
 
-/** Lists the files of a skill as they are now. */
+/** Lists the current files of a skill. */
 export function listSkillFiles(origin: SkillOrigin): FileList {
   const { scope, folder, file = "" } = origin;
   if (folder === undefined) return { files: [], findings: [] };
@@ -183,8 +189,8 @@ export function listSkillFiles(origin: SkillOrigin): FileList {
 }
 
 /**
- * Calls `use` with a path that leads to the skill's own file, in the folder that was found, or returns undefined if that folder or file is
- * another now. A link to a file outside of the folder is followed only to the file that was found: any other is somebody's secret.
+ * Calls `use` with a path to the skill's own file in the discovered folder, or returns undefined if the folder or file was
+ * replaced. A symlink out of the folder is followed only to the discovered file: any other could be a secret.
  */
 export function withOwnFile<T>(
   origin: SkillOrigin & { file: string },
@@ -192,22 +198,25 @@ export function withOwnFile<T>(
 ): T | UnopenedFile | undefined {
   const { folder, folderId, file } = origin;
   if (folderId === undefined) return use(file);
-  const around = folder ?? dirname(file);
-  const held = openExpectedFolder(around, { id: folderId, followsLinks: folder === undefined });
-  if ("code" in held) {
-    if (held.code === "changed") return undefined;
-    return { finding: held.code === "not-found" ? NOT_FOUND_FINDING : { code: "unreadable", message: held.message } };
+  const parentFolder = folder ?? dirname(file);
+  const openedFolder = openExpectedFolder(parentFolder, { id: folderId, followsLinks: folder === undefined });
+  if ("code" in openedFolder) {
+    if (openedFolder.code === "changed") return undefined;
+    return {
+      finding:
+        openedFolder.code === "not-found" ? NOT_FOUND_FINDING : { code: "unreadable", message: openedFolder.message },
+    };
   }
   let fd: number | undefined;
   try {
-    fd = openOwnFile(held, origin);
+    fd = openOwnFile(openedFolder, origin);
     if (fd === undefined) return undefined;
-    return use(held.at === around ? file : `/proc/self/fd/${fd}`);
+    return use(openedFolder.at === parentFolder ? file : `/proc/self/fd/${fd}`);
   } catch (error) {
     return { finding: createOpenFinding(error) };
   } finally {
     if (fd !== undefined) closeSync(fd);
-    closeSync(held.fd);
+    closeSync(openedFolder.fd);
   }
 }
 
@@ -215,10 +224,13 @@ interface UnopenedFile {
   finding: Finding;
 }
 
-const NOT_FOUND_FINDING: Finding = { code: "not-found", message: "is not there" };
+const NOT_FOUND_FINDING: Finding = { code: "not-found", message: "does not exist" };
 const OWN_FILE_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
-/** Opens a skill's own file, or returns undefined when it is a link to another file outside, or another name of one. Throws when there is none. */
+/**
+ * Opens a skill's own file. Returns undefined for a symlink to another outside file, or a hard link of one. Throws if the file is
+ * missing.
+ */
 function openOwnFile({ at }: OpenedFolder, { scope, folder, folderId, file, fileId }: SkillOrigin & { file: string }) {
   const path = `${at}/${basename(file)}`;
   const isLink = lstatSync(path).isSymbolicLink();
@@ -233,19 +245,22 @@ function openOwnFile({ at }: OpenedFolder, { scope, folder, folderId, file, file
   return undefined;
 }
 
-/** Whether another folder, or none, is where the skill was found. */
+/** Returns true if the skill's folder was replaced or removed after discovery. */
 export function isFolderReplaced({ origin: { folder, folderId } }: Pick<Skill, "origin">): boolean {
   return folder !== undefined && folderId !== undefined && statFolderId(folder) !== folderId;
 }
 
-/** The folder of a skill is the one that was found, and holds its file: no other is read, whatever is put in its place. */
+/**
+ * Returns the expected identity of a skill's folder: the discovered one, with the skill's file. A folder that replaced it is not
+ * read.
+ */
 export function getExpectedFolder({ folderId, file }: SkillOrigin): ExpectedFolder {
   return { id: folderId, ...(file === undefined ? {} : { holds: basename(file) }) };
 }
 
 /**
- * Reads a file of a skill from the folder that was found. Whoever makes a workspace may give a file of the user's a second name in it: such a
- * file is not read.
+ * Reads a file of a skill from the discovered folder. The author of a workspace can add hard links to a user's files: such a file
+ * is not read.
  */
 export function readSkillFile(origin: SkillOrigin, path: string): FileBytes {
   const { scope, folder } = origin;
@@ -259,8 +274,8 @@ export function readSkillFile(origin: SkillOrigin, path: string): FileBytes {
 }
 
 /**
- * True when a path of the skill leads to a file whose names were counted. A hard link that is removed after the file was opened is not counted
- * any more: a file outside then has one name, as a file of the skill has.
+ * Returns true if a path of the skill still leads to the file whose hard links were counted. A hard link that was removed after
+ * opening is no longer counted: an outside file then has one link, like a file of the skill.
  */
 function isStillAt(
   folder: string,
@@ -273,7 +288,7 @@ function isStillAt(
   return isSameFile(again.stats, stats);
 }
 
-/** Each new or removed name of a file changes its ctime. */
+/** Each added or removed hard link of a file changes its ctime. */
 function isSameFile(a: Stats, b: Stats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.nlink === b.nlink && a.ctimeMs === b.ctimeMs;
 }
@@ -290,8 +305,8 @@ function listEntries({ at }: OpenedFolder, findings: Finding[]): Dirent[] {
 }
 
 /**
- * Looks for what links in a skill's instructions point to. Contract: only the repository around the skill is looked at, or, where there is
- * none, the folder above that of its skills; whether something exists elsewhere on the machine is not revealed.
+ * Creates a search for the targets of links in a skill's instructions. Contract: it searches only the repository of the skill or,
+ * without one, the parent of its skill folder, so that it does not reveal which other files exist.
  */
 export function createTargetFinder(folder: string): FindTarget {
   const repository = findRepository(folder);
@@ -299,12 +314,12 @@ export function createTargetFinder(folder: string): FindTarget {
   return (path) => {
     if (path.includes("\0")) return undefined;
     if (path.startsWith("/")) return existsWithin(bound, join(bound, path)) ? "repository" : undefined;
-    const place = join(folder, path);
-    if (isInside(folder, place)) {
-      if (existsWithin(bound, place)) return "skill"; // What is not listed has its own finding.
+    const target = join(folder, path);
+    if (isInside(folder, target)) {
+      if (existsWithin(bound, target)) return "skill"; // Unlisted files have their own finding.
       return repository !== undefined && existsWithin(repository, join(repository, path)) ? "repository" : undefined;
     }
-    return !isInside(bound, place) || existsWithin(bound, place) ? "outside" : undefined;
+    return !isInside(bound, target) || existsWithin(bound, target) ? "outside" : undefined;
   };
 }
 
@@ -314,40 +329,42 @@ function findRepository(folder: string): string | undefined {
   return undefined;
 }
 
-function existsWithin(bound: string, place: string): boolean {
+function existsWithin(bound: string, path: string): boolean {
   try {
-    return isInside(bound, realpathSync.native(place));
+    return isInside(bound, realpathSync.native(path));
   } catch {
     return false;
   }
 }
 
-/** Folders in a skill's folder whose skills are samples: they are reported, and not loaded. */
+/** Folders in a skill's folder whose skills are samples: they are reported, but not loaded. */
 const SAMPLE_FOLDERS: ReadonlySet<string> = new Set(["tests", "fixtures", "examples", "templates"]);
 
-/** Returns the folder of samples that a path inside a skill is in. */
+/** Returns the sample folder that contains a path inside a skill, if any. */
 export function findSampleFolder(path: string): string | undefined {
   return path.split("/").find((part) => SAMPLE_FOLDERS.has(part));
 }
 
-/** What was seen of the folder of a skill. */
+/** The known state of a skill's folder. */
 export interface FolderSnapshot {
-  /** Of the folder itself, as it is at its real path. */
+  /** The stats of the folder itself, at its real path. */
   stats?: Stats;
-  /** False: it has no folder `evals`. Undefined where that is not known. */
+  /** False if it has no folder `evals`. Undefined if unknown. */
   hasEvals?: boolean;
 }
 
-/** As deep as the files of a skill are listed. */
+/** The same depth as for the files of a skill. */
 const MAX_NESTED_DEPTH = 16;
 const MAX_NESTED_FOLDERS = 2000;
-/** Where an installation is made ready: what lies there is not there yet, or not any more. Nobody gives a folder of their own such a name. */
+/**
+ * The temporary folder of an installation: its content is not installed yet, or is being removed. Users do not choose such names.
+ */
 export const STAGING_FOLDER = /^\.skillet-[0-9a-f-]{36}(?:\.done)?$/;
 
 /**
- * Finds the folders below that of a skill that have a SKILL.md, outer ones first. Links are not followed: what they lead to is not inside.
- * `path` is that of the folder in the index, `stats` its own. `isCut`: there are more folders than are searched. `hasEvals`: it has a folder of
- * that name; undefined where a link of that name may lead to one.
+ * Finds the folders below a skill's folder that have a SKILL.md, outer ones first. Does not follow symlinks: their targets are
+ * not inside. `path` is the folder's path in the cache, `stats` are its own. `isCut`: the limit of searched folders was reached.
+ * `hasEvals`: it has a folder of that name; undefined if a symlink of that name may lead to one.
  */
 export function findNestedFolders(
   folder: string,
@@ -362,7 +379,7 @@ export function findNestedFolders(
     const listed =
       visited.length < MAX_NESTED_FOLDERS && depth <= MAX_NESTED_DEPTH ? listSubfolders(at(inside)) : undefined;
     if (!listed) {
-      isWhole = false; // What cannot be read, or is too deep, is reported with the files of the skill.
+      isWhole = false; // Unreadable and too deep folders are reported with the files of the skill.
       return;
     }
     if (inside === "" && listed.hasEvalsLink) isWhole = false;
@@ -378,10 +395,10 @@ export function findNestedFolders(
   };
 }
 
-/** The folder of the queries that a skill is evaluated with. */
+/** The folder with the evaluation queries of a skill. */
 const EVALS_FOLDER = "evals";
 
-/** Returns the folders in a folder, whether it has a SKILL.md, and whether it has a link to what may be a folder of queries. */
+/** Returns the subfolders of a folder, and whether it has a SKILL.md and a possible symlink to a folder of queries. */
 function listSubfolders(folder: string): { folders: string[]; isSkill: boolean; hasEvalsLink: boolean } | undefined {
   let entries: Dirent[];
   try {

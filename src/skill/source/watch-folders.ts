@@ -10,8 +10,8 @@ export interface Watcher {
 }
 
 /**
- * Calls back, a moment after things have calmed down, with the paths that changed in these folders. Folders that are not there yet
- * are watched for too. Contract: resolves when changes from now on are seen.
+ * Watches folders, and calls back with the changed paths after a short pause without changes. Folders that do not exist yet are
+ * watched too. Contract: resolves when later changes will be reported.
  */
 export async function watchFolders(
   folders: readonly string[],
@@ -26,7 +26,7 @@ export async function watchFolders(
     if (changed.size === 0) since = Date.now();
     changed.add(path);
     clearTimeout(timer);
-    // A file that never rests, such as a log, must not keep the others waiting.
+    // A file that changes constantly, such as a log, must not delay the others.
     timer = setTimeout(report, Math.min(calm, Math.max(0, since + MAX_WAIT_MS - Date.now())));
   };
   const report = () => {
@@ -35,7 +35,7 @@ export async function watchFolders(
     onChange(paths);
   };
   const start = async (paths: readonly string[], depth: number, isWanted: (path: string) => boolean) => {
-    if (paths.length === 0) return undefined; // Nothing to watch is never ready.
+    if (paths.length === 0) return undefined; // A watcher without paths never becomes ready.
     const watcher = watch([...paths], {
       ignoreInitial: true,
       depth,
@@ -45,15 +45,15 @@ export async function watchFolders(
     watcher.on("all", (_event, path) => {
       if (isWanted(path)) note(path);
     });
-    watcher.on("error", () => {}); // A folder that cannot be watched is said when it is read.
+    watcher.on("error", () => {}); // A folder that cannot be watched is reported when it is read.
     await new Promise<void>((ready) => watcher.on("ready", ready));
     return watcher;
   };
-  const there = folders.filter((folder) => existsSync(folder));
+  const existing = folders.filter((folder) => existsSync(folder));
   const missing = folders.filter((folder) => !existsSync(folder));
   const ancestors = [...new Set(missing.map(findNearestFolder))];
   const watchers = await Promise.all([
-    start(there, MAX_WATCH_DEPTH, () => true),
+    start(existing, MAX_WATCH_DEPTH, () => true),
     start(ancestors, 0, (path) => missing.some((folder) => isInside(path, folder))),
   ]);
   return {
@@ -74,43 +74,45 @@ function findNearestFolder(path: string): string {
 }
 
 interface ChangedFilesOptions {
-  /** How far up a skill's folder is looked for. */
+  /** The topmost folder of the search for a skill's folder. */
   workspace: string;
-  /** The folders that skills are found in: only there can a file be a skill by itself. */
+  /** The skill folders: only there a single file can be a skill. */
   places: readonly string[];
 }
 
 /**
- * The skills that these files are part of, each once: folders with a SKILL.md, and files that are skills by themselves. A file may be
- * gone: what it was part of is another without it. What is part of none is left out. Contract: paths are absolute.
+ * Returns the skills that these files belong to, once each: folders with a SKILL.md, and single-file skills. A file may be
+ * removed: its skill changed too. Files without a skill are ignored. Contract: paths are absolute.
  */
 export function findSkillsOfFiles(files: readonly string[], { workspace, places }: ChangedFilesOptions): string[] {
   const known = new Map<string, readonly string[]>();
-  /** The folders with a SKILL.md around a file, the nearest first. */
-  const foldersAround = (folder: string): readonly string[] => {
-    const around = known.get(folder) ?? [...(isSkillFolder(folder) ? [folder] : []), ...above(folder)];
-    known.set(folder, around);
-    return around;
+  /** Returns the enclosing folders with a SKILL.md, nearest first. */
+  const findEnclosing = (folder: string): readonly string[] => {
+    const enclosing = known.get(folder) ?? [...(isSkillFolder(folder) ? [folder] : []), ...above(folder)];
+    known.set(folder, enclosing);
+    return enclosing;
   };
   const above = (folder: string) =>
-    folder !== workspace && isInside(workspace, folder) ? foldersAround(dirname(folder)) : [];
+    folder !== workspace && isInside(workspace, folder) ? findEnclosing(dirname(folder)) : [];
   const skills = files.flatMap((file) => {
-    const around = foldersAround(dirname(file));
-    return around.find((folder) => !isSampleFolder(folder, around)) ?? (isFlatSkill(file, places) ? file : []);
+    const enclosing = findEnclosing(dirname(file));
+    return enclosing.find((folder) => !isSampleFolder(folder, enclosing)) ?? (isFlatSkill(file, places) ? file : []);
   });
   return [...new Set(skills)];
 }
 
-/** Whether the skill in a folder is only a sample of one around it. */
-function isSampleFolder(folder: string, around: readonly string[]): boolean {
-  return around.some((outer) => isInside(outer, folder) && findSampleFolder(getPathBelow(outer, folder)) !== undefined);
+/** Returns true if the skill in a folder is only a sample of an enclosing one. */
+function isSampleFolder(folder: string, enclosing: readonly string[]): boolean {
+  return enclosing.some(
+    (outer) => isInside(outer, folder) && findSampleFolder(getPathBelow(outer, folder)) !== undefined,
+  );
 }
 
 function isSkillFolder(folder: string): boolean {
   try {
     return readdirSync(folder).some((name) => /^skill\.md$/i.test(name));
   } catch {
-    return false; // It may be gone with the file.
+    return false; // It may have been removed with the file.
   }
 }
 
