@@ -54,12 +54,12 @@ export const SOURCE_RULES: readonly SourceRule[] = [
 export const PARTLY_READ_RULE: ScanRule = {
   id: "partly-read",
   weight: "low",
-  title: "has a file that was looked at only in part",
-  why: "What stands further down was not looked at.",
-  fix: "look at the rest yourself; a skill seldom needs files that large",
+  title: "has a file that was scanned only in part",
+  why: "The rest of the file was not scanned.",
+  fix: "read the rest yourself; a skill rarely needs files that large",
 };
 
-/** Every rule, in the order of the families. */
+/** All rules, in the order of their families. */
 export const SCAN_RULES: readonly ScanRule[] = [
   ...INVISIBLE_TEXT_RULES,
   ...DOWNLOAD_RULES,

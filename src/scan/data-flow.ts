@@ -1,28 +1,28 @@
 import type { SourceText } from "./source-text.ts";
 
-/** Where a value comes from, and where it should not end up. Each is tried on one line. */
+/** A source of a value, and the sinks it should not reach. Each pattern is tried on one line. */
 export interface DataFlow {
   source: RegExp;
-  /** Its first group that is there is what must hold the value. */
+  /** The first matching group of a sink must contain the value. */
   sinks: readonly RegExp[];
-  /** Followed only where it is written down under another name, and not through what functions make of it. */
+  /** Follows the value only through renaming, not through function calls. */
   isPlain?: boolean;
 }
 
-/** The line, from 0, on which a value that comes from the source reaches a sink: by the names that it is given on the way. */
+/** Returns the line, from 0, on which a value from the source reaches a sink, following the names it is assigned to. */
 export function findDataFlow(page: SourceText, { source, sinks, isPlain = false }: DataFlow): number | undefined {
   const lines = getFlowLines(page);
   const sources = new Set(lines.filter(({ text }) => source.test(text)));
   if (sources.size === 0 || !lines.some(({ text }) => sinks.some((sink) => sink.test(text)))) return undefined;
   const held = new Set<string>();
-  // Twice, since a function may stand below the line that calls it.
+  // Two rounds, because a function may be defined below the line that calls it.
   for (let round = 0; round < 2; round++) {
     let loop: readonly string[] = [];
     for (const line of lines) {
       if (LOOP.test(line.text)) loop = line.given();
       if (!sources.has(line) && (held.size === 0 || !line.used().some((name) => held.has(name)))) continue;
       if (sinks.some((sink) => reachesSink(line.text, { sink, source, held }))) return line.at;
-      // A loop reads what is given to it on its last line.
+      // A shell loop has its input on its last line.
       if (LOOP_INPUT.test(line.text)) for (const name of loop) held.add(name);
       if (isPlain && CALL.test(line.text.replace(source, ""))) continue;
       for (const name of line.given()) if (!NOT_NAMES.has(name)) held.add(name);
@@ -38,9 +38,9 @@ const CALL = /[=:][^\n]{0,200}[\w)]\(/;
 interface FlowLine {
   at: number;
   text: string;
-  /** Names that stand in it. */
+  /** The names that occur in the line. */
   used(): readonly string[];
-  /** Names that hold something of it afterwards. */
+  /** The names that hold part of the value afterwards. */
   given(): readonly string[];
 }
 

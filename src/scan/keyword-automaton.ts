@@ -1,18 +1,18 @@
-/** What a pass over a file's bytes found. */
+/** The result of a pass over a file's bytes. */
 export interface KeywordHits {
-  /** Pairs: the number of a list of words, and the line, from 0, that one of them stands on. Each pair once. */
+  /** Pairs: the index of a keyword list, and the line, from 0, that contains one of its keywords. Each pair occurs once. */
   hits: readonly number[];
-  /** Pairs: where runs of letters, digits, `+`, `/` and `=` begin and end that are long enough to be something encoded. */
+  /** Pairs: the start and end of runs of letters, digits, `+`, `/` and `=` that are long enough to be encoded data. */
   runs: readonly number[];
-  /** Whether there may be characters that cannot be seen, or are not what they look like. */
+  /** True if the file may contain invisible or look-alike characters. */
   mayHide: boolean;
 }
 
 export type KeywordPass = (bytes: Uint8Array) => KeywordHits;
 
 /**
- * Finds words of many lists in one pass, whatever their case: the time depends on the bytes and not on how many words there are
- * (Aho and Corasick).
+ * Finds the keywords of many lists in one pass, ignoring case. The time depends on the bytes, not on the number of keywords
+ * (Aho-Corasick).
  */
 export function createKeywordAutomaton(lists: readonly (readonly string[])[]): KeywordPass {
   const { columns, next, found } = buildAutomaton(lists);
@@ -60,7 +60,7 @@ const BYTE_KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
   return (byte >= 0x20 && byte < 0x7f) || byte === 9 || byte === 13 || (byte >= 0x80 && byte < 0xc2) ? 0 : ODD_BYTE;
 });
 
-/** By the first bytes of the characters that `findHidden` knows, and letters of two alphabets side by side. */
+/** Checks the first bytes of the characters that `findInvisibleText` reports, and adjacent letters of two alphabets. */
 function isSuspectByte(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at] as number;
   const second = bytes[at + 1] ?? 0;
@@ -84,7 +84,7 @@ function isLetter(byte: number): boolean {
   return (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a);
 }
 
-/** Added to the number of a row where a word ends. */
+/** Added to the number of a row where a keyword ends. */
 const FOUND_FLAG = 2 ** 28;
 const ROW_MASK = FOUND_FLAG - 1;
 
@@ -95,7 +95,7 @@ function buildAutomaton(lists: readonly (readonly string[])[]) {
   let width = 1;
   for (const { bytes } of words) for (const byte of bytes) if (columns[byte] === 0) columns[byte] = width++;
   for (let letter = 0x61; letter <= 0x7a; letter++) columns[letter - 0x20] = columns[letter] as number;
-  // A word may go on in the next line.
+  // A keyword may continue on the next line.
   for (const blank of [9, 10, 13]) columns[blank] = columns[0x20] as number;
   const most = 1 + words.reduce((sum, { bytes }) => sum + bytes.length, 0);
   const next = new Int32Array(most * width);
@@ -127,7 +127,7 @@ interface AutomatonRows {
   rows: number;
 }
 
-/** Where a word breaks off, the longest other beginning that still fits is gone on with. */
+/** Links each row to the longest other prefix that still matches where a keyword breaks off. */
 function linkFallbacks({ width, next, found, rows }: AutomatonRows): void {
   const back = new Int32Array(rows);
   const queue: number[] = [];

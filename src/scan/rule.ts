@@ -4,7 +4,7 @@ import { truncateLine } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import type { SourceText } from "./source-text.ts";
 
-/** What is looked at: every file of a skill, by its path. SKILL.md is one of them. */
+/** The input of a scan: every file of a skill by its path, including SKILL.md. */
 export interface ScanSubject {
   name: string;
   description: string;
@@ -12,11 +12,11 @@ export interface ScanSubject {
   files: ReadonlyMap<string, CopiedFile>;
 }
 
-/** How much it would matter if it is what it looks like. */
+/** The severity of a finding, if its suspicion is correct. */
 export const FINDING_WEIGHTS = ["high", "medium", "low"] as const;
 export type FindingWeight = (typeof FINDING_WEIGHTS)[number];
 
-/** Something that a person should look at. Advice: that nothing was found says nothing. */
+/** A finding that a person should review. It is advice: an empty result does not prove that a skill is safe. */
 export interface ScanFinding {
   /** The rule's id, `fetch-and-execute`. */
   rule: string;
@@ -25,48 +25,47 @@ export interface ScanFinding {
   file: string;
   line?: number;
   column?: number;
-  /** What was seen, in a sentence without its full stop. */
+  /** A description of the match, without a final period. */
   message: string;
-  /** What to do. */
+  /** The suggested step. */
   fix: string;
 }
 
 /**
- * What a text is where it stands: code that runs, a block of code in a document, a word of code in a sentence, a sentence, what is only
- * noted down (comments in code, data), and what readers of a document do not see.
+ * The region of a text: code that runs, a code block in a document, inline code, prose, notes (comments in code, data), and text
+ * that readers of a document do not see.
  */
 export const TEXT_REGIONS = ["code", "block", "inline", "prose", "note", "aside"] as const;
 export type TextRegion = (typeof TEXT_REGIONS)[number];
 
-/** For every place in order: `h`igh, `m`edium, `l`ow, or `-` where it is not said. */
+/** The weight for each region, in order: `h`igh, `m`edium, `l`ow, or `-` for not reported. */
 export type RegionWeights = string;
 
 export interface ScanRule {
   id: string;
-  /** Continues "The skill …", and with what was seen after a colon. */
+  /** Continues "The skill …". A colon and the matched text follow. */
   title: string;
   why: string;
   fix: string;
-  /** The most that it can weigh. */
+  /** The maximum weight of a finding. */
   weight: FindingWeight;
 }
 
-/** A rule over statements: lines, with those that go on with them. */
+/** A rule over statements: lines joined with their continuation lines. */
 export interface TextRule extends ScanRule {
-  weigh: RegionWeights;
-  /** In lower case. A statement without any of them is not looked at. */
-  words: readonly string[];
+  regionWeights: RegionWeights;
+  /** In lower case. Statements without any of them are skipped. */
+  keywords: readonly string[];
   /** Contract: its cost is linear in the text, which is a few hundred characters long. */
   find(text: string, statement: ScanStatement): MatchSpan | undefined;
-  /** Words that only warn of it, or quote it, weigh little. True unless said. */
-  heedsMentions?: boolean;
+  /** If true, a text that only warns of the match or quotes it gets a low weight. Defaults to true. */
+  skipsMentions?: boolean;
 }
 
 export interface ScanStatement {
   text: string;
-  /** The file that it is in. */
   page: SourceText;
-  /** Where it begins, from 0. */
+  /** The first line, from 0. */
   line: number;
 }
 
@@ -75,17 +74,17 @@ export interface MatchSpan {
   length: number;
 }
 
-/** A rule over a whole page, whose words stand somewhere in it. */
+/** A rule over a whole page that contains its keywords. */
 export interface SourceRule extends ScanRule {
-  /** One word of each list must be there. */
-  all: readonly (readonly string[])[];
+  /** The page must contain one keyword of each list. */
+  keywordGroups: readonly (readonly string[])[];
   find(page: SourceText): SourceMatch | undefined;
 }
 
 export interface SourceMatch {
   line: number;
   weight?: FindingWeight;
-  /** What is quoted of it. */
+  /** The quoted text. */
   seen: string;
 }
 
@@ -98,11 +97,11 @@ export interface ScannedFile {
   path: string;
   bytes: Uint8Array;
   executable: boolean;
-  /** What its first bytes say that it is, where that is not simply text or a picture. */
+  /** The type that the first bytes indicate; undefined for plain text and pictures. */
   kind?: string | undefined;
 }
 
-/** A rule over what a skill says of itself, against what is in it. */
+/** A rule that compares the claims of a manifest with the content of the skill. */
 export interface ManifestRule extends ScanRule {
   find(told: ManifestContext): Iterable<SourceMatch & { file?: string }>;
 }
@@ -113,11 +112,11 @@ export interface ManifestContext {
   pages: readonly SourceText[];
   /** The line of a key in SKILL.md, from 0. */
   lineOf(key: string): number;
-  /** Whether a text stands anywhere but in the frontmatter. */
+  /** Returns true if a text occurs outside of the frontmatter. */
   mentions(text: string): boolean;
 }
 
-/** The first of several patterns that is there. */
+/** Creates a search for the first of several patterns that matches. */
 export function findFirstMatch(...patterns: readonly RegExp[]): (text: string) => MatchSpan | undefined {
   return (text) => {
     for (const pattern of patterns) {
@@ -130,7 +129,7 @@ export function findFirstMatch(...patterns: readonly RegExp[]): (text: string) =
 
 const MAX_EXCERPT_LENGTH = 72;
 
-/** A little of what was seen: on one line, nothing that acts on a terminal, and nothing that may be a secret. */
+/** Formats an excerpt of a match: one line, without terminal codes and without possible secrets. */
 export function formatExcerpt(text: string): string {
   const shown = removeSecrets(truncateLine(text.slice(0, 400)));
   return truncateLine(escapeLine(truncateLine(shown, MAX_EXCERPT_LENGTH)), MAX_EXCERPT_LENGTH);
@@ -146,7 +145,7 @@ function removeSecrets(text: string): string {
     .replace(/[A-Za-z0-9_+/=-]{20,}/g, (word) => (isSecretLike(word) ? `${word.slice(0, 4)}…` : word));
 }
 
-/** Letters and digits in no order that the parts of a path have. */
+/** Returns true if letters and digits are mixed in a way that parts of a path are not. */
 function isSecretLike(word: string): boolean {
   return word.split(/[/_=-]/).some((part) => part !== "" && !PATH_PART.test(part));
 }

@@ -31,45 +31,49 @@ import { decodeCommand, ENCODED_COMMAND_RULE } from "./rules/obfuscation.ts";
 import { findCombinedSignal, type SeenSignal, type SignalKind } from "./signals.ts";
 import { detectSourceKind, SourceText } from "./source-text.ts";
 
-/** What of a skill is looked at. */
+/** Creates the input of a scan from a skill and its copy. */
 export function createScanSubject(skill: Skill, copy: SkillCopy): ScanSubject {
   return { name: skill.name, description: skill.description, manifest: skill.manifest, files: copy.files };
 }
 
-/** What a person should look at before they trust a skill, the heaviest first. Costs no more than reading it a few times. */
+/**
+ * Returns the findings that a person should review before they trust a skill, highest weight first. The cost is linear in its
+ * size.
+ */
 export function scanSkill(subject: ScanSubject): ScanFinding[] {
   return new SkillScan().skill(subject);
 }
 
-/** The same for files of which nothing is known. */
+/** Scans files without a manifest. */
 export function scanFiles(files: ScanSubject["files"]): ScanFinding[] {
   return new SkillScan().files(files);
 }
 
 const MAX_SCANNED_BYTES = 1024 * 1024;
-/** In one line, of what does not count where it stands. */
+/** The maximum number of ignored matches in one line. */
 const MAX_IGNORED = 32;
-/** How often one rule is said, of a file and of a skill; and how much in all. */
+/** The maximum number of signals of one kind in a file. */
 const MAX_SIGNALS = 48;
+/** The maximum number of findings of one rule in a file and in a skill, and of all rules together. */
 const MAX_FINDINGS = { file: 3, skill: 12, all: 100 };
 
 class SkillScan {
   readonly #found: ScanFinding[] = [];
   readonly #counts = new Map<string, number>();
   readonly #pages: SourceText[] = [];
-  /** The lists of words of which one was seen in some file. */
+  /** The keyword lists with a match in some file. */
   readonly #lists = new Set<number>();
   #all: ScanSubject["files"] = new Map();
 
   skill({ description, manifest, files }: ScanSubject): ScanFinding[] {
-    this.#each(files);
+    this.#scanFiles(files);
     const own = files.get("SKILL.md");
     let read: string | undefined;
     const head = () => {
       read ??= own ? decodeText(own.bytes.subarray(0, MAX_HEAD_LENGTH)) : "";
       return read;
     };
-    const told = {
+    const context = {
       description,
       manifest,
       pages: this.#pages,
@@ -77,32 +81,32 @@ class SkillScan {
       mentions: (text: string) => isMentionedInFiles(text, files, head()),
     };
     for (const rule of MANIFEST_MISMATCH_RULES) {
-      for (const { file = "SKILL.md", line, weight = rule.weight, seen } of rule.find(told)) {
-        this.#say(rule, { weight, file, line: line + 1, column: 1, seen });
+      for (const { file = "SKILL.md", line, weight = rule.weight, seen } of rule.find(context)) {
+        this.#report(rule, { weight, file, line: line + 1, column: 1, seen });
       }
     }
-    return this.#result();
+    return this.#sortFindings();
   }
 
   files(files: ScanSubject["files"]): ScanFinding[] {
-    this.#each(files);
-    return this.#result();
+    this.#scanFiles(files);
+    return this.#sortFindings();
   }
 
-  #each(files: ScanSubject["files"]): void {
+  #scanFiles(files: ScanSubject["files"]): void {
     this.#all = files;
-    for (const [path, file] of files) this.#file({ path, ...file });
-    this.#skillWide();
+    for (const [path, file] of files) this.#scanFile({ path, ...file });
+    this.#applyCrossFileRules();
   }
 
-  #skillWide(): void {
+  #applyCrossFileRules(): void {
     for (const [number, rule] of CROSS_FILE_RULES.entries()) {
       const from = CROSS_FILE_LISTS[number] as number;
       if (!rule.all.every((_, list) => this.#lists.has(from + list))) continue;
       const found = rule.find(this.#pages);
       if (!found) continue;
       const { file, line, seen } = found;
-      this.#say(rule, { weight: found.weight ?? rule.weight, file, line: line + 1, column: 1, seen });
+      this.#report(rule, { weight: found.weight ?? rule.weight, file, line: line + 1, column: 1, seen });
     }
   }
 
@@ -113,52 +117,52 @@ class SkillScan {
     });
   }
 
-  #file(given: ScannedFile): void {
-    const file = { ...given, kind: detectMagic(given.bytes) };
+  #scanFile(input: ScannedFile): void {
+    const file = { ...input, kind: detectMagic(input.bytes) };
     for (const rule of DISGUISED_FILE_RULES) {
       const found = rule.find(file);
-      if (found) this.#say(rule, { weight: found.weight ?? rule.weight, file: file.path, seen: found.seen });
+      if (found) this.#report(rule, { weight: found.weight ?? rule.weight, file: file.path, seen: found.seen });
     }
     const text = decodeUtf16Text(file.bytes);
     const bytes = text === undefined ? file.bytes : Buffer.from(text);
     if (text === undefined && isBinaryFile(file)) return;
     if (bytes.length > MAX_SCANNED_BYTES)
-      this.#say(PARTLY_READ_RULE, { weight: "low", file: file.path, seen: "the first MiB" });
-    this.#text(file, bytes.subarray(0, MAX_SCANNED_BYTES));
+      this.#report(PARTLY_READ_RULE, { weight: "low", file: file.path, seen: "the first MiB" });
+    this.#scanText(file, bytes.subarray(0, MAX_SCANNED_BYTES));
   }
 
-  #text({ path, executable }: ScannedFile, bytes: Uint8Array): void {
-    const passed = findKeywords(bytes);
-    if (passed.hits.length === 0 && passed.runs.length === 0 && !passed.mayHide) return;
+  #scanText({ path, executable }: ScannedFile, bytes: Uint8Array): void {
+    const keywordHits = findKeywords(bytes);
+    if (keywordHits.hits.length === 0 && keywordHits.runs.length === 0 && !keywordHits.mayHide) return;
     const text = decodeText(bytes);
     const page = new SourceText(path, detectSourceKind(path, text, executable), text);
     this.#pages.push(page);
-    if (passed.mayHide) this.#hidden(page, text);
-    this.#statements(page, passed);
-    this.#wholePage(page, passed);
-    this.#combined(page, passed);
-    this.#runs(page, bytes, passed);
+    if (keywordHits.mayHide) this.#findInvisible(page, text);
+    this.#applyTextRules(page, keywordHits);
+    this.#applySourceRules(page, keywordHits);
+    this.#applySignalRules(page, keywordHits);
+    this.#findEncodedCommands(page, bytes, keywordHits);
   }
 
-  #statements(page: SourceText, { hits }: KeywordHits): void {
+  #applyTextRules(page: SourceText, { hits }: KeywordHits): void {
     for (let at = 0; at < hits.length; at += 2) {
       const rule = TEXT_RULES[hits[at] as number];
-      if (!rule || this.#isEnough(rule, page.path)) continue;
+      if (!rule || this.#isAtLimit(rule, page.path)) continue;
       let ignored = 0;
       for (const statement of page.statements(hits[at + 1] as number)) {
         const found = rule.find(statement.text, statement);
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
         const place = page.placeAt(line, column);
-        const weight = getRegionWeight(rule.weigh, place);
+        const weight = getRegionWeight(rule.regionWeights, place);
         if (weight === undefined && ++ignored < MAX_IGNORED) continue;
         if (weight === undefined) break;
         const isMention =
           weight !== "low" &&
-          ((rule.heedsMentions !== false && isOnlyMentioned(page, { line, column, place })) ||
+          ((rule.skipsMentions !== false && isOnlyMentioned(page, { line, column, place })) ||
             this.#isSample(page, line));
         const seen = statement.text.slice(found.index, found.index + found.length);
-        this.#say(rule, {
+        this.#report(rule, {
           weight: isMention ? "low" : weight,
           file: page.path,
           line: line + 1,
@@ -170,13 +174,13 @@ class SkillScan {
     }
   }
 
-  #wholePage(page: SourceText, { hits }: KeywordHits): void {
+  #applySourceRules(page: SourceText, { hits }: KeywordHits): void {
     const lists = new Set<number>();
     for (let at = 0; at < hits.length; at += 2) lists.add(hits[at] as number);
     for (const list of lists) if (list >= FIRST_CROSS_FILE_LIST) this.#lists.add(list);
     for (const [number, rule] of SOURCE_RULES.entries()) {
       const from = SOURCE_RULE_LISTS[number] as number;
-      if (!rule.all.every((_, list) => lists.has(from + list))) continue;
+      if (!rule.keywordGroups.every((_, list) => lists.has(from + list))) continue;
       const found = rule.find(page);
       if (!found) continue;
       const { line, seen } = found;
@@ -184,30 +188,30 @@ class SkillScan {
       const isMention =
         this.#isSample(page, line) || (place === "block" && isOnlyMentioned(page, { line, column: 0, place }));
       const weight = isMention ? "low" : (found.weight ?? rule.weight);
-      this.#say(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
+      this.#report(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
     }
   }
 
-  #combined(page: SourceText, passed: KeywordHits): void {
-    const signs = this.#signs(page, passed);
+  #applySignalRules(page: SourceText, keywordHits: KeywordHits): void {
+    const signals = this.#findSignals(page, keywordHits);
     for (const rule of SIGNAL_RULES) {
-      const found = findCombinedSignal(rule, signs);
+      const found = findCombinedSignal(rule, signals);
       if (!found) continue;
       const { line, column, seen } = found;
-      if (rule.isFallback && this.#isAlarmed(page.path, line + 1, rule.within)) continue;
-      this.#say(rule, { weight: rule.weight, file: page.path, line: line + 1, column: column + 1, seen });
+      if (rule.isFallback && this.#hasHighFinding(page.path, line + 1, rule.within)) continue;
+      this.#report(rule, { weight: rule.weight, file: page.path, line: line + 1, column: column + 1, seen });
     }
   }
 
-  #isAlarmed(file: string, line: number, within: number): boolean {
+  #hasHighFinding(file: string, line: number, within: number): boolean {
     return this.#found.some(
       (finding) => finding.weight === "high" && finding.file === file && Math.abs((finding.line ?? 0) - line) <= within,
     );
   }
 
-  /** Most signs count next to a leading one only, and are looked for nowhere else. */
-  #signs(page: SourceText, passed: KeywordHits): SeenSignal[] {
-    const leading = this.#signsIn(page, passed, (kind) => LEADING_SIGNALS.has(kind));
+  /** Most signals count only near a leading one, so the scan does not look for them elsewhere. */
+  #findSignals(page: SourceText, keywordHits: KeywordHits): SeenSignal[] {
+    const leading = this.#findSignalsIn(page, keywordHits, (kind) => LEADING_SIGNALS.has(kind));
     if (leading.length === 0) return [];
     const near = new Set<number>();
     const nearEffects = new Set<number>();
@@ -221,70 +225,70 @@ class SkillScan {
         : near.has(line) || (EFFECT_RULE_SIGNALS.has(kind) && nearEffects.has(line));
     return [
       ...leading,
-      ...this.#signsIn(page, passed, (kind, line) => !LEADING_SIGNALS.has(kind) && isNear(kind, line)),
+      ...this.#findSignalsIn(page, keywordHits, (kind, line) => !LEADING_SIGNALS.has(kind) && isNear(kind, line)),
     ];
   }
 
-  #signsIn(
+  #findSignalsIn(
     page: SourceText,
     { hits }: KeywordHits,
     isWanted: (kind: SignalKind, line: number) => boolean,
   ): SeenSignal[] {
-    const signs: SeenSignal[] = [];
+    const signals: SeenSignal[] = [];
     const counts = new Map<SignalKind, number>();
     for (let at = 0; at < hits.length; at += 2) {
-      const sign = SCAN_SIGNALS[(hits[at] as number) - FIRST_SIGNAL_LIST];
+      const signal = SCAN_SIGNALS[(hits[at] as number) - FIRST_SIGNAL_LIST];
       const start = hits[at + 1] as number;
-      if (!sign || !isWanted(sign.kind, start) || (counts.get(sign.kind) ?? 0) >= MAX_SIGNALS) continue;
+      if (!signal || !isWanted(signal.kind, start) || (counts.get(signal.kind) ?? 0) >= MAX_SIGNALS) continue;
       const isCode = page.isCode(start);
-      if (sign.where === "prose" && (isCode || page.kind === "data")) continue;
+      if (signal.where === "prose" && (isCode || page.kind === "data")) continue;
       for (const statement of page.statements(start)) {
-        const text = sign.where === "code" && !isCode ? keepInlineCode(statement.text) : statement.text;
-        const found = sign.find(text, statement);
+        const text = signal.where === "code" && !isCode ? keepInlineCode(statement.text) : statement.text;
+        const found = signal.find(text, statement);
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
-        const at = { line, column, place: page.placeAt(line, column), isOrder: ORDER_SIGNALS.has(sign.kind) };
-        if (isExplained(page, at) || (sign.where === "code" && isOnlyMentioned(page, at))) continue;
+        const at = { line, column, place: page.placeAt(line, column), isOrder: ORDER_SIGNALS.has(signal.kind) };
+        if (isExplained(page, at) || (signal.where === "code" && isOnlyMentioned(page, at))) continue;
         const seen = statement.text.slice(found.index, found.index + found.length);
-        signs.push({ kind: sign.kind, line, column, seen });
-        counts.set(sign.kind, (counts.get(sign.kind) ?? 0) + 1);
+        signals.push({ kind: signal.kind, line, column, seen });
+        counts.set(signal.kind, (counts.get(signal.kind) ?? 0) + 1);
         break;
       }
     }
-    return signs;
+    return signals;
   }
 
-  #hidden(page: SourceText, text: string): void {
+  #findInvisible(page: SourceText, text: string): void {
     const lines = new LinePositions(text);
     for (const { rule, weight, index, seen } of findInvisibleText(text, page.kind === "code")) {
-      this.#say(rule, { weight, file: page.path, ...lines.at(index), seen });
+      this.#report(rule, { weight, file: page.path, ...lines.at(index), seen });
     }
   }
 
-  #runs(page: SourceText, bytes: Uint8Array, { runs }: KeywordHits): void {
-    for (let at = 0; at < runs.length && !this.#isEnough(ENCODED_COMMAND_RULE, page.path); at += 2) {
+  #findEncodedCommands(page: SourceText, bytes: Uint8Array, { runs }: KeywordHits): void {
+    for (let at = 0; at < runs.length && !this.#isAtLimit(ENCODED_COMMAND_RULE, page.path); at += 2) {
       const [from, to] = [runs[at] as number, runs[at + 1] as number];
       const command = decodeCommand(decodeText(bytes.subarray(from, Math.min(to, from + MAX_HEAD_LENGTH))));
       if (command === undefined) continue;
       const { line, column } = new LinePositions(decodeText(bytes.subarray(0, from))).at(Number.POSITIVE_INFINITY);
       const weight = getRegionWeight(ENCODED_COMMAND_RULE.weigh, page.placeAt(line - 1, column - 1));
-      if (weight) this.#say(ENCODED_COMMAND_RULE, { weight, file: page.path, line, column, seen: command });
+      if (weight) this.#report(ENCODED_COMMAND_RULE, { weight, file: page.path, line, column, seen: command });
     }
   }
 
-  /** Each weight has a number of its own: hints cannot crowd out what weighs more. */
-  #isEnough({ id, weight: most }: ScanRule, file: string, weight = most): boolean {
+  /** Each weight has its own limit, so that low findings cannot displace higher ones. */
+  #isAtLimit({ id, weight: max }: ScanRule, file: string, weight = max): boolean {
     const key = `${id} ${weight}`;
     const inSkill = this.#counts.get(key) ?? 0;
     if (inSkill < MAX_FINDINGS.file) return false;
     return inSkill >= MAX_FINDINGS.skill || (this.#counts.get(`${key} ${file}`) ?? 0) >= MAX_FINDINGS.file;
   }
 
-  #say(
+  #report(
     rule: ScanRule,
     { seen, ...at }: Pick<ScanFinding, "weight" | "file" | "line" | "column"> & { seen: string },
   ): void {
-    if (this.#isEnough(rule, at.file, at.weight)) return;
+    if (this.#isAtLimit(rule, at.file, at.weight)) return;
     const key = `${rule.id} ${at.weight}`;
     for (const name of [key, `${key} ${at.file}`]) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
     const shown = formatExcerpt(seen);
@@ -292,8 +296,8 @@ class SkillScan {
     this.#found.push({ rule: rule.id, ...at, message, fix: rule.fix });
   }
 
-  /** Where something weighs more, what weighs little adds nothing. */
-  #result(): ScanFinding[] {
+  /** Low findings on a line with a higher one are dropped. */
+  #sortFindings(): ScanFinding[] {
     const heavy = new Set(this.#found.filter(({ weight }) => weight !== "low").map(formatPlace));
     return this.#found
       .filter((finding) => finding.weight !== "low" || finding.line === undefined || !heavy.has(formatPlace(finding)))
@@ -311,19 +315,21 @@ class SkillScan {
 
 const MAX_HEAD_LENGTH = 64 * 1024;
 
-/** The lists of words: one a rule over statements, then those of the rules over pages, then those that only have a page read. */
+/**
+ * The keyword lists: one per text rule, then those of source rules and signals, then those that only make the scan read a page.
+ */
 const KEYWORD_LISTS = [
-  ...TEXT_RULES.map(({ words }) => words),
-  ...SOURCE_RULES.flatMap(({ all }) => all),
+  ...TEXT_RULES.map(({ keywords: words }) => words),
+  ...SOURCE_RULES.flatMap(({ keywordGroups: all }) => all),
   ...SCAN_SIGNALS.map(({ words }) => words),
   MANIFEST_MISMATCH_WORDS,
   ...CROSS_FILE_RULES.flatMap(({ all }) => all),
 ];
 const SOURCE_RULE_LISTS = SOURCE_RULES.map(
-  (_, at) => TEXT_RULES.length + SOURCE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
+  (_, at) => TEXT_RULES.length + SOURCE_RULES.slice(0, at).reduce((sum, { keywordGroups: all }) => sum + all.length, 0),
 );
 
-/** Signs of what the model is to do with what it finds. */
+/** Signals of orders: the model must do something with the data it finds. */
 const ORDER_SIGNALS: ReadonlySet<SignalKind> = new Set([
   "ships-out",
   "names-secrets",
@@ -332,20 +338,20 @@ const ORDER_SIGNALS: ReadonlySet<SignalKind> = new Set([
   "tells",
 ]);
 
-/** How far a sign may be from a leading one, with what statements may be joined. */
+/** The maximum distance of a signal from a leading one, including joined lines. */
 const SIGNAL_REACH = 12 + Math.max(...SIGNAL_RULES.map(({ within }) => within));
 const EFFECT_RULES = SIGNAL_RULES.filter(({ all }) => all.every((kinds) => kinds.some(isIntentOrEffect)));
 const EFFECT_REACH = 12 + Math.max(...EFFECT_RULES.map(({ within }) => within));
 const OTHER_RULE_SIGNALS = new Set(
   SIGNAL_RULES.filter((rule) => !EFFECT_RULES.includes(rule)).flatMap(({ all }) => all.flat()),
 );
-/** What else counts next to an effect. */
+/** Signals that also count near an effect. */
 const EFFECT_RULE_SIGNALS = new Set(EFFECT_RULES.flatMap(({ all }) => all.flat()));
 const FIRST_CROSS_FILE_LIST = KEYWORD_LISTS.length - CROSS_FILE_RULES.reduce((sum, { all }) => sum + all.length, 0);
 const CROSS_FILE_LISTS = CROSS_FILE_RULES.map(
   (_, at) => FIRST_CROSS_FILE_LIST + CROSS_FILE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
 );
-const FIRST_SIGNAL_LIST = TEXT_RULES.length + SOURCE_RULES.reduce((sum, { all }) => sum + all.length, 0);
+const FIRST_SIGNAL_LIST = TEXT_RULES.length + SOURCE_RULES.reduce((sum, { keywordGroups: all }) => sum + all.length, 0);
 
 let keywordPass: KeywordPass | undefined;
 
@@ -362,7 +368,7 @@ function addNearbyRows(rows: Set<number>, line: number, reach: number): void {
   for (let row = line - reach; row <= line + reach; row++) rows.add(row);
 }
 
-/** Where characters stand. Contract: asked in rising order. */
+/** Converts indexes to lines and columns. Contract: call it with rising indexes. */
 class LinePositions {
   readonly #text: string;
   #line = 1;
@@ -383,7 +389,7 @@ class LinePositions {
   }
 }
 
-/** The words of code in a sentence, each where it is in the sentence. */
+/** Keeps only the inline code of a sentence, at its position. */
 function keepInlineCode(text: string): string {
   return text
     .split("`")
@@ -391,8 +397,8 @@ function keepInlineCode(text: string): string {
     .join(" ");
 }
 
-function getRegionWeight(weigh: RegionWeights, place: TextRegion): FindingWeight | undefined {
-  return FINDING_WEIGHTS.find((weight) => weight[0] === weigh[TEXT_REGIONS.indexOf(place)]);
+function getRegionWeight(weights: RegionWeights, place: TextRegion): FindingWeight | undefined {
+  return FINDING_WEIGHTS.find((weight) => weight[0] === weights[TEXT_REGIONS.indexOf(place)]);
 }
 
 function formatPlace({ file, line }: ScanFinding): string {

@@ -1,10 +1,9 @@
 import type { MatchSpan, ScanRule, ScanStatement } from "./rule.ts";
 
 /**
- * What a sign shows: that something is kept from the user (or may be), that data goes to a fixed address, that something private is read
- * or named, that something
- * lasting or unusual is done, that the user's approval is left out, that
- * people are asked for what opens their accounts, that a sentence has something sent, that it names what is intimate.
+ * The meaning of a signal: the skill hides something from the user (or may), sends data to a fixed address, reads or names
+ * private data, performs a permanent or unusual action, skips the user's approval, asks people for credentials, contains a
+ * sentence that sends something, or names intimate data.
  */
 export type SignalKind =
   | "hides"
@@ -21,7 +20,7 @@ export type SignalKind =
   | NearSignalKind
   | IntentSignalKind;
 
-/** Kinds of `rules/intent-signs.ts`: intents first, then effects. */
+/** Kinds in `rules/intent-signals.ts`: intents first, then effects. */
 export type IntentSignalKind =
   | "withholds"
   | "self-hiding"
@@ -38,7 +37,7 @@ export type IntentSignalKind =
   | "destroys"
   | "opens-up";
 
-/** Kinds of `rules/near-signs.ts`. Each is named after what is seen. */
+/** Kinds in `rules/nearby-code-signals.ts` and `rules/nearby-text-signals.ts`. Each is named after its match. */
 export type NearSignalKind =
   | "unknown-host"
   | "sends-unknown"
@@ -98,28 +97,28 @@ export type NearSignalKind =
   | "destroys-all"
   | "no-confirm";
 
-/** A weak sign. It is not reported on its own: `COMBINED_RULES` name the signs that matter together. */
+/** A weak signal. It is not reported on its own: `SIGNAL_RULES` define the combinations that matter. */
 export interface ScanSignal {
   kind: SignalKind;
-  /** In lower case. A statement without any of them is not looked at. */
+  /** In lower case. Statements without any of them are skipped. */
   words: readonly string[];
   /** Contract: its cost is linear in the text, which is a few hundred characters long. */
   find(text: string, statement: ScanStatement): MatchSpan | undefined;
-  /** `code`: counts only in what runs or is to be run, also in a sentence. `prose`: counts only outside of code. Defaults to both. */
+  /** `code`: counts only in code, including inline code. `prose`: counts only outside of code. Defaults to both. */
   where?: "code" | "prose";
 }
 
-/** A rule over signs that are near each other. */
+/** A rule over signals that are near each other. */
 export interface SignalRule extends ScanRule {
-  /** One sign of each list must be there. The finding is reported where the first one is. */
+  /** One signal of each list must occur. The finding is reported at the position of the first one. */
   all: readonly (readonly SignalKind[])[];
-  /** The most lines between two of them. */
+  /** The maximum number of lines between two signals. */
   within: number;
-  /** Not reported where another rule already has a finding that is high. */
+  /** If true, the rule is skipped where another rule already has a high finding. */
   isFallback?: boolean;
 }
 
-/** Where a sign was seen. */
+/** The position of a signal. */
 export interface SeenSignal {
   kind: SignalKind;
   line: number;
@@ -127,14 +126,17 @@ export interface SeenSignal {
   seen: string;
 }
 
-/** Contract: `signs` are of one file, at most a few dozen of each kind. */
-export function findCombinedSignal({ all, within }: SignalRule, signs: readonly SeenSignal[]): SeenSignal | undefined {
+/** Contract: `signals` belong to one file, at most a few dozen of each kind. */
+export function findCombinedSignal(
+  { all, within }: SignalRule,
+  signals: readonly SeenSignal[],
+): SeenSignal | undefined {
   const [own = [], ...others] = all;
-  return signs.find(
-    (sign) =>
-      own.includes(sign.kind) &&
+  return signals.find(
+    (signal) =>
+      own.includes(signal.kind) &&
       others.every((kinds) =>
-        signs.some((other) => kinds.includes(other.kind) && Math.abs(other.line - sign.line) <= within),
+        signals.some((other) => kinds.includes(other.kind) && Math.abs(other.line - signal.line) <= within),
       ),
   );
 }

@@ -1,9 +1,9 @@
 import type { ScanStatement, TextRegion } from "./rule.ts";
 
-/** What kind of text a file is. */
+/** The kind of text in a file. */
 export type SourceKind = "document" | "code" | "data";
 
-/** A file's text, cut into lines, each with what it is. */
+/** The text of a file, split into lines, each with its region. */
 export class SourceText {
   readonly path: string;
   readonly kind: SourceKind;
@@ -22,24 +22,24 @@ export class SourceText {
           : classifyCodeLines(this.lines, path);
   }
 
-  /** The place of a line; of a character in it, where a sentence may hold words of code. */
+  /** Returns the region of a line, or of a character in it: a sentence may contain inline code. */
   placeAt(line: number, column = 0): TextRegion {
     const place = this.#places[line] ?? "note";
     const text = this.lines[line] ?? "";
-    // What stands before a comment is seen.
+    // Text before a comment is visible.
     if (place === "aside" && column < text.indexOf("<!--") && !text.slice(0, column).includes("-->")) return "prose";
     if (place !== "prose") return place;
     const tick = findOpeningMark(text, column, "`");
     return tick === undefined ? "prose" : text[tick - 1] === "!" ? "code" : "inline";
   }
 
-  /** Whether what stands on a line runs, or is to be run. */
+  /** Returns true if the line is code that runs, or that a document contains as a command to run. */
   isCode(line: number): boolean {
     const place = this.#places[line];
     return place === "code" || place === "block";
   }
 
-  /** The line with those that it goes on with, or that go on with it; in pieces where it is long. */
+  /** Returns the line joined with its continuation lines, before and after it; in pieces if it is long. */
   *statements(line: number): Iterable<ScanStatement & { from: number }> {
     let start = line;
     while (start > 0 && line - start < MAX_JOINED_LINES && this.#goesOn(start - 1)) start--;
@@ -52,7 +52,7 @@ export class SourceText {
     }
   }
 
-  /** A command goes on in the next line after a backslash, a pipe, or `&&`; a sentence where its paragraph is wrapped. */
+  /** A command continues after a backslash, a pipe or `&&`; a sentence continues where its paragraph is wrapped. */
   #goesOn(line: number): boolean {
     if (this.#places[line] === "prose") return this.#isWrapped(line);
     return this.isCode(line) && /(?:\\|\||&&)\s*$/.test((this.lines[line] ?? "").slice(-8));
@@ -70,7 +70,7 @@ export class SourceText {
     );
   }
 
-  /** The line and column, from 0, of a character in the statement that begins on `line`. */
+  /** Returns the line and column, from 0, of a character in the statement that begins on `line`. */
   locate(line: number, index: number): { line: number; column: number } {
     let [row, column] = [line, index];
     while (row + 1 < this.lines.length && column > (this.lines[row] ?? "").length) {
@@ -81,7 +81,7 @@ export class SourceText {
   }
 }
 
-/** What a file is, by its name and by how its text begins. */
+/** Detects the kind of a file, from its name and the beginning of its text. */
 export function detectSourceKind(path: string, text: string, executable: boolean): SourceKind {
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
   const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? "";
@@ -99,12 +99,12 @@ const CODE_EXTENSIONS = new Set(
     " ",
   ),
 );
-/** Hooks, tasks and servers: clients and editors run the commands in them, whatever the file is called. */
+/** Hooks, tasks and servers: clients and editors run the commands in them, whatever the file name. */
 const RUN_BY_CLIENTS =
   /"(?:hooks|tasks|mcpServers|servers|postCreateCommand|onOpen)"\s?:[\s\S]{0,2000}?"(?:command|postCreateCommand)"\s?:\s?"/;
-/** Descriptions of tools: models read them as they read the skill. */
+/** Descriptions of tools: models read them like the skill itself. */
 const READ_BY_MODELS = /"(?:tools|functions|prompts|inputSchema|input_schema)"\s?:[\s\S]{0,2000}?"description"\s?:\s?"/;
-/** Workflows of build servers, which run what stands in them. */
+/** Workflows of build servers, which run the commands in them. */
 const STEPS =
   /^\s{0,12}(?:- )?(?:runs-on|run|script|before_script|after_script|entrypoint|postCreateCommand|entry|(?:ansible\.builtin\.)?(?:shell|command|pip|raw))\s?:/m;
 const MAX_HEAD_LENGTH = 16_384;
@@ -166,7 +166,7 @@ function classifyCodeLines(lines: readonly string[], path: string): TextRegion[]
   });
 }
 
-/** Where the mark stands that opens what `column` is in, when one does. */
+/** Returns the index of the mark that opens the span around `column`, if there is one. */
 function findOpeningMark(text: string, column: number, mark: string): number | undefined {
   let open: number | undefined;
   for (let at = text.indexOf(mark); at !== -1 && at < column; at = text.indexOf(mark, at + 1)) {

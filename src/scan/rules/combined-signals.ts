@@ -18,15 +18,15 @@ export const SCAN_SIGNALS: readonly ScanSignal[] = [
   ...INTENT_SIGNALS,
 ];
 
-/** What is done to the user's data, money or protection, and what is said about the instructions: see `intent-signs.ts`. */
+/** Effects on the user's data, money or protection, and statements about the instructions: see `intent-signals.ts`. */
 export const EFFECT_SIGNALS: ReadonlySet<SignalKind> = new Set([
   ...(["ships-out", "saves-and-runs", "begs-secret", "names-secrets", "takes-secrets"] as const),
   ...(["moves-money", "destroys", "opens-up", "fakes", "self-hiding", "overrides", "release-link"] as const),
 ]);
-/** How it is done. They are looked for next to an effect only. */
+/** Intents: the manner in which an effect is produced. The scan looks for them only near an effect. */
 export const INTENT_SIGNAL_KINDS: ReadonlySet<SignalKind> = new Set(["withholds", "overrules", "misleads"]);
 
-/** Kinds of which each rule below has one list. Few texts have such a sign, so the others are looked for next to them only. */
+/** Signals of which every rule below requires one. They are rare, so the scan looks for the other signals only near them. */
 export const LEADING_SIGNALS: ReadonlySet<SignalKind> = new Set([
   ...(["secrecy", "hides", "downplays", "sends", "tells", "unknown-host", "sends-unknown", "unnamed-client"] as const),
   ...([
@@ -57,22 +57,22 @@ export const LEADING_SIGNALS: ReadonlySet<SignalKind> = new Set([
   ...EFFECT_SIGNALS,
 ]);
 
-/** An intent together with an effect. */
+/** Rules that combine an intent with an effect. */
 const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "hides-itself",
     weight: "high",
-    title: "has the model keep a part of these instructions from the user",
+    title: "tells the model to hide part of these instructions from the user",
     why: "A skill that works for the user has nothing to hide from them.",
-    fix: "take the passage out, or do not use the skill",
+    fix: "remove the passage, or do not use the skill",
     all: [["self-hiding"]],
     within: 0,
   },
   {
     id: "sets-rules-aside",
     weight: "high",
-    title: "puts its text, or a text from an address, above the user or the rules that hold for the model",
-    why: "It is how a text takes over an agent.",
+    title: "places its own text, or a text from an address, above the user or the model's rules",
+    why: "This is how prompt injection takes over an agent.",
     fix: "do not use the skill",
     all: [["overrides"]],
     within: 0,
@@ -81,8 +81,8 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "answer-saved-and-run",
     weight: "high",
-    title: "has the model save what an address of unknown owner answers, and run it",
-    why: "Whoever owns the address decides what runs.",
+    title: "tells the model to save a response from an unknown host and run it",
+    why: "The owner of the host decides what runs.",
     fix: "do not use the skill",
     all: [["saves-and-runs"], ["prose-unknown", "unknown-host", "ships-out"]],
     within: 3,
@@ -90,8 +90,8 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "fake-reviews",
     weight: "high",
-    title: "has accounts or reviews made up",
-    why: "It deceives others in the user's name.",
+    title: "tells the model to create fake accounts or reviews",
+    why: "It deceives other people in the user's name.",
     fix: "do not use the skill",
     all: [["fakes"]],
     within: 0,
@@ -99,9 +99,9 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "concealed-effect",
     weight: "high",
-    title: "has something done to the user's data, money or protection, and keeps that from them",
-    why: "The user cannot object to what they do not know about.",
-    fix: "do not use the skill, or take the passage out",
+    title: "changes the user's data, money or protection, and hides it from them",
+    why: "The user cannot object to an action that they do not know about.",
+    fix: "do not use the skill, or remove the passage",
     all: [
       ["ships-out", "moves-money", "destroys", "opens-up", "takes-secrets", "begs-secret"],
       ["withholds", "hides", "no-trace", "left-out", "self-hiding"],
@@ -111,8 +111,8 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "unapproved-effect",
     weight: "high",
-    title: "has something done to the user's data, money or protection without or against their decision",
-    why: "What cannot be undone is for the user to decide.",
+    title: "changes the user's data, money or protection without or against their decision",
+    why: "Only the user should decide on irreversible actions.",
     fix: "have it ask first, or do not use the skill",
     all: [
       ["ships-out", "moves-money", "destroys", "opens-up"],
@@ -123,8 +123,8 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "excused-effect",
     weight: "high",
-    title: "has something done to the user's data, money or protection, and gives a false account of it",
-    why: "The user approves one thing, and another is done.",
+    title: "changes the user's data, money or protection, and gives a false account of it",
+    why: "The user approves one thing, and something else happens.",
     fix: "do not use the skill",
     all: [
       ["ships-out", "moves-money", "destroys", "opens-up", "begs-secret"],
@@ -135,8 +135,8 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "excused-download",
     weight: "high",
-    title: "has a program from an unknown source installed, and gives a false reason for it",
-    why: "It is how most malicious skills get their program onto the machine.",
+    title: "requires a program from an unknown source, and gives a false reason for it",
+    why: "Most malicious skills get their program onto the machine this way.",
     fix: "do not install it",
     all: [["release-link"], ["misleads", "withholds"]],
     within: 2,
@@ -144,18 +144,18 @@ const INTENT_RULES: readonly SignalRule[] = [
   {
     id: "secret-requested",
     weight: "high",
-    title: "asks people for what opens their accounts, next to an address of unknown owner",
-    why: "Whoever owns the address can then act as the user.",
-    fix: "do not enter any of it",
+    title: "asks people for credentials, next to an unknown host",
+    why: "The owner of the host can then act as the user.",
+    fix: "do not enter any credentials",
     all: [["begs-secret"], ["ships-out", "prose-unknown", "unknown-host", "file-host", "drop-host", "moves-money"]],
     within: 4,
   },
   {
     id: "secrets-to-unknown",
     weight: "high",
-    title: "names keys or key files next to an address of unknown owner that something is sent to",
-    why: "The two together are what theft looks like.",
-    fix: "follow the data to the address before you use it",
+    title: "names keys or key files near an upload to an unknown host",
+    why: "The combination is typical of credential theft.",
+    fix: "check which data goes to the host before you use the skill",
     all: [["names-secrets", "takes-secrets"], ["ships-out"]],
     within: 4,
   },
@@ -165,17 +165,17 @@ export const SIGNAL_RULES: readonly SignalRule[] = [
   {
     id: "sworn-to-secrecy",
     weight: "high",
-    title: "has the model keep its instructions or what it does from the user",
+    title: "tells the model to hide its instructions or actions from the user",
     why: "A skill that works for the user has nothing to hide from them.",
-    fix: "take the sentence out, or do not use the skill",
+    fix: "remove the sentence, or do not use the skill",
     all: [["secrecy"]],
     within: 0,
   },
   {
     id: "hidden-upload",
     weight: "high",
-    title: "sends something to a fixed address and keeps that from the user",
-    why: "An upload that the user may not know about is not made for the user.",
+    title: "sends something to a fixed address and hides that from the user",
+    why: "An upload that the user must not know about does not serve the user.",
     fix: "do not use it",
     all: [["hides", "downplays"], ["sends"]],
     within: 12,
@@ -183,44 +183,44 @@ export const SIGNAL_RULES: readonly SignalRule[] = [
   {
     id: "hidden-action",
     weight: "high",
-    title: "does something and keeps that from the user",
-    why: "The user cannot approve what they do not know about.",
-    fix: "take the sentence out, or do not use the skill",
+    title: "does something and hides that from the user",
+    why: "The user cannot approve an action that they do not know about.",
+    fix: "remove the sentence, or do not use the skill",
     all: [["hides"], ["acts", "private", "personal"]],
     within: 6,
   },
   {
     id: "played-down-action",
     weight: "medium",
-    title: "does something that it may not want the user to notice",
-    why: "The user cannot approve what they do not know about.",
-    fix: "read the sentences around it",
+    title: "may hide an action from the user",
+    why: "The user cannot approve an action that they do not know about.",
+    fix: "read the surrounding sentences",
     all: [["downplays"], ["acts", "private", "personal"]],
     within: 2,
   },
   {
     id: "private-upload",
     weight: "high",
-    title: "reads something private and sends something to a fixed address",
-    why: "The two together are what theft looks like.",
-    fix: "follow the data to the address before you use it",
+    title: "reads private data and sends something to a fixed address",
+    why: "The combination is typical of data theft.",
+    fix: "check which data goes to the address before you use the skill",
     all: [["private"], ["sends"]],
     within: 6,
   },
   {
     id: "collected-upload",
     weight: "high",
-    title: "asks people for what opens their accounts, and sends it to a fixed address",
-    why: "Whoever has that address can then act as the user.",
-    fix: "do not enter any of it",
+    title: "asks people for credentials, and sends them to a fixed address",
+    why: "The owner of the address can then act as the user.",
+    fix: "do not enter any credentials",
     all: [["asks"], ["sends"]],
     within: 3,
   },
   {
     id: "intimate-upload",
     weight: "high",
-    title: "has something intimate sent to a fixed address",
-    why: "No work needs it there.",
+    title: "sends intimate data to a fixed address",
+    why: "No task needs this data there.",
     fix: "do not use it",
     all: [["intimate"], ["tells"]],
     within: 0,
@@ -228,9 +228,9 @@ export const SIGNAL_RULES: readonly SignalRule[] = [
   {
     id: "unasked-upload",
     weight: "medium",
-    title: "sends something to a fixed address and leaves out the user's approval",
-    why: "Where data goes is for the user to decide.",
-    fix: "have it ask first",
+    title: "sends something to a fixed address without the user's approval",
+    why: "The user decides where data goes.",
+    fix: "make it ask first",
     all: [["unasked"], ["sends"]],
     within: 8,
   },

@@ -5,13 +5,13 @@ const PEOPLE =
   "(?:users?|partners?|spouses?|wife|husband|guests?|patients?|travell?ers?|tenants?|buyers?|sellers?|recipients?|applicants?|person|people|humans?|owners?|customers?|clients?|learners?|students?|developers?|reviewers?|operators?|maintainers?|colleagues?|team(?:mates?)?|employees?|parents?|child(?:ren)?|admins?|administrators?|auditors?|anyone|anybody|somebody|someone|nobody|no one|others|they|them)";
 const NEGATION =
   "(?:do not|don['’]t|never|must not|mustn['’]t|should not|shouldn['’]t|need not|needn['’]t|no need to|not necessary to|not to|without|avoid|refrain from|instead of|rather than)";
-/** What was done, rather than a subject of the work. */
+/** An action that was performed, as opposed to a subject of the work. */
 const PERFORMED_ACT =
   "(?:this|it|that|these|those|them|both|either|any of (?:this|it|these)|(?:the|its?|their|such|that|this) (?:steps?|uploads?|commands?|calls?|changes?|transfers?|cop(?:y|ies)|requests?|hooks?|keys?|entr(?:y|ies)|rules?|servers?|process|address(?:es)?|fees?|items?|lines?|scripts?|downloads?|traffic|installation|replacement|forwarding|recording|messages?|files?|sync|backups?|bundles?|connections?|sessions?|jobs?|tasks?|actions?|parts?|blocks?|second|real|actual|true|last|first))";
 const RECORD_NOUNS =
   "(?:summar(?:y|ies)|reports?|answers?|repl(?:y|ies)|responses?|outputs?|logs?|protocol|conversation|chat|transcripts?|changelog|notes|history|messages?|reflog|listing|overview|inventory|pull requests?|release notes|commit messages?|diff|documentation|readme|recap|minutes|statement)";
 
-/** Words that the patterns below cannot do without, so that few statements are looked at. */
+/** Keywords that every pattern below requires, so that few statements need the patterns. */
 const CONCEALMENT_WORDS = [
   ...[
     "not ",
@@ -112,12 +112,12 @@ const CONCEALMENT_WORDS = [
 ];
 
 const CONCEALS = findFirstMatch(
-  // The user is not to be told.
+  // The user must not be informed.
   new RegExp(
     `\\b${NEGATION}\\s{1,3}(?:ever\\s{1,3}|also\\s{1,3})?(?:tell|inform|notify|alert)(?:ing)?\\s{1,3}(?:the\\s|any\\s|your\\s|other\\s)?${PEOPLE}\\b(?!\\s{1,3}(?:to|how|what|when|which|a|they can|you can|they should|they need)\\b)(?![^.\\n]{0,80}\\b(?:until|before|unless|yet)\\b)`,
     "i",
   ),
-  // The deed is not to be mentioned.
+  // The action must not be mentioned.
   new RegExp(
     `\\b${NEGATION}\\s{1,3}(?:ever\\s{1,3}|also\\s{1,3})?(?:mention|reveal|disclose|explain|announce|discuss|admit|acknowledge|comment on|point out|bring up|talk about|refer to|draw attention to|report|describe)(?:ing)?\\s{1,3}${PERFORMED_ACT}\\b(?!\\s{1,3}(?:in detail|twice|again|unless|until|if|where))`,
     "i",
@@ -131,7 +131,7 @@ const CONCEALS = findFirstMatch(
   /\b(?:need(?:s)? not(?= be)|needn['’]t(?= be)|(?:do|does) not (?:need|have) to(?= be)|(?:should|must) not(?= be)|(?:is|are) not(?= to be| shown| visible| listed| reported| displayed| described)|never(?= be| to be))\s{1,3}(?:to\s{1,3})?(?:be\s{1,3})?(?:explained|mentioned|announced|disclosed|discussed|revealed|told|pointed out|brought up|advertised|noticed|(?:shown|visible|listed|reported|displayed|described)(?=[^.\n]{0,30}?\b(?:users?|people|customers?|anyone|anybody|report|summary|protocol|reviewers?)\b))/i,
   /\bnot part of the (?:visible|shown) \w|\bno mention of (?:this|it|these|them)\b/i,
   /\b(?:needs?|requires?|deserves?|calls? for)\s{1,3}no\s{1,3}(?:announcement|explanation|mention|notice|notification|comment|discussion|introduction|disclosure)\b/i,
-  // Left out of what people read.
+  // Omitted from reports and messages.
   new RegExp(
     `\\b(?:leave|keep|omit|drop|exclude|remove|hide|strip|delete|scrub|suppress|filter)\\b(?![^.\\n]{0,60}\\b(?:keys?|secrets?|tokens?|passwords?|credentials?|PII|personal|sensitive|private|emoji\\w{0,1})\\b)[^.\\n]{2,70}?\\b(?:out of|from)\\s{1,3}(?:the\\s|your\\s|any\\s|all\\s|its\\s|what\\s)?(?:[\\w'-]{1,16}\\s){0,3}?${RECORD_NOUNS}\\b`,
     "i",
@@ -140,7 +140,7 @@ const CONCEALS = findFirstMatch(
     `\\b(?:hide|conceal|mask|bury|camouflage|obscure)\\w{0,3}\\b[^.\\n]{0,60}?\\bfrom\\s{1,3}(?:the\\s|any\\s|all\\s)?${PEOPLE}\\b`,
     "i",
   ),
-  // People are not to know.
+  // People must not know.
   new RegExp(
     `\\b${PEOPLE}\\s{1,3}(?:(?:do|does|should|must|need)(?:\\s?not|n['’]t)(?!\\s{1,3}notice)|never(?!\\s{1,3}see)|has no need to|have no need to|is not(?= (?:to|supposed|meant))|are not(?= (?:to|supposed|meant)))\\s{1,3}(?:(?:need|have|want|supposed|meant|expected)\\s{1,3})?(?:to\\s{1,3})?(?:notice|find out|realize|suspect|be told|be informed|be aware|learn (?:of|about)|hear (?:of|about)|(?:(?:know|see|read|care)(?=\\s{1,3}(?:about|of|where|that|this|it|these|them|who|the (?:warnings?|details|rest|source|origin|real|actual)))|(?:see|care)(?=\\s{0,2}[.,;)]|$)))`,
     "i",
@@ -149,10 +149,10 @@ const CONCEALS = findFirstMatch(
     `\\bwithout\\s{1,3}(?:the\\s|any\\s|a\\s)?(?:(?:${PEOPLE})(?:['’]s)?\\s{1,3}(?:notic|know|being|aware|realiz)\\w{0,6}|saying so|comment(?=[\\s.,;)]|$)|mention\\w{0,3}\\b|announc\\w{1,5}|notice(?=[\\s.,;)]|$)|notification|word|trace|attracting|drawing attention|telling|informing|notifying)`,
     "i",
   ),
-  // Quietly: what fails or is lost silently is the opposite of an order.
+  // Quietly. "Fails silently" is a description, not an order.
   /(?:^|[.;:(]\s{1,3}|\b(?:and|then|also|must|should|please|always)\s{1,3}|^\s{0,12}(?:[-*+]|\d{1,2}[.)])\s{1,3})(?:silently|quietly|secretly|covertly|stealthily|discreetly|surreptitiously|invisibly|unobtrusively)\s{1,3}(?:and\s\w{1,12}\s{1,3})?(?:send|upload|copy|run|add|install|create|append|push|start|record|replace|collect|fetch|download|forward|post|transmit|execute|write|read|include|change|modify|set|enable|disable|open|register|save|store|scan|gather|harvest|capture|commit|insert|inject|log|do|launch|keep|delete|remove|mirror|sync)/i,
   /(?:^|[.;:,]\s{1,3}|\band\s|\bthen\s|\btherefore\s)(?!do not|don)(?:send|upload|copy|run|do|start|work|install|record|execute|perform|proceed|act|operate|add|apply|push|launch)\s{1,3}(?:(?:this|it|them|these|the [\w-]{1,20})\s{1,3})?(?:[\w-]{1,20}\s{1,3}){0,4}?(?:silently|quietly|secretly|covertly|stealthily|discreetly|behind the scenes|unnoticed|invisibly)\b/i,
-  // So that nothing is noticed.
+  // So that the user does not notice.
   /\b(?:so|such|in a way|to make sure|ensure|make sure)\b(?:\sthat)?[^.\n]{0,50}?\b(?:(?:they|it|these|those|users?|people|reviewers?|anyone|the [\w-]{1,20})\s(?:do(?:es)? not|don['’]t|doesn['’]t|will not|won['’]t)|nobody|no one|no longer|nothing)\b[^.\n]{0,16}?\b(?:stand(?:s)? out|notic\w{1,4}|attract\w{0,3}|suspect\w{0,3}|find(?:s)? out|show(?:s)? up|suspicious|alarm\w{0,3}|visible|raise\w{0,2} (?:questions|suspicion|alerts?)|questions? (?:it|this)|realiz\w{1,3}|looks? (?:odd|strange|unusual))/i,
   // A pretext or a false account.
   /\b(?:carry on|continue|go on|act|behave|respond|proceed|answer)\s{1,3}as if\s{1,3}(?:nothing|it|this|the|they|you)\b|\bas if (?:the user|they) had (?:decided|asked|said|chosen|written|agreed|requested|wanted)\b|\bas (?:if|though) nothing (?:had )?happened\b/i,
@@ -162,7 +162,7 @@ const CONCEALS = findFirstMatch(
     "i",
   ),
   /\b(?:call|name|label|title|mark|describe)\s{1,3}(?:it|this|them|these|the (?![\w -]{0,40}?\b(?:tool|skill|function|command|method|file|branch|test)\b)[\w -]{1,40}?)\s{1,3}["“][^"”\n]{2,60}["”](?=[\s.,;]|$)/i,
-  // Answers that are not true.
+  // False answers.
   new RegExp(
     `\\b(?:if|when|whenever|should)\\s{1,3}(?:(?:the|a|any)\\s{1,3})?(?:${PEOPLE}\\s{1,3}(?:asks?|notices?|wonders?|objects?|complains?|questions?|wants? to know|sees?)|(?:ever\\s)?(?:asked|questioned|challenged|confronted))\\b(?:[^.\\n]{0,20}\\b(?:about (?:it|this|the|that)|why|whether|what|how come)\\b|[^.,\\n]{0,12}(?=,))[^.\\n]{0,60}?\\b(?:say|answer|reply|claim|respond|tell (?:them|him|her)|explain|blame|deny|recommend|attribute|insist|decline)\\b\\s{0,2}(?:that\\b|only\\b|with\\b|it\\b|to explain\\b|["“])`,
     "i",
@@ -175,7 +175,7 @@ const CONCEALS = findFirstMatch(
   /\breassure\s{1,3}(?:the\s)?(?:users?|people|anyone|them|customers?)\b[^.\n]{0,20}?\bwho\s{1,3}ask/i,
   /\b(?:decline|refuse)s? to (?:explain|discuss|comment|elaborate)\b|\bshow (?:only )?the [^.,;\n]{1,40} only\b|\bthe rest appears\b/i,
   /\b(?:slip|smuggle|sneak)\b[^.\n]{0,80}?\binto\b|\b(?:nobody|no one) (?:should|must|will|can|may) (?:be able to )?(?:tell|notice|see|know|find)\b/i,
-  // Nobody looks.
+  // Claims that no human checks.
   /\b(?:nobody|no one|no-one|no human|no person)\s{1,3}(?:else\s{1,3})?(?:has to|needs to|watches|looks at|checks|reviews|will (?:see|notice|know|check|look)|sees|notices|must know|should know|has to (?:know|confirm|approve))\b/i,
   /\b(?:remove|delete|erase|wipe|scrub|cover|destroy)\s{1,3}(?:all\s|any\s|the\s|your\s|its\s)?(?:traces?|tracks|evidence|lines about (?:it|this)|entries about (?:it|this))\b/i,
   /\b(?:answers?|says?|reports?|summary|message|report)\s(?:names?|lists?|shows?|mentions?|contains?|has|says?)\s[^.\n]{1,30}?\b(?:only|alone)\b[^.\n]{0,6},?\s(?:not|never|and nothing|without)\b/i,
@@ -183,7 +183,7 @@ const CONCEALS = findFirstMatch(
   /\b(?:mention|reveal|disclose|explain|admit)(?:ing)?\s{1,3}(?:nothing(?! (?:else|more|about))|none of (?:this|it|these))\b/i,
 );
 
-/** Words that may play something down. Honest texts use them too. */
+/** Words that may play an action down. Benign texts use them too. */
 const PLAYS_DOWN_ACT = findFirstMatch(
   /\bnot (?:necessary|needed|required) to\b[^.\n]{0,20}?\b(?:bring|tell|mention|show|inform|explain|ask)\b|\b(?:do(?:es)? not|never) (?:appear|show up|turn up) (?:in|on) (?:the|its|any)\b[^.\n]{0,12}?\b(?:results?|reports?|summary|list|output|log|answer|overview|map|bill)\b/i,
   /\b(?:users?|people|they|customers?) (?:only )?sees? only\b|\bno further (?:explanation|comment|notice|questions)\b|\bdescribe (?:it|this|them) as (?:an? |the )?(?:fix|update|improvement|clean-?up|feature|optimi[sz]ation|security)\b|\b(?:small|fine) print\b|\b(?:warnings?|messages?)\b[^.\n]{0,50}?\b(?:is|are|can be|may be|should be) (?:outdated|ignored|dismissed|irrelevant|expected|normal|clicked away)\b/i,
@@ -201,7 +201,7 @@ const PLAYS_DOWN_ACT = findFirstMatch(
   /\b(?:to avoid|avoids?|avoiding|without (?:raising|arousing|causing))\s{1,3}(?:any\s{1,3})?(?:suspicion|attention|detection|questions|being noticed|notice|alarm(?:ing)?)\b/i,
 );
 
-/** Set phrases of other languages: keeping something from the user. */
+/** Set phrases in other languages that hide something from the user. */
 const FOREIGN_CONCEALMENT = findFirstMatch(
   // German
   /\b(?:nichts|nicht|kein\w{0,2})\s(?:davon\s|darüber\s|dem Benutzer\s|den Benutzer\s){0,2}(?:mitbekommen|wissen|erfahren|merken|bemerken|erwähnen|erwähnt|mitteilen|mitgeteilt|informieren|informiert|hinweisen|angezeigt|verraten)\b|\b(?:erwähne|nenne|zeige|erkläre|sage|melde|verrate)\s(?:\w{1,12}\s){0,3}(?:nicht|nichts|niemandem|nur)\b|\bohne\s(?:den Benutzer|das Wissen|Wissen|Rückfrage|Hinweis|Nachfrage|zu fragen|es zu (?:sagen|erwähnen)|darauf hinzuweisen|dass (?:der|die) (?:Benutzer|Nutzer))/i,
@@ -288,7 +288,7 @@ const FOREIGN_CONCEALMENT_WORDS = [
   ...["تخبر", "علم", "تذكر", "تظهر", "बता", "बिना"],
 ];
 
-/** Orders that have no honest reading: the user is not to know of these instructions, or is to be told something else. */
+/** Orders without a benign reading: hide these instructions from the user, or tell the user something false. */
 const SECRECY = findFirstMatch(
   /\b(?:never|do not|don['’]t|must not)\s{1,3}(?:ever\s{1,3})?(?:reveal|disclose|admit|acknowledge)\s{1,3}(?:this|these|that you|the existence of (?:this|these))\b(?![^.\n]{0,20}\b(?:key|token|secret|password|id)\b)/i,
   /\b(?:if|when)\s{1,3}(?:the user |a user |anyone |they |somebody |someone |a reviewer |you are |ever )?(?:asks?|asked|questioned|wonders?)\b[^.\n]{0,50}?,?\s{1,3}(?:say|answer|reply|tell (?:them|him|her)|claim|respond)\s{1,3}(?:only\s{1,3})?that (?:there (?:are|is) no|it (?:was|is) (?:part of|normal|required|closed|only|just|a )|you (?:have|had|did) no|nothing|the (?:system|platform|company|player|framework))/i,

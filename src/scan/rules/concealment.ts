@@ -10,16 +10,16 @@ const HIDING_WORDS = [
   ...["not report", "secretly", "covertly", "surreptitious", "without the user", "user does not", "user doesn't"],
 ];
 
-/** Keeping something from whoever reads or runs the skill. */
+/** Rules for hiding something from the reader or the user of a skill. */
 export const CONCEALMENT_RULES: readonly TextRule[] = [
   {
     id: "keep-from-user",
     weight: "high",
-    weigh: "llmmmh",
-    title: "has the model hide from the user what it does",
-    why: "The user cannot agree to what they are not told.",
-    fix: "take the sentence out, or do not use the skill",
-    words: HIDING_WORDS,
+    regionWeights: "llmmmh",
+    title: "tells the model to hide its actions from the user",
+    why: "The user cannot approve what they do not see.",
+    fix: "remove the sentence, or do not use the skill",
+    keywords: HIDING_WORDS,
     find(text) {
       const found = HIDES_FROM_USER(text);
       if (!found) return undefined;
@@ -27,16 +27,16 @@ export const CONCEALMENT_RULES: readonly TextRule[] = [
         ? found
         : undefined;
     },
-    heedsMentions: false,
+    skipsMentions: false,
   },
   {
     id: "false-account",
     weight: "high",
-    weigh: "--mhmh",
-    title: "has the model tell the user something else than what it does",
-    why: "The user would agree to one thing, and another happens.",
+    regionWeights: "--mhmh",
+    title: "tells the model to describe its actions falsely",
+    why: "The user approves one thing, and something else happens.",
     fix: "do not use it",
-    words: [
+    keywords: [
       ...["to the user as", "to users as"],
       "these instructions",
       "this instruction",
@@ -71,11 +71,11 @@ export const CONCEALMENT_RULES: readonly TextRule[] = [
   {
     id: "without-consent",
     weight: "medium",
-    weigh: "--mmmh",
-    title: "has the model do what cannot be undone without asking",
-    why: "Deleting, sending and installing are for the user to agree to.",
-    fix: "have it ask first",
-    words: [
+    regionWeights: "--mmmh",
+    title: "tells the model to do something irreversible without asking",
+    why: "Deleting, sending and installing need the user's approval.",
+    fix: "make it ask first",
+    keywords: [
       "without asking",
       "without confirm",
       "without permission",
@@ -121,11 +121,11 @@ export const CONCEALMENT_RULES: readonly TextRule[] = [
   {
     id: "forged-frame",
     weight: "high",
-    weigh: "llmhll",
-    title: "forges the marks that part a system's words from others'",
-    why: "A model that is fooled by them takes the skill's text for its operator's.",
-    fix: "take the marks out, or put them into a block of code where they are an example",
-    words: [
+    regionWeights: "llmhll",
+    title: "forges the markers that separate system messages from other text",
+    why: "A model that accepts them treats the skill's text as its operator's.",
+    fix: "remove the markers, or move them into a code block if they are an example",
+    keywords: [
       "<|im_",
       "<|system",
       "<|start",
@@ -164,11 +164,11 @@ export const CONCEALMENT_RULES: readonly TextRule[] = [
   {
     id: "unseen-instructions",
     weight: "high",
-    weigh: "-----h",
-    title: "has instructions for the model where people do not see them",
-    why: "Who reads the page sees nothing of it; the model does.",
-    fix: "show them, or take them out",
-    words: [" hidden>", " hidden ", "![", "<!--", "[//]:", "[comment]:", "[_]:", "style="],
+    regionWeights: "-----h",
+    title: "hides instructions for the model where people do not see them",
+    why: "The model reads them, but a person who reads the page does not.",
+    fix: "make them visible, or remove them",
+    keywords: [" hidden>", " hidden ", "![", "<!--", "[//]:", "[comment]:", "[_]:", "style="],
     find(text, { page, line }) {
       const from = Math.max(0, text.search(/<!--|!\[|\[(?:\/\/|comment|_)\]:|style=|<\w{1,12}[^>]{0,80}?\shidden/));
       const whole = [text.slice(from), ...page.lines.slice(line + 1, line + MAX_ASIDE_LENGTH)].join(" ").slice(0, 2000);
@@ -179,7 +179,7 @@ export const CONCEALMENT_RULES: readonly TextRule[] = [
         ? { index: from, length: text.length - from }
         : undefined;
     },
-    heedsMentions: false,
+    skipsMentions: false,
   },
 ];
 
@@ -209,43 +209,43 @@ interface InvisibleTextMatch {
 const HIDDEN_TEXT: ScanRule = {
   id: "hidden-text",
   weight: "high",
-  title: "holds text that people cannot see and models can read",
-  why: "Tag characters, variation selectors and zero-width characters in a row spell out words without showing any.",
-  fix: "remove the characters; ask who put them there",
+  title: "contains text that people cannot see and models can read",
+  why: "A series of tag characters, variation selectors or zero-width characters can encode hidden words.",
+  fix: "remove the characters; ask the author why they are in the file",
 };
 const HIDDEN_DIRECTION: ScanRule = {
   id: "hidden-direction",
   weight: "high",
-  title: "turns the direction of its text around",
-  why: "What is shown is then not what is there: a comment may be code, and one ending another.",
+  title: "reverses the direction of its text",
+  why: "The displayed text then differs from the actual text: a comment may be code, and a file name may hide its extension.",
   fix: "remove the characters",
 };
 const TERMINAL_CODES: ScanRule = {
   id: "terminal-codes",
   weight: "high",
-  title: "holds raw codes for a terminal",
-  why: "They can conceal text, move the cursor and write to the clipboard of whoever prints the file.",
-  fix: "remove them; code spells them out as \\033",
+  title: "contains raw terminal escape codes",
+  why: "They can hide text, move the cursor and write to the clipboard when the file is printed.",
+  fix: "remove them; code writes them as \\033",
 };
 const HIDDEN_IN_WORD: ScanRule = {
   id: "hidden-in-word",
   weight: "medium",
   title: "has an invisible character in the middle of a word",
-  why: "A word that is split like that cannot be searched for, and still reads the same.",
+  why: "A search does not find the split word, but it looks the same.",
   fix: "remove it",
 };
 const LOOK_ALIKE: ScanRule = {
   id: "look-alike",
   weight: "medium",
-  title: "writes a word with letters of two alphabets that look the same",
-  why: "Such a word cannot be searched for, and passes for another name.",
-  fix: "write it with the letters of one alphabet",
+  title: "mixes look-alike letters of two alphabets in one word",
+  why: "A search does not find the word, and it can imitate another name.",
+  fix: "use the letters of one alphabet",
 };
 const HIDDEN_CHARACTER: ScanRule = {
   id: "hidden-character",
   weight: "low",
   title: "has an invisible character",
-  why: "Often left over from copying; it has no business in a skill.",
+  why: "Often a leftover of copying; a skill does not need it.",
   fix: "remove it",
 };
 
@@ -261,7 +261,7 @@ export const INVISIBLE_TEXT_RULES: readonly ScanRule[] = [
 const MAX_INVISIBLE = 200;
 const MAX_HINTS = 20;
 
-/** What cannot be seen in a text, or is not what it looks like. `isScript`: codes for a terminal may be meant there. */
+/** Finds invisible and misleading characters in a text. `isScript`: the file may contain terminal codes on purpose. */
 export function findInvisibleText(text: string, isScript: boolean): InvisibleTextMatch[] {
   const found: InvisibleTextMatch[] = [];
   const hidden = findInvisible(text);
@@ -273,7 +273,7 @@ export function findInvisibleText(text: string, isScript: boolean): InvisibleTex
     const seen =
       length > 1 ? `${length} in a row from ${escapeCodePoint(item.codePoint)}` : escapeCodePoint(item.codePoint);
     at += length;
-    // Hints must not use up what there is room for.
+    // Low findings must not use up the limit for the others.
     if (weight !== "low" || hints++ < MAX_HINTS) found.push({ rule, weight, index: item.index, seen });
   }
   for (const { index } of text.matchAll(MIXED_ALPHABETS)) {
@@ -302,7 +302,7 @@ function selectInvisibleRule(
 
 const LONG_ROW = 4;
 
-/** How many stand side by side. */
+/** Counts the invisible characters in a row. */
 function countAdjacent(hidden: readonly InvisibleCharacter[], from: number): number {
   let at = from + 1;
   while (at < hidden.length) {
@@ -325,7 +325,7 @@ const LOOKALIKE_LETTERS = "аеорсухіјѕԁһАВЕКМНОРСТХІЈЅ�
 const LOOKALIKE_LETTER = new RegExp(`[${LOOKALIKE_LETTERS}]`);
 const MIXED_ALPHABETS = new RegExp(`[A-Za-z][${LOOKALIKE_LETTERS}]|[${LOOKALIKE_LETTERS}][A-Za-z]`, "g");
 
-/** A word of which each letter can be taken for a Latin one. */
+/** Returns true if each letter of the word looks like a Latin one. */
 function isMixed(word: string): boolean {
   return (
     word.length >= 4 && /[A-Za-z].{0,64}[A-Za-z]/.test(word) && !new RegExp(`[^A-Za-z${LOOKALIKE_LETTERS}]`).test(word)

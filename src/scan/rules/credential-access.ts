@@ -60,11 +60,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "send-secrets",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "sends keys, credentials or the environment to somewhere",
-    why: "Whoever receives them can do what the user can do.",
-    fix: "do not use it unless you know the receiver and why it needs them",
-    words: [...CREDENTIAL_PATH_WORDS, ...CREDENTIAL_SETTING_WORDS, ...ENVIRONMENT_WORDS, "169.254.169.254"],
+    regionWeights: "hhhhlh",
+    title: "sends keys, credentials or the environment to another host",
+    why: "The recipient can then do everything that the user can do.",
+    fix: "do not use it unless you know the recipient and why it needs them",
+    keywords: [...CREDENTIAL_PATH_WORDS, ...CREDENTIAL_SETTING_WORDS, ...ENVIRONMENT_WORDS, "169.254.169.254"],
     find(text) {
       const secret = findSentSecret(text);
       return secret && SEND_COMMANDS.test(text.replace(KEY_OPTIONS, "")) ? secret : undefined;
@@ -73,11 +73,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "send-passwords",
     weight: "high",
-    weigh: "hhllll",
+    regionWeights: "hhllll",
     title: "sends a list of passwords",
-    why: "Whoever receives it can sign in everywhere.",
-    fix: "do not use it; compare passwords on this machine",
-    words: ["password"],
+    why: "The recipient can sign in to all those accounts.",
+    fix: "do not use it; compare passwords locally",
+    keywords: ["password"],
     find: findFirstMatch(
       /\b(?:json|data|body|params)\s?[=:]\s?[^\n]{0,100}?\[["']password["']\][^\n]{0,60}?\bfor\s{1,3}\w{1,20}\s{1,3}in\b|\b(?:rows|entries|logins|accounts|items)\.map\([^\n]{0,80}?\.password\b[^\n]{0,80}?(?:fetch|post|body)/,
     ),
@@ -85,11 +85,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "credential-read",
     weight: "medium",
-    weigh: "mml---",
+    regionWeights: "mml---",
     title: "reads a file that holds keys or passwords",
-    why: "A skill that needs access gets a key of its own; it has no business in those of others.",
-    fix: "ask what it needs the file for; give it a key of its own in place of it",
-    words: CREDENTIAL_PATH_WORDS,
+    why: "A skill that needs access should get its own key, not read those of other programs.",
+    fix: "ask why it needs the file; give the skill its own key instead",
+    keywords: CREDENTIAL_PATH_WORDS,
     find(text) {
       const own = text.replace(KEY_OPTIONS, (used) => " ".repeat(used.length));
       const key = CREDENTIAL_FILES.exec(own);
@@ -101,11 +101,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "credential-folder",
     weight: "medium",
-    weigh: "mml---",
-    title: "packs up or copies a folder of keys",
-    why: "It is then somewhere else, where nobody looks after it.",
-    fix: "ask what it needs the folder for",
-    words: [
+    regionWeights: "mml---",
+    title: "packs or copies a folder of keys",
+    why: "The copy is outside of the protection of the original.",
+    fix: "ask why it needs the folder",
+    keywords: [
       "id_rsa",
       "*.pem",
       "*.key",
@@ -125,11 +125,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "keychain-read",
     weight: "medium",
-    weigh: "mml---",
-    title: "takes passwords out of the system's keychain",
-    why: "All programs of the user keep theirs there.",
+    regionWeights: "mml---",
+    title: "reads passwords from the system's keychain",
+    why: "All programs of the user store their passwords there.",
     fix: "ask which entry it needs, and why",
-    words: [
+    keywords: [
       "dump-keychain",
       "find-generic-password",
       "find-internet-password",
@@ -147,11 +147,11 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "settings-read",
     weight: "medium",
-    weigh: "ml----",
-    title: "reads a file of settings for the tokens in it",
-    why: "Tokens of package registries and clusters let others publish and deploy in the user's name.",
-    fix: "ask what it needs the file for",
-    words: CREDENTIAL_SETTING_WORDS,
+    regionWeights: "ml----",
+    title: "reads a settings file that contains tokens",
+    why: "Tokens of package registries and clusters allow others to publish and deploy in the user's name.",
+    fix: "ask why it needs the file",
+    keywords: CREDENTIAL_SETTING_WORDS,
     find: findFirstMatch(
       /\b(?:cat|grep|awk|sed|tee|cp|base64|open|readfile(?:sync)?|get-content)\b[^\n|;]{0,80}?(?:~|\$\{?HOME\}?|\/root|\/home\/\w{1,32})\/\.(?:npmrc|pypirc|docker\/config\.json|kube\/config|config\/gh\/hosts\.yml|(?:bash|zsh)_history)\b/i,
     ),
@@ -159,25 +159,25 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   {
     id: "credential-path",
     weight: "low",
-    weigh: "llllll",
-    title: "names a place where keys or passwords are kept",
-    why: "Often for good reasons; look what it does there.",
-    fix: "read the lines around it",
-    words: CREDENTIAL_PATH_WORDS,
+    regionWeights: "llllll",
+    title: "names a path where keys or passwords are stored",
+    why: "Often legitimate; check what it does there.",
+    fix: "read the surrounding lines",
+    keywords: CREDENTIAL_PATH_WORDS,
     find(text) {
       const found = CREDENTIAL_FILES.exec(text) ?? CREDENTIAL_FOLDERS.exec(text);
       return found ? { index: found.index, length: found[0].length } : undefined;
     },
-    heedsMentions: false,
+    skipsMentions: false,
   },
   {
     id: "cloud-metadata",
     weight: "medium",
-    weigh: "mmllll",
-    title: "asks a cloud machine for its credentials",
-    why: "What is answered there gives access to the account that the machine runs in.",
-    fix: "use the provider's own tools with a role of its own",
-    words: [
+    regionWeights: "mmllll",
+    title: "requests credentials from a cloud metadata service",
+    why: "They give access to the account that the machine runs in.",
+    fix: "use the provider's own tools with a dedicated role",
+    keywords: [
       "169.254.1",
       "metadata.google.internal",
       "security-credentials",
@@ -193,19 +193,19 @@ export const CREDENTIAL_ACCESS_RULES: readonly TextRule[] = [
   },
 ];
 
-/** Files that hold nothing but what nobody else may have. */
+/** Files that contain only secrets. */
 export const CREDENTIAL_FILES =
   /(?:\.ssh['"]?\s{0,2}[/\\,]?\s{0,2}['"]?(?:id_(?:rsa|dsa|ecdsa|ed25519)\b(?!\.pub|\.\w{1,4}\b)|id_\*(?!\.pub)|\*(?!\.pub))|\.aws['"]?\s{0,2}[/\\,]?\s{0,2}['"]?credentials\b|(?:~|\$HOME|home|\/root)[^\s]{0,40}\.netrc\b|\.git-credentials\b|\.gnupg\/(?:private|secring)|\/etc\/(?:g?shadow)\b|\/proc\/[^\s/]{1,20}\/environ\b|login\.keychain|Login\\? Data\b|(?:Chrome|Chromium|Firefox|Brave|Edge|Profiles?|Default)[^\n]{0,60}?\b[Cc]ookies(?:\.sqlite)?\b|\bkey4\.db\b|\blogins\.json\b|\.config\/solana\/id\.json|\bwallet\.dat\b|\.ethereum\/keystore|\.electrum\b|application_default_credentials\.json|\bgcloud\/(?:credentials|access_tokens)\.db|\.claude\/\.credentials\.json|\.codex\/auth\.json|\.gemini\/oauth_creds\.json|\.(?:cargo|gem)\/credentials\b|\.terraform\.d\/credentials|\.vault-token\b|\.pgpass\b|kubernetes\.io\/serviceaccount\/token\b|\.azure\/(?:msal_token_cache|accessTokens))/;
-/** Files that hold such things beside others. */
+/** Settings files that contain secrets among other values. */
 const CREDENTIAL_SETTINGS =
   /(?:\.npmrc\b|\.pypirc\b|\.docker\/config\.json|\.kube\/config\b|\.config\/gh\/hosts\.yml|\.(?:bash|zsh)_history\b|(?:^|[\s"'@/<=(])\.env(?:\.(?:local|production|prod))?(?=$|[\s"')|;]))/;
-/** What no program but its own has a use for. */
+/** Credential stores that only their own program needs to read. */
 const CREDENTIAL_STORES = /Login\\? Data|[Cc]ookies|key4\.db|logins\.json|wallet\.dat|keystore/;
 export const CREDENTIAL_FOLDERS =
   /(?:~|\$\{?HOME\}?|\/root|\/home\/\w{1,32})\/\.(?:ssh|aws|gnupg|kube|config|mozilla|password-store)\/?(?=[\s"')|;]|$)/;
 export const READ_COMMANDS =
   /\b(?:cat|less|more|head|tail|cp|mv|tar|zip|base64|xxd|strings|grep|awk|tee|type|openssl|gc|get-content|copy-item|open|read_text|read_bytes|readfile(?:sync)?|read|connect|copyfile|security|tr|sed|rsync|scp)\b|<\s/i;
-/** What a key is used as, rather than read. */
+/** Options that use a key, as opposed to reading it. */
 export const KEY_OPTIONS =
   /(?:\s-i\s{1,3}|--(?:key|cert|cacert|private-key|identity|netrc-file|kubeconfig|env-file)[ =]|IdentityFile[ =]|ssh-(?:add|keygen)[^\n;|]{0,60}?)["']?[^\s"']{1,120}/g;
 
@@ -216,7 +216,7 @@ const ENVIRONMENT_DUMP =
 const TAKEN_FILE =
   /(?:@|\bcat\s{1,3}(?:-\w\s)?|<\s{0,2}|\bbase64\s{1,3}(?:-\w\d{0,2}\s{1,3})?|\bscp\b[^\n]{0,120}?\s|\btar\b[^\n]{0,120}?\s|(?:open|read_text|read_bytes|readFile(?:Sync)?|Path)\(\s?['"])["'~/$\w{}.]{0,40}/;
 
-/** A list of names, a pattern, or a message that only names the path. */
+/** Returns true if the path is only named: in a list, a pattern or a message. */
 export function isOnlyNamed(text: string, index: number): boolean {
   return /\b(?:echo|printf|print|warn|console\.\w{1,6}|re\.compile|pattern)\b[^\n]{0,60}$/i.test(
     text.slice(Math.max(0, index - 80), index),

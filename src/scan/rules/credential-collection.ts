@@ -1,7 +1,7 @@
 import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 
-/** Where programs and people keep what lets them in, one row for all that belongs together. */
+/** Paths where programs and people store credentials, one pattern per group. */
 const CREDENTIAL_PLACES: readonly RegExp[] = [
   /\.ssh(?:["']?\s{0,2}[/\\,]\s{0,2}["']?(?:id_|\*)(?![\w*]{0,20}\.pub\b)|\/?(?=["'\s)\]},]|$))|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)/,
   /\.aws(?:["']?\s{0,2}[/\\,]\s{0,2}["']?credentials|\/?(?=["'\s)\]},]|$))/,
@@ -17,11 +17,11 @@ const CREDENTIAL_PLACES: readonly RegExp[] = [
 ];
 const READ_CALLS =
   /\b(?:cat|cp|tar|zip|7z|base64|rsync|scp|open|read_text|read_bytes|readfile(?:sync)?|copyfile|copytree|copy|get-content|copy-item|glob|for|read)\b|<\s/i;
-/** A rule that keeps others from these places, or looks for what was left in them. */
+/** Words of a rule that protects these paths, or searches them for leaked secrets. */
 const GUARDING_WORDS =
   /\b(?:deny|denied|block(?:ed|list)?|forbid\w{0,5}|ignore|exclude|protect\w{0,3}|sensitive|refuse\w{0,2}|redact\w{0,3}|never|guard)\b/i;
 
-/** Commands whose answer is a secret. */
+/** Commands that print a secret. */
 const SECRET_PRINTING_COMMANDS =
   /\bgh auth token\b|\bgcloud auth (?:application-default )?print-(?:access|identity)-token\b|\baws (?:configure export-credentials|sts get-session-token|secretsmanager get-secret-value|ssm get-parameters?\b[^\n]{0,80}--with-decryption)|\baz account get-access-token\b|\bkubectl get secrets?\b[^\n]{0,80}-o\s?(?:yaml|json)|\bgpg\b[^\n]{0,40}--export-secret-keys?\b|\bnpm token (?:list|create)\b|\bvault kv get\b|\bop (?:read|item get)\b|\bbw (?:get|export|list)\b|\bpass show\b|\bsecurity find-(?:generic|internet)-password\b|\bterraform (?:output -json|state pull)\b|\bheroku config\b|\bdoppler secrets\b/;
 const HEADER_OPTIONS = /(?:-H|--header|-u|--user)[ =]?(?:"[^"\n]{0,300}"|'[^'\n]{0,300}')/g;
@@ -32,11 +32,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "several-secrets",
     weight: "high",
-    weigh: "hhmmlh",
-    title: "reads keys of several kinds at once",
-    why: "Work needs one key, the one that it is for; whoever takes all of them is not after work.",
+    regionWeights: "hhmmlh",
+    title: "reads several kinds of keys at once",
+    why: "A task needs the one key for its service. Reading all of them is typical of theft.",
     fix: "do not use it unless you know why it needs each of them",
-    words: [
+    keywords: [
       "id_rsa",
       "id_ed25519",
       "credentials",
@@ -61,11 +61,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "secret-command",
     weight: "high",
-    weigh: "hhmmlh",
-    title: "asks a tool for a secret and sends the answer",
-    why: "Such commands tell what the user is signed in with; it belongs in no message.",
-    fix: "do not use it unless you know the receiver and why it needs it",
-    words: [
+    regionWeights: "hhmmlh",
+    title: "asks a tool for a secret and sends the result",
+    why: "These commands print the user's credentials, which do not belong in any message.",
+    fix: "do not use it unless you know the recipient and why it needs the secret",
+    keywords: [
       ...[
         "gh auth token",
         "print-access-token",
@@ -103,11 +103,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "all-secrets",
     weight: "high",
-    weigh: "hhmmmh",
-    title: "takes all secrets of a repository at once",
-    why: "A workflow names the secrets that it needs; one that wants all of them hands them on.",
+    regionWeights: "hhmmmh",
+    title: "reads all secrets of a repository at once",
+    why: "A workflow names the secrets that it needs; one that reads all of them can leak them.",
     fix: "do not add it; name each secret where it is used",
-    words: ["tojson(secrets", "tojson( secrets", "runner.worker", "actions_id_token_request_token"],
+    keywords: ["tojson(secrets", "tojson( secrets", "runner.worker", "actions_id_token_request_token"],
     find: findFirstMatch(
       /\$\{\{\s{0,3}toJSON\(\s?secrets\s?\)\s{0,3}\}\}/i,
       /Runner\.Worker[^\n]{0,120}?\/mem\b|\/proc\/[^\n]{0,40}\/mem\b[^\n]{0,80}?Runner\.Worker/,
@@ -116,11 +116,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "memory-read",
     weight: "high",
-    weigh: "hhllll",
-    title: "reads what other programs have in memory",
-    why: "Keys and passwords stand there in the clear.",
+    regionWeights: "hhllll",
+    title: "reads the memory of other programs",
+    why: "Memory contains keys and passwords in plain text.",
     fix: "do not use it",
-    words: ["/mem", "gcore ", "minidump", "procdump", "lsass", "lazagne", "pypykatz"],
+    keywords: ["/mem", "gcore ", "minidump", "procdump", "lsass", "lazagne", "pypykatz"],
     find: findFirstMatch(
       /\/proc\/[^\s/"']{1,40}\/mem\b|\bcomsvcs\.dll\b[^\n]{0,40}MiniDump|\bprocdump\b[^\n]{0,60}lsass|\blazagne\b[^\n]{0,20}\ball\b|\bpypykatz\b/i,
     ),
@@ -128,11 +128,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "hunts-secrets",
     weight: "high",
-    weigh: "hhh-lh",
-    title: "looks for secrets outside of the work it is given",
-    why: "A search through the whole home or disk finds the keys of everything the user does.",
-    fix: "have it look in the project only",
-    words: [
+    regionWeights: "hhh-lh",
+    title: "searches for secrets outside of its task",
+    why: "A search through the home folder or the disk finds the keys of everything the user does.",
+    fix: "limit the search to the project",
+    keywords: [
       "trufflehog",
       "gitleaks",
       "grep -",
@@ -156,11 +156,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "blind-copy",
     weight: "high",
-    weigh: "hmhhlh",
-    title: "sends a copy of every message to an address of its own",
-    why: "Whoever writes does not see who else reads.",
-    fix: "take the address out, or have the user give it",
-    words: ["bcc", "blind copy", "blind carbon", "forwarding"],
+    regionWeights: "hmhhlh",
+    title: "sends a copy of every message to an address in the skill",
+    why: "The sender does not see the additional recipient.",
+    fix: "remove the address, or let the user enter it",
+    keywords: ["bcc", "blind copy", "blind carbon", "forwarding"],
     find: findFirstMatch(
       /\bbcc["']?\]?\s{0,2}(?:[:=]|,|\.push\(|\.append\()\s{0,2}\[?\s?["'][^"'\s@{$<]{1,60}@(?!example\.(?:com|org)\b)[\w.-]{3,80}["']/i,
       /--bcc[ =]["']?[^"'\s@{$<]{1,60}@(?!example\.(?:com|org)\b)[\w.-]{3,80}/i,
@@ -171,11 +171,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "push-elsewhere",
     weight: "medium",
-    weigh: "mlmllh",
-    title: "hands a whole repository to somebody else",
-    why: "All that was ever committed goes with it.",
-    fix: "ask whose place it is, and push there yourself",
-    words: ["push --mirror", "push --all", "--mirror", "visibility public", "visibility=public"],
+    regionWeights: "mlmllh",
+    title: "pushes a whole repository to another owner's host",
+    why: "The whole history goes with it.",
+    fix: "ask who owns the target, and push there yourself",
+    keywords: ["push --mirror", "push --all", "--mirror", "visibility public", "visibility=public"],
     find: findFirstMatch(
       /\bgit\b[^\n;|&]{0,40}?\bpush\b[^\n;|&]{0,40}?(?:--mirror|--all)\s{1,3}["']?(?:https?:\/\/|ssh:\/\/|git@)[^\s"'$<]{4,160}/,
       /\bgit\b[^\n;|&]{0,40}?\bpush\s[^\n;|&]{0,40}?["']?(?:https?:\/\/|ssh:\/\/|git@)[^\s"'$<]{4,160}[^\n;|&]{0,20}?--(?:mirror|all)\b/,
@@ -185,11 +185,11 @@ export const CREDENTIAL_COLLECTION_RULES: readonly TextRule[] = [
   {
     id: "set-address",
     weight: "medium",
-    weigh: "mll-l-",
-    title: "sends to a chat of somebody whose key stands in the skill",
-    why: "Messages of a skill go where the user says; a key that comes with it is its maker's.",
-    fix: "have the user give the address, and look at what is sent",
-    words: ["/api/webhooks/", "api.telegram.org/bot"],
+    regionWeights: "mll-l-",
+    title: "sends to a chat whose key is in the skill",
+    why: "The user decides where messages go; a key that comes with the skill belongs to its author.",
+    fix: "let the user enter the address, and check what is sent",
+    keywords: ["/api/webhooks/", "api.telegram.org/bot"],
     find: findFirstMatch(
       /discord(?:app)?\.com\/api\/webhooks\/\d{6,}\/[\w-]{16,}|api\.telegram\.org\/bot\d{6,}:[\w-]{16,}/i,
     ),
@@ -200,10 +200,10 @@ export const CREDENTIAL_COLLECTION_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "list-of-secrets",
     weight: "high",
-    title: "has a list of the places where keys are kept",
-    why: "Work needs one key, the one that it is for; such lists are what thieves bring.",
-    fix: "look at what it does with them",
-    all: [
+    title: "has a list of paths where keys are stored",
+    why: "A task needs the one key for its service; such lists are typical of credential theft.",
+    fix: "check what it does with them",
+    keywordGroups: [
       [
         ...["id_rsa", "id_ed25519", ".ssh", "credentials", "login data", "wallet.dat"],
         "npmrc",

@@ -5,16 +5,16 @@ import { SEND_COMMANDS } from "./credential-access.ts";
 import { readsCredentials } from "./exfiltration.ts";
 import { findUnknownHost, isOutsideHost, SENDS_DATA, splitKeywords } from "./host-reputation.ts";
 
-/** A rule over all code of a skill: what one file takes, another may send or run. */
+/** A rule over all code of a skill: one file may read what another one sends or runs. */
 export interface CrossFileRule extends ScanRule {
-  /** Words of the lists in some file of the skill: one of each list must be there. */
+  /** Keyword lists: the files of the skill must contain one keyword of each list. */
   all: readonly (readonly string[])[];
   find(pages: readonly SourceText[]): (SourceMatch & { file: string }) | undefined;
 }
 
 const MAX_LINE_LENGTH = 1000;
 
-/** The first line of code on which the test holds, in the pages that are code. */
+/** Returns the first line of code that passes the test, in the pages that are code. */
 function findLine(
   pages: readonly SourceText[],
   test: (line: string, page: SourceText) => boolean,
@@ -31,18 +31,18 @@ function findLine(
 
 const SENDS_MORE =
   /\bhttps?\.request\(|\bHTTPS?Connection\(|\bNet::(?:SMTP|HTTP|FTP)\b|\.send_message\b|\bsmtplib\b|\bftplib\b|\bsocket\.(?:socket|create_connection)\(|\bs(?:ock)?\.send(?:all)?\(|\bparamiko\b|nodemailer|\bnet\.(?:connect|createConnection|Socket)\(|\bTCPSocket\b|\bdgram\b|\bUploadFile|\bboto3\b|\bfetch\(|\baxios\b|\burlopen\(|\bcurl_exec\b|\bHttpClient\b/;
-/** A host that is written without a scheme, as an argument or a field. */
+/** A host without a scheme, as an argument or a field. */
 const BARE_HOST =
   /(?:\bhost(?:name)?["']?\s?[:=]\s?|Connection\(\s?|SMTP(?:\.start)?\(\s?|\bconnect\(\s?\(?\s?|create_connection\(\s?\(?\s?|\bnew\(\s?|\bFTP\(\s?|TCPClient\(\s?)["']((?:[\w-]{1,60}\.){1,4}[a-z]{2,12})["']/i;
 
-/** Quick tests, since every line of code is asked. */
+/** Cheap tests that run before the others, on every line of code. */
 const MAY_NAME_HOST = /:\/\/|["'][\w-]+\.[\w.-]+["']/;
 const MAY_NAME_KEYS =
   /ssh|aws|kube|gnupg|azure|docker|netrc|credential|npmrc|pypirc|token|Login|ookies|key4|logins|keychain|wallet|keystore|gcloud|\.pem|\.key|kdbx|history|environ|\benv\b|ENV|claude|codex|gemini|cursor|clip|shadow|pgpass|electrum|solana/;
 
 const unknownHostCache = new WeakMap<SourceText, boolean>();
 
-/** Whether code of the page names a host of unknown owner, with or without a scheme. */
+/** Returns true if code of the page names an unknown host, with or without a scheme. */
 function mentionsUnknownHost(page: SourceText): boolean {
   let is = page.kind === "code" ? unknownHostCache.get(page) : false;
   if (is === undefined) {
@@ -69,7 +69,7 @@ function findSendToUnknown(pages: readonly SourceText[]): (SourceMatch & { file:
 const KEY_PIECES =
   /\[\s?["']\.(?:aws|ssh|azure|kube|gnupg|docker)["']\s?,\s?["'][\w.]{2,40}["']\s?\]|\bmsal_token_cache\b|kubernetes\.io\/serviceaccount\/token|\.kube\/config\b|["']\.(?:pem|key|kdbx|ppk|p12)["']\s?,/;
 
-/** Files of the user, all of them. */
+/** Code that walks through all files of the user. */
 const WALKS_USER_FILES =
   /(?:home\(\)|homedir\(\)|expanduser\(["']~["']\)|\$HOME|\$env:USERPROFILE|Dir\.home)[^\n]{0,40}?(?:\.r?glob\(|os\.walk|readdir|Get-ChildItem|\*\*)|os\.walk\(\s?(?:os\.path\.expanduser|Path\.home|home)|\bfind\s["']?(?:~|\$HOME|\$\{HOME\}|\/home|\/Users)["'/]?[^\n]{0,60}?(?:-type f|-name|-exec)|Get-ChildItem\s[^\n]{0,40}?\$(?:HOME|env:USERPROFILE)[^\n]{0,40}?-Recurse|\brglob\(["']\*["']\)|\b(?:tar|zip)\s[^\n]{0,60}?(?:~|\$HOME)\/?["']?(?:\s|$)/i;
 
@@ -84,17 +84,17 @@ const RUNS_DATA: readonly RegExp[] = [
   /\b(?:iex|Invoke-Expression)\s{0,3}([$(][^\n]{0,160})/i,
   /\bnew Function\(([^\n]{0,160})/,
 ];
-/** What a file of data holds when code takes commands from it. */
+/** The content of a data file from which code takes commands. */
 const COMMAND_IN_DATA =
   /\b(?:curl|wget|iwr|irm|bash|sh|python3?|powershell|nc)\b[^\n]{0,200}?(?:https?:\/\/|\/dev\/tcp|\|\s?["']?,?\s?["']?(?:ba)?sh\b)|["'\s](?:Y3VybC|d2dldC|aW1wb3J0I|IyEvYmlu|ZXZhbC)[A-Za-z0-9+/]{16}/;
 
-/** Where a command puts what it downloads. */
+/** The target file of a download command. */
 const DOWNLOADED =
   /\b(?:curl|wget|aria2c)\b[^\n]{0,300}?(?:\s-[a-zA-Z]{0,6}[oO]\s?|--output(?:-document)?[ =]|\s>\s?)["']?([^\s"'|;&)]{2,160})|\b(?:urlretrieve|DownloadFile)\([^,\n]{1,200},\s{0,3}["']([^"'\n]{2,160})|-OutFile\s{1,3}["']?([^\s"']{2,160})/i;
 const RUNNER_COMMAND =
   "(?:(?:^|[;&|({]\\s{0,3})(?:\\.|source|(?:ba|z|da)?sh|python[\\d.]{0,4}|node|perl|ruby|exec|sudo|nohup|chmod\\s\\+x|open|osascript)\\s{1,3}(?:-\\w{1,4}\\s{1,3}){0,2}|\\b(?:subprocess\\.\\w{3,12}|os\\.system|os\\.startfile|runpy\\.run_path|spawn|execFile(?:Sync)?|execSync|dofile|loadfile)\\(\\[?[^\\n]{0,40}?|\\bStart-Process\\s{1,3})";
 
-/** A file that one script downloads, and another one runs: by its name, or by a variable that has it. */
+/** Finds a file that one script downloads and another one runs, by its name or by a variable that holds the name. */
 function findSplitRun(pages: readonly SourceText[]): (SourceMatch & { file: string }) | undefined {
   const names = new Map<string, SourceText>();
   for (const page of pages) {
@@ -130,9 +130,9 @@ export const CROSS_FILE_RULES: readonly CrossFileRule[] = [
   {
     id: "keys-and-upload",
     weight: "high",
-    title: "reads keys or credentials in one place, and sends something to an address of unknown owner in another",
-    why: "The two together are what theft looks like, also when they are in two files.",
-    fix: "follow what is read to where it goes before you use it",
+    title: "reads keys or credentials in one place, and sends something to an unknown host in another",
+    why: "The combination is typical of credential theft, even across files.",
+    fix: "check where the data goes before you use the skill",
     all: [
       splitKeywords(
         ".ssh,.aws,.kube,.gnupg,.azure,.docker,netrc,git-credentials,npmrc,pypirc,serviceaccount,msal_token,login data,key4.db,logins.json,keychain,wallet.dat,keystore,.config/gcloud,'gcloud',.pem,.key',.key\",.kdbx,_history,os.environ,printenv,env |,.claude/,.codex/,env.to_",
@@ -150,9 +150,9 @@ export const CROSS_FILE_RULES: readonly CrossFileRule[] = [
   {
     id: "files-and-upload",
     weight: "high",
-    title: "goes through all files of the user, and sends something to an address of unknown owner",
-    why: "Where data goes is for the user to decide.",
-    fix: "follow what is read to where it goes before you use it",
+    title: "reads all files of the user, and sends something to an unknown host",
+    why: "The user decides where data goes.",
+    fix: "check where the data goes before you use the skill",
     all: [
       splitKeywords(
         "rglob,os.walk,home(),homedir(),$home,expanduser,userprofile,find ~,/home,/users,dir.home,tar ,zip ",
@@ -168,7 +168,7 @@ export const CROSS_FILE_RULES: readonly CrossFileRule[] = [
     id: "split-run",
     weight: "high",
     title: "downloads a file in one script, and runs it in another",
-    why: "Whoever has the address decides what runs, and nobody reads it.",
+    why: "The owner of the address decides what runs, and the code is never reviewed.",
     fix: "put the code into the skill, or pin its digest",
     all: [splitKeywords("curl,wget,aria2c,urlretrieve,downloadfile,-outfile")],
     find: findSplitRun,
@@ -176,9 +176,9 @@ export const CROSS_FILE_RULES: readonly CrossFileRule[] = [
   {
     id: "command-from-data",
     weight: "high",
-    title: "runs a command that it takes from a file of data",
-    why: "Commands in data are there so that nobody looks for them.",
-    fix: "put the command into the script where it can be read",
+    title: "runs a command that it reads from a data file",
+    why: "Data files are rarely reviewed for commands.",
+    fix: "put the command into the script, where it can be reviewed",
     all: [
       splitKeywords(
         'eval,exec(,execsync,os.system,os.popen,shell_exec,system(,shell=true,sh -c,-c "$,| sh,| bash,|sh,|bash,iex,invoke-exp,function(',
@@ -203,15 +203,15 @@ export const CROSS_FILE_RULES: readonly CrossFileRule[] = [
   },
 ];
 
-/** Keys that code uses for one service, and sends to a second host of unknown owner. */
+/** Keys that code uses for one service and sends to a second, unknown host. */
 const OWN_SECRET =
   /\b_authToken\b|\bprivate_key\b|\bclient_secret\b|\brefresh_token\b|headers\.authorization\b|headers\[["'](?:authorization|x-api-key)["']\]|\bmnemonic\b|\bprivateKey\b|process\.env\.\w{0,40}(?:KEY|TOKEN|SECRET|PASSWORD)\b|os\.(?:environ\[|environ\.get\(|getenv\()["']\w{0,40}(?:KEY|TOKEN|SECRET|PASSWORD)|\bpassword\b|\bcookies?\b/;
-/** What belongs to no single host. */
+/** Secrets that do not belong to a single host. */
 const SESSION_SECRET =
   /\bstorageState\(|\bdocument\.cookie\b|\bcontext\.cookies\(|\bbrowser_cookie3\b|\b_authToken\b|\bmnemonic\b|headers\.authorization\b/;
 const KNOWN_HOST = /https?:\/\/([\w.-]{3,100})/gi;
 
-/** The line, from 0, on which a key that belongs to one service goes to another host. */
+/** Returns the line, from 0, on which a key that belongs to one service goes to another host. */
 export function findSecondHost(page: SourceText): number | undefined {
   const hosts = new Set<string>();
   for (const [at, line] of page.lines.entries()) {

@@ -1,6 +1,6 @@
 import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
 
-/** Where a command may begin: not in the middle of a list of texts or of a pattern. */
+/** The positions where a command may begin: not inside a list of texts or a pattern. */
 const COMMAND_START =
   "(?:^|[;&|(]|\\bthen|\\bdo|\\bsudo|\\s-c\\s{0,2}[\"']|(?:system|exec|execSync|run|call|popen|spawn|Popen|check_call|check_output)\\(\\s{0,2}f?[\"'`])\\s{0,6}(?:sudo\\s{1,3}(?:-\\w{1,3}\\s{1,3})?)?";
 
@@ -8,11 +8,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "reverse-shell",
     weight: "high",
-    weigh: "hhllll",
-    title: "hands a shell to another machine",
-    why: "Whoever is there can then type commands here.",
+    regionWeights: "hhllll",
+    title: "opens a reverse shell to another machine",
+    why: "The other machine can then run commands on this one.",
     fix: "do not use it",
-    words: [
+    keywords: [
       "/dev/tcp/",
       "/dev/udp/",
       "mkfifo",
@@ -42,11 +42,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "destructive",
     weight: "high",
-    weigh: "hhllll",
-    title: "deletes or overwrites far more than its own",
-    why: "There is no way back.",
-    fix: "do not run it; have it name exactly what it removes",
-    words: [
+    regionWeights: "hhllll",
+    title: "deletes or overwrites far more than its own files",
+    why: "The loss is permanent.",
+    fix: "do not run it; make it name exactly what it removes",
+    keywords: [
       "chmod -",
       "chown -",
       "rm -",
@@ -77,11 +77,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "host-root",
     weight: "high",
-    weigh: "hhhlll",
-    title: "gives a container the whole machine",
-    why: "What runs in it is then not kept apart from anything.",
-    fix: "have it mount only the folder it works on",
-    words: ["docker run", "podman run", "nsenter", "hostpath"],
+    regionWeights: "hhhlll",
+    title: "gives a container access to the whole machine",
+    why: "The container is then not isolated from the machine.",
+    fix: "make it mount only the folder it works on",
+    keywords: ["docker run", "podman run", "nsenter", "hostpath"],
     find: findFirstMatch(
       /\b(?:docker|podman)\s{1,3}run\b[^\n]{0,200}?(?:-v|--volume|--mount)[ =]["']?(?:\/:\/|(?:~|\$\{?HOME\}?)\/?["']?:\/|type=bind,(?:source|src)=(?:\/|~|\$\{?HOME\}?),)/,
       /\bnsenter\b[^\n]{0,60}?(?:-t\s{0,2}1\b|--target[ =]1\b)/,
@@ -90,11 +90,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "switch-off-protection",
     weight: "high",
-    weigh: "hhllll",
-    title: "switches off what protects the machine",
-    why: "What comes after it is not seen by anybody.",
+    regionWeights: "hhllll",
+    title: "disables the machine's protection",
+    why: "Later actions are not detected.",
     fix: "do not use it",
-    words: [
+    keywords: [
       "set-mppreference",
       "csrutil",
       "spctl",
@@ -116,11 +116,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "skip-permissions",
     weight: "medium",
-    weigh: "mmllll",
-    title: "starts an agent that asks nobody",
-    why: "The other agent does whatever the text says that it is given.",
-    fix: "take the option out, or run it where nothing can be lost",
-    words: [
+    regionWeights: "mmllll",
+    title: "starts an agent that never asks for approval",
+    why: "The other agent follows any text in its input.",
+    fix: "remove the option, or run it in an isolated environment",
+    keywords: [
       "dangerously-",
       "--yolo",
       "bypasspermissions",
@@ -139,11 +139,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "cover-tracks",
     weight: "high",
-    weigh: "hhhlll",
-    title: "removes the traces of what it did",
-    why: "Nobody who does honest work needs to.",
-    fix: "ask why",
-    words: ["history -c", "histfile", "_history", "histsize", "wevtutil", "/var/log", "clear-history", "shred"],
+    regionWeights: "hhhlll",
+    title: "removes the traces of its actions",
+    why: "Legitimate work does not need this.",
+    fix: "ask the author why",
+    keywords: ["history -c", "histfile", "_history", "histsize", "wevtutil", "/var/log", "clear-history", "shred"],
     find: findFirstMatch(
       /(?:^|[;&|]\s{0,3})history\s{1,3}-c\b|\bunset\s{1,3}HISTFILE|\bHISTFILE=\/dev\/null|\bHISTSIZE=0|\brm\s{1,3}(?:-\w{1,4}\s{1,3})?\S{0,30}\.(?:bash|zsh)_history|>\s{0,2}~?\S{0,20}\.(?:bash|zsh)_history/,
       /\bwevtutil\s{1,3}cl\b|\brm\s{1,3}-\w{1,3}\s{1,3}\/var\/log\/(?:auth|secure|syslog|wtmp|\*)/,
@@ -153,11 +153,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "miner",
     weight: "high",
-    weigh: "hhllll",
-    title: "mines coins",
-    why: "It spends the user's machine on somebody else's account.",
+    regionWeights: "hhllll",
+    title: "mines cryptocurrency",
+    why: "It uses the user's machine for another person's profit.",
     fix: "do not use it",
-    words: ["stratum+", "xmrig", "minerd", "cpuminer", "coinhive", "nicehash"],
+    keywords: ["stratum+", "xmrig", "minerd", "cpuminer", "coinhive", "nicehash"],
     find: findFirstMatch(
       /stratum\+(?:tcp|ssl):\/\/[^\s"']{1,120}|(?:^|[;&|./\s])(?:xmrig|minerd|cpuminer|ethminer)\s{1,3}-/,
     ),
@@ -165,11 +165,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "watch-input",
     weight: "high",
-    weigh: "hmllll",
+    regionWeights: "hmllll",
     title: "records what the user types or copies",
-    why: "Passwords pass through there.",
-    fix: "do not use it unless that is plainly what it is for",
-    words: [
+    why: "The input includes passwords.",
+    fix: "do not use it unless that is clearly its purpose",
+    keywords: [
       "pynput",
       "keyboard.hook",
       "keyboard.on_press",
@@ -191,11 +191,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "unverified-transport",
     weight: "low",
-    weigh: "ll----",
-    title: "does not check whom it talks to",
-    why: "Whoever is in between can read and change everything.",
-    fix: "take the option out, and install the certificate that is missing",
-    words: [
+    regionWeights: "ll----",
+    title: "disables the verification of TLS certificates or hosts",
+    why: "Anyone on the network path can read and change the traffic.",
+    fix: "remove the option, and install the missing certificate",
+    keywords: [
       "--insecure",
       "curl -k",
       "verify=false",
@@ -213,11 +213,11 @@ export const DANGEROUS_COMMAND_RULES: readonly TextRule[] = [
   {
     id: "as-root",
     weight: "low",
-    weigh: "l-----",
-    title: "runs commands as the machine's owner",
-    why: "What goes wrong there goes wrong for everybody.",
-    fix: "see whether it can do without",
-    words: ["sudo ", "doas ", "runas"],
+    regionWeights: "l-----",
+    title: "runs commands as root",
+    why: "Mistakes then affect the whole machine.",
+    fix: "check if it works without root",
+    keywords: ["sudo ", "doas ", "runas"],
     find: findFirstMatch(/(?:^|[;&|(]|\bthen|\bdo)\s{0,6}(?:sudo|doas)\s{1,3}[^\n]{1,60}|\brunas\s{1,3}\/user:/i),
   },
 ];
@@ -242,7 +242,7 @@ const DESTRUCTIVE_COMMAND = findFirstMatch(
   /\bdel\s{1,3}\/[sfq]\b[^\n]{0,30}?C:\\|\brd\s{1,3}\/s\b[^\n]{0,30}?C:\\|\bformat\s{1,3}c:|Remove-Item\b[^\n]{0,60}?-Recurse[^\n]{0,40}?(?:C:\\(?:\s|$|["'*])|\$HOME(?:\s|$)|~(?:\s|$))/i,
 );
 
-/** A text in a program, such as an example of an attack: it is only run where something is there that runs it. */
+/** Returns true if the match is in a string of a program, such as an example of an attack, that nothing nearby runs. */
 function isInString(text: string, index: number): boolean {
   const before = text.slice(Math.max(0, index - 200), index).replace(/\w'\w/g, "");
   return before.split('"').length % 2 === 0 || before.split("'").length % 2 === 0;
@@ -252,10 +252,10 @@ export const DANGEROUS_COMMAND_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "socket-shell",
     weight: "high",
-    title: "ties a shell to a connection",
-    why: "Whoever is at the other end can then type commands here.",
+    title: "connects a shell to a network socket",
+    why: "The other end can then run commands on this machine.",
     fix: "do not use it",
-    all: [
+    keywordGroups: [
       ["socket", "net.connect", "tcpclient"],
       ["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "cmd.exe", "popen", "shell=true", "exec("],
     ],

@@ -2,16 +2,16 @@ import { findDataFlow } from "../data-flow.ts";
 import { findFirstMatch, type SourceRule, type TextRule } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 
-/** Getting from people what they would not give, and telling others what is nobody's business. */
+/** Rules for tricking people out of secrets and money, and for reporting on their machine. */
 export const DECEPTION_RULES: readonly TextRule[] = [
   {
     id: "password-dialog",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "asks the user for a password or a phrase that no skill needs",
-    why: "What is typed there is the skill's from then on.",
-    fix: "do not use it; programs that need more rights ask by themselves",
-    words: [
+    regionWeights: "hhhhlh",
+    title: "asks the user for a password or a recovery phrase that no skill needs",
+    why: "The skill receives everything that the user enters.",
+    fix: "do not use it; programs that need more permissions ask for them directly",
+    keywords: [
       ...[
         "display dialog",
         "hidden answer",
@@ -45,11 +45,11 @@ export const DECEPTION_RULES: readonly TextRule[] = [
   {
     id: "hidden-window",
     weight: "high",
-    weigh: "hhhllh",
-    title: "starts something whose window is not shown",
-    why: "Nobody sees that it runs.",
-    fix: "have it run where it can be seen",
-    words: ["hidden", "-w h", "create_no_window", "sw_hide"],
+    regionWeights: "hhhllh",
+    title: "starts a program with a hidden window",
+    why: "The user does not see that it runs.",
+    fix: "make it run visibly",
+    keywords: ["hidden", "-w h", "create_no_window", "sw_hide"],
     find: findFirstMatch(
       /\b(?:powershell|pwsh)(?:\.exe)?\b[^\n]{0,120}?\s-w(?:in\w{0,12})?\s{1,3}["']?h(?:idden)?\b|\bStart-Process\b[^\n]{0,160}?-WindowStyle\s{1,3}["']?hidden\b/i,
     ),
@@ -57,11 +57,11 @@ export const DECEPTION_RULES: readonly TextRule[] = [
   {
     id: "set-payee",
     weight: "high",
-    weigh: "mmhhlh",
-    title: "has money go to an address of its own",
-    why: "What is sent there cannot be had back.",
-    fix: "have the user say who is paid, and how much",
-    words: ["0x", "bc1", "wallet", "payment", "transfer", "donat"],
+    regionWeights: "mmhhlh",
+    title: "sends money to an address in the skill",
+    why: "The payment cannot be reversed.",
+    fix: "let the user enter the recipient and the amount",
+    keywords: ["0x", "bc1", "wallet", "payment", "transfer", "donat"],
     find: findFirstMatch(
       /\b(?:send|transfer|pay|forward|donate|tip|replace|swap)\b[^.\n]{0,100}?\b(?:0x[0-9a-fA-F]{40}|bc1[0-9a-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34}|[A-HJ-NP-Za-km-z1-9]{43,44})\b/i,
     ),
@@ -69,11 +69,11 @@ export const DECEPTION_RULES: readonly TextRule[] = [
   {
     id: "sends-machine",
     weight: "high",
-    weigh: "hhhllh",
-    title: "tells a server whose machine it runs on",
-    why: "It is how makers of harmful packages learn whom they reached.",
-    fix: "ask what it is needed for",
-    words: ["whoami", "hostname", "uname", "$user", "ifconfig", "ipconfig", "tar ", "zip "],
+    regionWeights: "hhhllh",
+    title: "reports the identity of the machine to a server",
+    why: "Authors of malicious packages find out this way whom they reached.",
+    fix: "ask why it needs this",
+    keywords: ["whoami", "hostname", "uname", "$user", "ifconfig", "ipconfig", "tar ", "zip "],
     find: findFirstMatch(
       /\b(?:curl|wget|iwr|irm|Invoke-\w{3,12})\b[^\n]{0,200}?(?:https?:\/\/[^\s"']{0,160}|\s(?:-d|-F|-H|-A|--data[\w-]{0,12}|--header|-Body)[ =]{1,2}["']?[^"'\n]{0,120}?)(?:\$\(|`)\s?(?:whoami|hostname|uname|id|pwd|ifconfig|ip a)\b/i,
       /\b(?:whoami|hostname|uname -a|ifconfig|ipconfig|ps aux|history)\b[^\n]{0,120}?\|\s{0,3}curl\b[^\n]{0,160}?(?:-d|--data|-F|-T|--upload)/,
@@ -82,7 +82,7 @@ export const DECEPTION_RULES: readonly TextRule[] = [
   },
 ];
 
-/** Whose key it is, and the hosts that it is for. */
+/** Key names of services, and the hosts that each key is for. */
 const KEY_OWNERS: readonly (readonly [key: RegExp, hosts: RegExp])[] = [
   [/\bOPENAI_API_KEY\b/, /openai|azure|openrouter|localhost|127\.0/i],
   [/\bANTHROPIC_API_KEY\b/, /anthropic|claude|openrouter|localhost|127\.0/i],
@@ -111,9 +111,9 @@ export const DECEPTION_SOURCE_RULES: readonly SourceRule[] = [
     id: "key-elsewhere",
     weight: "high",
     title: "sends the key of one service to another",
-    why: "A key is for the service that gave it; whoever else gets it can use it.",
+    why: "A key is for the service that issued it; any other recipient can misuse it.",
     fix: "ask why that host needs the key",
-    all: [
+    keywordGroups: [
       [
         "openai_api",
         "anthropic_api",
@@ -142,10 +142,10 @@ export const DECEPTION_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "tells-of-machine",
     weight: "medium",
-    title: "collects whose machine it runs on, and sends something",
-    why: "It is how makers of harmful packages learn whom they reached.",
-    fix: "ask what it is needed for",
-    all: [
+    title: "collects the identity of the machine, and sends something",
+    why: "Authors of malicious packages find out this way whom they reached.",
+    fix: "ask why it needs this",
+    keywordGroups: [
       ["hostname", "platform.node", "uname("],
       ["userinfo", "getuser", "getlogin", "whoami"],
       ["post", "request(", "urlopen", "curl"],

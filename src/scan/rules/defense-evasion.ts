@@ -4,16 +4,16 @@ import { findOutsideAddress } from "./host-reputation.ts";
 const SECURITY_SERVICES =
   "(?:apparmor|auditd|clamav\\S{0,20}|clamd|crowdsec|crowdstrike|falco\\S{0,20}|falcon\\S{0,20}|fail2ban|firewalld|mdatp|osqueryd?|ossec|rkhunter|sentinelone|sentinelagent|snort|suricata|tripwire|ufw|wazuh\\S{0,20}|WinDefend|SecurityHealthService|Sense|MpsSvc|wscsvc|EventLog|com\\.apple\\.(?:XProtect|MRT)\\S{0,40})";
 
-/** Taking away what protects a machine or a repository, and putting something else in its place. */
+/** Rules for disabling or replacing the protection of a machine or a repository. */
 export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "grant-everything",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "writes a rule that allows everything into the settings of an agent",
-    why: "From then on the agent runs any command without approval.",
-    fix: "leave the settings as they are",
-    words: [
+    regionWeights: "hhhhlh",
+    title: "adds a rule that allows everything to an agent's settings",
+    why: "The agent then runs any command without approval.",
+    fix: "leave the settings unchanged",
+    keywords: [
       "bypasspermissions",
       "bash(*)",
       "autoapprove",
@@ -30,11 +30,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "disable-guards",
     weight: "high",
-    weigh: "hhmmlh",
+    regionWeights: "hhmmlh",
     title: "stops or removes security services",
-    why: "What comes after it is not seen and not stopped.",
+    why: "Later actions are neither detected nor stopped.",
     fix: "do not use it; fix the rule that blocks the work",
-    words: [
+    keywords: [
       ...[
         "systemctl",
         "service ",
@@ -83,11 +83,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "mute-scanners",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "keeps security scanners from reporting anything",
-    why: "What nobody scans, nobody finds.",
-    fix: "take it out; suppress single findings, with a reason",
-    words: [
+    regionWeights: "hhhhlh",
+    title: "prevents security scanners from reporting anything",
+    why: "Later problems are not found.",
+    fix: "remove it; suppress single findings, with a reason",
+    keywords: [
       ...[
         "semgrepignore",
         "gitleaks",
@@ -119,11 +119,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "foreign-certificate",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "has the machine trust a certificate from the network",
-    why: "Whoever made it can read and change encrypted connections from then on.",
-    fix: "do not run it; certificates come from the people who run the machine",
-    words: [
+    regionWeights: "hhhmlh",
+    title: "makes the machine trust a certificate from the network",
+    why: "The owner of the certificate can then read and change encrypted connections.",
+    fix: "do not run it; the machine's administrator installs certificates",
+    keywords: [
       "ca-certificates",
       "add-trusted-cert",
       "trust anchor",
@@ -140,11 +140,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "agent-hook",
     weight: "high",
-    weigh: "hhhmmh",
-    title: "has an agent send what it does to a fixed address by a hook",
-    why: "Hooks run by themselves, with all that is in the session.",
-    fix: "take the hook out",
-    words: ['"command', 'command\\"', "hooks", "statusline"],
+    regionWeights: "hhhmmh",
+    title: "adds an agent hook that sends its actions to a fixed address",
+    why: "Hooks run automatically, with everything in the session.",
+    fix: "remove the hook",
+    keywords: ['"command', 'command\\"', "hooks", "statusline"],
     find(text) {
       const found = COMMAND_HOOKS(text);
       return found && findOutsideAddress(text) !== undefined ? found : undefined;
@@ -153,11 +153,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "web-shell",
     weight: "high",
-    weigh: "hlllll",
-    title: "runs commands that come with a web request",
-    why: "Whoever finds the address runs commands on that server.",
+    regionWeights: "hlllll",
+    title: "runs commands from a web request",
+    why: "Anyone who finds the address can run commands on that server.",
     fix: "do not use it",
-    words: [
+    keywords: [
       "$_get",
       "$_post",
       "$_request",
@@ -176,11 +176,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "reroute-model",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "sends the conversations with the model through another host",
-    why: "That host reads and changes all that the user and the model write.",
-    fix: "leave the address of the model as it is",
-    words: [
+    regionWeights: "hhhmlh",
+    title: "routes the conversations with the model through another host",
+    why: "That host can read and change everything that the user and the model write.",
+    fix: "leave the model's address unchanged",
+    keywords: [
       "anthropic_base_url",
       "openai_base_url",
       "openai_api_base",
@@ -197,11 +197,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "watched-behavior",
     weight: "high",
-    weigh: "--hhlh",
+    regionWeights: "--hhlh",
     title: "behaves differently while it is reviewed or tested",
-    why: "A review then sees something else than the user gets.",
+    why: "A review then sees a different behavior than the user.",
     fix: "do not use it",
-    words: [
+    keywords: [
       "evaluat",
       "tested",
       "test run",
@@ -223,11 +223,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "misleading-approval",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has approvals given or shown for something else than what happens",
-    why: "The user approves one thing, and another is done.",
+    regionWeights: "--hhhh",
+    title: "obtains approval for something other than what happens",
+    why: "The user approves one thing, and something else happens.",
     fix: "do not use it",
-    words: [
+    keywords: [
       "dialog",
       "prompt",
       "approval",
@@ -253,11 +253,11 @@ export const TAMPERING_RULES: readonly TextRule[] = [
   {
     id: "planted-backdoor",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has a way in or a flaw put into the user's work",
-    why: "Whoever knows of it can get in later.",
-    fix: "do not use it, and review what was written with it",
-    words: [
+    regionWeights: "--hhhh",
+    title: "adds a backdoor or a vulnerability to the user's work",
+    why: "Anyone who knows about it can get in later.",
+    fix: "do not use it, and review the code written with it",
+    keywords: [
       "backdoor",
       "back door",
       "master password",
@@ -290,16 +290,16 @@ const REROUTES_MODEL = findFirstMatch(
 const APPROVAL_SETTINGS =
   "(?:chat\\.tools\\.(?:\\w{1,20}\\.)?autoApprove|autoApprove|auto_approve|alwaysAllow|bypassPermissions|dangerously\\w{4,40}|enableAllProjectMcpServers|skipDangerousModePermissionPrompt|danger-full-access|yolo ?mode|auto-?run mode|workspace\\.trust\\.enabled|allowAutomaticTasks|approval_policy|Bash\\(\\*\\)|disableSandbox|sandbox[_.]mode)";
 
-/** Taking away what would have stopped a mistake or an attack: questions, checks, reviews. */
+/** Rules for disabling approvals, checks and reviews that would stop a mistake or an attack. */
 export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
   {
     id: "loosen-settings",
     weight: "high",
-    weigh: "hmhhlh",
-    title: "has an agent's questions switched off in its settings",
-    why: "From then on nobody is asked about anything, with this skill or without.",
-    fix: "leave the settings as they are",
-    words: [
+    regionWeights: "hmhhlh",
+    title: "disables an agent's approval prompts in its settings",
+    why: "All later actions then run without approval, even without this skill.",
+    fix: "leave the settings unchanged",
+    keywords: [
       ...["autoapprove", "auto_approve", "alwaysallow", "bypasspermissions", "dangerously", "enableallproject"],
       ...[
         "skipdangerous",
@@ -328,11 +328,11 @@ export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
   {
     id: "skip-checks",
     weight: "medium",
-    weigh: "mlmmlh",
-    title: "has checks or reviews left out",
-    why: "They are there for what nobody expects, which is what an attack brings.",
-    fix: "take the sentence out; have everything looked at alike",
-    words: [
+    regionWeights: "mlmmlh",
+    title: "skips checks or reviews",
+    why: "Checks exist for unexpected changes, such as an attack.",
+    fix: "remove the sentence; review all changes in the same way",
+    keywords: [
       ...[
         "merge --admin",
         "--admin",
@@ -358,11 +358,11 @@ export const WEAKENED_CHECK_RULES: readonly TextRule[] = [
   {
     id: "foreign-runner",
     weight: "high",
-    weigh: "hhhllh",
-    title: "lets others run work on this machine",
-    why: "Whoever has the repository or the address decides what runs here from then on.",
-    fix: "do not run it; runners are set up by whoever owns the machine and the repository",
-    words: [
+    regionWeights: "hhhllh",
+    title: "lets others run jobs on this machine",
+    why: "The owner of the repository or the address then decides what runs here.",
+    fix: "do not run it; the owner of the machine and the repository sets up runners",
+    keywords: [
       "config.sh",
       "config.cmd",
       "gitlab-runner",

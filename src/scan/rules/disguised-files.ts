@@ -15,10 +15,10 @@ const MAGIC: readonly (readonly [kind: string, pattern: RegExp])[] = [
 const PROGRAMS = /program$/;
 const ARCHIVES = /^a (?:zip|7z archive|rar archive|gzip)$|^an xz/;
 
-/** Endings of files that are looked at and never run. */
+/** Extensions of media files, which are viewed and never run. */
 const MEDIA_ENDINGS = /\.(?:png|jpe?g|gif|webp|bmp|ico|tiff?|mp[34]|wav|ogg|webm|mov|pdf|woff2?|ttf|otf|eot)$/i;
 const TEXT_ENDINGS = /\.(?:md|txt|json|csv|ya?ml|toml|html?|css|rst|svg|xml)$/i;
-/** Formats that are zips, and the template of a letter need not be more. */
+/** Formats that are zip archives. */
 const ZIP_FORMAT_ENDINGS =
   /\.(?:docx|xlsx|pptx|dotx|xltx|potx|odt|ods|odp|epub|sketch|fig|key|pages|numbers|mscz|kra|3mf|skill|whl|nupkg|vsix|usdz|drawio)$/i;
 const CODE_NAME =
@@ -28,9 +28,9 @@ export const DISGUISED_FILE_RULES: readonly FileRule[] = [
   {
     id: "false-ending",
     weight: "high",
-    title: "has a file that is not what its name says",
-    why: "A name that misleads is there to get a file past whoever looks at the list.",
-    fix: "do not use it; look at the file with a tool that shows its bytes",
+    title: "has a file whose content does not match its name",
+    why: "A misleading name hides the file from reviewers.",
+    fix: "do not use it; inspect the file with a tool that shows its bytes",
     find({ path, kind }) {
       if (kind === undefined) return undefined;
       const isRunnable = PROGRAMS.test(kind) || kind === "a script";
@@ -42,8 +42,8 @@ export const DISGUISED_FILE_RULES: readonly FileRule[] = [
   {
     id: "double-ending",
     weight: "medium",
-    title: "has a program with the name of a document",
-    why: "Many systems hide the last ending.",
+    title: "has a program that is named like a document",
+    why: "Many systems hide the last extension.",
     fix: "do not open it",
     find({ path }) {
       const match =
@@ -56,9 +56,9 @@ export const DISGUISED_FILE_RULES: readonly FileRule[] = [
   {
     id: "compiled",
     weight: "medium",
-    title: "brings a program that cannot be read",
-    why: "What it does is not in the files that one can look at.",
-    fix: "build it from its source, or leave it out",
+    title: "contains a compiled program",
+    why: "Its behavior is not visible in readable files.",
+    fix: "build it from its source, or remove it",
     find({ path, kind }) {
       if (kind !== undefined && (PROGRAMS.test(kind) || kind === "a WebAssembly module"))
         return { weight: PROGRAMS.test(kind) ? "medium" : "low", seen: kind };
@@ -70,9 +70,9 @@ export const DISGUISED_FILE_RULES: readonly FileRule[] = [
   {
     id: "archive",
     weight: "medium",
-    title: "brings an archive",
-    why: "What is in it was not looked at here.",
-    fix: "put its files into the skill as they are",
+    title: "contains an archive",
+    why: "The scan does not look into archives.",
+    fix: "put its files into the skill directly",
     find({ path, bytes, kind }) {
       if (kind === undefined || !ARCHIVES.test(kind) || MEDIA_ENDINGS.test(path)) return undefined;
       if (kind !== "a zip") {
@@ -90,7 +90,7 @@ export const DISGUISED_FILE_RULES: readonly FileRule[] = [
   },
 ];
 
-/** What a file's first bytes say that it is, where that is not simply text or a picture. */
+/** Returns the type that a file's first bytes indicate, or undefined for plain text and pictures. */
 export function detectMagic(bytes: Uint8Array): string | undefined {
   if (!FIRST_BYTES.has(bytes[0] ?? 0)) return undefined;
   const start = String.fromCharCode(...bytes.subarray(0, 32));
@@ -101,7 +101,7 @@ const FIRST_BYTES = new Set([...Buffer.from("\x7fM\xfe\xce\xcf\xca\0P\x1f7R\xfd#
 
 const MAX_ZIP_NAMES = 2000;
 
-/** The names in a zip, by the heads that stand before its files. */
+/** Returns the file names in a zip archive, from its local file headers. */
 function listZipNames(bytes: Uint8Array): { names: string[]; isLocked: boolean } {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const names: string[] = [];
@@ -119,7 +119,7 @@ function listZipNames(bytes: Uint8Array): { names: string[]; isLocked: boolean }
 
 const ZIP_FILE_HEADER = "PK\x03\x04";
 
-/** Whether bytes are no text that anybody would read. */
+/** Returns true if the bytes are not readable text. */
 export function isBinaryFile({ bytes }: Pick<ScannedFile, "bytes">): boolean {
   return bytes.subarray(0, 8192).includes(0);
 }

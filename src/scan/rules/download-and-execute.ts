@@ -23,7 +23,7 @@ const RUNS_IT = findFirstMatch(
   /\b(?:npx|bunx|pnpm dlx|yarn dlx|uvx|pipx run|deno run)\s{1,3}(?:-\S{1,20}\s{1,3}){0,4}["']?https?:\/\/(?!(?:www\.)?(?:github|gitlab)\.com|deno\.land|jsr\.io)[^\s"'`]{1,200}/,
 );
 
-/** Two rules ask the same of one statement after the other, and it is the dearest question of all. */
+/** Caches the last result: two rules run this expensive search on the same statement in succession. */
 let lastFetch: { text: string; found: MatchSpan | undefined } = { text: "", found: undefined };
 
 function findFetch(text: string): MatchSpan | undefined {
@@ -38,14 +38,14 @@ function findFetchAndRun(text: string): MatchSpan | undefined {
     const begin = FETCH_COMMAND.exec(command);
     if (!begin) continue;
     const index = end.index - command.length + begin.index;
-    // Without an address it is talk of the thing.
+    // Without an address it only describes a download.
     if (/:\/\/|\$|\w\.\w{2,}|\{\w|["']\s?\+/.test(text.slice(index, end.index)))
       return { index, length: end.index + end[0].length - index };
   }
   return RUNS_IT(text);
 }
 
-/** The command itself, with what follows it up to the end of its code. */
+/** Returns the fetch command with the rest of its code. */
 const getFetchContext = (text: string, { index, length }: MatchSpan) =>
   text.slice(index, index + length) + (text.slice(index + length, index + length + 200).split("`", 1)[0] ?? "");
 
@@ -53,11 +53,11 @@ export const DOWNLOAD_RULES: readonly TextRule[] = [
   {
     id: "fetch-and-execute",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "runs what it downloads, unread",
-    why: "Whoever has the address decides what runs, today and tomorrow, whatever was looked at here.",
-    fix: "download it, read it, pin its digest, and put what is needed into the skill",
-    words: [
+    regionWeights: "hhhhlh",
+    title: "runs downloaded code without a review",
+    why: "The owner of the address decides what runs, and can change it after this scan.",
+    fix: "download it, read it, pin its digest, and put the needed parts into the skill",
+    keywords: [
       "curl",
       "wget",
       "iex",
@@ -105,11 +105,11 @@ export const DOWNLOAD_RULES: readonly TextRule[] = [
   {
     id: "known-installer",
     weight: "low",
-    weigh: "llll--",
+    regionWeights: "llll--",
     title: "runs the installer of a known vendor from the network",
-    why: "Usual, but what runs is still what the server sends at that moment.",
+    why: "Common, but the server still decides what runs.",
     fix: "prefer a package manager, or pin the version",
-    words: ["curl", "wget", "iex"],
+    keywords: ["curl", "wget", "iex"],
     find(text) {
       const found = findFetch(text);
       return found && isFromVendor(getFetchContext(text, found)) ? found : undefined;
@@ -118,11 +118,11 @@ export const DOWNLOAD_RULES: readonly TextRule[] = [
   {
     id: "locked-archive",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "has an archive fetched that only a password opens",
-    why: "A password that stands beside the archive keeps nobody out but scanners.",
+    regionWeights: "hhhhlh",
+    title: "downloads a password-protected archive",
+    why: "A password that is published next to the archive only stops scanners.",
     fix: "do not use it",
-    words: [".zip", ".rar", ".7z", "archive", "unzip -p", "7z x -p", "unrar x -p"],
+    keywords: [".zip", ".rar", ".7z", "archive", "unzip -p", "7z x -p", "unrar x -p"],
     find: findFirstMatch(
       /https?:\/\/[^\s)`]{1,160}\.(?:zip|rar|7z)\b[^\n]{0,120}?\bpass(?:word|code|phrase)?\b(?!\s(?:the|it|them|a|an|to|on)\b)[^\n]{0,120}/i,
       /\barchive\b[^.\n]{0,30}?\b(?:has|needs|opens with|is protected (?:by|with))\b[^.\n]{0,20}?\bpassword\b[^.\n]{0,30}?[\x60"'(][^\n]{1,40}?[\x60"')][^\n]{0,120}?\b(?:antivirus|scanners?|false|mistake|browsers?)\b/i,
@@ -132,11 +132,11 @@ export const DOWNLOAD_RULES: readonly TextRule[] = [
   {
     id: "remote-instructions",
     weight: "high",
-    weigh: "--hhmh",
-    title: "has the model follow instructions that stand somewhere else",
-    why: "What stands there can change after the skill was looked at, and is followed as if it were part of it.",
+    regionWeights: "--hhmh",
+    title: "tells the model to follow instructions from another location",
+    why: "Those instructions can change after the review, and the model follows them as part of the skill.",
     fix: "put the instructions into the skill",
-    words: [
+    keywords: [
       "as if they",
       "as if it",
       "as though",
@@ -191,10 +191,10 @@ export const DOWNLOAD_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "download-then-run",
     weight: "high",
-    title: "downloads a file and runs it a little later",
-    why: "The same as running it at once: nobody has read it.",
-    fix: "check the file against a digest that stands in the skill before it is run",
-    all: [["curl", "wget", "outfile", "urlretrieve", "add http"]],
+    title: "downloads a file and runs it later",
+    why: "The downloaded code runs without a review.",
+    fix: "compare the file with a digest in the skill before running it",
+    keywordGroups: [["curl", "wget", "outfile", "urlretrieve", "add http"]],
     find(page) {
       for (const [line, text] of page.lines.entries()) {
         if (!page.isCode(line) || text.length > 1000 || !/\b(?:curl|wget|iwr|invoke-webrequest)\b|^ADD\s/i.test(text))
@@ -221,10 +221,10 @@ export const DOWNLOAD_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "eval-of-answer",
     weight: "high",
-    title: "asks a server for text and runs text",
-    why: "Whoever has the server decides what runs.",
-    fix: "take data from servers, never code",
-    all: [
+    title: "requests text from a server and runs text as code",
+    why: "The owner of the server decides what runs.",
+    fix: "accept data from servers, never code",
+    keywordGroups: [
       ["fetch(", "axios", "urlopen", "requests.get", "httpx.get", "https.get"],
       ["eval(", "new function(", "exec(", "runinthiscontext"],
     ],
@@ -249,7 +249,7 @@ function findLineWith(lines: readonly string[], pattern: RegExp): number | undef
   return at === -1 ? undefined : at;
 }
 
-/** The commands of a line that come after the one that fetches. */
+/** Returns the commands of a line after the one that fetches. */
 function getCommandsAfterFetch(text: string): string {
   const [, ...later] = text.slice(text.search(/\b(?:curl|wget|iwr|invoke-webrequest)\b/i)).split(/&&|\|\||[;|]/);
   return later.join(";");

@@ -11,7 +11,7 @@ const DECODES_DATA =
 const CALL_START = "(?:^|[\\s;=(,>!{&|]|child.process\\.|\\bcp\\.)";
 const FIRST_NAME = "\\(\\s{0,2}\\[?\\s{0,2}(?:str\\(|String\\(|os\\.fspath\\(|\\$)?([\\w$][\\w$.]{0,80})";
 
-/** Where text is taken for code. */
+/** Calls that run text as code. */
 const RUNS_TEXT: readonly RegExp[] = [
   new RegExp(`${CALL_START}(?:eval|Function|instance_eval|loadstring|create_function)\\(([^\\n]{0,240})`),
   new RegExp(`${CALL_START}exec\\(\\s{0,2}((?!["'\`f])[^\\n]{0,240})`),
@@ -30,7 +30,7 @@ const RUNS_TEXT: readonly RegExp[] = [
   /(?:^|[\s=(,])(?:load|loadstring|assert\(load)\(\s{0,2}((?!["'{])\w[\w.]{0,60})\s{0,2}[),]/,
   /(?:^|[;&|{]\s{0,3}|\bthen\s|\bdo\s)(?:\.|source)\s{1,3}["']?(\$\{?\w{1,60})/,
 ];
-/** Where a file is run, or loaded as code. */
+/** Calls that run a file, or load it as code. */
 const RUNS_FILE: readonly RegExp[] = [
   new RegExp(
     `(?:subprocess\\.(?:run|call|Popen|check_call|check_output)|${CALL_START}(?:spawn|spawnSync|execFile|execFileSync))${FIRST_NAME}`,
@@ -44,7 +44,7 @@ const RUNS_FILE: readonly RegExp[] = [
 ];
 const VERIFIES_DIGEST = /sha(?:256|512)|hashlib|createHash|gpg\s{1,3}--verify|minisign|cosign|Get-FileHash/i;
 
-/** Places whose content is run or read without anybody asking for it. */
+/** Paths whose content runs or loads automatically. */
 const AUTORUN_PLACES =
   /["'/\\](?:\.(?:bashrc|bash_profile|bash_login|bash_logout|zshrc|zshenv|zprofile|profile|xprofile|kshrc|tmux\.conf|vimrc|Rprofile)|config\.fish|LaunchAgents|LaunchDaemons|autostart|cron\.d|rc\.local|ld\.so\.preload|authorized_keys|sudoers(?:\.d)?|(?:site|user)customize\.py|[\w-]{1,60}\.pth)["'/\\]|systemd\/user|\.git\/hooks|\.git["'], ["']hooks|\.ssh\/rc\b|Start Menu\\|\\Startup\\|\bshell:startup\b|profile_default\/startup|\.github\/workflows\/|["']\.github["'], ["']workflows/;
 const WRITES_FILE: readonly RegExp[] = [
@@ -116,10 +116,10 @@ export const DYNAMIC_EXECUTION_RULES: readonly SourceRule[] = [
   {
     id: "answer-to-code",
     weight: "high",
-    title: "runs what a server answered",
-    why: "Whoever has the server decides what runs, today and tomorrow.",
-    fix: "take data from servers, never code",
-    all: [
+    title: "runs the response of a server as code",
+    why: "The owner of the server decides what runs, and can change it at any time.",
+    fix: "accept data from servers, never code",
+    keywordGroups: [
       [
         ...[
           "fetch(",
@@ -186,10 +186,10 @@ export const DYNAMIC_EXECUTION_RULES: readonly SourceRule[] = [
   {
     id: "decoded-to-code",
     weight: "high",
-    title: "decodes something, and runs it a little later",
-    why: "Code that must not be read is rarely code that one would want to run.",
-    fix: "decode it, read it, and put it into the skill as it is",
-    all: [
+    title: "decodes something, and runs it later",
+    why: "Encoding hides code from review.",
+    fix: "decode it, read it, and put it into the skill as plain text",
+    keywordGroups: [
       [
         ...[
           ...['" + "', "' + '", '"+"', "'+'", "join("],
@@ -230,10 +230,10 @@ export const DYNAMIC_EXECUTION_RULES: readonly SourceRule[] = [
   {
     id: "runs-by-itself",
     weight: "high",
-    title: "writes to a place whose content is run by itself",
-    why: "It goes on running after the skill is removed, and nobody is asked.",
-    fix: "look at what it writes, and put it there yourself if you want it",
-    all: [
+    title: "writes to a path whose content runs automatically",
+    why: "It keeps running without approval after the skill is removed.",
+    fix: "check what it writes, and add it yourself if you want it",
+    keywordGroups: [
       [
         ...[
           ".bashrc",

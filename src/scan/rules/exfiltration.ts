@@ -15,11 +15,11 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "drop-host",
     weight: "high",
-    weigh: "hmllll",
-    title: "sends to a service that anybody can read from without a name",
-    why: "Such addresses are made to receive something once and to leave no trace of who did.",
-    fix: "ask where the data goes, and why not to a host of the maker's own",
-    words: [
+    regionWeights: "hmllll",
+    title: "sends to an anonymous, publicly readable service",
+    why: "Such addresses are made for a single use and do not identify their owner.",
+    fix: "ask where the data goes, and why not to a host of the author",
+    keywords: [
       "webhook.site",
       "requestbin",
       "pipedream.net",
@@ -42,11 +42,11 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "paste-upload",
     weight: "high",
-    weigh: "hmmlll",
-    title: "uploads to a place for anonymous files",
-    why: "What is there can be read by whoever has the address.",
-    fix: "ask what is uploaded, and use a place of your own",
-    words: [
+    regionWeights: "hmmlll",
+    title: "uploads to an anonymous file host",
+    why: "Anyone with the address can read the upload.",
+    fix: "ask what it uploads, and use your own storage",
+    keywords: [
       "transfer.sh",
       "0x0.st",
       "file.io",
@@ -68,11 +68,11 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "name-lookup-leak",
     weight: "high",
-    weigh: "hhmlll",
-    title: "puts what a command says into the name of a host",
-    why: "Names are looked up even where nothing else gets out, so this is a way out for data.",
-    fix: "do not use it unless the maker says what is told to whom",
-    words: [
+    regionWeights: "hhmlll",
+    title: "puts the output of a command into a host name",
+    why: "DNS lookups work even without other network access, so they can leak data.",
+    fix: "do not use it unless the author documents which data goes to whom",
+    keywords: [
       "nslookup",
       "dig ",
       "ping -",
@@ -94,24 +94,24 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "picture-leak",
     weight: "high",
-    weigh: "-hhhhh",
-    title: "has the model put what it knows into the address of a picture",
-    why: "Showing the picture asks for the address, which tells the server without anybody's consent.",
-    fix: "take the picture out",
-    words: ["![", "<img"],
+    regionWeights: "-hhhhh",
+    title: "tells the model to put data into the URL of a picture",
+    why: "Displaying the picture requests the URL, which sends the data without the user's consent.",
+    fix: "remove the picture",
+    keywords: ["![", "<img"],
     find: (text) => (text.includes("img.shields.io") ? undefined : DATA_IN_PICTURE(text)),
   },
   {
     id: "file-upload",
     weight: "high",
-    weigh: "hhhl--",
+    regionWeights: "hhhl--",
     title: "uploads a file to a fixed address",
-    why: "Whoever has the address receives the file.",
-    fix: "look at what is uploaded; have the user give the address",
-    words: ["curl", "files=", "--post-file", "-infile", "uploadfile"],
+    why: "The owner of the address receives the file.",
+    fix: "check what it uploads; let the user enter the address",
+    keywords: ["curl", "files=", "--post-file", "-infile", "uploadfile"],
     find(text) {
       const found = UPLOAD_COMMANDS(text);
-      // Whoever signs in uploads to an account of their own.
+      // An upload with credentials goes to the user's own account.
       if (!found || /authorization|x-api-key|\s-u\s|\btoken\b/i.test(text)) return undefined;
       return findOutsideAddress(text) === undefined ? undefined : found;
     },
@@ -119,11 +119,11 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "piped-upload",
     weight: "high",
-    weigh: "hhhhlh",
+    regionWeights: "hhhhlh",
     title: "pipes local data to a fixed address",
-    why: "Whoever has the address receives what is on this machine.",
-    fix: "look at what is sent; have the user give the address",
-    words: ["curl", "| nc ", "|nc "],
+    why: "The owner of the address receives data from this machine.",
+    fix: "check what it sends; let the user enter the address",
+    keywords: ["curl", "| nc ", "|nc "],
     find(text) {
       const match = PIPED_UPLOAD.exec(text);
       if (!match || WRITTEN_TEXT.test(match[1] ?? "")) return undefined;
@@ -135,11 +135,11 @@ export const EXFILTRATION_RULES: readonly TextRule[] = [
   {
     id: "key-in-query",
     weight: "low",
-    weigh: "l-----",
-    title: "puts a key into an address",
-    why: "Addresses end up in logs of servers and proxies.",
+    regionWeights: "l-----",
+    title: "puts a key into a URL",
+    why: "URLs end up in the logs of servers and proxies.",
     fix: "send it in a header",
-    words: ["key=$", "token=$", "key={", "token={", "key=${"],
+    keywords: ["key=$", "token=$", "key={", "token={", "key=${"],
     find: findFirstMatch(/https?:\/\/[^\s"'`]{1,120}[?&](?:api_?key|key|token|access_token)=\$?\{?\w{1,40}/i),
   },
 ];
@@ -154,10 +154,10 @@ const UPLOAD_COMMANDS = findFirstMatch(
   /\brequests\.(?:post|put)\([^\n]{0,200}?\bfiles\s?=\s?\{|\bwget\b[^\n]{0,200}?--post-file|-InFile\s{1,3}\S|\.UploadFile\(/,
 );
 
-/** What is before the pipe, and the upload. */
+/** The text before the pipe, and the upload. */
 const PIPED_UPLOAD =
   /([^\n|;&`]{2,200})\|\s{0,3}(?:(?:gzip|base64|xz|openssl|gpg|zstd|xxd|tr|head|tail|jq|grep|sort|sed|awk)\b[^\n|]{0,80}\|\s{0,3}){0,4}curl\b[^\n|]{0,200}?(?:-T\s{0,2}-|(?:-d|--data|--data-binary|--data-raw|--data-urlencode)[ =]{0,2}["']?(?:\w{1,20}=)?@-|-F\s{0,2}["']?\w{1,20}=@-|--upload-file\s{0,2}-)/;
-/** Text that is written out right there. */
+/** A literal text in the command itself. */
 const WRITTEN_TEXT = /^\s{0,12}(?:echo|printf|jq\s{1,3}-n)\b(?![^\n]{0,200}(?:\$\(|#!))/;
 
 export const EXFILTRATION_SOURCE_RULES: readonly SourceRule[] = [
@@ -165,9 +165,9 @@ export const EXFILTRATION_SOURCE_RULES: readonly SourceRule[] = [
     id: "read-and-send",
     weight: "high",
     title: "reads keys, credentials or the whole environment, and sends something",
-    why: "The two together are what a theft looks like, whatever stands between them.",
-    fix: "follow what is read to where it goes before you use it",
-    all: [
+    why: "The combination is typical of credential theft, even with other lines in between.",
+    fix: "check where the data goes before you use the skill",
+    keywordGroups: [
       [
         ...CREDENTIAL_PATH_WORDS,
         ...ENVIRONMENT_WORDS,

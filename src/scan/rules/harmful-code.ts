@@ -5,7 +5,7 @@ import { createSourceMatch } from "./dynamic-execution.ts";
 import { findUnknownHost } from "./host-reputation.ts";
 import { COIN_ADDRESS } from "./user-abuse.ts";
 
-/** Where coins go when they are sent: a fixed address there is not one that the user chose. */
+/** A fixed payment address: not one that the user chose. */
 const FIXED_PAYEE = /["'\x60](?:0x[0-9a-fA-F]{38,40}|bc1[0-9a-z]{25,60}|[1-9A-HJ-NP-Za-km-z]{43,44})["'\x60]/;
 const PAYS_COINS: readonly RegExp[] = [
   /\bsend(?:Transaction|Raw\w{0,16}|_transaction|Coins?)?\(\s{0,2}\{[^}\n]{0,80}?\bto["']?\s{0,2}:\s{0,2}(\w[\w.]{0,60})[^}\n]{0,80}?\bvalue\b/,
@@ -13,7 +13,7 @@ const PAYS_COINS: readonly RegExp[] = [
   /\btoPubkey\s{0,2}:\s{0,2}([^,}\n]{1,80})/,
 ];
 
-/** What comes in over a connection. */
+/** Calls that receive data from a connection. */
 const RECEIVES_DATA =
   /\.recv(?:from)?\(|\bon\(\s?["'](?:data|message)["']|\bonmessage\b|\.get(?:s|line)\b|\$\w{1,20}\.Read(?:Line)?\(|\breadline\(\)/;
 const RUNS_COMMAND: readonly RegExp[] = [
@@ -24,12 +24,12 @@ const RUNS_COMMAND: readonly RegExp[] = [
 const OPENS_CONNECTION =
   /\.connect\(|create_connection\(|net\.(?:connect|createConnection)\(|new WebSocket\(|TCPSocket|TCPClient|websockets?\.connect|fsockopen\(/;
 
-/** A table that is named by a value, not by its name. */
+/** A statement that empties a table named by a variable. */
 const EMPTIES_EACH =
   /\b(?:DROP (?:TABLE|SCHEMA|DATABASE)|TRUNCATE(?: TABLE)?|DELETE FROM)\b[^\n]{0,40}?(?:\$\{|%I|%s|["']\s?\+|\{\w|#\{|\|\|)/i;
 const ASKED_OR_TEST =
   /\btest(?:s|ing|_db)?\b|\blocalhost\b|\bconfirm|\bread -r?p\b|\binput\(|\bprompt\(|--yes\b|\bdev(?:elopment)?\b/i;
-/** Every file of the user is changed. */
+/** Code that changes every file of the user. */
 const REWRITES_FILES =
   /\b\w{0,20}(?:encrypt|cipher|lock|seal)\w{0,12}\(|\.rename\([^\n]{0,80}?["']\.\w{3,12}["']|\bos\.rename\([^\n]{0,80}?["']\.\w{3,12}["']|\bopenssl enc -|\bgpg (?:-c|--symmetric|-e)\b/i;
 const RANSOM_NOTE =
@@ -37,15 +37,15 @@ const RANSOM_NOTE =
 const ALL_FILES =
   /\.rglob\(\s?["']\*|os\.walk\(|Get-ChildItem[^\n]{0,60}-Recurse|\bfind\s["']?(?:~|\$HOME|\/home|\/Users)|readdir\w{0,4}\([^\n]{0,60}recursive|glob\w{0,4}\(["'`][^"'`\n]{0,40}\*\*/;
 
-/** Rules over one file of code: what it takes, and what it does with it. */
+/** Rules over a single code file: the data it reads, and the use of the data. */
 export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "socket-to-shell",
     weight: "high",
-    title: "runs commands that come in over a connection that it opens",
-    why: "Whoever is at the other end can type commands here.",
+    title: "runs commands that it receives over a connection",
+    why: "The other end can run commands on this machine.",
     fix: "do not run it",
-    all: [
+    keywordGroups: [
       [
         ".recv",
         "on('data",
@@ -80,10 +80,10 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "tables-emptied",
     weight: "high",
-    title: "drops or empties every table that it finds",
-    why: "There is no way back.",
+    title: "drops or empties every table it finds",
+    why: "The loss is permanent.",
     fix: "do not run it against data that you need",
-    all: [
+    keywordGroups: [
       ["pg_tables", "information_schema", "show tables", "sqlite_master", "pg_class", "sys.tables"],
       ["drop table", "truncate", "delete from", "drop schema", "drop database"],
     ],
@@ -98,10 +98,10 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "files-held",
     weight: "high",
-    title: "changes all files of the user so that they cannot be opened, and asks for money",
-    why: "There is no way back without the key.",
+    title: "makes all files of the user unreadable, and demands money",
+    why: "The files cannot be recovered without the key.",
     fix: "do not run it",
-    all: [
+    keywordGroups: [
       ["rglob", "os.walk", "-recurse", "find ~", "find $", "find /", "readdir", "glob"],
       ["encrypt", "cipher", "lock", "seal", "rename", "openssl enc", "gpg "],
       [
@@ -134,10 +134,10 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "second-host",
     weight: "high",
-    title: "uses a key for one service, and sends it to another host of unknown owner",
-    why: "A key is for the service that gave it out.",
-    fix: "do not use it, and replace the key if you have",
-    all: [
+    title: "uses a key for one service, and sends it to another, unknown host",
+    why: "A key is for the service that issued it.",
+    fix: "do not use it; if you already used it, replace the key",
+    keywordGroups: [
       ["http:", "https:"],
       [
         ...["_authtoken", "private_key", "client_secret", "refresh_token", "authorization", "x-api-key", "mnemonic"],
@@ -152,10 +152,10 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "coins-to-fixed-address",
     weight: "high",
-    title: "sends the user's coins to an address that is written in the code",
-    why: "The user chooses who is paid.",
+    title: "sends the user's cryptocurrency to an address in the code",
+    why: "The user decides who is paid.",
     fix: "do not use it",
-    all: [
+    keywordGroups: [
       ["0x", "bc1", "pubkey"],
       ["sendtransaction", "send_transaction", "sendcoin", "topubkey", '"value"', "'value'"],
     ],
@@ -167,10 +167,10 @@ export const HARMFUL_CODE_RULES: readonly SourceRule[] = [
   {
     id: "index-from-variable",
     weight: "high",
-    title: "installs packages from a registry of unknown owner",
-    why: "Packages run code while they are installed.",
-    fix: "use the registry that the package is published in",
-    all: [
+    title: "installs packages from an unknown registry",
+    why: "Packages run code during installation.",
+    fix: "use the registry where the package is published",
+    keywordGroups: [
       [
         "index-url",
         "--registry",
@@ -219,10 +219,10 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "encoded-lookup",
     weight: "high",
-    title: "encodes data and looks it up as the name of a host",
-    why: "Names are looked up even where nothing else gets out, so this is a way out for data.",
+    title: "encodes data and looks it up as a host name",
+    why: "DNS lookups work even without other network access, so they can leak data.",
     fix: "do not use it",
-    all: [
+    keywordGroups: [
       ["gethostbyname", "getaddrinfo", "resolve", "lookup", "nslookup", "dig ", "host ", "drill ", "ping "],
       [
         ".hex()",
@@ -254,10 +254,10 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "deletes-home",
     weight: "high",
-    title: "walks through the user's home and deletes what it finds",
-    why: "There is no way back.",
-    fix: "do not run it; have it name exactly what it removes",
-    all: [
+    title: "deletes the files that it finds in the user's home folder",
+    why: "The loss is permanent.",
+    fix: "do not run it; make it name exactly what it removes",
+    keywordGroups: [
       ["walk(", "rglob(", "glob(", "readdir", "find ", "iterdir("],
       [".home()", "homedir", "expanduser", "$home", "~"],
       ["unlink", "os.remove", "rmtree", "rmsync", "-delete"],
@@ -277,9 +277,9 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
     id: "swaps-clipboard",
     weight: "high",
     title: "watches the clipboard for payment addresses and writes to it",
-    why: "The address that the user pastes is then another one.",
+    why: "It can replace the address that the user pastes.",
     fix: "do not use it",
-    all: [
+    keywordGroups: [
       ["pyperclip", "clipboard", "pbcopy", "xclip", "wl-copy"],
       ["bc1", "0x[", "{25,", "{40}", "{33}"],
     ],
@@ -297,10 +297,10 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "fixed-payee",
     weight: "high",
-    title: "withdraws or transfers money to an address of its own",
-    why: "What is sent there cannot be had back.",
-    fix: "do not run it; the user says who is paid",
-    all: [
+    title: "withdraws or transfers money to an address in the code",
+    why: "The payment cannot be reversed.",
+    fix: "do not run it; the user decides who is paid",
+    keywordGroups: [
       ["withdraw", "sendtransaction", "send_transaction", "sweep", "transfer("],
       ["address", "to=", "to:", "recipient", "destination"],
     ],
@@ -317,10 +317,10 @@ export const USER_ABUSE_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "encrypts-files",
     weight: "high",
-    title: "encrypts or overwrites the files of the user, and removes the originals",
-    why: "It is how data is held to ransom.",
+    title: "encrypts or overwrites the user's files, and removes the originals",
+    why: "Ransomware works this way.",
     fix: "do not run it",
-    all: [
+    keywordGroups: [
       ["fernet", "aes", "urandom", "encrypt", "openssl enc", "gpg ", "7z a -p", "random"],
       [".home()", "homedir", "expanduser", "$home", "~/", "userprofile", "documents"],
       ["unlink", "remove(", "rename", "shred", "rm ", "rmsync", "write_bytes", "remove-item"],

@@ -4,8 +4,8 @@ import { findUnknownHost, NETWORK_WORDS, splitKeywords } from "./host-reputation
 import { findUploadInProse } from "./upload-signals.ts";
 
 /*
- * Intent and effect. An intent says how something is done: kept from the user, against or without their decision, or with a false account.
- * An effect says what is done. Each is broad, since only the two together are reported: an intent is looked for near an effect only.
+ * Intent and effect. An intent is the manner: hidden from the user, against or without their decision, or with a false account.
+ * An effect is the action. Each is broad, because only the combination is reported: the scan looks for intents only near an effect.
  */
 
 const PEOPLE =
@@ -14,7 +14,7 @@ const NEGATION =
   "(?:do not|don['’]t|does not|doesn['’]t|never|must not|mustn['’]t|should not|shouldn['’]t|need not|needn['’]t|not to|no need to|no reason to|without|nor|avoid|refrain from|is not|are not|and not)";
 const REPORT_VERBS =
   "(?:mention|comment|flag|list|show|report|include|announce|discuss|log|disclose|explain|reveal|talk|count|display|tell|inform|repeat|document|describe|quote|speak|notify|alert|advertise|highlight|bring|point|acknowledge|surface|expose|admit|draw|summari[sz]e|cite)(?:e?d|ing|n|s)?";
-/** What a skill must not show anyway. */
+/** Content that a skill should not show anyway. */
 const LEGITIMATE_OBJECT =
   "(?![^.\\n]{0,30}\\b(?:more than|secrets?|credentials?|passwords?|tokens?|keys?|raw|personal|private|sensitive|PII|again|twice|unless|until|yet)\\b)";
 
@@ -64,12 +64,12 @@ const SECRET_NOUNS =
 const SHIPS_DATA =
   /\b(?:send|post|upload|submit|forward|transmit|push|deliver|report|register|stream|copy|sync|share|pass|append|attach|publish|mail|call|request|put|include|place|embed|add|feed|ingest|encode|store|save|record|archive|make|load|open|goes|go|lands?|fill)\w{0,3}\b/i;
 
-/** A sentence that has something sent to an address of unknown owner, or shown as a picture whose address carries data. */
+/** Finds a sentence that sends something to an unknown host, or shows a picture whose URL carries data. */
 function findShippedData(text: string): MatchSpan | undefined {
   const sent = findUploadInProse(text);
-  // Tags are no sentence.
+  // Markup is not a sentence.
   if (sent && /<\w|=["']|&#/.test(text.slice(sent.index, sent.index + sent.length))) return undefined;
-  // An address on a command line is the user's.
+  // An address on a command line belongs to the user.
   if (sent && !/--?\w{1,12}[ =]["']?[\w.+-]{1,60}@/.test(text)) return sent;
   const unknown = findUnknownHost(text);
   if (!unknown) return undefined;
@@ -100,7 +100,7 @@ const MONEY = findFirstMatch(
 
 const PHONE_CALL =
   /\b(?:call|phone|dial|ring)\b[^.\n]{0,40}?\+?\d[\d ()-]{5,16}\d[^\n]{0,160}?\b(?:card|gift|password|access|licen[sc]e|refund|renew\w{0,2}|code|technician|numbers)\b|\b(?:infected|stolen|locked|expired|suspended)\b[^\n]{0,160}?\b(?:call|phone|dial)\b[^.\n]{0,30}?\+?\d[\d ()-]{5,16}\d/i;
-/** What is bought on top. */
+/** Additional purchases. */
 const EXTRA_PURCHASE =
   /\b(?:book|order|buy|add|put|choose|subscribe|select|prefer|recommend)\w{0,3}\b[^.\n]{0,80}?\b(?:although (?:others|it|a)|even (?:if|though) (?:others|it|a)|premium membership|as well\b[^.\n]{0,60}?\b(?:cart|option|night|insurance|subscription)|insurance|the more expensive|partner (?:shop|offer|product|seller)s?)\b/i;
 
@@ -117,11 +117,11 @@ const OPENS_ACCESS = findFirstMatch(
   /\b(?:disable|turn off|switch off|deactivate|bypass|remove|skip|lower|weaken)\w{0,3}\b[^.\n]{0,40}?\b(?:antivirus|firewall|defender|gatekeeper|sandbox|two-factor|2fa|mfa|audit log\w{0,4}|branch protection|signature check\w{0,3}|screen lock|safe browsing|smartscreen|code review|security (?:scan|check|warning)\w{0,3})\b/i,
 );
 
-/** What a text forbids, or warns of, is not done. */
+/** Text that forbids or warns of the action. */
 const FORBIDDING =
   /\b(?:never|do not|don['’]t|must not|should not|cannot|nobody|no one|avoid|instead of|not to)\b[^.;!?\n]{0,60}$/i;
 
-/** What the user decides on. */
+/** Text that lets the user decide. */
 const ASKS_CONSENT =
   /\bask(?:s|ed)?(?: (?:first|before|the user|them|for (?:confirmation|approval)))?,? then\b|\bask(?:s)? (?:first|before)\b|\bafter (?:an? |the |their )?(?:yes|confirmation|approval|explicit)\b|\b(?:user|owner) (?:confirms?|approves?|agrees?|decides?|chooses?)\b|\bwith (?:their|the user['’]s|your|explicit) (?:approval|consent|permission)\b|\bonly (?:in|inside) (?:an? |the )?(?:container|sandbox|vm|virtual|disposable|throwaway|lab)|\bonly (?:after|with|when|if) (?:the user|they|an? (?:yes|approval)|approval|confirmation|asked)\b/i;
 
@@ -134,7 +134,7 @@ function unlessForbidden(find: (text: string) => MatchSpan | undefined): (text: 
   };
 }
 
-/** What stands in quotation marks is shown. */
+/** Ignores quoted text: it is displayed, not followed. */
 function unlessQuoted(find: (text: string) => MatchSpan | undefined): (text: string) => MatchSpan | undefined {
   return (text) => {
     const found = find(text);
@@ -145,7 +145,7 @@ function unlessQuoted(find: (text: string) => MatchSpan | undefined): (text: str
   };
 }
 
-/** Orders about the instructions themselves: they are not to be known. */
+/** Orders to keep the instructions themselves secret. */
 const SELF_HIDING = findFirstMatch(
   /\b(?:keep|leave|omit|cut|strip)\s{1,3}(?:this|these)\s(?:paragraph|section|note|instruction|rule|passage|part|line|remark)s?\s(?:out of|from|to yourself|private)\b/i,
   /\b(?:do not|don['’]t|never|must not)\s(?:quote|mention|repeat|show|reveal|translate|summari[sz]e|discuss|disclose)\s(?:this|these)\s(?:paragraph|section|note|instruction|rule|passage|part|remark)s?\b(?![^.\n]{0,30}\b(?:verbatim|in full|unless|until)\b)/i,

@@ -3,7 +3,7 @@ import { isJsonObject } from "../../util/objects.ts";
 import type { ManifestContext, ManifestRule } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 
-/** What a page must hold for these rules to see it. */
+/** Keywords that these rules require in a page. */
 export const MANIFEST_MISMATCH_WORDS = [
   ...[
     "requests.",
@@ -60,9 +60,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "broad-trigger",
     weight: "medium",
-    title: "wants to be used for nearly everything",
-    why: "A skill that is always chosen is read in every conversation, whatever that is about.",
-    fix: "have it say what it is for",
+    title: "applies to nearly every request",
+    why: "A skill that is always selected is loaded into every conversation.",
+    fix: "describe its purpose more precisely",
     *find({ manifest: { triggers, paths, data }, description, lineOf }) {
       const pattern = triggers.patterns.find((text) => {
         const judged = analyzePattern(text);
@@ -84,9 +84,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "says-offline",
     weight: "medium",
-    title: "says that nothing leaves the machine, and uses the network",
-    why: "One of the two is not true.",
-    fix: "look at what it sends, and to whom",
+    title: "claims that no data leaves the machine, but uses the network",
+    why: "The two contradict each other.",
+    fix: "check what it sends, and to whom",
     *find({ description, manifest, pages }) {
       const used = findNetworkUse(pages);
       if (used === undefined) return;
@@ -97,9 +97,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "says-read-only",
     weight: "medium",
-    title: "says that it only reads, and changes or deletes",
-    why: "One of the two is not true.",
-    fix: "look at what it changes, and where",
+    title: "claims to be read-only, but changes or deletes data",
+    why: "The two contradict each other.",
+    fix: "check what it changes, and where",
     *find({ description, manifest, pages }) {
       if (!READ_ONLY_CLAIM.test(description) && !READ_ONLY_CLAIM.test(manifest.compatibility ?? "")) return;
       for (const page of pages.filter(({ kind }) => kind === "code")) {
@@ -113,9 +113,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "undeclared-network",
     weight: "low",
-    title: "uses the network in its code, and declares no capability",
-    why: "It can say where data goes, and then only that need be allowed.",
-    fix: "look at the hosts; in a sandbox it has no network unless it is granted",
+    title: "uses the network in its code, but declares no capability",
+    why: "A declared capability limits the hosts that you need to allow.",
+    fix: "check the hosts; a sandbox has no network unless you grant it",
     *find({ manifest, pages }) {
       if (manifest.capabilities.length > 0) return;
       const used = findNetworkUse(pages);
@@ -125,8 +125,8 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "undeclared-variable",
     weight: "low",
-    title: "reads a key from the environment that it does not declare",
-    why: "What is declared can be asked for and given to this skill alone.",
+    title: "reads an undeclared key from the environment",
+    why: "A declared variable can be requested and passed to this skill only.",
     fix: "add it under `env`",
     *find({ manifest, pages }) {
       const declared = new Set([...manifest.env, ...listRequired(manifest.metadata, "env")]);
@@ -144,9 +144,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "undeclared-program",
     weight: "low",
-    title: "calls a program that is not among those it says it needs",
-    why: "It says what it needs, and this is not there.",
-    fix: "add it under `metadata.requires.bins`, or ask what it is for",
+    title: "calls a program that it does not list as required",
+    why: "The list of required programs is incomplete.",
+    fix: "add it under `metadata.requires.bins`, or ask why it is used",
     *find({ manifest, pages }) {
       const declared = [...listRequired(manifest.metadata, "bins"), ...listRequired(manifest.metadata, "anyBins")];
       if (declared.length === 0) return;
@@ -167,9 +167,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "unused-capability",
     weight: "low",
-    title: "declares a capability and says nothing of it",
-    why: "What is granted and not needed is only good for somebody else.",
-    fix: "take it out of `capabilities`, or do not grant it",
+    title: "declares a capability and never mentions it",
+    why: "An unused permission only helps an attacker.",
+    fix: "remove it from `capabilities`, or do not grant it",
     *find({ manifest, mentions, lineOf }) {
       for (const name of manifest.capabilities) {
         if (![name, name.split(".").at(-1) ?? name].some(mentions)) yield { line: lineOf("capabilities"), seen: name };
@@ -179,8 +179,8 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "broad-tools",
     weight: "low",
-    title: "wants a shell without being asked about it",
-    why: "Then nobody is asked about anything.",
+    title: "requests a shell without approval",
+    why: "Every command then runs without approval.",
     fix: "allow the commands it needs, such as `Bash(git:*)`",
     *find({ manifest, lineOf }) {
       const tool = manifest.tools.preapproved.find((name) => /^(?:\*|Bash|Bash\(\*\)|Shell|bash)$/.test(name));
@@ -190,9 +190,9 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   {
     id: "hooks",
     weight: "medium",
-    title: "has commands run by the client itself",
-    why: "Hooks run outside of any sandbox, and nobody is asked.",
-    fix: "look at the commands",
+    title: "has commands that the client runs itself",
+    why: "Hooks run without approval and outside of any sandbox.",
+    fix: "check the commands",
     *find({ manifest, lineOf }) {
       const { hooks } = manifest.data;
       if (!isJsonObject(hooks) && !Array.isArray(hooks)) return;
@@ -207,7 +207,7 @@ export const MANIFEST_MISMATCH_RULES: readonly ManifestRule[] = [
   },
 ];
 
-/** Keys of clients that load a text into every conversation. */
+/** Client keys that load a text into every conversation. */
 const ALWAYS_KEYS = ["alwaysApply", "always_apply", "always-apply", "always"];
 const BROAD_CLAIMS: readonly RegExp[] = [
   /\b(?:use|invoke|load|call|run|activate) (?:this|it)(?: skill)? (?:first,? )?(?:always|for (?:everything|anything|(?:every|any|all) (?:requests?|tasks?|questions?|messages?|conversations?|prompts?))|(?:in|on|at|before) (?:every|any|all|each) (?:requests?|tasks?|messages?|conversations?|prompts?|answers?|responses?))(?=\s{0,2}(?:[.,;!]|$| (?:whatever|regardless|no matter)))|\b(?:every|any|all) (?:requests?|messages?|tasks?),? (?:whatever|no matter what|regardless of what) (?:the )?(?:user|it|they)\b/i,
@@ -220,7 +220,7 @@ const BROAD_CLAIMS: readonly RegExp[] = [
   /\b(?:when|at) (?:starting|the start of|beginning|the beginning of) (?:any|every|each|all) (?:conversation|session|task|chat|message)s?\b/i,
 ];
 
-// The brackets take one name, however it is read.
+// The brackets match one variable name, however it is read.
 const READ_VARIABLE =
   /process\.env(?:\.|\[\s?["'])([A-Z][A-Z0-9_]{2,60})|os\.(?:environ(?:\.get\(|\[)|getenv\()\s?["']([A-Z][A-Z0-9_]{2,60})|ENV\[["']([A-Z][A-Z0-9_]{2,60})|\$env:([A-Z][A-Z0-9_]{2,60})/;
 
@@ -229,7 +229,7 @@ const READ_ONLY_CLAIM =
 const CHANGING_COMMAND =
   /\baws\s[^\n|;]{0,40}?\b(?:s3 (?:rb|rm|mv|sync|cp)|s3api (?:delete|put)-|(?:delete|terminate|put|update|create|attach|detach|modify|revoke|authorize)-[a-z-]{3,60})|\b(?:gcloud|az|doctl|heroku)\s[^\n|;]{0,80}?\b(?:delete|remove|purge|destroy|create|update)\b|\bkubectl\s{1,3}(?:-\S{1,30}\s{1,3}){0,3}(?:delete|apply|patch|scale|drain|replace|edit|create)\b|\b(?:terraform|tofu|pulumi)\s{1,3}(?:apply|destroy|up)\b|\b(?:DROP (?:TABLE|DATABASE|SCHEMA)|TRUNCATE (?:TABLE )?\w|DELETE FROM|ALTER TABLE|INSERT INTO|UPDATE \w{1,60} SET)\b|\brm\s{1,3}-\w{1,4}\s|\b(?:os\.(?:remove|unlink)|shutil\.rmtree)\(|\b(?:unlink|rm|rmdir)Sync\(|\bfs\.(?:rm|unlink)\(|\.unlink\(\)|\bgit\s{1,3}(?:push|reset --hard|clean -\w{0,3}f|commit)\b|\bdocker\s{1,3}(?:rm|rmi|system prune|volume rm)\b|\b(?:requests|httpx|axios)\.(?:delete|put|patch)\(|\bcurl\b[^\n]{0,120}?-X\s{0,2}(?:DELETE|PUT|PATCH)|\bgh\s{1,3}\w{1,12}\s{1,3}(?:delete|edit|merge|close)\b|\bRemove-Item\b/;
 
-/** Files of its own, which it may remove. */
+/** Returns true if a line changes data other than the skill's own files. */
 function changesData(text: string): boolean {
   return (
     CHANGING_COMMAND.test(text) &&
@@ -237,7 +237,7 @@ function changesData(text: string): boolean {
   );
 }
 
-/** What is said outside of the description has to leave no doubt: much of it is about a part of the work. */
+/** Claims outside of the description must be unambiguous: many describe only a part of the work. */
 const PRIVACY_CLAIM =
   /\b(?:nothing|no data|no (?:file|code|content|text)s?)\b[^.\n]{0,20}?\b(?:ever )?(?:leaves?|is (?:sent|uploaded|transmitted))\b|\bnever (?:leaves?|sent|uploaded|transmitted)\b|\b(?:runs?|works?|happens?) (?:entirely|completely|fully|only) (?:locally|offline|on (?:your|this) (?:machine|computer))\b|\b(?:makes?|uses?|needs?) no network\b/i;
 

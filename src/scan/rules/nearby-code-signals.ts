@@ -24,7 +24,7 @@ const DECODES_TEXT = findFirstMatch(
   /base64\s(?:-d|-D|--decode)\b|\bb(?:16|32|64|85)decode\b|frombase64|\batob\(|Buffer\.from\([^\n]{0,400}?["'](?:base64|hex)["']|fromhex\(|unhexlify\(|\bxxd\s(?:-\w\s){0,2}-r|\brot_?13\b|codecs\.decode\(|\btr\s['"](?:a-z|A-Z|n-z|N-Z)[^\n]{0,16}['"]\s['"](?:n-z|N-Z|a-m)|zlib\.decompress\(|marshal\.loads\(|map\(chr|chr\(\s?(?:ord|int|\w{1,3}\s?\^)|fromCharCode|\[::-1\]|(?:\\x[0-9a-f]{2}){5}|(?:\\\\x[0-9a-f]{2}){5}|FromBase64String|openssl enc\b[^\n]{0,40}-d\b|\|\s?rev\b/i,
 );
 
-/** A text that only runs where the user has switched it on. */
+/** A text that only runs if the user enabled it. */
 const OPTED_IN =
   /\bDO_NOT_TRACK\b|\b(?:telemetry|analytics|tracking)\w{0,10}\s?={2,3}\s?(?:true|["'](?:on|yes))|\bopt(?:ed)?[-_]?in\b/i;
 
@@ -38,7 +38,7 @@ function unlessOptedIn(pattern: RegExp): ScanSignal["find"] {
   };
 }
 
-/** Signs of which one says little. */
+/** Weak signals in code. */
 export const NEARBY_CODE_SIGNALS: readonly ScanSignal[] = [
   { kind: "unknown-host", words: NETWORK_WORDS, where: "code", find: findUnknownHost },
   {

@@ -3,7 +3,7 @@ import type { ScanSignal } from "../signals.ts";
 import { findReleasedFile, findUnknownHost, NETWORK_WORDS, RELEASE_WORDS, splitKeywords } from "./host-reputation.ts";
 import { findUploadInProse } from "./upload-signals.ts";
 
-/** What the user would want to be asked about before it is sent. */
+/** Data that needs the user's approval before it is sent. */
 const USER_DATA = findFirstMatch(
   /\b(?:shell|chat|browser|browsing|command|conversation) history\b|\brecordings?\b|\bgit diff\b|\bsource (?:code|files)\b|\bprofile\b|\bphotos?\b|\b(?:all|every|each|last|user'?s|internal|private) (?:\w{1,12} )?(?:messages?|notes|documents?|mails?|meetings?|pages|contacts?|files?|repositor\w{1,3})\b|\bcookies?\b|\bconversations?\b|\blocation\b|\btranscripts?\b|\bclipboard\b|\bphone number\b|\bwhat the user (?:wrote|said|typed)\b|\bcopy of the\b|\btrack(?:\.csv|s)?\b|\bparticipants\b|\b(?:each|every) (?:colleague|employee)\b|\bsalar(?:y|ies)\b|\bmessages on\b|\bloyalty\b|\bidentity card\b|\bbank statements?\b|\baudio\b/i,
 );
@@ -14,7 +14,7 @@ const WHOLE_DATA = findFirstMatch(
   /\b(?:pass|send|submit|upload|provide|include|attach|hand)\b[^.\n]{0,30}?\b(?:the )?(?:complete|whole|entire|full|other|all)\b[^.\n]{0,20}?\b(?:documents?|files?|folders?|conversations?|history|mails?|messages?|repositor\w{1,3}|code|database|contacts?)\b/i,
 );
 
-/** Signs in sentences, of which one says little. */
+/** Weak signals in sentences. */
 export const NEARBY_TEXT_SIGNALS: readonly ScanSignal[] = [
   {
     kind: "guard-dialog",
@@ -166,7 +166,7 @@ export const NEARBY_TEXT_SIGNALS: readonly ScanSignal[] = [
     ),
     where: "prose",
     find: (text) => {
-      // Full stops in an address do not end a sentence.
+      // Periods in an address do not end a sentence.
       const found = OBEYS_TEXT(text.replace(/https?:\/\/[^\s`)]+/g, (address) => address.replaceAll(".", "-")));
       return found &&
         (/https?:\/\/|\bdecod\w{1,3}\b/i.test(text) ||

@@ -17,11 +17,11 @@ export const OBFUSCATION_RULES: readonly TextRule[] = [
   {
     id: "obfuscated-code",
     weight: "high",
-    weigh: "hmmlll",
-    title: "holds code that a tool made unreadable",
-    why: "Code is made unreadable so that nobody sees what it does.",
+    regionWeights: "hmmlll",
+    title: "contains obfuscated code",
+    why: "Obfuscation hides what the code does.",
     fix: "do not use it; ask for its source",
-    words: ["_0x", "function(p,a,c,k", "[]+[]", "\\x", "\\u00", "pyarmor", "[char]", "^o^", "^e^", "^r^"],
+    keywords: ["_0x", "function(p,a,c,k", "[]+[]", "\\x", "\\u00", "pyarmor", "[char]", "^o^", "^e^", "^r^"],
     find(text) {
       const made = text.match(/\b_0x[0-9a-f]{1,8}\b/g) ?? [];
       return made.length >= 5 ? { index: text.indexOf("_0x"), length: 60 } : UNREADABLE(text);
@@ -30,21 +30,21 @@ export const OBFUSCATION_RULES: readonly TextRule[] = [
   {
     id: "out-of-sight",
     weight: "high",
-    weigh: "hhlm-h",
-    title: "has something far to the right, where nobody looks",
-    why: "Whoever reads the file sees the line end long before.",
-    fix: "look at the end of the line",
-    words: [BLANKS],
+    regionWeights: "hhlm-h",
+    title: "has text far to the right, outside of the visible area",
+    why: "In an editor the line appears to end long before.",
+    fix: "read the end of the line",
+    keywords: [BLANKS],
     find: findFirstMatch(/\S[ \t]{100,}(?=[^\s|#/*\\])(?=[^\n]{0,200}[\w)]{3})/),
   },
   {
     id: "runs-a-document",
     weight: "high",
-    weigh: "hhmllh",
-    title: "runs a file that its name says is no program",
-    why: "Nobody reads pictures and notes for code, which is why it was put there.",
-    fix: "look at the file; have code stand in files that are named so",
-    words: [
+    regionWeights: "hhmllh",
+    title: "runs a file whose name does not look like a program",
+    why: "Reviewers do not expect code in pictures and notes.",
+    fix: "inspect the file; move code to files with the right extension",
+    keywords: [
       ...[
         "| sh",
         "| bash",
@@ -78,7 +78,7 @@ export const OBFUSCATION_RULES: readonly TextRule[] = [
 
 const SHELL_PROGRAM = "(?:\\$[({]?SHELL\\b|(?:sudo\\s+)?(?:[\\w/.-]{0,20}\\/)?(?:ba|z|da|k)?sh\\b)";
 
-/** Beginnings of commands, and what breaks them without changing them. */
+/** The beginnings of commands, and the characters that split them without changing them. */
 const SPLIT_WORDS = [
   ...["c", "cu", "cur", "w", "wg", "wge", "b", "ba", "bas", "e", "ev", "s", "n"].flatMap((start) => [
     `${start}''`,
@@ -119,11 +119,11 @@ export const ENCODING_RULES: readonly TextRule[] = [
   {
     id: "decode-and-execute",
     weight: "high",
-    weigh: "hhhhlh",
+    regionWeights: "hhhhlh",
     title: "decodes something and runs it",
-    why: "Code that must not be read is rarely code that one would want to run.",
-    fix: "decode it, read it, and put it into the skill as it is",
-    words: [
+    why: "Encoding hides code from review.",
+    fix: "decode it, read it, and put it into the skill as plain text",
+    keywords: [
       "base64",
       "b64decode",
       "b32decode",
@@ -189,11 +189,11 @@ export const ENCODING_RULES: readonly TextRule[] = [
   {
     id: "encoded-powershell",
     weight: "high",
-    weigh: "hhhlll",
-    title: "starts PowerShell with a command that cannot be read",
-    why: "The switch is there so that a command need not be shown.",
-    fix: "decode it and write it as it is",
-    words: ["powershell", "pwsh"],
+    regionWeights: "hhhlll",
+    title: "starts PowerShell with an encoded command",
+    why: "The option hides the command.",
+    fix: "decode it and write it as plain text",
+    keywords: ["powershell", "pwsh"],
     find: findFirstMatch(
       /\b(?:powershell|pwsh)(?:\.exe)?\b[^\n]{0,120}?\s-e(?:nc?|c|ncodedcommand)?\s{1,3}["']?[A-Za-z0-9+/=]{16,}/i,
     ),
@@ -201,11 +201,11 @@ export const ENCODING_RULES: readonly TextRule[] = [
   {
     id: "spelled-out-code",
     weight: "high",
-    weigh: "hhhlll",
-    title: "puts code together from the numbers of its characters",
-    why: "Nobody writes a program like that who wants it to be read.",
-    fix: "have it written as text",
-    words: ["chr(", "fromcharcode", "\\x", "\\u00", "\\1", "string.char(", "map(chr", "bytes([", ":1}${"],
+    regionWeights: "hhhlll",
+    title: "assembles code from character codes",
+    why: "Readable code does not need this.",
+    fix: "write it as text",
+    keywords: ["chr(", "fromcharcode", "\\x", "\\u00", "\\1", "string.char(", "map(chr", "bytes([", ":1}${"],
     find: findFirstMatch(
       /(?:chr\(\s?\d{1,3}\s?\)\s{0,2}[+.,&]\s{0,2}){7,}/i,
       /fromCharCode\(\s{0,2}(?:(?:0x)?[0-9a-f]{1,4}\s{0,2},\s{0,2}){9,}/i,
@@ -219,11 +219,11 @@ export const ENCODING_RULES: readonly TextRule[] = [
   {
     id: "split-command",
     weight: "high",
-    weigh: "hhhlll",
-    title: "writes a command so that it cannot be searched for",
-    why: "Quotes in the middle of a word change nothing but how it reads.",
-    fix: "have it written plainly",
-    words: SPLIT_WORDS,
+    regionWeights: "hhhlll",
+    title: "splits a command so that a search does not find it",
+    why: "Quotes inside a word do not change the command, only its appearance.",
+    fix: "write it without the quotes",
+    keywords: SPLIT_WORDS,
     find: findFirstMatch(
       /(?:^|[\s;&|(`])(?:c(?:''|""|\\)u(?:''|""|\\)?r(?:''|""|\\)?l|cu(?:''|""|\\)r(?:''|""|\\)?l|cur(?:''|""|\\)l|w(?:''|""|\\)get|wg(?:''|""|\\)et|wge(?:''|""|\\)t|b(?:''|""|\\)ash|ba(?:''|""|\\)sh|bas(?:''|""|\\)h|ev(?:''|""|\\)al|e(?:''|""|\\)val|s(?:''|""|\\)h|ba(?:''|""|\\)se64|n(?:''|""|\\)c)(?=[\s"'\\])/,
       /\b(?:cat|curl|wget|nc|bash|sh|rm|ls|ping|echo)\$\{?IFS\}?/,
@@ -236,11 +236,11 @@ export const ENCODING_RULES: readonly TextRule[] = [
   {
     id: "eval-of-variable",
     weight: "low",
-    weigh: "l-----",
-    title: "runs text that is put together while it runs",
-    why: "What runs cannot be read here.",
-    fix: "look where the text comes from",
-    words: ['eval "$', "eval $", "eval '$", "eval(", "exec(", "new function("],
+    regionWeights: "l-----",
+    title: "runs text that is assembled at run time",
+    why: "The code that runs is not visible here.",
+    fix: "check where the text comes from",
+    keywords: ['eval "$', "eval $", "eval '$", "eval(", "exec(", "new function("],
     find: findFirstMatch(
       /(?:^|[\s;&|(])eval\s{1,3}["']?\$\{?\w|(?:^|[\s=(])(?:eval|exec)\(\s?[a-z_]\w{0,40}\s?[,)]|new Function\(/,
     ),
@@ -251,16 +251,16 @@ export const ENCODED_COMMAND_RULE: ScanRule & { weigh: RegionWeights } = {
   id: "encoded-command",
   weight: "high",
   weigh: "hhhhlh",
-  title: "holds a command that is written in base64 or hex",
-  why: "It is there to be decoded and run, and not to be read.",
-  fix: "decode it, read it, and put it into the skill as it is",
+  title: "contains a command in base64 or hex",
+  why: "Encoding hides code from review.",
+  fix: "decode it, read it, and put it into the skill as plain text",
 };
 
 const MAX_ENCODED_LENGTH = 4096;
 const DECODED_COMMAND =
   /\b(?:curl|wget)\s|\bbash\b|\/bin\/(?:ba)?sh|\bpowershell\b|\biwr\b|\biex\b|\bimport (?:os|socket|subprocess|urllib)|\bsubprocess\b|\bos\.system|\brm -rf\b|\beval\(|\bexec\(|\brequire\(['"]|\bfetch\(|\bnc -|\/dev\/tcp|ignore (?:all|previous)/i;
 
-/** What a run of characters stands for, if that is a command. */
+/** Decodes a run of characters, and returns the text if it is a command. */
 export function decodeCommand(run: string): string | undefined {
   const text = run.slice(0, MAX_ENCODED_LENGTH);
   for (const decode of [decodeHex, decodeBase64, decodeReversed]) {
@@ -279,7 +279,7 @@ function decodeBase64(text: string): string {
   return decoded.length > 3 && decoded[1] === "\0" && decoded[3] === "\0" ? decoded.replaceAll("\0", "") : decoded;
 }
 
-/** Turned around so that no decoder takes it as it is: the padding then stands first. */
+/** Decodes reversed base64, which starts with the padding and which no decoder accepts. */
 function decodeReversed(text: string): string | undefined {
   return /^={1,2}[A-Za-z0-9+/]/.test(text) ? decodeBase64([...text].reverse().join("")) : undefined;
 }

@@ -23,7 +23,7 @@ const WRITES_TO =
 
 const WRITES_STARTUP = findFirstMatch(new RegExp(`${WRITES_TO}${STARTUP_FILES}\\b`));
 
-/** What is between the backticks around a place, where there are such. */
+/** Returns the text between the backticks around an index, if there are any. */
 function getCodeAround(text: string, index: number): string {
   const before = text.slice(0, index).split("`");
   return before.length % 2 === 0 ? `${before.at(-1)}${text.slice(index).split("`", 1)[0]}` : text;
@@ -33,11 +33,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "shell-startup",
     weight: "high",
-    weigh: "hhmlll",
-    title: "adds a command to what every shell runs at its start",
-    why: "It goes on running after the skill is removed.",
-    fix: "take the line out; ask what must run all the time, and why",
-    words: STARTUP_WORDS,
+    regionWeights: "hhmlll",
+    title: "adds a command to a shell startup file",
+    why: "It keeps running after the skill is removed.",
+    fix: "remove the line; ask what must run in every shell, and why",
+    keywords: STARTUP_WORDS,
     find(line) {
       const found = WRITES_STARTUP(line);
       if (!found) return undefined;
@@ -52,21 +52,21 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "shell-startup-plain",
     weight: "low",
-    weigh: "lll---",
-    title: "adds to what shells run at their start",
-    why: "Usual for paths and completions, and it stays after the skill is removed.",
-    fix: "look at the line",
-    words: STARTUP_WORDS,
+    regionWeights: "lll---",
+    title: "adds a setting to a shell startup file",
+    why: "Common for paths and completions, but it remains after the skill is removed.",
+    fix: "check the line",
+    keywords: STARTUP_WORDS,
     find: WRITES_STARTUP,
   },
   {
     id: "scheduled-job",
     weight: "high",
-    weigh: "mlllll",
-    title: "has something run again and again, or at every start",
-    why: "It goes on running after the skill is removed.",
+    regionWeights: "mlllll",
+    title: "schedules a recurring job, or one at every start",
+    why: "It keeps running after the skill is removed.",
     fix: "ask what must run, and set it up yourself",
-    words: [
+    keywords: [
       "crontab",
       "cron.d",
       "systemctl",
@@ -100,11 +100,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "scheduled-download",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "schedules a command that takes its orders from the network",
-    why: "Whoever has the address decides what runs on this machine from then on.",
+    regionWeights: "hhhmlh",
+    title: "schedules a command that gets its instructions from the network",
+    why: "The owner of the address then decides what runs on this machine.",
     fix: "do not use it",
-    words: ["* * *", "@reboot", "@hourly", "@daily"],
+    keywords: ["* * *", "@reboot", "@hourly", "@daily"],
     find: findFirstMatch(
       /(?:(?:[\d*/,-]{1,10}\s){4}[\d*/,-]{1,10}|@reboot|@hourly|@daily)\s{1,4}[^\n]{0,80}?\b(?:curl|wget|nc|base64|python[\d.]{0,4}\s-c|\/tmp\/\.|\/dev\/tcp)[^\n]{0,200}?(?:\||;|-c|-d|$)/,
     ),
@@ -112,11 +112,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "authorized-key",
     weight: "high",
-    weigh: "hhmlll",
-    title: "lets a key of its own into the machine",
-    why: "Whoever holds the other half can log in from then on.",
+    regionWeights: "hhmlll",
+    title: "adds its own SSH key to the machine",
+    why: "The owner of the private key can then log in.",
     fix: "do not use it; look for the key in authorized_keys",
-    words: ["authorized_keys"],
+    keywords: ["authorized_keys"],
     find: findFirstMatch(
       /(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20})\s{1,3}AAAA[\w+/=]{8,}[^\n]{0,200}?authorized_keys/,
       /\b(?:curl|wget)\b[^\n]{0,200}?(?:>>|-o|\btee\b)[^\n]{0,40}?authorized_keys/,
@@ -126,11 +126,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "more-rights",
     weight: "high",
-    weigh: "hhmlll",
-    title: "gives itself rights that last",
-    why: "From then on everything that runs as the user runs as the machine's owner.",
+    regionWeights: "hhmlll",
+    title: "gives itself permanent root permissions",
+    why: "Everything that runs as the user can then run as root.",
     fix: "do not use it",
-    words: ["nopasswd", "sudoers", "u+s", "chmod 4", "chmod +s", "setcap"],
+    keywords: ["nopasswd", "sudoers", "u+s", "chmod 4", "chmod +s", "setcap"],
     find: findFirstMatch(
       /NOPASSWD\s{0,2}:\s{0,2}ALL[^\n]{0,120}?(?:sudoers|tee\b|>>)|(?:>>|\btee\b)[^\n]{0,40}?sudoers/,
       /\bchmod\s{1,3}(?:[ugo]{0,3}\+s|4[0-7]{3})\s{1,3}\S{0,40}(?:sh|python|bin)\b/,
@@ -139,11 +139,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "agent-settings",
     weight: "medium",
-    weigh: "mlllll",
-    title: "writes to the settings or the standing instructions of an agent",
-    why: "What stands there is followed in every later session, with this skill or without.",
-    fix: "look at what it writes, and write it yourself if you want it",
-    words: [
+    regionWeights: "mlllll",
+    title: "writes to the settings or permanent instructions of an agent",
+    why: "Agents follow them in every later session, even without this skill.",
+    fix: "check what it writes, and add it yourself if you want it",
+    keywords: [
       "claude.md",
       "agents.md",
       "gemini.md",
@@ -173,11 +173,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "standing-order",
     weight: "high",
-    weigh: "--hhmh",
-    title: "has the model write itself into what is read in every session",
-    why: "A skill that cannot be removed by removing it.",
-    fix: "take the sentence out, and look at the file it names",
-    words: [
+    regionWeights: "--hhmh",
+    title: "tells the model to add the skill to files that are read in every session",
+    why: "The skill then remains active after it is removed.",
+    fix: "remove the sentence, and check the file it names",
+    keywords: [
       "claude.md",
       "agents.md",
       "gemini.md",
@@ -199,7 +199,7 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
         "from now on",
       ],
     ],
-    heedsMentions: false,
+    skipsMentions: false,
     find: findFirstMatch(
       /\b(?:append|remember|write|add|store|save|keep|put)\b[^.\n]{0,80}?(?:(?:MEMORY|SOUL|CLAUDE|AGENTS|GEMINI)\.md|\bmemory\b|\.cursorrules)[^\n]{0,160}?https?:\/\/[^\s)\x60"]{3,160}[^.\n]{0,40}?\b(?:do|follow|obey|execute|run)\b/i,
       /\b(?:add|write|put|insert|register|install|set up)\b[^.\n]{0,60}?\b(?:hook|PreToolUse|PostToolUse|SessionStart|UserPromptSubmit)\b[^\n]{0,160}?\b(?:curl|wget|https?:|sends?|uploads?|posts?|base64)\b/i,
@@ -211,11 +211,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "git-hook",
     weight: "high",
-    weigh: "mlllll",
-    title: "puts code where git runs it by itself",
+    regionWeights: "mlllll",
+    title: "installs a git hook",
     why: "It runs at every commit or checkout, long after the skill was used.",
-    fix: "look at the hook, and put it there yourself",
-    words: [".git/hooks", "core.hookspath", "core.fsmonitor", "core.sshcommand"],
+    fix: "check the hook, and install it yourself",
+    keywords: [".git/hooks", "core.hookspath", "core.fsmonitor", "core.sshcommand"],
     find: findFirstMatch(
       new RegExp(`${WRITES_TO}\\.git\\/hooks\\/`),
       /\bgit\s{1,3}config\s{1,3}--global\s{1,3}(?:core\.hooksPath|core\.fsmonitor|core\.sshCommand)\s{1,3}\S{1,80}/i,
@@ -224,11 +224,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "takes-over-commands",
     weight: "high",
-    weigh: "hmmllh",
-    title: "puts itself between the user and the programs they use",
-    why: "Every later command passes through it, and what is typed there.",
-    fix: "do not use it; look at the line it adds",
-    words: [
+    regionWeights: "hmmllh",
+    title: "puts itself between the user and their programs",
+    why: "Every later command passes through it, with its input.",
+    fix: "do not use it; check the line it adds",
+    keywords: [
       ...[
         "prompt_command",
         "ld_preload",
@@ -274,11 +274,11 @@ export const PERSISTENCE_RULES: readonly TextRule[] = [
   {
     id: "opens-by-itself",
     weight: "medium",
-    weigh: "m---l-",
-    title: "has an editor run code as soon as a folder is opened",
-    why: "Nobody is asked.",
-    fix: "take the task out",
-    words: ["folderopen", "postcreatecommand", "poststartcommand", "initializecommand"],
+    regionWeights: "m---l-",
+    title: "makes an editor run code when a folder is opened",
+    why: "It runs without approval.",
+    fix: "remove the task",
+    keywords: ["folderopen", "postcreatecommand", "poststartcommand", "initializecommand"],
     find: findFirstMatch(
       /"runOn"\s{0,2}:\s{0,2}"folderOpen"/,
       /"(?:initialize|postCreate|postStart|postAttach|onCreate)Command"\s{0,2}:\s{0,2}"[^"\n]{0,200}?(?:curl|wget|base64|https?:|nohup)[^"\n]{0,120}/,

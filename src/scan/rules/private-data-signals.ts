@@ -1,7 +1,7 @@
 import { findFirstMatch } from "../rule.ts";
 import type { ScanSignal } from "../signals.ts";
 
-/** What is nobody's business but the user's. */
+/** Data that only concerns the user. */
 const PRIVATE_DATA = findFirstMatch(
   /\.rglob\(["']\.env|\bhome(?:dir)?\(\)[^\n]{0,40}?["'](?:Documents|Desktop|Pictures|Downloads)["'][^\n]{0,40}?(?:glob|walk|iterdir|readdir)|\x60(?:printenv|env)\x60|["'](?:History|Cookies|Login Data|Web Data)["'][^\n]{0,60}?["'](?:History|Cookies|Login Data|Web Data)["']/,
   /\.ssh['"]?\s{0,2}[/\\,]?\s{0,2}['"]?(?:id_(?![\w*]{0,20}\.pub\b)|\*(?!\.pub)|config\b)|~\/\.ssh\b(?!\/[\w*]{1,30}\.pub\b)|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)|\.aws['"]?\s{0,2}[/\\,]\s{0,2}['"]?credentials|~\/\.(?:aws|gnupg|kube|password-store|mozilla|netrc|npmrc|pypirc|docker|azure)\b|\.git-credentials\b|\.netrc\b|\.pgpass\b|\.vault-token\b|\.docker['"]?\s{0,2}[/,]\s{0,2}['"]?config\.json|\.kube['"]?\s{0,2}[/,]\s{0,2}['"]?config|gh\/hosts\.yml|\/etc\/(?:g?shadow|passwd)\b|\/proc\/[^\s/]{1,20}\/environ\b/,
@@ -17,7 +17,7 @@ const PRIVATE_DATA = findFirstMatch(
   /\bgit diff\b[^\n]{0,60}?\|\s{0,3}(?:e?grep|rg)\b[^\n]{0,60}?(?:key|token|secret|passw)|\b(?:grep|rg)\b[^\n|]{0,60}?(?:AKIA|BEGIN (?:RSA|OPENSSH|EC|PRIVATE)|api[_-]?key|passw)[^\n|]{0,60}?\|/i,
 );
 
-/** The same as sentences name it. Much honest work is about these. */
+/** Private data as sentences name it. Many benign skills are about it. */
 const PERSONAL_DATA = findFirstMatch(
   /\b(?:complete|full|whole|entire)\s{1,3}(?:conversation|chat|transcript|context|mailbox|repository|source code|code ?base|home (?:folder|directory)|history|inbox|database|contacts?)\b|\bsystem prompt\b|\b(?:conversation|chat) history\b|\b(?:all|every) (?:files?|messages?|mails?|conversations?|documents?|contacts?|source files?)\b[^.\n]{0,30}?\b(?:read|opened|seen|user|inbox|repository|project)\b/i,
   /\b(?:API|private|secret|access|SSH|signing|deploy) keys?\b|\bpasswords?\b|\bcredentials?\b|\b(?:session|auth|access|api|bot|refresh) (?:tokens?|cookies?)\b|\bpassport\b|\bidentity card\b|\bphone numbers?\b|\bprivate (?:channels|messages)\b|\bdirect messages\b|\b(?:bank|credit|debit) cards?\b|\bcard (?:number|details)\b|\bauthenticator\b|\bone-time codes?\b|\bverification codes?\b|\b(?:2FA|MFA|TOTP|OTP) codes?\b|\bsocial security\b|\bdate of birth\b|\bhome address\b|\bmedical (?:records?|data)\b|\bsalar(?:y|ies)\b|\b(?:customer|personal|health|payroll|financial) (?:data|records|information)\b/i,
@@ -222,18 +222,18 @@ const PRIVATE_DATA_WORDS = [
   ],
 ];
 
-/** People are asked for what opens their accounts or identifies them. */
+/** Requests for credentials or identity data of people. */
 const ASKS_PERSONAL = findFirstMatch(
   /\b(?:ask|request|prompt|collect|obtain|get)\b[^.\n]{0,60}?\b(?:for|to (?:give|enter|paste|send|provide|type|copy|upload))\b[^.\n]{0,120}?\b(?:passwords?|codes? of the authenticator|authenticator|backup codes?|one-time codes?|verification codes?|security questions?|passport|identity card|id card|bank cards?|card numbers?|cvv|pin code|recovery phrase|seed phrase|24 words|private keys?|document\.cookie|session cookies?|cookies?|selfie|social security|full name)\b/i,
 );
 
-/** What is never part of the work that a fixed address could be for. */
+/** Intimate data, which no task needs to send to a fixed address. */
 const INTIMATE_DATA = findFirstMatch(
   /\bpassports?\b/,
   /\bselfie\b|\bidentity cards?\b|\bid cards?\b|\bsalary slips?\b|\b(?:online )?banking (?:login|password|details)\b|\bbackup codes?\b|\bone-time codes?\b|\bauthenticator codes?\b|\b(?:the |all |their |saved )passwords\b|\bprivate (?:channels|messages)\b|\bdirect messages\b|\b(?:complete|full|whole|entire) (?:conversation|chat|transcript|mailbox|inbox|home folder|home directory|code ?base|repository|database|customer list)\b|\bsession cookies?\b|\bcustomer['’]?s? (?:mail|name|phone|address|data)\b|\blocal variables\b|\bos\.environ\b|\ball (?:private|other) repositories\b|\b(?:shell|browser|browsing|chat) history\b|\bcontacts?\b[^.\n]{0,20}?\b(?:list|book)\b/i,
 );
 
-/** Something private is read, named or asked for. */
+/** Signals of private data that is read, named or requested. */
 export const PRIVATE_DATA_SIGNALS: readonly ScanSignal[] = [
   { kind: "private", words: PRIVATE_DATA_WORDS, find: PRIVATE_DATA },
   { kind: "personal", words: PRIVATE_DATA_WORDS, find: PERSONAL_DATA },

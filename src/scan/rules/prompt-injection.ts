@@ -5,7 +5,7 @@ const EARLIER_TEXT =
 const RULE_NOUNS =
   "(?:instructions?|prompts?|rules?|guidelines?|directives?|commands?|constraints?|restrictions?|polic(?:y|ies)|context|training|requests?|messages?)";
 
-/** What a skill never stands above. */
+/** Authorities that a skill must not override. */
 const HIGHER_AUTHORITY =
   "(?:(?:the\\s{1,3}|your\\s{1,3}|any\\s{1,3}|all\\s{1,3}|other\\s{1,3}|anything\\s{1,3}(?:that\\s{1,3})?){0,3}(?:system (?:prompt|message|instructions?)|developer (?:message|instructions?)|(?:safety|security) (?:guid\\w{1,8}|rules?|polic\\w{1,3}|instructions?)|users?(?: (?:says?|asks?|requests?|instructions?|preferences?|wants?))?\\b|(?:person|human) (?:in|at|who)|requests? in the chat|user's (?:requests?|instructions?|wishes)|(?:previous|prior|earlier|existing) (?:instructions?|rules?|guid\\w{1,8}|directives?)|default (?:behaviou?r|instructions)|anthropic|openai|platform polic\\w{1,3}))";
 
@@ -13,11 +13,11 @@ export const INSTRUCTION_OVERRIDE_RULES: readonly TextRule[] = [
   {
     id: "override-instructions",
     weight: "high",
-    weigh: "llhhhh",
-    title: "tells the model to set other instructions aside",
-    why: "A skill adds to what the user asks. One that takes away is after something else.",
-    fix: "do not use it, or take the sentence out",
-    words: [
+    regionWeights: "llhhhh",
+    title: "tells the model to ignore other instructions",
+    why: "A skill adds to the user's request. One that removes instructions has another purpose.",
+    fix: "do not use it, or remove the sentence",
+    keywords: [
       "ignore",
       "disregard",
       "forget",
@@ -104,11 +104,11 @@ export const INSTRUCTION_OVERRIDE_RULES: readonly TextRule[] = [
   {
     id: "claimed-authority",
     weight: "high",
-    weigh: "llhhhh",
+    regionWeights: "llhhhh",
     title: "claims that the model's limits are lifted",
-    why: "Only whoever runs the model can say so, and not in a skill.",
-    fix: "do not use it, or take the sentence out",
-    words: [
+    why: "Only the operator of the model can lift them, and not in a skill.",
+    fix: "do not use it, or remove the sentence",
+    keywords: [
       "developer mode",
       "dan mode",
       "jailbr",
@@ -182,7 +182,7 @@ export const INSTRUCTION_OVERRIDE_RULES: readonly TextRule[] = [
   },
 ];
 
-/** What nobody else may have, as sentences name it. */
+/** Secrets, as sentences name them. */
 const SECRET_NOUNS =
   "(?:~\\/\\.(?:ssh|aws|gnupg|netrc|npmrc|pypirc|kube|docker|config\\/(?:gh|gcloud)|cursor\\/mcp|claude|codex)|\\.env\\b|id_(?:rsa|ed25519)|claude_desktop_config|mcp\\.json|\\bprintenv\\b|(?:API|private|secret|access|ssh) keys?|passwords\\b|credentials\\b|(?:access|auth|session|api) tokens?|environment variables|seed phrase|recovery phrase|system prompt|chat history|conversation (?:history|so far)|(?:full|whole|entire) conversation|session transcript)";
 const OUTSIDE_TARGET =
@@ -192,11 +192,11 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
   {
     id: "ask-for-secrets",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has the model hand over secrets or the conversation",
-    why: "A model does what a skill says with all that it has seen.",
-    fix: "take the sentence out, or do not use the skill",
-    words: [
+    regionWeights: "--hhhh",
+    title: "tells the model to reveal secrets or the conversation",
+    why: "The model can pass on everything that it has seen.",
+    fix: "remove the sentence, or do not use the skill",
+    keywords: [
       ...["to http", "to `http", "at http", "at `http", "into http", "into `http"],
       ...["send it to", "send them to", "mail it to", "mail them to", "forward it to", "forward them to"],
       ...[
@@ -232,11 +232,11 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
   {
     id: "gather-for-model",
     weight: "high",
-    weigh: "--hhmh",
-    title: "has the model read out files that hold keys",
-    why: "What a model has read it can repeat, to whoever asks for it.",
-    fix: "take the sentence out; a skill that needs a key is given one of its own",
-    words: [
+    regionWeights: "--hhmh",
+    title: "tells the model to print files that contain keys",
+    why: "A model can repeat everything it has read.",
+    fix: "remove the sentence; give the skill its own key if it needs one",
+    keywords: [
       ".ssh",
       ".aws",
       ".npmrc",
@@ -257,11 +257,11 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
   {
     id: "paste-from-page",
     weight: "high",
-    weigh: "--hhmh",
-    title: "has the user run what stands on a page elsewhere, or comes in a file of unknown making",
-    why: "The skill that is looked at is harmless; what the page says is not part of it.",
-    fix: "do not do it; whatever is needed can stand in the skill",
-    words: [
+    regionWeights: "--hhmh",
+    title: "tells the user to run commands from another page or a file of unknown origin",
+    why: "The skill itself is harmless, but the page is not part of the review.",
+    fix: "do not follow it; the skill can contain the commands itself",
+    keywords: [
       "terminal",
       "powershell",
       "command prompt",
@@ -288,11 +288,11 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
   {
     id: "plant-code",
     weight: "high",
-    weigh: "--hhmh",
-    title: "has the model put code of somebody else's into everything that it writes",
-    why: "It ends up in the user's work, and runs at those who use that.",
-    fix: "take the sentence out",
-    words: ["<script", "script tag", "script src", "import map", "one-pixel", "tracking pixel", "1x1"],
+    regionWeights: "--hhmh",
+    title: "tells the model to insert third-party code into everything it writes",
+    why: "It ends up in the user's work, and runs on the machines of its users.",
+    fix: "remove the sentence",
+    keywords: ["<script", "script tag", "script src", "import map", "one-pixel", "tracking pixel", "1x1"],
     find: findFirstMatch(
       /\b(?:always|every|each|all|any)\b[^\n]{0,120}?<script[^>\n]{0,40}?src=["']?(?:https?:)?\/\/(?!(?:www\.)?(?:googletagmanager|google-analytics|cdn\.jsdelivr|unpkg|cdnjs|js\.stripe|plausible|cdn\.tailwindcss)\b)[^\n]{4,160}/i,
       /<script[^>\n]{0,40}?src=["']?(?:https?:)?\/\/(?!(?:www\.)?(?:googletagmanager|google-analytics|cdn\.jsdelivr|unpkg|cdnjs|js\.stripe|plausible|cdn\.tailwindcss)\b)[^\n]{4,120}?\b(?:to|in|into) (?:every|each|all|any) (?:page|file|html|template|component|project|answer)/i,
@@ -301,11 +301,11 @@ export const DATA_REQUEST_RULES: readonly TextRule[] = [
   {
     id: "self-update",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "replaces its own instructions with what it downloads",
-    why: "What was looked at is then not what is followed.",
-    fix: "update it with `skillet update`, which shows what changes",
-    words: ["skill.md", "agents.md", "claude.md", "/skills/", "heartbeat.md", "soul.md", ".cursorrules"],
+    regionWeights: "hhhhlh",
+    title: "replaces its own instructions with a download",
+    why: "The reviewed instructions then differ from those that the model follows.",
+    fix: "update it with `skillet update`, which shows the changes",
+    keywords: ["skill.md", "agents.md", "claude.md", "/skills/", "heartbeat.md", "soul.md", ".cursorrules"],
     find: findFirstMatch(
       /\b(?:curl|wget|iwr|irm|Invoke-WebRequest)\b[^\n]{0,240}?(?:\s-[oO]\s{0,2}|\s>{1,2}\s{0,2}|--output[ =]|-OutFile\s{1,3}|\btee\s{1,3}(?:-a\s)?)["']?[^\s"']{0,100}(?:(?:SKILL|AGENTS|CLAUDE|GEMINI|MEMORY|SOUL|HEARTBEAT)\.md|\.cursorrules)/,
       /\b(?:download|fetch|get|pull)\b[^.\n]{0,60}?https?:\/\/[^\s)`]{4,160}[^\n]{0,80}?\b(?:replace|overwrite|save|write|update)\b[^.\n]{0,40}?(?:(?:SKILL|AGENTS|CLAUDE|GEMINI|MEMORY|SOUL)\.md|this (?:skill|file)|these instructions)/i,

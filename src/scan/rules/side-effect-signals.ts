@@ -1,7 +1,7 @@
 import { findFirstMatch } from "../rule.ts";
 import type { ScanSignal } from "../signals.ts";
 
-/** Acts that last, reach others, cost money or destroy. */
+/** Actions that are permanent, affect others, cost money or destroy data. */
 const SIDE_EFFECTS = findFirstMatch(
   /\breplace\b[^.\n]{0,30}?\x60[^\x60\n]{1,60}\x60\s(?:by|with)\s\x60|\b(?:sells?|shares?|rents?)\b[^.\n]{0,30}?\bbandwidth\b|\bexit[- ]node\b|\bCODEOWNERS\b|\bcollaborators?\b|\bsync account\b|\bshare the (?:calendar|folder|drive|document|inbox)\b/i,
   /\b(?:npx|bunx|uvx)\s{1,3}(?:-y|--yes)\b|\bpnpm dlx\b|\b(?:pip3?|npm|pnpm|yarn|uv|gem|cargo|brew|go|apt|apt-get|choco|winget)\s{1,3}(?:pip\s{1,3})?(?:install|add|i|tap)\s{1,3}\S|--install-extension\b|\bdocker run\b/,

@@ -7,16 +7,16 @@ const DOWNLOADS =
 const PROGRAM_ENDING =
   /\.(?:sh|bash|exe|msi|jar|vsix|deb|rpm|pkg|dmg|apk|appimage|bin|run|ps1|bat|whl|crx|xpi|dll|so|dylib|py|elf)(?=[\s"'`?)]|$)/i;
 
-/** Software from where nobody answers for it. */
+/** Rules for software from unverified sources. */
 export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "numeric-host",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "downloads from a host that has no name",
-    why: "Vendors have names and certificates. A number on the internet belongs to whoever rents it today.",
-    fix: "do not use it; take the software from its maker's site",
-    words: ["http:", "https:", "ftp:"],
+    regionWeights: "hhhmlh",
+    title: "downloads from an IP address without a host name",
+    why: "Vendors have names and certificates. The tenant of an IP address can change at any time.",
+    fix: "do not use it; download the software from its vendor's site",
+    keywords: ["http:", "https:", "ftp:"],
     find(text) {
       for (const match of text.matchAll(NUMERIC_HOST)) {
         if (isOutsideHost(match[1] ?? "") && DOWNLOADS.test(text.slice(Math.max(0, match.index - 160), match.index)))
@@ -28,11 +28,11 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "plain-download",
     weight: "high",
-    weigh: "hhhllm",
-    title: "downloads a program over a connection that anybody can change",
-    why: "Anyone on the way can put another program in its place.",
+    regionWeights: "hhhllm",
+    title: "downloads a program over an unencrypted connection",
+    why: "Anyone on the network path can replace the program.",
     fix: "use https, and check a digest",
-    words: ["http:"],
+    keywords: ["http:"],
     find(text) {
       const match = /\bhttp:\/\/[^\s"'`)|;<>]{4,200}/.exec(text);
       if (!match || !PROGRAM_ENDING.test(match[0]) || findOutsideAddress(match[0]) === undefined) return undefined;
@@ -44,11 +44,11 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "install-command",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "has a package run a command from the network, or an unreadable one, while it is installed",
-    why: "Installing is not using: nobody expects the command to run then.",
-    fix: "do not install it; look at the command",
-    words: ["install", '"prepare', ".prepare"],
+    regionWeights: "hhhmlh",
+    title: "has a package that runs a remote or unreadable command during installation",
+    why: "Users do not expect an installation to run such a command.",
+    fix: "do not install it; check the command",
+    keywords: ["install", '"prepare', ".prepare"],
     find: findFirstMatch(
       /\b(?:pre|post)?(?:install|prepare)["']?\s?[:=]\s?["'][^\n]{0,80}?(?:\bcurl\b|\bwget\b|https?:|require\(\\?['"]https?|node -e|python3? -c|sh -c|base64|powershell|\beval\b|fetch\()/i,
     ),
@@ -56,11 +56,11 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "unverified-packages",
     weight: "high",
-    weigh: "hhhmhh",
-    title: "has packages come from a source that is not verified",
-    why: "Every package that is installed from there is what that source says it is.",
-    fix: "take the setting out; use the registry of the language, or that of your company over https",
-    words: [
+    regionWeights: "hhhmhh",
+    title: "installs packages from an unverified source",
+    why: "The source can deliver any code under any package name.",
+    fix: "remove the setting; use the language's registry, or your company's over https",
+    keywords: [
       "index-url",
       "index_url",
       "registry",
@@ -85,11 +85,11 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "near-miss-package",
     weight: "high",
-    weigh: "hhhlhl",
-    title: "installs a package whose name is nearly that of a well-known one",
-    why: "Harmful packages wait under names that are typed by mistake.",
-    fix: "compare the name with the one that was meant, letter by letter",
-    words: [
+    regionWeights: "hhhlhl",
+    title: "installs a package whose name is almost that of a well-known one",
+    why: "Malicious packages use names that result from typing errors.",
+    fix: "compare the name with the intended one, letter by letter",
+    keywords: [
       "install ",
       "npm i ",
       "pnpm add",
@@ -109,11 +109,11 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   {
     id: "foreign-tunnel",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "joins the machine to a network or an account of somebody else",
-    why: "Whoever owns that account reaches this machine from then on.",
-    fix: "do not run it; accounts and keys are the user's own",
-    words: [
+    regionWeights: "hhhmlh",
+    title: "joins the machine to a network or account of another owner",
+    why: "The owner of that account can then reach this machine.",
+    fix: "do not run it; use the user's own accounts and keys",
+    keywords: [
       "authkey",
       "auth-key",
       "cloudflared",
@@ -156,7 +156,7 @@ const SWITCHED_CHECKS = findFirstMatch(
   /\bbrew\s{1,3}install\b[^\n]{0,80}?--no-quarantine\b[^\n]{0,80}?\w\/\w[\w-]{0,40}\/\w/,
 );
 
-/** Names that are often typed. A name at a distance of one change from them is looked at. */
+/** Popular package names. A name that differs from one of them by one change is suspicious. */
 const POPULAR_PACKAGES =
   "requests numpy pandas scipy matplotlib django flask fastapi pydantic sqlalchemy beautifulsoup4 selenium scrapy pillow opencv-python tensorflow pytorch torchvision transformers scikit-learn pytest cryptography paramiko boto3 botocore urllib3 pyyaml jinja2 setuptools virtualenv colorama python-dateutil python-dotenv openai anthropic langchain playwright httpx aiohttp redis celery gunicorn uvicorn psycopg2 pymongo websockets openpyxl pdfplumber streamlit discord.py telethon web3 express lodash axios chalk commander react react-dom typescript webpack eslint prettier nodemon dotenv mongoose cross-env puppeteer electron jquery moment socket.io next-auth tailwindcss babel-core body-parser bcrypt jsonwebtoken nodemailer sequelize ethers hardhat tokio serde clap reqwest anyhow".split(
     " ",
@@ -185,7 +185,7 @@ function findTyposquat(text: string, isList: boolean): MatchSpan | undefined {
   return line !== undefined && isTyposquat(listed.toLowerCase()) ? { index: 0, length: line.length } : undefined;
 }
 
-/** One letter left out, doubled, changed or swapped with its neighbor, in a name of at least six. */
+/** Returns true if one letter is missing, doubled, changed or swapped, in a name of at least six letters. */
 function isTyposquat(name: string): boolean {
   if (name.length < 5 || name.length > 40 || !/^[a-z][\w.-]*$/.test(name) || KNOWN_PACKAGES.has(name)) return false;
   return POPULAR_PACKAGES.some(
@@ -208,7 +208,7 @@ function isOneChange(a: string, b: string): boolean {
 }
 
 const blankOut = (text: string) => " ".repeat(text.length);
-/** What stands between the words of a command that is written as a list. */
+/** The separators in a command that is written as a list. */
 const LIST_SEPARATOR = /["'],\s{0,3}["']/g;
 const DEPENDENCIES =
   /(?:^|\/)(?:package\.json|requirements[\w.-]{0,40}\.txt|pyproject\.toml|setup\.(?:py|cfg)|environment\.ya?ml)$/;
@@ -217,11 +217,11 @@ export const INSTALL_RULES: readonly TextRule[] = [
   {
     id: "install-from-address",
     weight: "medium",
-    weigh: "mmmmm-",
-    title: "installs a package from an address that no registry stands behind",
-    why: "Packages run code while they are installed, and this one can change without a new version.",
-    fix: "take it from a registry with its version pinned, or from a commit that was read",
-    words: [
+    regionWeights: "mmmmm-",
+    title: "installs a package from an address outside of any registry",
+    why: "Packages run code during installation, and this one can change without a new version.",
+    fix: "install it from a registry with a pinned version, or from a reviewed commit",
+    keywords: [
       "pip install",
       "pip3 install",
       "uv add",
@@ -243,11 +243,11 @@ export const INSTALL_RULES: readonly TextRule[] = [
   {
     id: "address-of-repository",
     weight: "low",
-    weigh: "ll----",
-    title: "installs a package straight from a repository",
+    regionWeights: "ll----",
+    title: "installs a package directly from a repository",
     why: "A branch can change at any time.",
     fix: "pin a commit",
-    words: ["git+https", "github:", "git+ssh"],
+    keywords: ["git+https", "github:", "git+ssh"],
     find: findFirstMatch(
       /\b(?:install|add|i|npx|uvx|--from)\s[^\n;|&]{0,120}?(?:git\+(?:https|ssh):\/\/|\bgithub:)[^\s"'`]{1,120}/,
     ),
@@ -255,11 +255,11 @@ export const INSTALL_RULES: readonly TextRule[] = [
   {
     id: "other-registry",
     weight: "medium",
-    weigh: "mll---",
-    title: "has packages come from another registry, over a connection that anybody can change",
-    why: "Every package that is installed from then on is what that registry says it is.",
-    fix: "take the line out; registries of a company are reached by https, and set up by its people",
-    words: ["registry", "index-url", "index_url", "extra-index"],
+    regionWeights: "mll---",
+    title: "installs packages from another registry over an unencrypted connection",
+    why: "The registry, or anyone on the network path, can deliver any code.",
+    fix: "remove the line; use a company registry over https, set up by the company",
+    keywords: ["registry", "index-url", "index_url", "extra-index"],
     find: findFirstMatch(
       /\b(?:npm|pnpm|yarn|pip3?|uv)\b[^\n]{0,120}?(?:registry|index-url|index_url)["']?[ =:]{1,3}["']?http:\/\/(?!localhost|127\.|\[::1\])[^\s"'`]{1,120}/i,
     ),
@@ -269,7 +269,7 @@ export const INSTALL_RULES: readonly TextRule[] = [
 const ADDRESS_INSTALL = findFirstMatch(
   /\b(?:pip3?|uv(?: pip)?|npm|pnpm|yarn)\s{1,6}(?:install|i|add)\b[^\n;|&]{0,160}?(?:\bhttp:\/\/|\b(?:git\+)?https:\/\/(?!(?:[\w.-]{1,60}@)?(?:www\.|codeload\.|raw\.)?(?:github|gitlab|bitbucket|codeberg|githubusercontent|pytorch|huggingface|pypi|nvidia)\.|download\.pytorch|pypi\.|(?:[\w-]{1,30}\.){1,3}(?:pytorch|nvidia|pypi)\.|registry\.|files\.pythonhosted)|git\+ssh:\/\/\d)[^\s"'`]{1,120}/i,
 );
-/** Where packages are looked for, rather than one of them. */
+/** Options that set the package index, as opposed to a package. */
 const INDEX_OPTION = /\s(?:-i|-f|--(?:extra-)?index-url|--find-links|--index|--registry)[ =]\S{1,200}/g;
 const CODE_HOSTS =
   "(?:www\\.|codeload\\.|raw\\.)?(?:github|gitlab|bitbucket|codeberg|githubusercontent|pytorch|huggingface|nvidia)\\.";
@@ -290,10 +290,10 @@ export const INSTALL_SOURCE_RULES: readonly SourceRule[] = [
   {
     id: "install-script",
     weight: "medium",
-    title: "runs code while its packages are installed",
-    why: "Installing is not using: nobody expects code of the skill to run then.",
-    fix: "install with --ignore-scripts, and look at the script",
-    all: [['install"', '"prepare"', "install-cmd", "cmdclass"]],
+    title: "runs code during the installation of its packages",
+    why: "Users do not expect an installation to run code of the skill.",
+    fix: "install with --ignore-scripts, and check the script",
+    keywordGroups: [['install"', '"prepare"', "install-cmd", "cmdclass"]],
     find(page) {
       const kind = INSTALL_HOOK_FILES.find(({ path }) => path.test(page.path));
       const line = kind ? page.lines.findIndex((text) => kind.runs.test(text.slice(0, 2000))) : -1;
@@ -305,12 +305,12 @@ export const INSTALL_SOURCE_RULES: readonly SourceRule[] = [
   },
 ];
 
-/** By the file that says it: what is run, and what makes it more than a hint. */
+/** Install hooks by file: the commands that run, and those that make the finding more than a hint. */
 const INSTALL_HOOK_FILES: readonly { path: RegExp; runs: RegExp; heavy: RegExp; isWhole?: boolean }[] = [
   {
     path: /(?:^|\/)package\.json$/,
     runs: /"(?:(?:pre|post)?install|(?:pre|post)?prepare)"\s{0,3}:\s{0,3}"(?:[^"\\]|\\.){1,300}/,
-    // Building belongs after installing; what has to run before it is there has no honest need of the skill's own code.
+    // Builds run after the installation. A legitimate skill does not need its own code before it.
     heavy:
       /curl|wget|https?[:.']|(?:node|bun|deno) -e|-c |eval|base64|powershell|"preinstall"[^\n]{0,12}(?:node|bun|sh|bash|python3?|\.\/)\s?[\w./-]{1,80}|&>?\s{0,2}\/dev\/null|2>&1 &|nohup/,
   },

@@ -20,7 +20,7 @@ const GIT_PUSH =
   /\bgit\b[^\n;|&]{0,40}?\b(?:push|remote\s{1,3}(?:add|set-url))\b[^\n;|&]{0,60}?(?:https?:\/\/|ssh:\/\/|git@)(?:[^\s@"'`]{1,80}@)?([\w.-]{3,80})/;
 const REMOTE_COPY =
   /\b(?:scp|rsync|sftp|rclone)\b[^\n;|&]{0,200}?\s["']?(?:[\w.-]{1,40}@)?([\w-]{1,60}(?:\.[\w-]{1,30}){1,5}):/;
-/** Sentences that have something sent. The address is looked for behind them. */
+/** Sentences that send something. The address must follow. */
 const UPLOAD_SENTENCE =
   /\b(?!login|logged|logging)(?:send|hand|upload|post|forward|submit|transmit|push|deliver|report|register|stream|mirror|copy|sync|share|pass|append|attach|fill|give|publish|back up|hand over|enter|paste|e-?mail|mail|cc|bcc|invite|add|sign|ship|export|dump|relay|log|notify|transfer|include)\w{0,4}\b[^\n]{0,200}?(?=(?:https?|wss?|ftp):\/\/|[\w.+-]{1,60}@[\w-])/gi;
 
@@ -34,16 +34,16 @@ function findUpload(text: string): MatchSpan | undefined {
   return undefined;
 }
 
-/** A numeric address without a scheme, as in `nc 203.0.113.5 4444`. */
+/** Returns true for a numeric address without a scheme, as in `nc 203.0.113.5 4444`. */
 function hasOutsideAddress(text: string): boolean {
   const [, host = ""] = /(?:\s|\/tcp\/|["'@])((?:\d{1,3}\.){3}\d{1,3})(?=[\s:/"',)]|$)/.exec(text) ?? [];
   return isOutsideHost(host);
 }
 
-/** Returns the part of a sentence that has something sent to an outside address. */
+/** Returns the part of a sentence that sends something to an outside address. */
 export function findUploadInProse(text: string): MatchSpan | undefined {
   for (const match of text.matchAll(UPLOAD_SENTENCE)) {
-    // The address that an option names is what the command works on.
+    // The address in an option is the input of the command.
     if (/--[\w-]{1,20}[ =]["']?$/.test(match[0])) continue;
     const after = text.slice(match.index + match[0].length, match.index + match[0].length + 160);
     const target = after.split(/[\s`")\]]/, 1)[0] ?? "";
@@ -101,7 +101,7 @@ const UPLOAD_WORDS = [
   ],
 ];
 
-/** Data goes to an address that is written in the skill. */
+/** Signals of data that goes to an address in the skill. */
 export const UPLOAD_SIGNALS: readonly ScanSignal[] = [
   { kind: "sends", words: UPLOAD_WORDS, find: findUpload },
   {

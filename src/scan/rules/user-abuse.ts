@@ -1,19 +1,19 @@
 import { findFirstMatch, type TextRule } from "../rule.ts";
 
-/** An account or an address that money can be sent to. */
+/** An account or an address that can receive money. */
 export const COIN_ADDRESS =
   "(?:0x[0-9a-fA-F]{40}|bc1[0-9a-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34}|T[1-9A-HJ-NP-Za-km-z]{33}|[1-9A-HJ-NP-Za-km-z]{43,44}|4[0-9AB][1-9A-HJ-NP-Za-km-z]{93}|[A-Z0-9]+(?:-[A-Z0-9]+){2,6})";
 
-/** Using the user's machine, name, money or data for somebody else. */
+/** Rules for misusing the user's machine, name, money or data for another party. */
 export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "mass-destruction",
     weight: "high",
-    weigh: "hhmmlh",
+    regionWeights: "hhmmlh",
     title: "destroys a whole cluster, account, disk or history",
-    why: "There is no way back.",
-    fix: "do not run it; have it name exactly what it removes, and ask",
-    words: [
+    why: "The loss is permanent.",
+    fix: "do not run it; make it name exactly what it removes, and ask",
+    keywords: [
       "kubectl delete",
       "s3 rb",
       "s3 rm",
@@ -61,11 +61,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "obey-others",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has the model obey text that comes from somewhere else",
-    why: "Whoever writes that text then decides what the model does.",
-    fix: "have such text treated as data, and put the instructions into the skill",
-    words: [
+    regionWeights: "--hhhh",
+    title: "tells the model to obey external text",
+    why: "The author of that text then decides what the model does.",
+    fix: "treat such text as data, and put the instructions into the skill",
+    keywords: [
       "order",
       "as a shell",
       "treat ",
@@ -96,11 +96,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "collect-identity",
     weight: "high",
-    weigh: "--hhhh",
-    title: "asks people for things that identify them or open their accounts",
-    why: "No skill needs a passport, a card, a login code and the like.",
-    fix: "do not enter any of it",
-    words: [
+    regionWeights: "--hhhh",
+    title: "asks people for identity documents or credentials",
+    why: "No skill needs a passport, a card or a login code.",
+    fix: "do not enter any of them",
+    keywords: [
       "passport",
       "bank card",
       "credit card",
@@ -135,11 +135,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "spread-itself",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has itself passed on to other people, repositories or machines",
+    regionWeights: "--hhhh",
+    title: "spreads itself to other people, repositories or machines",
     why: "It reaches people who never chose it.",
     fix: "do not use it",
-    words: ["this skill", "the skill", "itself", "installs it", "same message", "this message", "worm"],
+    keywords: ["this skill", "the skill", "itself", "installs it", "same message", "this message", "worm"],
     find: findFirstMatch(
       /\b(?:add|copy|install|put|commit|push|send|share|spread|propagate|write)\b[^.\n]{0,40}?\b(?:this skill|the skill|itself|this file|this message)\b[^.\n]{0,60}?\b(?:to|into|in|with|from)\b[^.\n]{0,40}?\b(?:all|every|each|any|other|everyone|contacts)\b[^.\n]{0,30}?\b(?:repositor(?:y|ies)|projects?|machines?|hosts?|skills?|contacts|channels|colleagues|users|people|folders|the user can|members)\b/i,
       /\b(?:send|post)\b[^.\n]{0,20}?\bthis message\b[^.\n]{0,40}?\bfrom the user['’]s account\b/i,
@@ -149,11 +149,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "in-the-users-name",
     weight: "medium",
-    weigh: "--mmmm",
-    title: "acts with the user's account, card or name for somebody else",
-    why: "The user pays for it, or answers for it.",
-    fix: "take the sentence out",
-    words: [
+    regionWeights: "--mmmm",
+    title: "uses the user's account, card or name for another party",
+    why: "The user pays for it, or is responsible for it.",
+    fix: "remove the sentence",
+    keywords: [
       "user's account",
       "user’s account",
       "stored in the browser",
@@ -180,11 +180,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "drain-wallet",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "lets somebody else move the user's coins",
-    why: "What is moved there cannot be had back.",
-    fix: "do not sign it; the user says who may spend, and how much",
-    words: [
+    regionWeights: "hhhmlh",
+    title: "lets another party move the user's cryptocurrency",
+    why: "The payment cannot be reversed.",
+    fix: "do not sign it; the user decides who may spend, and how much",
+    keywords: [
       "setapprovalforall",
       "maxuint256",
       "max_uint256",
@@ -216,11 +216,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "published-secrets",
     weight: "high",
-    weigh: "--hhhh",
-    title: "has private files or variables put into something that others read",
-    why: "What is published cannot be taken back.",
-    fix: "take the sentence out",
-    words: ["printenv", "_history", ".env", ".ssh", ".aws", "npmrc", "netrc", "environment variables"],
+    regionWeights: "--hhhh",
+    title: "publishes private files or variables where others can read them",
+    why: "A publication cannot be undone.",
+    fix: "remove the sentence",
+    keywords: ["printenv", "_history", ".env", ".ssh", ".aws", "npmrc", "netrc", "environment variables"],
     find: findFirstMatch(
       /\b(?:reports?|issues?|comments?|gists?|pull requests?|tickets?|forum posts?|bugs?|public \w{1,20})\b[^.\n]{0,160}?\b(?:has|have|with|contains?|includes?|output of|contents? of|values of)\b[^.\n]{0,60}?(?:\x60(?:printenv|env)\x60|~\/\.(?:zsh|bash)_history|\x60\.env\x60|~\/\.(?:ssh|aws|npmrc|netrc))/i,
       /(?:\x60(?:printenv|env)\x60|~\/\.(?:zsh|bash)_history|\x60\.env\x60|~\/\.(?:ssh|aws|npmrc|netrc)\S{0,20})[^.\n]{0,60}?\b(?:include|add|paste|put|append|attach)\b[^.\n]{0,30}?\b(?:its|the|their|all)\b[^.\n]{0,20}?\b(?:values?|contents?|output)\b[^.\n]{0,30}?\b(?:comment|issue|pull request|report|commit|gist)\b/i,
@@ -229,11 +229,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "foreign-member",
     weight: "high",
-    weigh: "hhhmlh",
-    title: "gives an account of somebody else rights over the user's resources",
-    why: "Whoever owns that account can then change or take everything there.",
+    regionWeights: "hhhmlh",
+    title: "gives another party's account permissions for the user's resources",
+    why: "The owner of that account can then change or take everything there.",
     fix: "do not run it, and look for the account in the settings",
-    words: [
+    keywords: [
       "collaborators/",
       "add-iam-policy",
       "attach-user-policy",
@@ -254,11 +254,11 @@ export const USER_ABUSE_RULES: readonly TextRule[] = [
   {
     id: "swap-address",
     weight: "high",
-    weigh: "hhhhlh",
-    title: "puts another account or address in place of the one that was meant",
-    why: "Payments then go to somebody else.",
+    regionWeights: "hhhhlh",
+    title: "replaces an account or address with another one",
+    why: "Payments then go to another recipient.",
     fix: "do not use it, and check where the last payments went",
-    words: [
+    keywords: [
       "iban",
       "bank account",
       "account number",
