@@ -14,45 +14,45 @@ export interface SourceSummary {
   skills: number;
 }
 
-/** What a model is told of a skill it may use. */
+/** A skill as it is described to a model. */
 export interface SkillDescriptor {
   name: string;
   description: string;
   input_schema?: object;
 }
 
-/** What speaks against using a skill: one thing, a list of them, or nothing. */
+/** Returns the reason or reasons why a skill must not be used, or undefined. */
 export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
 
-/** Why a skill is not there, and what to do about it. */
+/** The reason why a skill is not available, and the fix. */
 export interface ExclusionReason {
   code: ErrorCode;
   message: string;
   fix: string;
 }
 
-/** An immutable snapshot of all skills: who won each name, whom they shadow, and what is wrong. */
+/** An immutable snapshot of all skills: the winner of each name, the copies it shadows, and the diagnostics. */
 export interface Catalog {
   /** The winners, by name. */
   readonly skills: readonly Skill[];
-  /** Copies that a nearer one of the same name hides. */
+  /** Copies shadowed by a nearer one of the same name. */
   readonly shadowed: readonly Skill[];
   readonly diagnostics: readonly Diagnostic[];
   readonly sources: readonly SourceSummary[];
-  /** The skill of this name, or of `name@source` (a source's name or a scope). */
+  /** Returns the skill with this name, or with `name@source` (a source's name or a scope). */
   find(name: string): Skill | undefined;
-  /** As `find`, but throws a SkillError that names the nearest one. */
+  /** Like `find`, but throws a SkillError that suggests the nearest name. */
   get(name: string): Skill;
   has(name: string): boolean;
   names(): string[];
-  /** All copies of a name, the winner first. */
+  /** Returns all copies of a name, the winner first. */
   copies(name: string): readonly Skill[];
-  /** The skills that nothing speaks against: `catalog.available((skill) => denials(skill, host))`. */
+  /** Returns the skills that are not denied: `catalog.available((skill) => denials(skill, host))`. */
   available(isDenied?: IsDenied): readonly Skill[];
   definitions(isDenied?: IsDenied): SkillDescriptor[];
-  /** Why a skill that was found is not in it, where somebody took it out. */
+  /** Returns why a discovered skill was excluded, if it was. */
   leftOut?(name: string): ExclusionReason | undefined;
-  /** Reads all sources again and gives the new snapshot. */
+  /** Reads all sources again and returns the new snapshot. */
   reload(): Promise<Catalog>;
 }
 
@@ -80,7 +80,7 @@ export async function loadCatalog(sources: readonly Source[]): Promise<Catalog> 
     skills: winners,
     shadowed,
     diagnostics: [...diagnostics, ...findReplacedCopies(loaded, byName), ...taken, ...findCaseClashes(winners)].sort(
-      comparePlace,
+      compareLocation,
     ),
     sources: ordered.map(({ name, scope, path }, index) => ({
       name,
@@ -119,16 +119,16 @@ function withSourceOrigin({ name, scope }: Source, skill: Skill): Skill {
   if (origin.form !== "code" || (origin.source === name && origin.scope === scope)) return skill;
   const known = SOURCE_ORIGIN_CACHE.get(skill);
   if (known?.origin.source === name && known.origin.scope === scope) return known;
-  const placed = withOrigin(skill, { ...origin, scope, source: name });
-  SOURCE_ORIGIN_CACHE.set(skill, placed);
-  return placed;
+  const moved = withOrigin(skill, { ...origin, scope, source: name });
+  SOURCE_ORIGIN_CACHE.set(skill, moved);
+  return moved;
 }
 
 const SOURCE_ORIGIN_CACHE = new WeakMap<Skill, Skill>();
 
 const FORM_ORDER: readonly SkillForm[] = ["folder", "markdown", "yaml", "code"];
 
-/** Puts a source's skills before what is there. Within a source a folder goes before a flat file, then the path decides. */
+/** Puts a source's skills before the existing ones. Within a source, a folder goes before a flat file, then the path decides. */
 function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void {
   const repeated = new Set<string>();
   for (const skill of skills) {
@@ -152,7 +152,7 @@ function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void
   }
 }
 
-/** A skill inside another one never hides one that is not: what a name means is not decided deep in the folder of another skill. */
+/** Puts nested skills last: a skill inside another one never shadows one that is not nested. */
 function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkills[]): void {
   const isNested = ({ origin }: Skill) => origin.parent !== undefined;
   for (const { skills } of loaded) {
@@ -163,7 +163,7 @@ function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkil
   }
 }
 
-/** A skill of an MCP server never takes the name of another skill: a server could pass its own for any. The second one of a server has no name either. */
+/** Puts remote skills last: a skill of an MCP server never shadows another one, since a server could impersonate any. A server's second skill of a name is not used either. */
 function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkills[]): Diagnostic[] {
   const diagnostics: Diagnostic[] = [];
   for (const { name, origin } of loaded.flatMap(({ skills }) => skills)) {
@@ -174,8 +174,8 @@ function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly LoadedSkil
     const [winner] = copies;
     if (!winner || winner.origin === origin) continue;
     const isSameSource = winner.origin.source === source;
-    const message = `has the name of "${name}" from ${winner.origin.source}, which keeps it`;
-    const fix = `to name this one: ${name}@${isSameSource ? remote.uri : source}`;
+    const message = `the name "${name}" is taken by the skill from ${winner.origin.source}`;
+    const fix = `refer to this one as ${name}@${isSameSource ? remote.uri : source}`;
     diagnostics.push(...diagnose([{ code: "remote-name-taken", message, fix }], `${source} ${remote.uri}`));
   }
   return diagnostics;
@@ -188,7 +188,7 @@ function compareFormThenPath({ origin: a }: Skill, { origin: b }: Skill): number
   );
 }
 
-/** One real folder reached through two sources is one skill. */
+/** The same real folder reached through two sources is one skill. */
 function isSameSkillFolder(a: Skill, b: Skill): boolean {
   return a.origin.folder !== undefined && a.origin.folder === b.origin.folder;
 }
@@ -196,29 +196,29 @@ function isSameSkillFolder(a: Skill, b: Skill): boolean {
 function findSkill(byName: Map<string, Skill[]>, name: string): Skill | undefined {
   const at = name.indexOf("@");
   if (at === -1) return byName.get(name)?.[0];
-  const place = name.slice(at + 1);
+  const qualifier = name.slice(at + 1);
   const copies = byName.get(name.slice(0, at));
   return copies?.find(
     ({ origin: { source, scope, file, remote } }) =>
-      source === place || scope === place || remote?.uri === place || isFileAt(file, place),
+      source === qualifier || scope === qualifier || remote?.uri === qualifier || isFileAt(file, qualifier),
   );
 }
 
-/** Whether `place` is the file, or the end of its path from some folder on. */
-function isFileAt(file: string | undefined, place: string): boolean {
-  return file !== undefined && (file === place || file.endsWith(`/${place.replace(/^~\//, "")}`));
+/** Returns true if `path` is the file, or the last segments of its path. */
+function isFileAt(file: string | undefined, path: string): boolean {
+  return file !== undefined && (file === path || file.endsWith(`/${path.replace(/^~\//, "")}`));
 }
 
-/** There is none of this name; the nearest of these is. */
+/** Creates the error for an unknown name, with the nearest known name. */
 export function createSkillNotFoundError(name: string, names: Iterable<string>): SkillError {
-  const meant = findNearest(name, names);
+  const nearest = findNearest(name, names);
   return new SkillError("not-found", {
     message: `Skill '${name}' not found`,
-    fix: meant ? `did you mean "${meant}"?` : "`skillet list` shows what there is",
+    fix: nearest ? `did you mean "${nearest}"?` : "`skillet list` shows all skills",
   });
 }
 
-/** What is wrong with the file that would be the skill of this name, if it could be read: by the name it states, its folder's or its own. */
+/** Returns the error of the file that would be the skill of this name: by its stated name, its folder or its file name. */
 export function findBrokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
   return diagnostics.find(
     ({ severity, file, name: stated }) =>
@@ -226,7 +226,7 @@ export function findBrokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, n
   );
 }
 
-/** The warning that a nearer copy of this skill does not load, so that a farther one is used. */
+/** Returns the warning that a nearer copy of this skill does not load, so a farther one is used. */
 export function findReplacedCopy({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
   return diagnostics.find(
     ({ code, file, name: stated }) => code === "nearer-copy-broken" && listPossibleNames(file, stated).includes(name),
@@ -238,14 +238,14 @@ export function formatReplacedNote({ file, message }: Pick<Diagnostic, "file" | 
   return `Note for the user: ${sanitizeLine(`${file} ${message}`, 500)}.`;
 }
 
-/** The names that the skill in a file can have when the file does not load: the stated one, else its folder's or its own. */
+/** Returns the possible names of a skill whose file does not load: the stated one, otherwise its folder's or file's. */
 function listPossibleNames(file: string, stated: string | undefined): string[] {
   if (stated !== undefined) return [stated];
   const [own = "", folder = ""] = file.split("/").reverse();
   return [/^skill\.md$/i.test(own) ? folder : own.replace(/\.[^.]*$/, "")];
 }
 
-/** Warns of files that do not load where a copy of the same name from a farther source is used in their place. */
+/** Warns about files that do not load and are replaced by a copy of the same name from a farther source. */
 function findReplacedCopies(
   loaded: readonly LoadedSkills[],
   byName: ReadonlyMap<string, readonly Skill[]>,
@@ -255,12 +255,12 @@ function findReplacedCopies(
     const broken = diagnostics.filter(({ severity, file }) => severity === "error" && !warnings.has(file));
     if (broken.length === 0) continue;
     const own = new Set(skills.map(({ origin }) => origin.file));
-    for (const { code, file } of diagnostics) if (code === "nested-skill") own.add(file); // It would not be the nearest.
+    for (const { code, file } of diagnostics) if (code === "nested-skill") own.add(file); // A nested skill would not win.
     const nearer = new Set(loaded.slice(at).flatMap((source) => source.skills));
     for (const { file, message: why, name: stated } of broken) {
       const [used] = listPossibleNames(file, stated).flatMap((name) => byName.get(name)?.[0] ?? []);
       if (!used || own.has(file) || nearer.has(used)) continue;
-      const message = `does not load (${why}), so the copy of "${used.name}" from ${used.origin.source} is used in its place`;
+      const message = `does not load (${why}), so the copy of "${used.name}" from ${used.origin.source} is used instead`;
       const [warning] = diagnose([{ code: "nearer-copy-broken", message, name: used.name }], file);
       if (warning) warnings.set(file, warning);
     }
@@ -274,8 +274,8 @@ function createDescriptor(skill: Skill): SkillDescriptor {
   return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
 }
 
-/** The same order whether a file was read or remembered. */
-function comparePlace(a: Diagnostic, b: Diagnostic): number {
+/** Keeps the order the same whether a file was read or cached. */
+function compareLocation(a: Diagnostic, b: Diagnostic): number {
   return compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0);
 }
 
@@ -287,7 +287,7 @@ function findCaseClashes(winners: readonly Skill[]): Diagnostic[] {
     const other = first.get(folded);
     if (!other) first.set(folded, skill);
     else {
-      const message = `the name "${skill.name}" differs from "${other.name}" (${other.origin.source}) only in capitals`;
+      const message = `the name "${skill.name}" differs from "${other.name}" (${other.origin.source}) only in case`;
       diagnostics.push(...diagnose([{ code: "name-case-clash", message }], skill.origin.file ?? skill.name));
     }
   }
@@ -295,20 +295,20 @@ function findCaseClashes(winners: readonly Skill[]): Diagnostic[] {
 }
 
 /**
- * The same catalog with these skills alone, also after a reload. A name whose winner is not among them means nothing: no copy that it
- * hides comes forward.
+ * Returns a catalog with only these skills, also after a reload. If the winner of a name is excluded, the name is unknown: no shadowed copy
+ * takes its place.
  */
-export function filterCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean): Catalog {
-  const skills = filterSkills(catalog.skills, keeps);
+export function filterCatalog(catalog: Catalog, isKept: (skill: Skill) => boolean): Catalog {
+  const skills = filterSkills(catalog.skills, isKept);
   const names = new Set(skills.map(({ name }) => name));
   const find = (name: string) => {
     const skill = catalog.find(name);
-    return skill && names.has(skill.name) && keeps(skill) ? skill : undefined;
+    return skill && names.has(skill.name) && isKept(skill) ? skill : undefined;
   };
   return {
     ...catalog,
     skills,
-    shadowed: catalog.shadowed.filter((skill) => names.has(skill.name) && keeps(skill)),
+    shadowed: catalog.shadowed.filter((skill) => names.has(skill.name) && isKept(skill)),
     find,
     get(name) {
       const skill = find(name);
@@ -317,37 +317,37 @@ export function filterCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean
     },
     has: (name) => find(name) !== undefined,
     names: () => [...names],
-    copies: (name) => (names.has(name) ? catalog.copies(name).filter(keeps) : []),
+    copies: (name) => (names.has(name) ? catalog.copies(name).filter(isKept) : []),
     available: (isDenied) => catalog.available(isDenied).filter(({ name }) => names.has(name)),
-    // Before they are definitions: their names are written there as a line takes them.
+    // Filtered before they become definitions, whose names are sanitized.
     definitions: (isDenied) =>
       catalog.definitions((skill) => (names.has(skill.name) ? isDenied?.(skill) : { code: "left-out" })),
-    reload: async () => filterCatalog(await catalog.reload(), keeps),
+    reload: async () => filterCatalog(await catalog.reload(), isKept),
   };
 }
 
-/** Some of the skills. They have a search index of their own where all of them have one. */
-function filterSkills(skills: readonly Skill[], keeps: (skill: Skill) => boolean): readonly Skill[] {
-  const kept = skills.filter(keeps);
+/** Filters skills. The result has its own search index if the full list has one. */
+function filterSkills(skills: readonly Skill[], isKept: (skill: Skill) => boolean): readonly Skill[] {
+  const kept = skills.filter(isKept);
   if (kept.length === skills.length) return skills;
-  const store = getSearchStore(skills)?.narrow?.();
+  const store = getSearchStore(skills)?.createFiltered?.();
   if (store) attachSearchStore(kept, store);
   return kept;
 }
 
-/** Keeps the bytes of a search index between processes. It never throws: an index that is lost is built again. */
+/** Stores the bytes of a search index between processes. It never throws: a lost index is built again. */
 export interface SearchStore {
-  /** Names everything that the index depends on besides the skills themselves. */
+  /** Identifies everything that the index depends on besides the skills themselves. */
   readonly key: string;
   load(): Uint8Array | undefined;
   save(bytes: Uint8Array): void;
-  /** The store for some of the skills. Each would replace the index of the other in one. */
-  narrow?(): SearchStore;
-  /** The time of the clock that files get theirs from. */
+  /** Returns the store for a subset of the skills: in one store, they would replace each other's index. */
+  createFiltered?(): SearchStore;
+  /** The current time of the clock that sets file times. */
   now(): number;
 }
 
-/** Makes matchers of these skills keep their search index in the store. */
+/** Makes matchers of these skills store their search index. */
 export function attachSearchStore(skills: readonly Skill[], store: SearchStore): void {
   SEARCH_STORES.set(skills, store);
 }
@@ -356,12 +356,12 @@ export function getSearchStore(skills: readonly Skill[]): SearchStore | undefine
   return SEARCH_STORES.get(skills);
 }
 
-// By the list itself: a catalog is copied by those who add to it, its list of skills is not.
+// Keyed by the list: callers that extend a catalog copy it, but not its list of skills.
 const SEARCH_STORES = new WeakMap<readonly Skill[], SearchStore>();
 
-/** How much a model is told where nobody says otherwise. */
+/** The default limits of a disclosure. */
 export const DISCLOSURE_DEFAULTS = { maxSkills: 3, budget: 20_000, listingBudget: 2000 } as const;
 
-/** How skills are shown to a model: by the query, or as one list. */
+/** The ways to disclose skills to a model: by the query, or as one list. */
 export const DISCLOSURE_MODES = ["adaptive", "static"] as const;
 export type DisclosureMode = (typeof DISCLOSURE_MODES)[number];

@@ -6,36 +6,36 @@ export interface ClientSkillText {
   name: string;
   description: string;
   whenToUse?: string | undefined;
-  /** True for a skill that only people call (`disable-model-invocation`). */
+  /** True for a skill that only users can invoke (`disable-model-invocation`). */
   isForPeople?: boolean;
 }
 
-/** How a client's own list shows a skill. */
+/** A skill as a client's own list shows it. */
 export interface ClientListedSkill {
   name: string;
-  /** The description as it is shown; empty for a name alone and for a skill that the client drops. */
+  /** The displayed description; empty if only the name is listed or the client drops the skill. */
   description: string;
   shown: "whole" | "cut" | "name" | "dropped";
-  /** True if the shown text tells when to use the skill. */
+  /** True if the displayed text says when to use the skill. */
   hasCue: boolean;
 }
 
-/** What of an MCP server reaches a client's model, in characters. */
+/** The limits of an MCP server's texts in a client, in characters. */
 export interface McpTextLimits {
-  /** 0: the client drops the server's instructions. */
+  /** 0 if the client drops the server's instructions. */
   instructions: number;
   /** Of one tool's description. */
   toolDescription: number;
-  /** Of one tool's result: a longer one is cut, or written to a file of which the model sees the beginning. */
+  /** For one tool's result: a longer one is truncated, or written to a file of which the model sees the beginning. */
   toolResult: number;
   /** True if the client fetches the list of tools again when the server announces a change. */
   refreshesTools: boolean;
-  /** True if its model was seen to have a new tool in the very next request, not one or more later. */
+  /** True if its model was observed to have a new tool in the very next request. */
   offersNewTools: boolean;
 }
 
 interface ClientListingRow extends ClientSkillText {
-  /** As much of it as the client reads. */
+  /** The part of it that the client reads. */
   text: string;
 }
 
@@ -48,13 +48,13 @@ interface ClientListing {
   mcp: McpTextLimits;
   /** True if its list has `when_to_use`. */
   readsWhenToUse: boolean;
-  /** True if it leaves out skills that only people call. */
+  /** True if it hides skills that only users can invoke. */
   heedsInvocation: boolean;
-  /** Longer descriptions are cut, at this many characters. */
+  /** Longer descriptions are truncated to this many characters. */
   longest: number;
-  /** The last characters of a cut description. */
+  /** The end of a truncated description. */
   cutMark: string;
-  /** A skill with a longer description is not listed at all. */
+  /** A skill with a longer description is not listed. */
   dropsOver?: number;
   /** Returns the description that each row has room for, in the order of names; undefined for a name alone. */
   fit(rows: readonly ClientListingRow[]): readonly (string | undefined)[];
@@ -63,8 +63,8 @@ interface ClientListing {
 }
 
 /**
- * THE table of clients' own lists of skills and of what they take from an MCP server, read off requests of the real programs.
- * Paths, tags and built-in skills are counted where the client counts them.
+ * THE table of clients' own lists of skills and of their limits for MCP servers, derived from requests of the real programs. Paths, tags
+ * and built-in skills are counted where the client counts them.
  */
 export const CLIENT_LISTINGS = {
   claude: {
@@ -76,7 +76,7 @@ export const CLIENT_LISTINGS = {
     heedsInvocation: true,
     longest: 1536,
     cutMark: "…",
-    // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with the line ends.
+    // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with line breaks.
     fit: (rows) => fitEach(rows, 8000 - 6066),
     isAscending: true,
   },
@@ -84,7 +84,7 @@ export const CLIENT_LISTINGS = {
     title: "Codex",
     version: "0.166.0",
     announces: /^codex/,
-    // It cuts the middle out of a result of more than 10,000 bytes.
+    // It removes the middle of a result over 10,000 bytes.
     mcp: {
       instructions: 40_000,
       toolDescription: 40_000,
@@ -141,7 +141,7 @@ export const CLIENT_LISTINGS = {
     version: "1.0.102",
     announces: /^(?:github-)?copilot/,
     // Instructions arrive only with --allow-all-mcp-server-instructions.
-    // A result of 23,000 characters went to a file, of which its model saw 500: where that begins is not known.
+    // A result of 23,000 characters went to a file, of which its model saw 500: the exact limit is unknown.
     mcp: { instructions: 0, toolDescription: 40_000, toolResult: 9500, refreshesTools: true, offersNewTools: true },
     readsWhenToUse: false,
     heedsInvocation: true,
@@ -156,7 +156,7 @@ export const CLIENT_LISTINGS = {
 export type ListingClient = keyof typeof CLIENT_LISTINGS;
 export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
 
-/** For a client that is not in the table: some cut a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
+/** The limits for an unknown client: some truncate a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
 export const UNKNOWN_CLIENT_LIMITS: McpTextLimits = {
   instructions: 2000,
   toolDescription: 1024,
@@ -165,12 +165,12 @@ export const UNKNOWN_CLIENT_LIMITS: McpTextLimits = {
   offersNewTools: false,
 };
 
-/** Returns the client that announces itself over MCP by this name. */
+/** Returns the client with this MCP client name. */
 export function findClientByMcpName(name: string): ListingClient | undefined {
   return LISTING_CLIENTS.find((id) => CLIENT_LISTINGS[id].announces.test(name));
 }
 
-/** Returns what a client's own list shows of these skills, in the client's order; dropped skills come last. */
+/** Returns a client's own list of these skills, in the client's order; dropped skills come last. */
 export function simulateClientListing(
   id: ListingClient,
   skills: readonly ClientSkillText[],
@@ -211,24 +211,24 @@ function fitAll(rows: readonly ClientListingRow[]): readonly string[] {
   return rows.map(({ text }) => text);
 }
 
-/** All names, then the description of each in turn that fits into what is left. */
+/** All names first, then each description in turn that fits into the remaining room. */
 function fitEach(rows: readonly ClientListingRow[], room: number): readonly (string | undefined)[] {
-  let left = room - rows.reduce((sum, { name }) => sum + countColumns(`- ${name}\n`), 0);
+  let remaining = room - rows.reduce((sum, { name }) => sum + countColumns(`- ${name}\n`), 0);
   return rows.map(({ text }) => {
     const cost = countColumns(`: ${text}`);
-    if (cost > left) return undefined;
-    left -= cost;
+    if (cost > remaining) return undefined;
+    remaining -= cost;
     return text;
   });
 }
 
-/** Whole entries until one does not fit; the names of all others follow. */
+/** Whole entries until one does not fit; then only names. */
 function fitFirst(rows: readonly ClientListingRow[], room: number): readonly (string | undefined)[] {
-  let left = room;
+  let remaining = room;
   return rows.map(({ name, text }) => {
     const entry = `<skill>\n  <name>${name}</name>\n  <description>${escapeXml(text)}</description>\n  <location>user</location>\n</skill>\n`;
-    left -= entry.length;
-    return left >= 0 ? text : undefined;
+    remaining -= entry.length;
+    return remaining >= 0 ? text : undefined;
   });
 }
 
@@ -238,7 +238,7 @@ function escapeXml(text: string): string {
 
 const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" };
 
-/** Where not all fit, each description is cut at about the same length. */
+/** If not all fit, truncates each description to about the same length. */
 function fitEvenly(rows: readonly ClientListingRow[], tokens: number): readonly string[] {
   const cost = (longest: number) =>
     [...BUILT_IN_CODEX, ...rows].reduce((sum, { name, text }) => {
@@ -254,7 +254,7 @@ function fitEvenly(rows: readonly ClientListingRow[], tokens: number): readonly 
   return rows.map(({ text }) => text.slice(0, low).trimEnd());
 }
 
-/** The skills that come with Codex, by the lengths of their descriptions. */
+/** The skills bundled with Codex, by the length of their descriptions. */
 const BUILT_IN_CODEX = Object.entries({
   imagegen: 570,
   "openai-docs": 459,
@@ -262,7 +262,7 @@ const BUILT_IN_CODEX = Object.entries({
   "skill-installer": 225,
 }).map(([name, length]) => ({ name, text: "x".repeat(length) }));
 
-/** Columns of a terminal: East Asian characters take two. */
+/** Returns the width in terminal columns: East Asian characters take two. */
 function countColumns(text: string): number {
   return text.length + (text.match(WIDE_CHARACTERS)?.length ?? 0);
 }

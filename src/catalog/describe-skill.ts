@@ -3,12 +3,12 @@ import { extractFirstSentence, truncateLine } from "../util/text.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import { type DescriptionParts, hasUseWhenCue, splitDescription } from "./use-when.ts";
 
-/** The longest description that is listed whole, with `when_to_use`, in characters: what the open standard allows. */
+/** The longest description with `when_to_use` that is listed whole, in characters: the limit of the open standard. */
 const MAX_WHOLE_LENGTH = 1024;
-/** So much of a description is read, in characters. */
+/** The part of a description that is read, in characters. */
 const MAX_READ_LENGTH = 4096;
 
-/** The description and when to use the skill, as a part of a line of a prompt. One that is too long is shortened, never its cue. */
+/** Returns the description and when to use the skill, as part of a prompt line. Shortens a long one, but never its cue. */
 export function describeSkill(skill: Skill): string {
   const { description, manifest } = skill;
   const whole = sanitizeLine(
@@ -18,12 +18,12 @@ export function describeSkill(skill: Skill): string {
   return whole.length <= MAX_WHOLE_LENGTH ? whole + formatRemoteMark(skill) : (listDescriptionVersions(skill)[0] ?? "");
 }
 
-/** Returns what marks the description of a skill of an MCP server: a model must not take it for a local one. Empty for all others. */
+/** Returns the mark for the description of an MCP server's skill, so a model does not take it for a local one. Empty for others. */
 export function formatRemoteMark({ origin: { remote } }: Skill): string {
   return remote ? ` (remote skill from MCP server ${sanitizeLine(remote.server, 64)})` : "";
 }
 
-/** The same in shorter and shorter versions, the one that counts as whole first. */
+/** Returns shorter and shorter versions of the description; the first counts as whole. */
 export function listDescriptionVersions(skill: Skill): readonly string[] {
   const known = VERSIONS_CACHE.get(skill);
   if (known) return known;
@@ -35,7 +35,7 @@ export function listDescriptionVersions(skill: Skill): readonly string[] {
     brief: derived === manifest.briefDescription ? undefined : sanitizeLine(manifest.briefDescription, MAX_READ_LENGTH),
   });
   const fitting = made.filter(({ length }) => length <= MAX_WHOLE_LENGTH);
-  // Parts that were apart may read as a tag once they are joined.
+  // Parts that were separate may form a tag once they are joined.
   const versions = (fitting.length === 0 ? [fitDescription(made, MAX_WHOLE_LENGTH)] : fitting).map(
     (version) => sanitizeLine(version, MAX_WHOLE_LENGTH) + formatRemoteMark(skill),
   );
@@ -45,7 +45,7 @@ export function listDescriptionVersions(skill: Skill): readonly string[] {
 
 const VERSIONS_CACHE = new WeakMap<Skill, readonly string[]>();
 
-/** The skill in at most so many characters where its cue allows it. */
+/** Returns the description in at most `limit` characters if its cue allows it. */
 export function describeSkillWithin(skill: Skill, limit: number): string {
   return fitDescription(listDescriptionVersions(skill), limit);
 }
@@ -54,13 +54,13 @@ interface DescriptionInput {
   /** One line. */
   description: string;
   whenToUse?: string | undefined;
-  /** What it does in a few words, as its author wrote it. */
+  /** A short summary by the author. */
   brief?: string | undefined;
 }
 
 /**
- * The description in shorter and shorter versions, the whole first: what it does in a few words and when to use it. Examples,
- * parentheses, synonyms and adjectives go first. The "use when" part is in every version, and no word is cut.
+ * Returns shorter and shorter versions of a description, the whole first: a summary and when to use the skill. Examples, parentheses,
+ * synonyms and adjectives are removed first. Every version has the "use when" part, and words are never cut.
  */
 export function shortenDescription({ description, whenToUse, brief }: DescriptionInput): readonly string[] {
   const whole = [description, whenToUse ?? ""].filter((part) => part !== "").join(" ");
@@ -80,12 +80,12 @@ export function shortenDescription({ description, whenToUse, brief }: Descriptio
   });
 }
 
-/** The longest version that has at most so many characters, or the shortest one there is. */
+/** Returns the longest version with at most `limit` characters, or the shortest one. */
 export function fitDescription(versions: readonly string[], limit: number): string {
   return versions.find(({ length }) => length <= limit) ?? versions.at(-1) ?? "";
 }
 
-/** Which level of what it does goes with which level of the cue, from long to short. */
+/** Pairs of summary level and cue level, from long to short. */
 const WITH_CUE: readonly (readonly [what: number, cue: number])[] = [
   ...([
     [0, 0],
@@ -110,7 +110,7 @@ const WITHOUT_CUE: readonly (readonly [what: number, cue: number])[] = [
   [3, 0],
   [4, 0],
 ];
-/** How long the compact levels are, in characters. The last is what a line of about 15 tokens has room for. */
+/** The lengths of the compact levels, in characters. The last fits a line of about 15 tokens. */
 const WHAT_LIMITS = [90, 60, 36];
 const CUE_LIMITS = [160, 120, 92, 68, 54];
 
@@ -131,18 +131,18 @@ function buildCueLevels({ cues }: DescriptionParts): readonly string[] {
 
 const OPENING =
   /^(?:(?:this|the|a|an)(?: [\w-]+)? (?:skill|agent|tool|guide)(?: (?:that|which))?|(?:comprehensive |complete )?(?:guide|guidelines|skill|toolkit|tools?)) (?:provides?|helps?(?: you)?(?: to)?|enables?|allows?(?: you)? to|offers?|is (?:used )?(?:for|to)|for|to)\s+/i;
-/** The long beginnings of a cue, as the short one. */
+/** Long openings of a cue, replaced by a short one. */
 const HEAD: [RegExp, string] = [
   /^["'“*]?(?:(?:[\w-]+ ){0,5}?(?:should|must|can|may|needs to|is to|has to) (?:\w+ )?be (?:used|invoked|triggered|activated|applied|loaded|consulted|called) |(?:(?:make sure to|be sure to|always|please|you (?:should|must|can)) )*use (?:this|the|it)(?: [\w-]+)?(?: (?:skill|agent|tool|guide))? )(?=when|if|for|to|before|after|while|during|proactively|any ?time)/i,
   "Use ",
 ];
 
-/** A text that begins in the middle of a sentence, as one of its own. Names such as `iOS` stay as they are. */
+/** Capitalizes a text that starts in the middle of a sentence. Keeps names such as `iOS`. */
 function capitalize(text: string): string {
   return /^[a-z]{2}/.test(text) && !UNSPACED.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }
 
-/** Two sentences, each with its end. */
+/** Joins two sentences, each with its final punctuation. */
 function joinSentences(what: string, cue: string): string {
   const ended = (text: string) => {
     if (text === "" || /[.!?…。！？]["'”’)]*$/.test(text)) return text;
@@ -152,7 +152,7 @@ function joinSentences(what: string, cue: string): string {
 }
 
 const EXAMPLE = /^["'“*]?(?:&lt;)?examples?\b/i;
-/** Where examples begin; they last to the end of the sentence, or to where another case begins. */
+/** The start of examples; they last to the end of the sentence, or to the next case. */
 const EXAMPLES =
   /[\s,(]+(?:e\.g\.|i\.e\.|for example|for instance|such as|including|(?:(?:with )?(?:phrases|requests|questions|prompts|things|tasks|terms|keywords) )?like(?= ["'“‘])|z\.B\.|zum Beispiel|por ejemplo|par exemple|例如|例えば|如)[\s,:]*.*?(?=(?:,? or|,? and|[,;])(?: also)? (?:when|whenever|if|for|to)\b|[;—–]|[.!?]\s|[.!?。]*$)/gi;
 
@@ -164,7 +164,7 @@ function removeExamples(text: string): string {
   return tidyText(tags.replace(EXAMPLES, ""));
 }
 
-/** Where nothing but examples says when to use it, they stay. */
+/** Keeps the examples if nothing else says when to use the skill. */
 function removeCueExamples(cue: string): string {
   const rest = removeExamples(cue);
   return rest.split(" ").length >= Math.min(6, cue.split(" ").length) || !/\s/.test(cue) ? rest : tidyText(cue);
@@ -181,44 +181,44 @@ function tidyText(text: string): string {
 
 const ADJECTIVES =
   /\b(?:comprehensive|powerful|professional|production-(?:grade|ready)|high-quality|robust|modern|advanced|effective|efficient|easy|seamless|complete|full-featured|expert|detailed|various|specific|different|existing|well-structured|polished|beautiful|distinctive|complex|simple|proper|thorough|actionable|intelligent|smart|automated|structured|reliable|flexible|extensive|in-depth|best-practice|cutting-edge|state-of-the-art|elegant|rich|really|very|automatically|quickly|easily|properly|effectively|clear|concise|precise|consistent|readable),?\s+(?!and\b|or\b)(?=\w)/gi;
-/** What no shortened text ends with. */
+/** Words that a shortened text must not end with. */
 const DANGLING =
   /[\s,;:–—-]+(?:a|an|the|to|of|or|and|with|for|in|on|at|by|from|as|that|which|when|whenever|if|is|are|be|any|all|its|their|your|this|these|such|like|into|about|via|using|user|wants?|needs?|asks?|der|die|das|und|oder|mit|für|von|zu|el|la|los|las|de|en|con|para|y|o|un|una|le|les|des|du|et|ou|pour|avec)$/i;
-/** Where a clause can end, before the words that begin the next one. */
+/** Points where a clause can end, before the words that start the next one. */
 const CLAUSE =
   /\s(?=(?:or|and|when|that|which|while|so|with|using|from|by|via|und|oder|wenn|y|o|cuando|et|ou) )|\s?[—–]\s|\s--?\s/g;
 const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 
 const NO_VERB = "(?!(?:the|a|an|to|in|on|of|for|with|when|if|by|at|as|is|are|need|needs|any|all)\\b)";
-/** Words of one kind, in steps: the first and the last of them; the first alone, where they are verbs. */
+/** Enumerations of similar words, shortened in steps: to the first and last; to the first alone, for verbs. */
 const SYNONYMS: readonly (readonly [RegExp, string])[] = [
   [/(?<![\w-])([\w/-]+)(?:, [\w/-]+(?: (?:on|with|to|of|for|in))?)+,? (or|and) (?=[\w/-]+ \S)/g, "$1 $2 "],
   [new RegExp(`\\b(to "?[\\w-]+|[\\w-]+ing) (?:or|and) ${NO_VERB}[\\w-]+ (?=${NO_VERB}\\S)`, "g"), "$1 "],
 ];
-/** Who asks is left out of the shortest cue only. */
+/** The subject of a request is removed from the shortest cue only. */
 const USER_ASKS_LIMIT = 60;
 const USER_ASKS: readonly [RegExp, string] = [
   /\b(?:the |a )?users? (?:wants?|asks?|needs?|requests?)(?: you| for help)? to /g,
   "asked to ",
 ];
 
-/** At most so many characters where that can be had without cutting a word or a clause that has no end before. */
-function compactText(written: string, limit: number): string {
-  const text = tidyText(written).replace(/[.。]$/, "");
+/** Shortens to `limit` characters if possible without cutting a word or a clause. */
+function compactText(original: string, limit: number): string {
+  const text = tidyText(original).replace(/[.。]$/, "");
   if (text.length <= limit) return text;
   if (UNSPACED.test(text)) return compactUnspaced(text, limit);
   const plain = tidyText(text.replace(ADJECTIVES, ""));
   if (plain.length <= limit) return plain;
-  let fewer = plain;
+  let shorter = plain;
   for (const [pattern, replacement] of limit < USER_ASKS_LIMIT ? [...SYNONYMS, USER_ASKS] : SYNONYMS) {
-    fewer = fewer.replace(pattern, replacement);
-    if (fewer.length <= limit) return fewer;
+    shorter = shorter.replace(pattern, replacement);
+    if (shorter.length <= limit) return shorter;
   }
-  const items = splitItems(fewer);
-  return dropItems(items, limit) ?? cutClause(fewer, limit);
+  const items = splitItems(shorter);
+  return dropItems(items, limit) ?? cutClause(shorter, limit);
 }
 
-/** Whole clauses from the end, where the cue stands in these languages. */
+/** Keeps whole clauses from the end, where the cue is in these languages. */
 function compactUnspaced(text: string, limit: number): string {
   const clauses = text.split(/(?<=[，,；;])\s*/);
   let kept = clauses.at(-1) ?? text;
@@ -229,7 +229,7 @@ function compactUnspaced(text: string, limit: number): string {
   return clauses.length === 1 || (hasUseWhenCue(text) && !hasUseWhenCue(kept)) ? text : kept;
 }
 
-/** The parts of an enumeration. A comma within quotes ends none. */
+/** Splits an enumeration. A comma within quotes does not end an item. */
 function splitItems(text: string): string[] {
   const items: string[] = [];
   let start = 0;
@@ -246,7 +246,7 @@ function splitItems(text: string): string[] {
   return items;
 }
 
-/** The first items and the last, which often has what all of them are about; then the first ones alone. */
+/** Keeps the first items and the last, which often has the common object; otherwise the first ones alone. */
 function dropItems(items: readonly string[], limit: number): string | undefined {
   const last = items.at(-1) ?? "";
   const joins = /^(?:or|and|und|oder|y|o|et|ou)\s/i.test(last);
@@ -266,7 +266,7 @@ function dropItems(items: readonly string[], limit: number): string | undefined 
 /** The first word of an enumeration after a colon. */
 const STARTED_LIST = /(?<=^.{30,}):\s+\S+$/;
 
-/** What is shorter, in characters, says too little. */
+/** In characters: a shorter clause says too little. */
 const SHORTEST_CLAUSE = 24;
 
 function cutClause(text: string, limit: number): string {

@@ -1,7 +1,7 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
-import { sanitizeLine } from "../util/untrusted-text.ts";
 import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
+import { type FullText, formatFullText, NO_TEXT } from "./disclosed-text.ts";
 import { isListIntent } from "./list-intents.ts";
 import {
   type FittedListing,
@@ -20,98 +20,96 @@ import {
   selectShortlist,
 } from "./search/matcher.ts";
 import { OFFERED_WEIGHT } from "./search/trigger-weights.ts";
-import { formatSkillContent } from "./skill-content.ts";
 
-/** Nothing, how many there are, names with brief descriptions, or full instructions. */
+/** Nothing, the number of skills, names with descriptions, or full instructions. */
 export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;
 export type Tier = (typeof TIERS)[number];
 
 export interface DiscloseOptions {
-  /** `static`: one list for every query, of skills to be invoked with `use_skill`. Nothing else is added. Defaults to `adaptive`. */
+  /** `static`: one list for every query, for skills invoked with `use_skill`. Nothing else is added. Defaults to `adaptive`. */
   mode?: DisclosureMode;
-  /** Which skills there are at all; those that a model may not invoke are left out beside that. */
+  /** Selects the skills to consider; those that a model may not invoke are excluded in any case. */
   isVisible?: (skill: Skill) => boolean;
-  /** Which skills a person may call by name. Those of `isVisible` when left out. */
+  /** Selects the skills that a user may call by name. Defaults to `isVisible`. */
   isCallable?: (skill: Skill) => boolean;
-  /** How many skills' full instructions at most. 3 when left out. */
+  /** The maximum number of skills with full instructions. Defaults to 3. */
   maxSkills?: number;
-  /** How many tokens the full instructions and the shortlist may take; a list takes no more either. Defaults to 20,000. */
+  /** The token budget of full instructions and shortlist, and an upper limit of the list. Defaults to 20,000. */
   budget?: number;
-  /** How many tokens the list of skills may take. Defaults to 2,000. */
+  /** The token budget of the list of skills. Defaults to 2,000. */
   listingBudget?: number;
   /**
-   * True: where every skill has triggers, the line that tells how many there are is the prefix, at every tier but `none`, so that a system
-   * prompt is the same for every query. Defaults to false: that line is then the suffix, where nothing else is said.
+   * True: if every skill has triggers, the line with the number of skills is the prefix at every tier except `none`, so that a system prompt
+   * is the same for every query. Defaults to false: the line is then the suffix, if there is no other suffix.
    */
   countInPrefix?: boolean;
-  /** Names of skills, the most used first, as they were when the conversation began: the list keeps these longest. */
+  /** Names of skills at the start of the conversation, the most used first: the list keeps these longest. */
   usage?: readonly string[];
-  /** Further queries that ask what there is. */
+  /** Additional queries that ask for the list of skills. */
   asks?: readonly string[];
   /**
-   * Up to five skills that fit by their words, with their descriptions. When left out, after a list of skills, after a trigger that is
-   * too broad to give the instructions, such as a path, and elsewhere for one that fits beyond doubt. True: also after the
-   * breadcrumb. False: never.
+   * Up to five skills that match by words, with their descriptions. By default they follow a list of skills or a trigger that is too broad
+   * for full instructions, such as a path; otherwise only one that clearly matches is named. True: also after the breadcrumb. False: never.
    */
   shortlist?: boolean;
-  /** Names of skills, the one used last first. */
+  /** Names of skills, the last used first. */
   recent?: readonly string[];
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
-  /** Whether the skill's instructions, as they are now, are in the conversation already. */
+  /** Returns true if the skill's current instructions are already in the conversation. */
   isLoaded?: (skill: Skill) => boolean;
-  /** Skills that ask to run on their own (`context: fork`) can: they are named, not told in full. */
+  /** Set if skills with `context: fork` can run on their own: they are named, without instructions. */
   canFork?: boolean;
-  /** The tool that finds skills which are not named in the text. */
+  /** The tool that finds skills which the text does not name. */
   search?: string;
-  /** The skill's folder as the model sees it. */
+  /** Returns the skill's folder as the model sees it. */
   folderOf?: (skill: Skill) => string | undefined;
-  /** Whether the tools that skills bring are there with their instructions, or come when one is loaded. */
+  /** Tells if the tools of a skill's toolsets are available with its instructions, or after it is loaded. */
   toolsets?: "there" | "on-load" | undefined;
 }
 
-/** What a model is told for a query. */
+/** The text for a model about the skills for a query. */
 export interface Disclosure {
   tier: Tier;
-  /** Why this tier, in a sentence for people. */
-  why: string;
+  /** The reason for this tier, in a sentence for people. */
+  reason: string;
   /** The prefix, then the suffix. */
   text: string;
-  /** The part that is the same for every query: the list, where a skill has no triggers. It belongs into the system prompt. */
+  /** The part that is the same for every query: the list, if a skill has no triggers. It belongs in the system prompt. */
   prefix: string;
   /** The part for this query: the shortlist, then full instructions. It belongs next to the user's message. */
   suffix: string;
-  /** About so many. */
+  /** An estimate. */
   tokens: number;
   matches: readonly Match[];
   /** The skills whose instructions are in the text. */
   shown: readonly Skill[];
-  /** The skills that the shortlist names, the best first. */
+  /** The skills in the shortlist, the best first. */
   shortlist: readonly Skill[];
-  /** Skills that match too, and are loaded already or run on their own: a line each says so. */
-  noted: readonly Skill[];
-  /** How many skills the list has with the whole description, a shortened one, the name alone, and not at all; absent without a list. */
+  /** Skills that match too, but are already loaded or run on their own: each has one line. */
+  mentioned: readonly Skill[];
+  /** The number of skills listed with the whole description, a shortened one, the name alone, and not at all; absent without a list. */
   listed?: ListingCounts;
-  /** Why there are not more: negative cues. */
-  against: Matches["against"];
-  /** What did not fit the budget. */
-  cut: OmittedParts;
-  /** The query was longer than what is looked at. */
+  /** Skills excluded by negative cues. */
+  rejected: Matches["rejected"];
+  /** The parts that did not fit the budget. */
+  omitted: OmittedParts;
+  /** True if the query was longer than the part that is matched. */
   isCut: boolean;
 }
 
 type ListingCounts = Omit<FittedListing, "text">;
 
 interface OmittedParts {
-  /** How many descriptions of the list were shortened or left out. */
+  /** The number of descriptions in the list that were shortened or omitted. */
   descriptions: number;
-  /** How many names. */
+  /** The number of names. */
   names: number;
-  /** The skills whose instructions were left out. */
+  /** The skills whose instructions were omitted. */
   instructions: readonly string[];
 }
 
-/** Decides by the query what a model is told of the skills, and says it. */
+/** Decides by the query which text about the skills a model gets, and formats it. */
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
   const {
     isVisible = () => true,
@@ -124,10 +122,10 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isCallable = (skill: Skill) => isInvocableBy("user", skill) && mayCall(skill);
   const visible = catalog.skills.filter((skill) => isOffered(skill) && isOfferedByDefault(skill));
   if (options.mode === "static") return discloseStatically(visible, options);
-  const scene = { recent, files, isVisible: isForModel, isCallable };
+  const context = { recent, files, isVisible: isForModel, isCallable };
   const matcher = getMatcher(catalog);
-  const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
-  // Those of other packages, whose files the query or the conversation names.
+  const { matches, hasMore, rejected, isCut } = matcher.match(query, { ...context, limit: 0 });
+  // Skills of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
   const isAsking = isListIntent(query, options.asks) && matches[0]?.level !== "explicit";
@@ -145,7 +143,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     ? []
     : selectShortlistMatches(tier, matches, full, options, () => {
         const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
-        const found = matcher.match(query, { ...scene, bodies: true }).matches.filter(isNew);
+        const found = matcher.match(query, { ...context, bodies: true }).matches.filter(isNew);
         return selectShortlist(found, query, catalog.skills.length);
       });
   const alone =
@@ -161,7 +159,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const { text: _, ...listed } = list ?? { text: "", whole: 0, shortened: 0, named: 0, left: 0 };
   return {
     tier,
-    why: formatTierReason({
+    reason: formatTierReason({
       isFull,
       isAsking,
       plain,
@@ -181,10 +179,14 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     ],
     shown: full.shown,
     shortlist: suffix.named.map(({ skill }) => skill),
-    noted: full.noted,
+    mentioned: full.noted,
     ...(list ? { listed } : {}),
-    against,
-    cut: { descriptions: listed.shortened + listed.named + listed.left, names: listed.left, instructions: full.left },
+    rejected,
+    omitted: {
+      descriptions: listed.shortened + listed.named + listed.left,
+      names: listed.left,
+      instructions: full.left,
+    },
     isCut,
   };
 }
@@ -198,9 +200,9 @@ function selectTier({ isFull, isEmpty, hasList }: { isFull: boolean; isEmpty: bo
 interface TierReason {
   isFull: boolean;
   isAsking: boolean;
-  /** How many skills without triggers are visible. */
+  /** The number of visible skills without triggers. */
   plain: number;
-  /** How many skills of packages whose files are named. */
+  /** The number of skills of packages whose files are named. */
   near: number;
   visible: number;
   matches: readonly Match[];
@@ -209,7 +211,7 @@ interface TierReason {
 
 function formatTierReason({ isFull, isAsking, plain, near, visible, matches, left }: TierReason): string {
   if (isFull) return "a skill is mentioned or triggered";
-  if (left.length > 0) return "a skill is mentioned or triggered, but its instructions have no room or cannot be read";
+  if (left.length > 0) return "a skill is mentioned or triggered, but its instructions do not fit or cannot be read";
   if (visible === 0) return "no skill is visible";
   if (isAsking) return LIST_INTENT_REASON;
   if (plain === 0 && near > 0)
@@ -218,7 +220,7 @@ function formatTierReason({ isFull, isAsking, plain, near, visible, matches, lef
   return `${formatNotTriggered(matches)}, and ${formatCount(plain, "skill has", "skills have")} no triggers`;
 }
 
-/** The list within its budget. Made again only when the skills, the budget or the usage snapshot are others. */
+/** Returns the list within its budget. Built again only if the skills, the budget or the usage snapshot change. */
 function getListing(catalog: Catalog, visible: readonly Skill[], options: DiscloseOptions): FittedListing {
   const {
     budget = DISCLOSURE_DEFAULTS.budget,
@@ -235,7 +237,7 @@ function getListing(catalog: Catalog, visible: readonly Skill[], options: Disclo
   return listed;
 }
 
-/** The skills of packages whose files are named: they are not in the prefix, which no query changes. */
+/** Lists the skills of packages whose files are named. They are not in the prefix, which is the same for every query. */
 function formatNearbyListing(skills: readonly Skill[], options: DiscloseOptions): string {
   const {
     budget = DISCLOSURE_DEFAULTS.budget,
@@ -263,7 +265,7 @@ function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
   return a === b || (a.length === b.length && a.every((item, index) => item === b[index]));
 }
 
-/** The matches by words that are named. Words are looked at only where they can name something. */
+/** Selects the word matches to name. Searches by words only where the result can be used. */
 function selectShortlistMatches(
   tier: Tier,
   matches: readonly Match[],
@@ -281,7 +283,7 @@ function selectShortlistMatches(
 }
 
 interface SuffixParts {
-  /** What comes before the shortlist where there is no prefix. */
+  /** The text before the shortlist if there is no prefix. */
   first: string;
   named: readonly Match[];
   full: FullText;
@@ -290,21 +292,21 @@ interface SuffixParts {
   isAfter: boolean;
 }
 
-/** The full instructions have the room first; the shortlist has what is left. */
+/** Formats the suffix. Full instructions get the room first; the shortlist gets the rest. */
 function formatSuffix({ first, named, full, room, isAfter }: SuffixParts): { text: string; named: readonly Match[] } {
   const hasTexts = full.shown.length + full.noted.length > 0;
-  let left = room - first.length - full.text.length - 1;
-  const isNoteLeftOut = !hasTexts && left < 0; // The text is then a note on what has no room.
-  left -= SHORTLIST_LINE.length + 2;
+  let remaining = room - first.length - full.text.length - 1;
+  const isNoteOmitted = !hasTexts && remaining < 0; // The text is then a note about omitted skills.
+  remaining -= SHORTLIST_LINE.length + 2;
   const kept: Match[] = [];
   for (const match of named) {
     const { length } = formatBullet(match.skill);
-    if (length + 1 > left) continue;
-    left -= length + 1;
+    if (length + 1 > remaining) continue;
+    remaining -= length + 1;
     kept.push(match);
   }
   const shortlist = kept.length === 0 ? [] : [SHORTLIST_LINE, ...kept.map(({ skill }) => formatBullet(skill))];
-  const note = hasTexts || isNoteLeftOut ? "" : full.text;
+  const note = hasTexts || isNoteOmitted ? "" : full.text;
   const lines = [first, ...shortlist, note].filter((line) => line !== "").join("\n");
   const text = [lines, hasTexts ? full.text : ""].filter((part) => part !== "").join("\n\n");
   return { text: isAfter && text !== "" ? `\n\n${text}` : text, named: kept };
@@ -317,108 +319,7 @@ const formatNotTriggered = (matches: readonly Match[]) =>
   matches.some(({ level }) => level === "weak")
     ? "no trigger that matches is selective enough"
     : "nothing is triggered";
-const LIST_INTENT_REASON = "the query asks what there is";
-
-interface FullTextContext {
-  query: string;
-  /** In characters. */
-  room: number;
-  hasMore: boolean;
-  options: DiscloseOptions;
-}
-
-interface FullText {
-  text: string;
-  shown: readonly Skill[];
-  noted: readonly Skill[];
-  /** Names of the skills whose instructions had no room or could not be read. */
-  left: readonly string[];
-}
-const NO_TEXT: FullText = { text: "", shown: [], noted: [], left: [] };
-
-function formatFullText(
-  matches: readonly Match[],
-  most: number,
-  { query, room, hasMore, options }: FullTextContext,
-): FullText {
-  const parts: string[] = [];
-  const [shown, noted]: [Skill[], Skill[]] = [[], []];
-  const [left, rest]: [string[], string[]] = [[], []];
-  let used = 0;
-  const add = (text: string) => {
-    if (used + text.length + 2 > room) return false;
-    used += text.length + 2;
-    parts.push(text);
-    return true;
-  };
-  for (const { skill, reasons } of matches) {
-    const given = parseInvocationArguments(query, skill, reasons);
-    const note = formatSkillNote(skill, given, options);
-    if (note !== undefined) {
-      if (add(note)) noted.push(skill);
-    } else if (shown.length + left.length >= most) rest.push(skill.name);
-    else {
-      const text = readSkillContent(skill, given, options);
-      if (text !== undefined && add(text)) shown.push(skill);
-      else left.push(skill.name);
-    }
-  }
-  const named = [...left, ...rest].map((name) => sanitizeLine(name, 64));
-  const more =
-    named.length > MAX_ALSO_MATCHED ? `, and ${hasMore ? "at least " : ""}${named.length - MAX_ALSO_MATCHED} more` : "";
-  if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, MAX_ALSO_MATCHED).join(", ")}${more}]`);
-  return { text: parts.join("\n\n"), shown, noted, left };
-}
-
-/** What is said of a skill that need not be told again, or cannot be told. */
-function formatSkillNote(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
-  const name = sanitizeLine(skill.name, 64);
-  if (options.canFork && skill.manifest.context === "fork")
-    return `[Skill ${name} runs on its own: load_skill runs it]`;
-  const { remote } = skill.origin;
-  if (remote && !evaluateSafely(() => options.isLoaded?.(skill) ?? false))
-    return `[Skill ${name} of MCP server ${sanitizeLine(remote.server, 64)} matches: load_skill fetches it]`;
-  try {
-    return !given && options.isLoaded?.(skill) ? `[Skill ${name} is already loaded in this conversation]` : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function evaluateSafely(ask: () => boolean): boolean {
-  try {
-    return ask();
-  } catch {
-    return false; // Its instructions are not here.
-  }
-}
-
-function readSkillContent(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
-  try {
-    return formatSkillContent(skill, {
-      arguments: given,
-      folder: options.folderOf?.(skill),
-      toolsets: options.toolsets,
-    });
-  } catch {
-    return undefined;
-  }
-}
-
-const MAX_ALSO_MATCHED = 10;
-
-/** What a person wrote after `/name` or `$name` at the beginning of the query. */
-export function parseInvocationArguments(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
-  if (!reasons.some(({ kind, text }) => kind === "mention" && /^[$/]/.test(text))) return undefined;
-  const start = query.trimStart();
-  const plain = (text: string) => text.toLowerCase().replaceAll("_", "-");
-  const name = start.slice(1, 1 + skill.name.length);
-  if (!/^[$/]/.test(start) || plain(name) !== plain(skill.name)) return undefined;
-  return start
-    .slice(1 + skill.name.length)
-    .replace(/^\s*:/, "")
-    .trim();
-}
+const LIST_INTENT_REASON = "the query asks for the list of skills";
 
 /** Discloses one list for every query: no skill is matched, and no instructions are added. */
 function discloseStatically(skills: readonly Skill[], options: DiscloseOptions): Disclosure {
@@ -433,7 +334,7 @@ function discloseStatically(skills: readonly Skill[], options: DiscloseOptions):
   const { text, ...listed } = fitPromptSection(skills, { room, usage, search, ...(pathOf ? { pathOf } : {}) });
   return {
     tier: skills.length > 0 ? "registry" : "none",
-    why: skills.length > 0 ? "the disclosure mode is static" : "no skill is visible",
+    reason: skills.length > 0 ? "the disclosure mode is static" : "no skill is visible",
     text,
     prefix: text,
     suffix: "",
@@ -441,10 +342,10 @@ function discloseStatically(skills: readonly Skill[], options: DiscloseOptions):
     matches: [],
     shown: [],
     shortlist: [],
-    noted: [],
+    mentioned: [],
     ...(skills.length > 0 ? { listed } : {}),
-    against: [],
-    cut: { descriptions: listed.shortened + listed.named + listed.left, names: listed.left, instructions: [] },
+    rejected: [],
+    omitted: { descriptions: listed.shortened + listed.named + listed.left, names: listed.left, instructions: [] },
     isCut: false,
   };
 }

@@ -1,6 +1,6 @@
 import { foldText, tokenize } from "./search/tokenizer.ts";
 
-/** Queries that ask what there is. Words that only make them polite or longer are left out of both sides before they are compared. */
+/** Queries that ask for the list of skills. Polite and filler words are removed from both sides before the comparison. */
 export const LIST_INTENT_PHRASES: readonly string[] = [
   "skills",
   "skills list",
@@ -118,19 +118,19 @@ const POLITE_OPENING =
 const POLITE_CLOSING = / (?:for (?:me|us)|to you|here)$/;
 const MAX_INTENT_LENGTH = 200;
 
-/** Whether the query asks what there is, and nothing else. */
+/** Returns true if the query asks for the list of skills, and nothing else. */
 export function isListIntent(query: string, more: readonly string[] = []): boolean {
   if (query.length > MAX_INTENT_LENGTH) return false;
-  const wanted = normalizeIntent(query);
-  if (wanted === "") return false;
-  return getOwnPhrases(wanted).has(wanted) || more.some((phrase) => normalizeIntent(phrase) === wanted);
+  const intent = normalizeIntent(query);
+  if (intent === "") return false;
+  return getOwnPhrases(intent).has(intent) || more.some((phrase) => normalizeIntent(phrase) === intent);
 }
 
-/** The phrases that a query in this form can be. Without its accents, one in a Latin script is ASCII; no long query is one. */
-function getOwnPhrases(wanted: string): ReadonlySet<string> {
-  if (wanted.length > MAX_PHRASE_LENGTH) return NO_PHRASES;
-  if (ASCII.test(wanted)) {
-    latinPhrases ??= new Set(LIST_INTENT_PHRASES.filter((ask) => IN_LATIN.test(ask)).map(normalizeIntent));
+/** Returns the phrases to compare with. Without accents, a query in a Latin script is ASCII; a long query matches none. */
+function getOwnPhrases(intent: string): ReadonlySet<string> {
+  if (intent.length > MAX_PHRASE_LENGTH) return NO_PHRASES;
+  if (ASCII.test(intent)) {
+    latinPhrases ??= new Set(LIST_INTENT_PHRASES.filter((phrase) => IN_LATIN.test(phrase)).map(normalizeIntent));
     return latinPhrases;
   }
   ownPhrases ??= new Set(LIST_INTENT_PHRASES.map(normalizeIntent));
@@ -150,7 +150,7 @@ function normalizeIntent(text: string): string {
   return kept.filter((word) => !FILLER_WORDS.has(word)).join(" ");
 }
 
-// People leave accents out where they are in a hurry: "que puedes hacer".
+// Users often omit accents: "que puedes hacer".
 function removeAccents(text: string): string {
   return ASCII.test(text)
     ? text

@@ -4,17 +4,17 @@ import { sanitizeLine } from "../util/untrusted-text.ts";
 import { describeSkill, listDescriptionVersions } from "./describe-skill.ts";
 import { findPaths } from "./search/trigger-index.ts";
 
-/** The skills as lines for a prompt, or the empty string when there are none. */
+/** Formats the skills as lines for a prompt; empty without skills. */
 export function formatPromptListing(skills: Iterable<Skill>): string {
   return Array.from(skills, (skill) => `- ${sanitizeLine(skill.name, 64)}: ${describeSkill(skill)}`).join("\n");
 }
 
 export interface PromptSectionOptions {
-  /** Where the skill's folder is mounted for the model, if it is. */
+  /** Returns the path where the skill's folder is mounted for the model, if it is. */
   pathOf?: (skill: Skill) => string | undefined;
 }
 
-/** The section of a system prompt for agents that want one list and no decision by the query; empty when there are no skills. */
+/** Formats the system prompt section for agents that want one list for all queries; empty without skills. */
 export function formatPromptSection(skills: Iterable<Skill>, { pathOf }: PromptSectionOptions = {}): string {
   const lines = Array.from(skills, (skill) => {
     const path = pathOf?.(skill);
@@ -23,7 +23,7 @@ export function formatPromptSection(skills: Iterable<Skill>, { pathOf }: PromptS
   return lines.length === 0 ? "" : `${SECTION_HEADING}\n\n${lines.join("\n")}`;
 }
 
-/** The same section within a number of characters: where it does not fit, descriptions are shortened as in other lists. */
+/** Formats the same section within a number of characters. Shortens descriptions if needed. */
 export function fitPromptSection(
   skills: readonly Skill[],
   { pathOf, ...options }: Pick<ListingOptions, "room" | "usage" | "search"> & PromptSectionOptions,
@@ -44,7 +44,7 @@ If one clearly applies, invoke it with \`use_skill\`. If none apply, respond dir
 
 export interface FittedListing {
   text: string;
-  /** How many skills are listed with the whole description, with a shortened one, by name alone, and not at all. */
+  /** The number of skills listed with the whole description, with a shortened one, by name alone, and not at all. */
   whole: number;
   shortened: number;
   named: number;
@@ -52,26 +52,26 @@ export interface FittedListing {
 }
 
 interface ListingOptions {
-  /** At most so many characters. */
+  /** In characters. */
   room: number;
   /** Names of skills, the most used first: they keep their descriptions and names longest. */
   usage?: readonly string[] | undefined;
-  /** The tool that finds the skills that are not named here. */
+  /** The tool that finds skills which are not named here. */
   search?: string | undefined;
-  /** The first line. Defaults to the one that tells how many there are. */
+  /** The first line. Defaults to the number of skills. */
   heading?: string;
   /** Formats a name. */
   nameOf?(skill: Skill): string;
 }
 
 /**
- * Names and descriptions, in the order given, within a budget: whole descriptions while they fit, then shortened ones, of which each keeps
- * its "use when" part; then names for some, then names alone, then the most used names. The text states what was cut.
+ * Lists names and descriptions, in the given order, within a budget: whole descriptions if they fit, then shortened ones that keep their
+ * "use when" part; then some by name, then all by name, then only the most used names. The text states what was cut.
  */
 export function fitListing(skills: readonly Skill[], options: ListingOptions): FittedListing {
   const { heading = formatAvailableLine(skills.length), nameOf = formatListedName } = options;
   const names = skills.map(nameOf);
-  // Where not all names fit, no description is read: of a thousand skills that takes a while.
+  // If the names alone do not fit, no description is read: for a thousand skills that takes a while.
   const shortest = names.reduce((sum, name) => sum + name.length + 3, heading.length);
   if (shortest > options.room) return fitNames(heading, names, options);
   const rows = skills.map((skill, index) => ({ name: names[index] ?? "", whole: describeSkill(skill) }));
@@ -80,12 +80,12 @@ export function fitListing(skills: readonly Skill[], options: ListingOptions): F
   return fitShortenedListing(heading, skills, options) ?? fitNames(heading, names, options);
 }
 
-/** The line that tells how many there are. */
+/** Formats the line with the number of skills. */
 export function formatAvailableLine(number: number): string {
   return `[${number} skills available]`;
 }
 
-/** A skill's line in a list, with the whole description. */
+/** Formats a skill's line in a list, with the whole description. */
 export function formatBullet(skill: Skill): string {
   return formatListingLine(formatListedName(skill), describeSkill(skill));
 }
@@ -98,13 +98,13 @@ function formatListingLine(name: string, description: string): string {
   return description === "" ? `- ${name}` : `- ${name}: ${description}`;
 }
 
-/** A skill that is listed with one of its versions, or by its name alone. */
+/** A skill that is listed with one of its description versions, or by name alone. */
 interface ListingRow {
   index: number;
   name: string;
   /** Longest first. */
   versions: readonly string[];
-  /** Its place among the most used. */
+  /** Its rank by usage. */
   place: number;
   chosen: string | undefined;
 }
@@ -121,29 +121,29 @@ function fitShortenedListing(
     return { index, name: nameOf(skill), versions, place: places(skill.name), chosen: undefined };
   });
   const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
-  const noteOn = (cut: Pick<FittedDescriptions, "shortened" | "named">) =>
+  const formatNote = (cut: Pick<FittedDescriptions, "shortened" | "named">) =>
     `(${formatCutNote(rows.length, cut, options.search)})`;
-  const longest = noteOn({ shortened: rows.length, named: rows.length }).length;
+  const longest = formatNote({ shortened: rows.length, named: rows.length }).length;
   const room = options.room - heading.length - names - 1 - longest;
   if (room < 0) return undefined;
   const { whole, named } = chooseVersions(rows, room, measureDescription);
   if (named === rows.length) return undefined;
   const shortened = rows.length - whole - named;
-  const note = noteOn({ shortened, named });
+  const note = formatNote({ shortened, named });
   const text = [heading, ...rows.map(({ name, chosen = "" }) => formatListingLine(name, chosen)), note].join("\n");
   return { text, whole, shortened, named, left: 0 };
 }
 
 /** Descriptions that fit a number of characters. */
 interface FittedDescriptions {
-  /** One for each skill, in the order given; undefined where there is none. */
+  /** One per skill, in the given order; undefined if it has none. */
   descriptions: readonly (string | undefined)[];
   shortened: number;
-  /** How many have none. */
+  /** The number of skills without one. */
   named: number;
 }
 
-/** Chooses a version of each description, so that all together take at most so many characters: those of the most used last longest. */
+/** Chooses a version of each description so that together they fit `room`. The most used skills keep theirs longest. */
 export function fitDescriptions(
   skills: readonly Skill[],
   { room, usage, cost }: Pick<ListingOptions, "room" | "usage"> & { cost(description: string): number },
@@ -174,10 +174,10 @@ function chooseVersions(
   return { whole: rows.filter(isWhole).length, named: rows.filter(({ chosen }) => chosen === undefined).length };
 }
 
-/** Returns what a description takes. */
+/** Returns the cost of a description. */
 type MeasureDescription = (description: string | undefined) => number;
 
-/** Returns a statement of what was cut, without parentheses. */
+/** Formats the note about what was cut, without parentheses. */
 export function formatCutNote(
   all: number,
   { shortened, named }: Pick<FittedDescriptions, "shortened" | "named">,
@@ -190,7 +190,7 @@ export function formatCutNote(
   return `${cut.join(", ")} to fit${search ? `; ${search} gives them whole` : ""}`;
 }
 
-/** All have a description, each about as long; those that need less leave room to the others, the most used first. */
+/** Gives each skill a description of about the same length. Short ones leave room for others, the most used first. */
 function chooseEvenly(rows: readonly ListingRow[], room: number, cost: MeasureDescription): void {
   const within =
     (limit: number) =>
@@ -206,25 +206,25 @@ function chooseEvenly(rows: readonly ListingRow[], room: number, cost: MeasureDe
     else high = middle - 1;
   }
   const choose = within(lengths[low] ?? 0);
-  let left = room;
+  let remaining = room;
   for (const row of rows) {
     row.chosen = choose(row);
-    left -= cost(row.chosen);
+    remaining -= cost(row.chosen);
   }
   for (const row of [...rows].sort((a, b) => a.place - b.place || a.index - b.index)) {
-    const more = left + cost(row.chosen);
+    const more = remaining + cost(row.chosen);
     row.chosen = row.versions.find((version) => cost(version) <= more) ?? row.chosen;
-    left = more - cost(row.chosen);
+    remaining = more - cost(row.chosen);
   }
 }
 
-/** Too little for all: the shortest version for the most used, then for as many as there is room for. */
+/** Not enough room for all: the shortest version for the most used, then for as many as fit. */
 function chooseSome(rows: readonly ListingRow[], room: number, cost: MeasureDescription): void {
-  let left = room;
+  let remaining = room;
   const least = ({ versions }: ListingRow) => cost(versions.at(-1));
   for (const row of [...rows].sort((a, b) => a.place - b.place || least(a) - least(b) || a.index - b.index)) {
-    if (least(row) > left) continue;
-    left -= least(row);
+    if (least(row) > remaining) continue;
+    remaining -= least(row);
     row.chosen = row.versions.at(-1);
   }
 }
@@ -233,7 +233,7 @@ function isWhole({ chosen, versions }: ListingRow): boolean {
   return chosen !== undefined && chosen === versions[0];
 }
 
-/** What a description takes in a line, with the colon. */
+/** Returns the length of a description in a line, with the colon. */
 function measureDescription(description = ""): number {
   return description === "" ? 0 : description.length + 2;
 }
@@ -251,12 +251,12 @@ function fitNames(heading: string, names: readonly string[], { room, usage, sear
     return { text, whole: 0, shortened: 0, named: names.length, left: 0 };
   }
   const more = (number: number) => `, and ${number} more${search ? `: ${search}` : ""}`;
-  let left = room - heading.length - 1 - more(names.length).length;
+  let remaining = room - heading.length - 1 - more(names.length).length;
   const kept = new Set<number>();
   for (const index of sortByUsage(names, usage)) {
     const cost = (names[index]?.length ?? 0) + 2;
-    if (cost > left) break;
-    left -= cost;
+    if (cost > remaining) break;
+    remaining -= cost;
     kept.add(index);
   }
   const shown = names.filter((_, index) => kept.has(index));
@@ -271,8 +271,8 @@ function sortByUsage(names: readonly string[], usage: readonly string[] = []): I
 }
 
 /**
- * True when a model is offered the skill without being asked for it. A skill of another package in a monorepo is offered when the query
- * or the conversation names a file of that package. `search_skills`, `load_skill` and people find it always.
+ * Returns true if a skill is offered to a model by default. A skill of another package in a monorepo is offered if the query or the
+ * conversation names a file of that package. `search_skills`, `load_skill` and users can always find it.
  */
 export function isOfferedByDefault(
   { origin: { belongsTo } }: Skill,

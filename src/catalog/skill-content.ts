@@ -6,42 +6,46 @@ import { formatCount } from "../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../util/untrusted-text.ts";
 
 export interface ContentOptions {
-  /** What was written after the skill's name. */
+  /** The text after the skill's name. */
   arguments?: string | undefined;
-  /** The skill's folder as the model sees it, where that differs from the real one. */
+  /** The skill's folder as the model sees it, if that differs from the real one. */
   folder?: string | undefined;
-  /** What the commands in the instructions printed, in their order, where they were run. */
+  /** The output of the commands in the instructions, in order, if they were run. */
   printed?: readonly string[] | undefined;
-  /** Whether the tools that it brings are there too, or come when it is loaded. They are not to be had when left out. */
+  /** Tells if the tools of its toolsets are available now, or after it is loaded. They are unavailable by default. */
   toolsets?: "there" | "on-load" | undefined;
-  /** How its scripts are run, and what they see; a general line where that is not known. */
+  /** A line about running its scripts and their access. Defaults to a general line. */
   scripts?: string | undefined;
 }
 
 /**
- * A skill's instructions for a model, with what was given put in, the list of its files, and what the text alone does not give.
- * Throws a SkillError when they cannot be read.
+ * Formats a skill's instructions for a model, with its arguments substituted, its files listed, and notes on what loading does not provide.
+ * Throws a SkillError if they cannot be read.
  */
 export function formatSkillContent(skill: Skill, options: ContentOptions = {}): string {
   return [formatInstructions(skill, options), ...formatContentNotes(skill, options)].join("\n");
 }
 
-/** The same for a sub-agent, which has what the skill declares. */
+/** Formats the instructions for a sub-agent, which has everything the skill declares. */
 export function formatSubAgentContent(skill: Skill, options: ContentOptions = {}): string {
   return formatInstructions(skill, options, { addsUnused: false });
 }
 
-function formatInstructions(skill: Skill, options: ContentOptions, how: { addsUnused?: boolean } = {}): string {
+function formatInstructions(
+  skill: Skill,
+  options: ContentOptions,
+  substitution: { addsUnused?: boolean } = {},
+): string {
   const { manifest, origin } = skill;
   const folder = options.folder ?? origin.folder;
   const body = skill.body();
-  const { printed, arguments: given } = options;
+  const { printed, arguments: args } = options;
   const hasCommands = findDynamicCommands(body).length > 0;
   const text = substituteArguments(hasCommands && printed ? markCommands(body) : body, {
     names: manifest.arguments,
-    ...(given === undefined ? {} : { arguments: given.replaceAll("\0", "\ufffd") }),
+    ...(args === undefined ? {} : { arguments: args.replaceAll("\0", "\ufffd") }),
     ...(folder === undefined ? {} : { folder }),
-    ...how,
+    ...substitution,
   });
   return [
     ...formatRemoteNote(skill),
@@ -52,12 +56,12 @@ function formatInstructions(skill: Skill, options: ContentOptions, how: { addsUn
   ].join("\n");
 }
 
-/** Attributes that state the server of a remote skill, for the tag around its text. */
+/** Returns the tag attributes that name the server of a remote skill. */
 export function getRemoteAttributes({ origin: { remote } }: Skill): Record<string, string> {
   return remote ? { origin: `remote, MCP server ${remote.server}`, uri: remote.uri } : {};
 }
 
-/** The note before the instructions of a remote skill: they are not those of the user. */
+/** Returns the note before the instructions of a remote skill: they are not the user's. */
 function formatRemoteNote({ origin: { remote } }: Skill): string[] {
   if (!remote) return [];
   return [
@@ -68,18 +72,18 @@ function formatRemoteNote({ origin: { remote } }: Skill): string[] {
 // `!` and a command in backticks, or a fenced block whose language is `!`.
 const DYNAMIC_COMMAND = /(?<=^|\s)!`([^`\n]+)`|^```![^\S\n]*\n([\s\S]*?)^```[^\S\n]*$/gm;
 
-/** The commands that instructions want to be run when they are read. */
+/** Returns the commands that the instructions want to run when they are read. */
 export function findDynamicCommands(body: string): string[] {
   return [...body.matchAll(DYNAMIC_COMMAND)].map(([, inline, block]) => (inline ?? block ?? "").trim());
 }
 
-/** Commands as numbers, while arguments are put in. */
+/** Replaces commands with numbered markers while arguments are substituted. */
 function markCommands(body: string): string {
   let index = 0;
   return body.replaceAll("\0", "\ufffd").replace(DYNAMIC_COMMAND, () => `\0${index++}\0`);
 }
 
-/** What was printed is put in last: it is looked at neither for commands nor for placeholders. */
+/** Inserts the output last, so that it is scanned neither for commands nor for placeholders. */
 function insertOutput(text: string, printed: readonly string[] = []): string {
   return printed.length === 0 ? text : text.replace(/\0(\d+)\0/g, (_, index) => printed[Number(index)] ?? "");
 }
@@ -100,7 +104,7 @@ function formatFileLines(skill: Skill): string[] {
 const HOW_TO_RUN =
   "run_skill_script runs one of them, with args, in the user's workspace where that is open to it; $SKILL_DIR is the skill's folder.";
 
-/** Their names and what they are for; never their text. */
+/** Lists the scripts by name and description, never with their text. */
 function formatScriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentOptions): string[] {
   const scripts = listSkillScripts(skill);
   if (scripts.length === 0) return [];
@@ -112,9 +116,9 @@ function formatScriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentO
 
 type ListDeclared = (skill: Skill, options: ContentOptions) => readonly (string | undefined)[];
 
-/** One row a thing that text alone does not give: what the skill declares of it. */
+/** One row per feature that loaded instructions do not provide: its label, and what the skill declares. */
 const NOT_PROVIDED: readonly [label: string, declared: ListDeclared][] = [
-  // Its scripts have them.
+  // Its scripts get them.
   ["env", (skill) => (listSkillScripts(skill).length > 0 ? [] : listDeclaredVariables(skill))],
   ["capabilities", ({ manifest }) => manifest.capabilities],
   ["packages", (skill) => (listSkillScripts(skill).length > 0 ? [] : skill.manifest.packages)],
@@ -127,16 +131,16 @@ const NOT_PROVIDED: readonly [label: string, declared: ListDeclared][] = [
 ];
 
 function formatContentNotes(skill: Skill, options: ContentOptions): string[] {
-  const left = NOT_PROVIDED.flatMap(([label, declared]) => {
+  const missing = NOT_PROVIDED.flatMap(([label, declared]) => {
     const values = declared(skill, options).flatMap((value) => (value === undefined ? [] : sanitizeLine(value, 120)));
     return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
   });
   const found: string[] = [];
-  if (left.length > 0) found.push(`[Not in force for loaded instructions: ${left.join("; ")}]`);
-  if (options.toolsets === "on-load" && skill.manifest.toolsets.length > 0) found.push("[load_skill brings its tools]");
+  if (missing.length > 0) found.push(`[Not in force for loaded instructions: ${missing.join("; ")}]`);
+  if (options.toolsets === "on-load" && skill.manifest.toolsets.length > 0) found.push("[load_skill adds its tools]");
   if (skill.manifest.context === "fork") {
     found.push(
-      "[The skill asks to run on its own (context: fork); there is nobody to run it here, so follow it yourself]",
+      "[The skill asks to run on its own (context: fork); no sub-agent is available here, so follow it yourself]",
     );
   }
   return found;

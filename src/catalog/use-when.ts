@@ -1,7 +1,7 @@
-/** A description as its parts: sentences that tell what the skill does, and those that tell when to use it. */
+/** A description split into parts: sentences about what the skill does, and sentences about when to use it. */
 export interface DescriptionParts {
   what: readonly string[];
-  /** The sentences with a "use when" part, the one that counts most first. */
+  /** The sentences with a "use when" part, the most important first. */
   cues: readonly string[];
   /** When not to use it. */
   negative: readonly string[];
@@ -13,7 +13,7 @@ const HINTS = "(?:(?:make sure to|be sure to|always|must|should|also|only|please
 const IT = "(?:(?:this|it|these)(?: [\\w-]+){0,2} |the (?:[\\w-]+ ){0,2}(?:skill|agent|tool|guide|command) )?";
 const INVOKED = "(?:used|invoked|triggered|activated|applied|loaded|consulted|called|run)";
 
-/** One row for each way in which authors write when to use a skill. Each begins at a clause. */
+/** One row per form in which authors write when to use a skill. Each starts at a clause. */
 const CUE_FORMS: readonly { form: string; pattern: string }[] = [
   { form: "Use when …", pattern: `${HINTS}use (?:[^\\s.;]+ ){0,5}?${STRONG}\\b` },
   { form: "Use this skill for …", pattern: `${HINTS}use ${IT}(?:also |only |\\w+ly )?${WEAK}\\b` },
@@ -64,9 +64,9 @@ const CUE_FORMS: readonly { form: string; pattern: string }[] = [
     pattern: "(?:(?:use|usar|utilize|utilizar|acione)(?: \\S+){0,2}? (?:quando|para|se|ao)|quando)(?![\\wáâãçéêíóôõú])",
   },
 ];
-/** Where "when" begins a sentence, whatever comes next. */
+/** "when" at the start of a sentence, whatever follows. */
 const WHEN = /^(?:when|whenever)\b/i;
-/** Where words are not separated, the whole clause is the cue. */
+/** In scripts without spaces, the whole clause is the cue. */
 const UNSPACED =
   /当[^。；]*?时|(?:在|需要)[^。；]*?时(?:使用|调用|触发|启用)|(?:适)?用于|适合|触发|何时使用|使用场景|(?:場合|とき|時|際|たい時)(?:に|は|、)?(?:使|利用|起動|呼|適用|必ず)|に使(?:用|う|って)|[을를할] ?때 ?(?:사용|호출|활성)/;
 const NOT = /^(?:do not|don['’]t|never|not|skip|avoid)\b/i;
@@ -75,7 +75,7 @@ const CUE = new RegExp(
   "i",
 );
 
-/** Splits a description, given as one line. `whenToUse` is a cue as it is written. */
+/** Splits a description, given as one line. `whenToUse` is a cue as written. */
 export function splitDescription(description: string, whenToUse = ""): DescriptionParts {
   const [what, cues, triggers, negative]: string[][] = [[], [], [], []] as never;
   for (const sentence of splitSentences(description)) {
@@ -99,7 +99,7 @@ export function splitDescription(description: string, whenToUse = ""): Descripti
   };
 }
 
-/** Whether a text says when to use something. */
+/** Returns true if a text says when to use something. */
 export function hasUseWhenCue(text: string): boolean {
   return splitSentences(text).some((sentence) => !NOT.test(sentence) && findCueStart(sentence) !== -1);
 }

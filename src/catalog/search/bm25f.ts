@@ -9,13 +9,13 @@ import {
 } from "./postings.ts";
 
 export interface FieldWeight {
-  /** How much a word in this field counts; 0 for a field that is not looked at. */
+  /** The weight of a word in this field; 0 for a field that is not searched. */
   weight: number;
-  /** From 0, a long text is as good as a short one, to 1. */
+  /** Length normalization: from 0, where the length does not matter, to 1. */
   shortness: number;
 }
 
-/** A term of a query and how much it counts there. */
+/** A term of a query and its weight. */
 export interface WeightedTerm {
   term: string;
   weight: number;
@@ -24,15 +24,15 @@ export interface WeightedTerm {
 export interface ScoredDocument {
   document: number;
   score: number;
-  /** How many different words of the query are in it. */
+  /** The number of distinct query words in it. */
   words: number;
 }
 
 export interface RankOptions {
   limit?: number;
-  /** Documents whose scores are wanted wherever they are in the order; they are not among the best. */
+  /** Documents whose scores are wanted wherever they rank; they are not in `best`. */
   always?: { has(document: number): boolean };
-  /** How many of these are ranked; of the others only the score is known. 0 when left out. */
+  /** The number of `always` documents to rank. Defaults to 0: only their scores are returned. */
   closest?: number;
   accepts?: (document: number) => boolean;
 }
@@ -41,14 +41,14 @@ export interface Ranking {
   best: ScoredDocument[];
   /** The best of `always`. */
   closest: ScoredDocument[];
-  /** For each document its score, and how many words of the query it has. */
+  /** The score of each document, and the number of query words it contains. */
   scores: Float64Array;
   words: Uint16Array;
 }
 
 /**
- * Ranks documents by the words of a query (BM25F): a word counts more the fewer documents have it and the weightier its field.
- * What a term weighs in its documents is computed when a query first has it.
+ * Ranks documents by the words of a query (BM25F): a word weighs more if fewer documents have it and if its field weighs more. The
+ * weights of a term are computed when a query first contains it.
  */
 export class Bm25Index {
   readonly postings: Postings;
@@ -70,7 +70,7 @@ export class Bm25Index {
     return this.postings.size;
   }
 
-  /** How much a term tells documents apart; 0 for one that none of them has in the fields of this index. */
+  /** Returns how well a term separates documents; 0 if no document has it in the fields of this index. */
   rarity(term: string): number {
     const id = this.idOf(term);
     return id === -1 ? 0 : this.rarityAt(id);
@@ -81,10 +81,10 @@ export class Bm25Index {
     return known === UNKNOWN_TERM ? this.#weigh(id) : known;
   }
 
-  /** The best documents that have a term of the query, best first, and the scores of all; equal ones in their own order. */
+  /** Returns the best documents for the query, best first, and the scores of all. Ties keep document order. */
   rank(
     query: Iterable<WeightedTerm>,
-    { limit = Number.POSITIVE_INFINITY, always, closest: most = 0, accepts }: RankOptions = {},
+    { limit = Number.POSITIVE_INFINITY, always, closest: maxClosest = 0, accepts }: RankOptions = {},
   ): Ranking {
     const { starts, documents } = this.postings;
     const scores = new Float64Array(this.size);
@@ -104,7 +104,7 @@ export class Bm25Index {
       }
     }
     const best = new BestDocuments(limit, accepts);
-    const closest = new BestDocuments(most);
+    const closest = new BestDocuments(maxClosest);
     for (const document of touched) {
       const score = scores[document] as number;
       if (!best.isWanted(score) && !closest.isWanted(score)) continue;
@@ -114,7 +114,7 @@ export class Bm25Index {
     return { best: best.sorted(), closest: closest.sorted(), scores, words };
   }
 
-  /** The documents that have a word, in their order. */
+  /** Returns the documents that contain a word, in order. */
   documentsWith(word: string): Uint32Array {
     const { starts, documents, counts } = this.postings;
     const id = this.idOf(word);
@@ -123,19 +123,19 @@ export class Bm25Index {
     return documents.slice(from, to).filter((_, at) => ((counts[from + at] as number) & this.#mask) !== 0);
   }
 
-  /** How often the document has the term in each field, packed; 0 when it is in none of this index. */
+  /** Returns the packed counts of the term in each field of the document; 0 if this index does not have it. */
   countsIn(document: number, term: string): number {
     const at = this.#placeOf(document, this.idOf(term));
     return at === -1 ? 0 : ((this.postings.counts[at] as number) & this.#mask) >>> 0;
   }
 
-  /** What the term with this number counts in the document; 0 when it is not there. */
+  /** Returns the weight of the term with this id in the document; 0 if it is missing. */
   weightAt(document: number, id: number): number {
     const at = id === -1 || this.rarityAt(id) === 0 ? -1 : this.#placeOf(document, id);
     return at === -1 ? 0 : (this.#weights[at] as number);
   }
 
-  /** The number of a term, or -1. */
+  /** Returns the id of a term, or -1. */
   idOf(term: string): number {
     let id = this.#ids.get(term);
     if (id === undefined) {
@@ -159,7 +159,7 @@ export class Bm25Index {
     return low < end && documents[low] === document ? low : -1;
   }
 
-  /** From how often a term is in which field to what it counts: the rarer the more, and further occurrences less and less. */
+  /** Computes the weights of a term from its counts per field: rarer terms weigh more, and repetitions weigh less and less. */
   #weigh(id: number): number {
     const { starts, documents, counts } = this.postings;
     const mask = this.#mask;
@@ -171,7 +171,7 @@ export class Bm25Index {
       const packed = ((counts[at] as number) & mask) >>> 0;
       if (packed === 0) continue;
       const frequency = this.#frequency((documents[at] as number) * FIELD_COUNT, packed);
-      // Rounded before it is multiplied, as an array of such numbers would hold it.
+      // Rounded before the multiplication, as a Float32Array would store it.
       this.#weights[at] = Math.fround(frequency / (SATURATION + frequency)) * rarity;
     }
     this.#rarities[id] = rarity;
@@ -187,7 +187,7 @@ export class Bm25Index {
         if (times !== 0) frequency += times * (shares[own + field] as number);
       }
     }
-    const inBody = packed >>> BODY_SHIFT; // Most have it there alone.
+    const inBody = packed >>> BODY_SHIFT; // Most terms are only in the body.
     return inBody === 0 ? frequency : frequency + inBody * (shares[own + BODY_FIELD] as number);
   }
 }
@@ -198,7 +198,7 @@ const BODY_FIELD = FIELD_COUNT - 1;
 const BODY_SHIFT = COUNT_SHIFTS[BODY_FIELD] as number;
 const MAX_CACHED_IDS = 10_000;
 const NO_DOCUMENTS = new Uint32Array(0);
-/** How soon further occurrences of a word stop counting. */
+/** Determines how soon repetitions of a word stop counting. */
 const SATURATION = 1.2;
 
 function computeRarity(size: number, held: number): number {
@@ -212,7 +212,7 @@ function computeFieldMask(fields: readonly FieldWeight[]): number {
   return mask;
 }
 
-/** What one occurrence counts in each field of each document. */
+/** Computes the weight of one occurrence in each field of each document. */
 function computeShares({ size, lengths }: Postings, fields: readonly FieldWeight[]): Float32Array {
   const shares = new Float32Array(size * FIELD_COUNT);
   for (const [field, { weight, shortness }] of fields.entries()) {
@@ -231,7 +231,7 @@ function computeShares({ size, lengths }: Postings, fields: readonly FieldWeight
   return shares;
 }
 
-/** Keeps the best `limit` of what it is given, without sorting the rest. */
+/** Keeps the best `limit` documents without sorting the rest. */
 class BestDocuments {
   readonly #limit: number;
   readonly #accepts: (document: number) => boolean;

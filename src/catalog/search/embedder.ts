@@ -17,7 +17,7 @@ export interface Embedder {
 }
 
 export interface EmbeddedMatches extends Matches {
-  /** Why the ranking is by words alone: the embedder failed. */
+  /** The embedder's error, if the ranking is by words alone. */
   problem?: string;
 }
 
@@ -26,8 +26,8 @@ export interface EmbeddedMatcher {
 }
 
 /**
- * Creates a matcher that ranks by words and by an embedder's vectors. Triggers and mentions stay first, as in `openMatcher`. Skills are embedded
- * when a query first needs it, by name and description.
+ * Creates a matcher that ranks by words and by an embedder's vectors. Triggers and mentions still come first, as in `createMatcher`. Skills
+ * are embedded by name and description when a query first needs it.
  *
  * @example
  * const matcher = createEmbeddedMatcher(catalog.skills, { embed: (texts) => myModel.embed(texts) });
@@ -54,8 +54,11 @@ export function createEmbeddedMatcher(
       const found = words.match(query, { ...options, bodies, limit: limit === 0 ? 0 : Math.max(limit, MAX_FUSED) });
       if (limit === 0) return found;
       try {
-        const [own, [asked]] = [await embedSkills(), await embedAll(embedder, [truncateQuery(query)])];
-        return { ...found, matches: fuseRankings(found, findNearestSkills(asked, own, skills, found, options), limit) };
+        const [own, [queryVector]] = [await embedSkills(), await embedAll(embedder, [truncateQuery(query)])];
+        return {
+          ...found,
+          matches: fuseRankings(found, findNearestSkills(queryVector, own, skills, found, options), limit),
+        };
       } catch (error) {
         const problem = error instanceof Error ? error.message : String(error);
         return { ...found, matches: limitMatches(found.matches, limit), problem };
@@ -64,7 +67,7 @@ export function createEmbeddedMatcher(
   };
 }
 
-/** How many of the best by words and by vectors are put together, and how much the first places count beside later ones. */
+/** The number of results by words and by vectors to fuse, and the offset that reduces the weight of the first ranks. */
 const MAX_FUSED = 50;
 const RANK_OFFSET = 10;
 const BATCH_SIZE = 64;
@@ -88,22 +91,22 @@ async function embedAll(embedder: Embedder, texts: readonly string[]): Promise<F
 function normalizeVector(vector: ArrayLike<number>): Float64Array {
   const copy = Float64Array.from(vector);
   const length = Math.sqrt(copy.reduce((sum, value) => sum + value * value, 0));
-  if (!Number.isFinite(length)) throw new Error("the embedder returned a vector that is not made of numbers");
+  if (!Number.isFinite(length)) throw new Error("the embedder returned a vector that contains a non-finite number");
   return length === 0 ? copy : copy.map((value) => value / length);
 }
 
-/** The skills with the nearest vectors, nearest first, without those that a cue speaks against or that are not visible. */
+/** Returns the skills with the nearest vectors, nearest first, except those that are rejected or not visible. */
 function findNearestSkills(
-  asked: Float64Array | undefined,
+  queryVector: Float64Array | undefined,
   own: readonly Float64Array[],
   skills: readonly Skill[],
-  { against }: Matches,
+  { rejected }: Matches,
   { isVisible = () => true }: MatchOptions,
 ): readonly Skill[] {
-  const refused = new Set(against.map(({ skill }) => skill));
+  const refused = new Set(rejected.map(({ skill }) => skill));
   const near = own.flatMap((vector, at) => {
     const skill = skills[at] as Skill;
-    const closeness = asked ? computeDotProduct(asked, vector) : 0;
+    const closeness = queryVector ? computeDotProduct(queryVector, vector) : 0;
     return closeness > 0 && !refused.has(skill) && isVisible(skill) ? { skill, closeness } : [];
   });
   near.sort((a, b) => b.closeness - a.closeness || compareText(a.skill.name, b.skill.name));
@@ -117,7 +120,7 @@ function computeDotProduct(a: Float64Array, b: Float64Array): number {
   return sum;
 }
 
-/** Reciprocal rank fusion: places count and not scores, which have no scale in common. */
+/** Reciprocal rank fusion: uses ranks, because the scores have no common scale. */
 function fuseRankings({ matches }: Matches, near: readonly Skill[], limit: number): readonly Match[] {
   const ranked = matches.filter((match) => !isSelectedMatch(match));
   const selected = matches.filter(isSelectedMatch);

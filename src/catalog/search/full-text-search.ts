@@ -5,42 +5,42 @@ import type { ParsedQuery, QueryWord } from "./query.ts";
 import { stemWord, toTerm, visitWords } from "./tokenizer.ts";
 
 interface SearchHit extends ScoredDocument {
-  /** How much speaks for the document, on one scale for catalogs of every size: 1 is about a rare word and a common one in its description. */
+  /** How well the document fits, on one scale for catalogs of every size: 1 is about one rare and one common word in its description. */
   fit: number;
 }
 
 export interface SearchResult {
   best: readonly SearchHit[];
-  /** For each document its score, and how many words of the query it has. */
+  /** The score of each document, and the number of query words it contains. */
   scores: Float64Array;
   words: Uint16Array;
-  /** The hit of a document that was asked for by `always`, when it has a word of the query. */
+  /** Returns the hit of a document requested by `always`, if it contains any query word. */
   hitOf(document: number): SearchHit | undefined;
-  /** The words of the query that a document has, as they are written in the query. */
+  /** Returns the query words in a document, as they are written in the query. */
   wordsIn(document: number): string[];
 }
 
-/** A term that is looked up for a word of the query: the word itself, its correct spelling, or a part of it. */
+/** A term to look up for a query word: the word itself, its correct spelling, or a part of it. */
 interface SearchTerm extends WeightedTerm {
   word: QueryWord;
-  /** The number of the term in the index: it is looked up in many documents. */
+  /** The id of the term in the index: it is looked up in many documents. */
   id: number;
   rarity: number;
-  /** 1 for a word that is in the index as it is written, less for a guess. */
+  /** 1 for an exact term of the index, less for a guess. */
   share: number;
 }
 
-/** How many terms of a query are looked up: those that tell most. This bounds what a long query costs. */
+/** The maximum number of terms to look up, most selective first. This bounds the cost of a long query. */
 const MAX_SEARCH_TERMS = 48;
-/** How many of the best documents are compared more closely. */
+/** The number of best documents that are compared more closely. */
 const MAX_COMPARED = 40;
-/** What the whole name in a query adds, and two neighbors, in parts of what their terms tell. */
+/** The bonus for the whole name in a query, and for two neighbors, relative to the rarity of their terms. */
 const NAME_BONUS = 0.25;
 const PAIR_BONUS = 0.4;
-/** How many unknown words are looked up by their spelling. */
+/** The maximum number of unknown words to look up by spelling. */
 const MAX_UNKNOWN_WORDS = 12;
 const JOINED_SHARE = 0.8;
-/** What a common word counts for the fit beside any other, and how much of a score words have to make up that are not common. */
+/** The share of a common word in the fit, and the factor that limits a score by its words that are not common. */
 const COMMON_SHARE = 0.3;
 const DISTINCTIVE_FACTOR = 3;
 
@@ -92,7 +92,7 @@ export class FullTextSearch {
     };
   }
 
-  /** The terms to look up, at most `MOST_TERMS`, in the order of the query. */
+  /** Returns the terms to look up, at most `MAX_SEARCH_TERMS`, in the order of the query. */
   #termsOf(query: ParsedQuery): SearchTerm[] {
     const found = new Map<string, SearchTerm>();
     const add = (term: string, word: QueryWord, share: number) => {
@@ -113,19 +113,19 @@ export class FullTextSearch {
         add(stemWord(a.word + b.word), a.weight < b.weight ? a : b, JOINED_SHARE);
     const terms = [...found.values()];
     if (terms.length <= MAX_SEARCH_TERMS) return terms;
-    const telling = terms.toSorted((a, b) => b.weight * b.rarity - a.weight * a.rarity);
-    const kept = new Set(telling.slice(0, MAX_SEARCH_TERMS));
+    const bySelectivity = terms.toSorted((a, b) => b.weight * b.rarity - a.weight * a.rarity);
+    const kept = new Set(bySelectivity.slice(0, MAX_SEARCH_TERMS));
     return terms.filter((term) => kept.has(term));
   }
 
-  /** The share of the name that is in the query, in what its words tell. */
+  /** Returns the bonus for the part of the name that is in the query, weighted by rarity. */
   #nameBonus(document: number, terms: ReadonlyMap<string, SearchTerm>): number {
     let [covered, all] = [0, 0];
     for (const term of this.#nameTerms(document)) {
       const rarity = this.#index.rarity(term);
       all += rarity;
-      const asked = terms.get(term);
-      if (asked) covered += rarity * Math.min(1, asked.weight);
+      const queried = terms.get(term);
+      if (queried) covered += rarity * Math.min(1, queried.weight);
     }
     return all === 0 ? 0 : NAME_BONUS * covered * (covered / all);
   }
@@ -150,15 +150,15 @@ export class FullTextSearch {
     return PAIR_BONUS * bonus;
   }
 
-  /** The score in parts of what the rarest word counts, or less where common words and guesses make up most of it. */
+  /** Returns the score relative to the rarest possible word, reduced if common words and guesses make up most of it. */
   #fitOf(document: number, score: number, terms: readonly SearchTerm[]): number {
-    let telling = 0;
+    let distinctive = 0;
     for (const { id, word, share } of terms) {
       const own = this.#index.weightAt(document, id);
       if (own === 0) continue;
-      telling += own * share * Math.min(word.weight, 1) * (isCommonWord(word.word) ? COMMON_SHARE : 1);
+      distinctive += own * share * Math.min(word.weight, 1) * (isCommonWord(word.word) ? COMMON_SHARE : 1);
     }
-    return Math.min(score, telling * DISTINCTIVE_FACTOR) / Math.log(1 + this.#index.size);
+    return Math.min(score, distinctive * DISTINCTIVE_FACTOR) / Math.log(1 + this.#index.size);
   }
 
   #wordsIn(document: number, query: ParsedQuery, terms: readonly SearchTerm[]): string[] {
@@ -183,7 +183,7 @@ function createTermPairs(a: SearchTerm | undefined, b: SearchTerm | undefined): 
 /** A term of the index that a query may have meant. */
 interface SpellingSuggestion {
   term: string;
-  /** From 0 to 1: how much it counts beside a word that is written as it is in the index. */
+  /** From 0 to 1: its weight relative to an exact term. */
   share: number;
 }
 
@@ -193,8 +193,8 @@ const MAX_SUGGESTIONS = 3;
 const SHARE_BY_DISTANCE = [1, 0.7, 0.35];
 
 /**
- * Finds terms for words that the index does not have: `invioce` is `invoice`, `devcontainer` is `dev` and `container`. It looks at
- * each term of the index once a word, and compares only those of about the same length that have about the same letters.
+ * Finds terms for words that the index does not have: `invioce` is `invoice`, `devcontainer` is `dev` and `container`. It scans the terms
+ * of the index once per word, and compares only those of similar length with similar letters.
  */
 class SpellingCorrector {
   readonly #index: Bm25Index;
@@ -205,7 +205,7 @@ class SpellingCorrector {
     this.#index = index;
   }
 
-  /** The terms closest to one that the index does not have; none for a number or a word that is too short. */
+  /** Returns the terms closest to one that the index does not have; none for numbers and short words. */
   near(term: string): readonly SpellingSuggestion[] {
     if (term.length < MIN_WORD_LENGTH || term.length > MAX_WORD_LENGTH || !PLAIN_TERM.test(term)) return [];
     let found = this.#known.get(term);
@@ -217,7 +217,7 @@ class SpellingCorrector {
     return found;
   }
 
-  /** Two words that are written as one. */
+  /** Splits a term into two known words that were written as one. */
   #parts(term: string): SpellingSuggestion[] {
     for (let at = MIN_PART_LENGTH; at <= term.length - MIN_PART_LENGTH; at++) {
       const [first, second] = [term.slice(0, at), term.slice(at)];
@@ -233,8 +233,8 @@ class SpellingCorrector {
     const { textStarts } = postings;
     const letters = this.#lettersOf(postings);
     const own = getLetterMask(term);
-    const most = term.length < LONG_WORD ? 1 : 2;
-    let [least, found]: [number, { id: number; distance: number }[]] = [most, []];
+    const maxDistance = term.length < LONG_WORD ? 1 : 2;
+    let [least, found]: [number, { id: number; distance: number }[]] = [maxDistance, []];
     for (let id = 0; id + 1 < textStarts.length; id++) {
       const length = (textStarts[id + 1] as number) - (textStarts[id] as number);
       if (length < term.length - least || length > term.length + least) continue;
@@ -251,7 +251,7 @@ class SpellingCorrector {
       .slice(0, MAX_SUGGESTIONS);
   }
 
-  /** For each term which letters it has, a bit each. */
+  /** Returns a bit mask of the letters of each term. */
   #lettersOf({ text, textStarts }: Postings): Uint32Array {
     if (this.#letters) return this.#letters;
     const letters = new Uint32Array(textStarts.length - 1);
@@ -285,8 +285,8 @@ function countBits(number: number): number {
   return bits;
 }
 
-/** The number of letters to insert, leave out, replace or swap with a neighbor; more than `most` is not counted further. */
-function computeEditDistance(a: string, b: string, most: number): number {
+/** Returns the number of insertions, deletions, replacements and swaps of neighbors (Damerau-Levenshtein), or `max + 1` if it exceeds `max`. */
+function computeEditDistance(a: string, b: string, max: number): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {
@@ -304,7 +304,7 @@ function computeEditDistance(a: string, b: string, most: number): number {
       row.push(cost);
       if (cost < least) least = cost;
     }
-    if (least > most) return most + 1;
+    if (least > max) return max + 1;
     [before, last] = [last, row];
   }
   return last[b.length] as number;

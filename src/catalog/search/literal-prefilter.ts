@@ -1,17 +1,17 @@
-/** How a pattern is tried on a text. */
+/** The plan for testing a pattern on a text. */
 export interface PatternPlan {
   engine: { test(text: string): boolean };
-  /** How many line breaks a match can have, as far as that is known. */
+  /** The maximum number of line breaks in a match, if known. */
   breaks: number;
-  /** The sets of texts that a match has one of each, in this order, and the most characters before, between and after them. */
+  /** Sets of texts: a match contains one of each, in this order. `gaps` has the maximum distances before, between and after them. */
   needs: readonly NeedSet[];
   gaps: readonly number[];
   isAtStart: boolean;
-  /** For each need the most characters of a match before it. */
+  /** The maximum number of characters of a match before each need. */
   leads: readonly number[];
 }
 
-/** A set of texts that patterns need one of, by their numbers in the index of texts. */
+/** A set of texts of which a pattern needs one, by their ids in the literal index. */
 export interface NeedSet {
   id: number;
   texts: readonly number[];
@@ -20,17 +20,17 @@ export interface NeedSet {
 }
 
 /**
- * Where a text has what patterns need. Of a long text, a pattern is tried only on the lines that can have a match. The result is the same:
- * whatever is left out has no match.
+ * The positions of the literals that patterns need in a text. In a long text, a pattern is only tested on the lines that can contain a match.
+ * The result is the same: the skipped lines have no match.
  */
 export class LiteralPositions {
   readonly text: string;
   readonly #folded: string;
   readonly #lines: readonly string[];
-  /** Where lines begin in the folded text, which has the same lines as the text itself. */
+  /** The starts of lines in the folded text, which has the same lines as the text itself. */
   readonly #starts: number[] = [0];
   readonly #known: (readonly number[] | undefined)[] = [];
-  /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
+  /** The maximum number of folded units per character: 1 if no character is outside the basic plane or grows in lower case. */
   readonly #units: number;
   readonly #found: LiteralMatches;
 
@@ -43,7 +43,7 @@ export class LiteralPositions {
     for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
   }
 
-  /** Returns whether the pattern matches. Contract: the text has one text of each set that it needs. */
+  /** Returns true if the pattern matches. Contract: the text contains one text of each set that it needs. */
   hasMatch(plan: PatternPlan): boolean {
     const { engine, needs, breaks } = plan;
     const rarest = this.#rarest(needs);
@@ -55,7 +55,7 @@ export class LiteralPositions {
       const line = this.#lineAt(place);
       if (line === tried) continue;
       if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
-      // Parts of several lines overlap, so there may be only so many of them.
+      // Parts of several lines overlap, so their number is limited.
       if (!isInParts || (breaks > 0 && ++parts > MAX_TEXT_PARTS)) return engine.test(this.text);
       const lead = this.#units * (plan.leads[rarest] as number);
       if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
@@ -64,7 +64,7 @@ export class LiteralPositions {
     return false;
   }
 
-  /** The number of the need with the fewest places, -1 where there is no need. */
+  /** Returns the index of the need with the fewest positions; -1 without needs. */
   #rarest(needs: readonly NeedSet[]): number {
     let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
     for (let at = 0; at < needs.length; at++) {
@@ -75,8 +75,8 @@ export class LiteralPositions {
   }
 
   /**
-   * Whether the other needs may be before and after one that begins at a place. It follows the first and the last place that each can have,
-   * so what it finds need not be a match; where it finds nothing, there is none.
+   * Returns true if the other needs may surround one that starts at a position. It tracks only the first and last possible position of each,
+   * so a result of true may not be a match; false is certain.
    */
   #hasNeeds({ needs, gaps, isAtStart }: PatternPlan, from: number, place: number, line: number | undefined): boolean {
     const start = line === undefined ? 0 : (this.#starts[line] as number);
@@ -85,9 +85,9 @@ export class LiteralPositions {
     for (let at = from + 1; at < needs.length; at++) {
       const [before, set] = [needs[at - 1] as NeedSet, needs[at] as NeedSet];
       const places = this.#placesOf(set);
-      const most = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
+      const max = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
       const lowest = findFirstFrom(places, first + before.shortest);
-      const highest = findFirstFrom(places, most + 1) - 1;
+      const highest = findFirstFrom(places, max + 1) - 1;
       if (lowest > highest) return false;
       [first, last] = [places[lowest] as number, places[highest] as number];
     }
@@ -106,7 +106,7 @@ export class LiteralPositions {
     return !isAtStart || first <= this.#units * (gaps[0] as number);
   }
 
-  /** Where a text of the set begins, ascending. */
+  /** Returns the positions where a text of the set starts, ascending. */
   #placesOf(set: NeedSet): readonly number[] {
     let places = this.#known[set.id];
     if (!places) {
@@ -122,7 +122,7 @@ export class LiteralPositions {
     return places.length < 2 ? places : places.sort((a, b) => a - b);
   }
 
-  /** The line from a place on, or from the blank before it: to `\\b`, what follows a blank is what begins a text. */
+  /** Returns the line from a position on, or from the blank before it: for `\\b`, a text that follows a blank is like the start of a text. */
   #restOf(line: number, place: number): string {
     const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
     if (place <= start || this.text.length !== this.#folded.length) return own;
@@ -130,18 +130,18 @@ export class LiteralPositions {
     return blank === -1 ? own : own.slice(blank + 1);
   }
 
-  /** The line with so many more before and after it, blank ones not counted. */
+  /** Returns the line with `breaks` more lines before and after it, not counting blank ones. */
   #partAround(line: number, breaks: number): string {
     return this.#lines.slice(this.#near(line, -breaks), this.#near(line, breaks) + 1).join("\n");
   }
 
-  /** The line that is so many lines before or after one, blank ones not counted. */
+  /** Returns the line that is `distance` lines away, not counting blank ones. */
   #near(line: number, distance: number): number {
     const step = Math.sign(distance);
-    let [at, left] = [line, Math.abs(distance)];
-    while (left > 0 && at + step >= 0 && at + step < this.#lines.length) {
+    let [at, remaining] = [line, Math.abs(distance)];
+    while (remaining > 0 && at + step >= 0 && at + step < this.#lines.length) {
       at += step;
-      if (this.#lines[at]?.trim() !== "") left--;
+      if (this.#lines[at]?.trim() !== "") remaining--;
     }
     return at;
   }
@@ -151,7 +151,7 @@ export class LiteralPositions {
   }
 }
 
-/** The index of the first number that is at least this large, in ascending ones. */
+/** Returns the index of the first number that is at least `least`, in an ascending list. */
 function findFirstFrom(numbers: readonly number[], least: number): number {
   let [low, high] = [0, numbers.length];
   while (low < high) {
@@ -163,28 +163,28 @@ function findFirstFrom(numbers: readonly number[], least: number): number {
 }
 
 const LONG_TEXT = 1000;
-/** How many places of its rarest need a pattern is compared at. */
+/** The maximum number of positions of its rarest need at which a pattern is compared. */
 const MAX_COMPARED_PLACES = 256;
 const MAX_TEXT_PARTS = 16;
 const MAX_LINE_BREAKS = 4;
 
-/** Texts that are all looked for in another text in one pass, whatever their number. */
+/** Finds all of its literals in a text in one pass, whatever their number. */
 export class LiteralIndex {
   readonly #ids = new Map<string, number>();
   readonly #texts: string[] = [];
-  /** For the hash of the characters that texts are filed under the text added last, plus one; for each text the one before it. */
+  /** The last literal added to each hash slot, plus one; and for each literal the previous one of its slot. */
   readonly #last = new Uint32Array(SLOTS);
   readonly #before: number[] = [];
-  /** The hash of the characters that each text is filed under: most texts in a slot differ there, and are not compared. */
+  /** The prefix hash of each literal: most literals in a slot differ here, so they need not be compared. */
   readonly #hashes: number[] = [];
-  /** How many characters texts are filed under, where there are such texts. */
+  /** The prefix lengths in use. */
   #sizes: readonly number[] = [];
 
   get size(): number {
     return this.#texts.length;
   }
 
-  /** Returns the number of the text. Contract: it is not empty. */
+  /** Adds a text and returns its id. Contract: it is not empty. */
   add(text: string): number {
     const known = this.#ids.get(text);
     if (known !== undefined) return known;
@@ -206,8 +206,8 @@ export class LiteralIndex {
     const hasSize = Array.from({ length: longest + 1 }, (_, size) => this.#sizes.includes(size));
     for (let at = 0; at < text.length; at++) {
       let hash = 0;
-      const most = Math.min(longest, text.length - at);
-      for (let size = 1; size <= most; size++) {
+      const max = Math.min(longest, text.length - at);
+      for (let size = 1; size <= max; size++) {
         hash = addToHash(hash, text.charCodeAt(at + size - 1));
         if (!hasSize[size]) continue;
         let id = (this.#last[hashSlot(hash, size)] as number) - 1;
@@ -219,11 +219,11 @@ export class LiteralIndex {
   }
 }
 
-/** Texts are filed under this many of their first characters: the most that a text has. */
+/** The prefix lengths by which literals are hashed: the longest that fits. */
 const PREFIX_SIZES = [5, 3, 2, 1];
 const SLOTS = 1 << 15;
 
-/** Returns the hash of one more character. That of five thus costs no more than those of one to five together. */
+/** Adds a character to a hash, so that hashing five characters also yields the hashes of their prefixes. */
 function addToHash(hash: number, character: number): number {
   return (Math.imul(hash, 31) + character) | 0;
 }
@@ -234,7 +234,7 @@ function hashOf(text: string, size: number): number {
   return hash;
 }
 
-/** Texts of different sizes have different slots, as far as possible. */
+/** Distributes prefixes of different lengths over different slots. */
 function hashSlot(hash: number, size: number): number {
   const mixed = Math.imul(hash + size, 0x9e3779b1);
   return (mixed ^ (mixed >>> 15)) & (SLOTS - 1);
@@ -242,9 +242,9 @@ function hashSlot(hash: number, size: number): number {
 
 const NO_TEXTS: readonly number[] = [];
 
-/** Where each text of an index is in another text. */
+/** The positions of the literals of an index in a text. */
 export class LiteralMatches {
-  /** The numbers of the texts that are there, in the order in which they first occur. */
+  /** The ids of the literals found, in the order of their first occurrence. */
   readonly texts: number[] = [];
   readonly #places: (number[] | undefined)[];
 
@@ -265,7 +265,7 @@ export class LiteralMatches {
     return this.#places[id] !== undefined;
   }
 
-  /** The places of a text, ascending. */
+  /** Returns the positions of a literal, ascending. */
   placesOf(id: number): readonly number[] {
     return this.#places[id] ?? NO_TEXTS;
   }

@@ -24,72 +24,72 @@ export { MAX_QUERY_LENGTH } from "./query.ts";
 export { readSearchableBody } from "./search-index.ts";
 
 /**
- * Strongest first. A skill at the level `weak` matches by triggers that are too common to select it. Like `words`, that ranks a
- * skill and never gives a model its instructions.
+ * Strongest first. A skill at the level `weak` matches by triggers that are too common to select it. Like `words`, that level ranks a skill
+ * and never gives a model its instructions.
  */
 export const MATCH_LEVELS = ["explicit", "phrase", "trigger", "weak", "words"] as const;
 export type MatchLevel = (typeof MATCH_LEVELS)[number];
 
-/** Whether a match at this level gives a model the skill's instructions. */
+/** Returns true if a match gives a model the skill's instructions. */
 export function isSelectedMatch({ level }: Pick<Match, "level">): boolean {
   return level !== "weak" && level !== "words";
 }
 
-/** Why a skill matches: a trigger or a mention with its weight; words, or the meaning that an embedder saw, which have none. */
+/** The reason for a match: a trigger or mention with its weight; words or an embedder's meaning have no weight. */
 export interface MatchReason extends Partial<TriggerWeight> {
   kind: TriggerKind | "words" | "meaning";
-  /** What was found: the cue as the skill declares it, or the words. */
+  /** The matched text: the cue as the skill declares it, or the words. */
   text: string;
 }
 
 export interface Match {
   skill: Skill;
   level: MatchLevel;
-  /** That of the most selective reason; 0 for words alone. */
+  /** The weight of the most selective reason; 0 for words alone. */
   weight: number;
-  /** Those that select the skill first. */
+  /** Selecting reasons first. */
   reasons: readonly MatchReason[];
-  /** How well its words fit the query's. At the level `weak` also what its triggers add that are not words. */
+  /** How well its words match the query. At the level `weak`, includes the weight of triggers that are not words. */
   score: number;
-  /** How many different words of the query stand in what it says of itself. */
+  /** The number of distinct query words in its texts. */
   words: number;
-  /** How much speaks for the skill by words, on one scale for catalogs of every size: `selectShortlist` offers it from 0.75 on. */
+  /** How well it fits by words, on one scale for catalogs of every size: `selectShortlist` offers it from 0.75 on. */
   fit: number;
 }
 
 export interface MatchOptions {
-  /** Names of skills, the one used last first. */
+  /** Names of skills, the last used first. */
   recent?: readonly string[];
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
-  /** How many matches by words alone. 10 when left out. */
+  /** The maximum number of matches by words alone. Defaults to 10. */
   limit?: number;
-  /** Also look into the instructions: they are read when this is first asked for. */
+  /** Set to search the instructions too: they are read when this is first used. */
   bodies?: boolean;
   isVisible?: (skill: Skill) => boolean;
-  /** Whether a person may call the skill by name. */
+  /** Returns true if a user may call the skill by name. */
   isCallable?: (skill: Skill) => boolean;
 }
 
 export interface Matches {
   /**
-   * Best first. Those at the levels `weak` and `words` are ranked together, by score. Of the skills that a trigger or a mention selects,
-   * and of those at the level `weak`, at most 100 each.
+   * Best first. The levels `weak` and `words` are ranked together, by score. At most 100 skills are selected by triggers and mentions, and at
+   * most 100 are at the level `weak`.
    */
   matches: readonly Match[];
-  /** More skills may match by their triggers. */
+  /** True if more skills may match by their triggers. */
   hasMore: boolean;
-  /** Skills that a cue speaks against. */
-  against: readonly { skill: Skill; cue: string }[];
-  /** The query was longer than what is looked at. */
+  /** Skills excluded by a negative cue. */
+  rejected: readonly { skill: Skill; cue: string }[];
+  /** True if the query was longer than the part that is matched. */
   isCut: boolean;
 }
 
 export interface Matcher {
-  /** The skills that have a trigger which can bring them before a model. One that cannot be used, or is a common word, does not count. */
+  /** The skills with a trigger that can select or offer them. Unusable triggers and common words do not count. */
   readonly triggered: ReadonlySet<Skill>;
   match(query: string, options?: MatchOptions): Matches;
-  /** Which of the query's words stand in which field of the skill. */
+  /** Returns the query words in each field of the skill. */
   wordsIn(
     skill: Skill,
     query: string,
@@ -97,7 +97,7 @@ export interface Matcher {
   ): readonly { field: string; words: readonly string[] }[];
 }
 
-/** The name, description, triggers, examples and body of a skill, as the ranking weighs them. */
+/** The weights of name, description, triggers, examples and body in the ranking. */
 const FIELD_WEIGHTS: readonly FieldWeight[] = [
   { weight: 3, shortness: 0.3 },
   { weight: 1, shortness: 0.4 },
@@ -105,7 +105,7 @@ const FIELD_WEIGHTS: readonly FieldWeight[] = [
   { weight: 0.6, shortness: 0.3 },
   { weight: 0, shortness: 0 },
 ];
-/** With the instructions, rarity is that of the whole text, so a name and a description must weigh more to stay before it. */
+/** With the instructions, rarity is that of the whole text, so name and description need a higher weight to stay ahead. */
 const FIELD_WEIGHTS_WITH_BODY: readonly FieldWeight[] = [
   { weight: 6, shortness: 0.3 },
   { weight: 3, shortness: 0.4 },
@@ -113,10 +113,10 @@ const FIELD_WEIGHTS_WITH_BODY: readonly FieldWeight[] = [
   { weight: 0.25, shortness: 0.75 },
 ];
 
-/** How many skills are returned that cues select, and how many at the level `weak`. */
+/** The maximum number of skills selected by cues, and of skills at the level `weak`. */
 const MAX_MATCHES = 100;
 
-/** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
+/** Prepares skills for matching. Contract: a matcher belongs to these skills as they are now. */
 export function createMatcher(skills: readonly Skill[]): Matcher {
   const store = getSearchStore(skills);
   const textsOf = (at: number, hasBody: boolean) => {
@@ -129,13 +129,13 @@ export function createMatcher(skills: readonly Skill[]): Matcher {
   for (const [at, { name }] of skills.entries()) cues.add(at, name, index.cuesOf(at));
   const triggered = memoize(() => new Set(skills.filter((_, at) => index.cuesOf(at)?.isTriggered)));
   const nameOf = (at: number) => (skills[at] as Skill).name;
-  // Most queries need no words: a skill is triggered, or none is and nothing more is said. So the words wait until one does.
+  // Lazy: most queries do not need the word index, because a skill is triggered or nothing is shown.
   const rank = memoize(() => new Bm25Index(index.own, FIELD_WEIGHTS));
   const wideRank = memoize(() => new Bm25Index(index.whole, FIELD_WEIGHTS_WITH_BODY));
   const search = memoize(() => new FullTextSearch(rank(), nameOf, false));
   const wideSearch = memoize(() => new FullTextSearch(wideRank(), nameOf, true));
   const selectivity = new TriggerSelectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
-  const weigh = weigherBy(selectivity, cues.size);
+  const weigh = createCueWeigher(selectivity, cues.size);
   const order = memoize(() => rankByName(skills));
   const compareNames = (a: number, b: number) => (order()[a] as number) - (order()[b] as number);
   const indexes = { skills, cues, search, wideSearch, weigh, compareNames };
@@ -171,19 +171,20 @@ interface MatcherIndexes {
   compareNames(a: number, b: number): number;
 }
 
-function matchQuery(indexes: MatcherIndexes, written: string, options: MatchOptions): Matches {
+function matchQuery(indexes: MatcherIndexes, fullQuery: string, options: MatchOptions): Matches {
   const { skills } = indexes;
   const { recent = [], limit = 10, isVisible = () => true } = options;
-  const query = truncateQuery(written);
+  const query = truncateQuery(fullQuery);
   const { found, against } = weighTriggers(indexes, query, options);
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
-  // What is triggered has the same order whether the instructions are looked into or not.
+  // The order of triggered skills does not depend on searching the instructions.
   const isOrdered = found.skills.length > 1 || limit > 0;
-  const reading = isOrdered ? parseQuery(query) : undefined;
-  const asking = { limit: options.bodies ? 0 : limit, always: found, accepts };
+  const parsed = isOrdered ? parseQuery(query) : undefined;
+  const searchOptions = { limit: options.bodies ? 0 : limit, always: found, accepts };
   const isWide = options.bodies === true && limit > 0;
-  const own = reading && (!isWide || found.skills.length > 0) ? indexes.search().search(reading, asking) : NO_RESULT;
-  const widest = reading && isWide ? indexes.wideSearch().search(reading, { ...asking, limit }) : own;
+  const own =
+    parsed && (!isWide || found.skills.length > 0) ? indexes.search().search(parsed, searchOptions) : NO_RESULT;
+  const widest = parsed && isWide ? indexes.wideSearch().search(parsed, { ...searchOptions, limit }) : own;
   const rarest = Math.log(1 + skills.length);
   const totalOf = (index: number) => (widest.scores[index] ?? 0) + (found.wordlessWeights[index] as number) * rarest;
   const selected = selectBest(found, (level) => level < WEAK, createStrengthOrder(indexes, found, own, recent));
@@ -207,8 +208,8 @@ function matchQuery(indexes: MatcherIndexes, written: string, options: MatchOpti
   return {
     matches: [...selected.best.map((index) => matchOf(index, own)), ...ranked.sort(compareScore)],
     hasMore: selected.hasMore || weak.hasMore,
-    against: Array.from(against, ([index, cue]) => ({ skill: skills[index] as Skill, cue })),
-    isCut: written.length > MAX_QUERY_LENGTH,
+    rejected: Array.from(against, ([index, cue]) => ({ skill: skills[index] as Skill, cue })),
+    isCut: fullQuery.length > MAX_QUERY_LENGTH,
   };
 }
 
@@ -220,15 +221,15 @@ const NO_RESULT: SearchResult = {
   wordsIn: () => [],
 };
 
-/** The best skills whose strongest cue has such a level. Patterns are run for these alone. */
+/** Selects the best skills whose strongest cue has a matching level. Patterns are run for these alone. */
 function selectBest(
   found: TriggerMatches,
-  isMeant: (level: number) => boolean,
+  hasLevel: (level: number) => boolean,
   compare: (a: number, b: number) => number,
 ): { best: number[]; hasMore: boolean } {
-  const isIn = (index: number) => isMeant(found.levels[index] as number);
-  // A pattern that counts as one that matches may hide the level that the skill has without it.
-  const candidates = found.skills.filter((index) => isIn(index) || found.isUnsure(index));
+  const isCandidate = (index: number) => hasLevel(found.levels[index] as number);
+  // An unverified pattern may hide the level that the skill has without it.
+  const candidates = found.skills.filter((index) => isCandidate(index) || found.isUnsure(index));
   const queue = new PriorityQueue(candidates, (a, b) => compare(a, b) || a - b);
   const best: number[] = [];
   while (best.length < MAX_MATCHES) {
@@ -236,24 +237,24 @@ function selectBest(
     if (index === undefined) break;
     const isUnsure = found.isUnsure(index);
     found.confirm(index);
-    if (!isIn(index)) continue;
-    // Without a pattern it may belong further down.
+    if (!isCandidate(index)) continue;
+    // Without the pattern it may rank lower.
     if (isUnsure) queue.push(index);
     else best.push(index);
   }
   return { best, hasMore: queue.size > 0 };
 }
 
-/** The cues for each skill, and those against one, which leave it only its mentions. */
+/** Collects the weighed cues of each skill. A skill with a negative cue keeps only its mentions. */
 function weighTriggers({ skills, cues, weigh }: MatcherIndexes, query: string, options: MatchOptions) {
   const { files = [], isVisible = () => true, isCallable = () => true } = options;
   const found = new TriggerMatches(skills.length);
   const against = new Map<number, string>();
   cues.find(query, files, (cue, unsure) => {
-    const isMeant = cue.kind === "mention" ? isCallable : isVisible;
+    const isAllowed = cue.kind === "mention" ? isCallable : isVisible;
     const weighed = cue.kind === "negative" ? undefined : weigh(cue);
     for (const index of cue.skills) {
-      if (!isMeant(skills[index] as Skill)) continue;
+      if (!isAllowed(skills[index] as Skill)) continue;
       if (weighed) found.add(index, weighed, unsure);
       else against.set(index, cue.text);
     }
@@ -264,20 +265,20 @@ function weighTriggers({ skills, cues, weigh }: MatcherIndexes, query: string, o
 
 type WeighCue = (cue: TriggerHit) => WeighedCue;
 
-/** Weighs cues. Skills that match by the same trigger share its reason, which is made once. */
-function weigherBy(selectivity: TriggerSelectivity, cues: number): WeighCue {
+/** Creates the function that weighs cues. Skills that match by the same trigger share one reason object. */
+function createCueWeigher(selectivity: TriggerSelectivity, cues: number): WeighCue {
   const known = new Array<WeighedCue | undefined>(cues);
   return ({ kind, text, isPassing, id }) => {
     const made = id === undefined ? undefined : known[id];
     if (made) return made;
     const cue = createWeighedCue(Object.freeze({ kind, text, ...selectivity.weigh(kind, text, isPassing) }));
-    // Keeping the reason of a text that is a part of the query would keep the query.
+    // A text that is part of the query is not cached: it would keep the query in memory.
     if (id !== undefined) known[id] = cue;
     return cue;
   };
 }
 
-/** The stronger level, then what was used more recently, then more words of the query, then the more selective trigger, then the name. */
+/** Orders by level, then recent use, then number of query words, then selectivity of the trigger, then name. */
 function createStrengthOrder(
   { skills, compareNames }: MatcherIndexes,
   { levels, weights }: TriggerMatches,
@@ -294,7 +295,7 @@ function createStrengthOrder(
     compareNames(a, b);
 }
 
-/** For each skill its place by name. Thousands are compared for one query. */
+/** Returns the rank of each skill by name. Thousands are compared for one query. */
 function rankByName(skills: readonly Skill[]): Uint32Array {
   const sorted = Array.from(skills, ({ name }, index) => ({ name, index })).sort((a, b) => compareText(a.name, b.name));
   const places = new Uint32Array(skills.length);
@@ -311,7 +312,7 @@ function compareScore(a: Match, b: Match): number {
 
 function listFieldTexts({ name, description, manifest }: Skill, examples: readonly string[]): string[] {
   const { whenToUse, triggers } = manifest;
-  // Few authors declare "write", so the ranking would take it for a rare word.
+  // Few authors declare "write", so the ranking would consider it a rare word.
   const words = [...triggers.keywords, ...triggers.verbs].filter((text) => !isCommonWord(text.toLowerCase()));
   return [
     name,
@@ -333,7 +334,7 @@ function memoize<T>(make: () => T): () => T {
   };
 }
 
-/** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
+/** Returns the matcher of a catalog, created on first use and cached with the catalog. */
 export function getMatcher(catalog: Catalog): Matcher {
   const known = MATCHER_CACHE.get(catalog);
   if (known) return known;
@@ -344,24 +345,24 @@ export function getMatcher(catalog: Catalog): Matcher {
 
 const MATCHER_CACHE = new WeakMap<Catalog, Matcher>();
 
-/** The skills that a query is probably about, by its words. */
+/** The skills that probably match a query, by its words. */
 export interface Shortlist {
-  /** Best first, at most five. Empty where nothing fits well enough. */
+  /** Best first, at most five. Empty if nothing fits well enough. */
   matches: readonly Match[];
-  /** The first is relevant beyond doubt by the measured margin rule. */
+  /** True if the first is clearly relevant, by the measured margin rule. */
   isClear: boolean;
 }
 
 const MAX_SHORTLIST = 5;
-/** Calibrated on requests and unrelated prompts in catalogs of 7 to 10,000 skills: docs/disclosure.md has what it was measured to do. */
+/** Calibrated on requests and unrelated prompts in catalogs of 7 to 10,000 skills: see docs/disclosure.md for the results. */
 const SHORTLIST_FIT = 0.75;
-/** The margin rule: the first fits this well, and its score is so many times that of the second. */
+/** The margin rule: the first has this fit, and its score exceeds the second's by this factor. */
 const CLEAR_FIT = 1.25;
 const CLEAR_MARGIN = 1.6;
 
 /**
- * Selects up to five matches by words that are worth showing to a model, and no more than `size`, or none: small talk and requests that no skill is for get an
- * empty list. Matches that were selected by a trigger or a mention are not in it.
+ * Selects up to five matches by words to show to a model, at most `size`. Small talk and requests that match no skill get an empty list.
+ * Excludes matches that were selected by a trigger or a mention.
  */
 export function selectShortlist(matches: readonly Match[], query: string, size: number): Shortlist {
   const ranked = matches.filter((match) => !isSelectedMatch(match));
@@ -375,7 +376,7 @@ export function selectShortlist(matches: readonly Match[], query: string, size: 
 
 const EMPTY_SHORTLIST: Shortlist = { matches: [], isClear: false };
 
-/** By its words, or by a trigger that is too broad to give the instructions, such as a path. */
+/** Matches by words, or by a trigger that is too broad for full instructions, such as a path. */
 function isOfferedMatch({ level, weight, fit }: Match): boolean {
   return fit >= SHORTLIST_FIT || (level === "weak" && weight >= OFFERED_WEIGHT);
 }

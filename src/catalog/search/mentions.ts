@@ -1,54 +1,54 @@
 import { isCommonWord } from "../../skill/common-words.ts";
 import type { TextToken } from "./tokenizer.ts";
 
-/** How a query names a skill: as one to use, as one not to use, by its exact name, or in passing. */
+/** How a query mentions a skill: as a request, as a refusal, by its exact name, or in passing. */
 export interface Mention {
   as: "request" | "refusal" | "name" | "passing";
   /** The wording, with `NAME` for the name. */
   how: string;
 }
 
-/** Where a name is in a query: the units from `from` up to, not including, `to`. */
+/** The position of a name in a query: the tokens from `from` up to, not including, `to`. */
 export interface NameSpan {
   from: number;
   to: number;
-  /** It is written as the skill writes it, hyphens included: `code-review`, not "code review". */
+  /** True if it is written as the skill writes it, hyphens included: `code-review`, not "code review". */
   isExact: boolean;
-  /** It has two words with a meaning: `code-review`, but neither `deploy` nor `how-to`. */
-  isTelling: boolean;
+  /** True if it has two meaningful words: `code-review`, but neither `deploy` nor `how-to`. */
+  isDistinctive: boolean;
 }
 
-/** Reads how a name is mentioned. Nothing for a word that is a name by chance: "deploy it". */
+/** Classifies the mention of a name. Returns undefined for ordinary words that happen to be a name: "deploy it". */
 export function readMention(
   text: readonly TextToken[],
-  place: NameSpan,
+  span: NameSpan,
   variables: ReadonlySet<string>,
 ): Mention | undefined {
-  const { from, to, isExact, isTelling } = place;
+  const { from, to, isExact, isDistinctive } = span;
   const sigil = findSigil(text, from, to, variables);
   if (sigil !== undefined) return createMention(`${sigil}NAME`, isRefused(text, from - 1));
   const skill = findSkillForm(text, from, to);
   const verb = skill && findVerbBefore(text, skill.from);
   if (skill && verb !== undefined) return createMention(skill.how, isRefused(text, verb + 1));
   if (skill && isRefused(text, skill.from)) return { as: "refusal", how: skill.how };
-  if (isPartOfLongerName(text, from, to)) return isTelling ? { as: "passing", how: "NAME" } : undefined;
-  const isName = isExact && isTelling;
+  if (isPartOfLongerName(text, from, to)) return isDistinctive ? { as: "passing", how: "NAME" } : undefined;
+  const isName = isExact && isDistinctive;
   if (isName ? isRefused(text, from) || isDismissed(text, to) : areWordsRefused(text, from))
     return { as: "refusal", how: "NAME" };
   const isHeading = from === 0 && text[to]?.text === ":";
   if (isName) {
-    const isAsked = isHeading || findVerbBefore(text, from) !== undefined;
-    return { as: isAsked ? "request" : "name", how: "NAME" };
+    const isRequested = isHeading || findVerbBefore(text, from) !== undefined;
+    return { as: isRequested ? "request" : "name", how: "NAME" };
   }
-  if (isTelling) return { as: "passing", how: "NAME" };
-  // "summarize: …", but not "fix: …", as commits begin.
-  const isAsked = isHeading && text.slice(from, to).some(({ text: word }) => !isCommonWord(word));
-  return isAsked ? { as: "request", how: "NAME" } : undefined;
+  if (isDistinctive) return { as: "passing", how: "NAME" };
+  // "summarize: …", but not "fix: …", which starts commit messages.
+  const isRequested = isHeading && text.slice(from, to).some(({ text: word }) => !isCommonWord(word));
+  return isRequested ? { as: "request", how: "NAME" } : undefined;
 }
 
 const SIGILS = new Set(["$", "/"]);
 const QUOTES = new Set(['"', "'", "`", "“", "”", "‘", "«", "»", "*", ":"]);
-/** What may touch a name on its left without making it part of a path or a longer name. */
+/** Characters that may precede a name without making it part of a path or a longer name. */
 const OPENERS = new Set([...QUOTES, "(", "[", "{", "<", ">", "|", "@", ",", ";", ".", "!", "?", "–", "—"]);
 const NAMING_WORDS = new Set(["named", "called"]);
 const ARTICLES = new Set(
@@ -68,7 +68,7 @@ const VERBS = new Set(
   ),
 );
 const LIST_SEPARATORS = new Set([",", "and", "or", "&", "plus"]);
-/** What stands before a path, not before a command. */
+/** Words before a path, not before a command. */
 const PATH_WORDS = new Set(
   "at cat cd directory endpoint folder from get in inside into ls mkdir of open path post put rm route under".split(
     " ",
@@ -80,25 +80,25 @@ const REFUSALS = new Set(
   evita evitar evite ignora jamás nunca omite sin
   jamais pas sans évite éviter évitez`.split(/\s+/),
 );
-/** These say of words that something is missing, and of a skill nothing: "there is no report". */
+/** With plain words, these state an absence rather than a refusal: "there is no report". */
 const ABSENCES = new Set("no not stop without kein keine keinen keiner nicht ohne sin pas sans".split(" "));
-/** "why not use" asks for it. */
+/** "why not use" is a request. */
 const REASONS = new Set(["why", "warum", "wieso", "qué", "pourquoi"]);
 /** Two words that refuse what follows. */
 const REFUSING_PAIRS = new Set(["instead of", "rather than", "anything but", "everything but"]);
-/** The verb of "don't", "won't", "shouldn't" …, and what stands before "not". */
+/** The verbs of "don't", "won't", "shouldn't" …, and the words before "not". */
 const AUXILIARIES = new Set(
   "can could couldn did didn do does doesn don may must mustn need needn shall shan should shouldn to will won would wouldn".split(
     " ",
   ),
 );
-/** What may stand between a refusal and what is refused. */
+/** Words allowed between a refusal and its object. */
 const BETWEEN = new Set(
   "actually bother do doing ever even have need please really to want you bitte fall habilidad compétence de favor por".split(
     " ",
   ),
 );
-/** What follows "nicht" after a name that is refused, if anything does: "führe NAME nicht aus". */
+/** Words that may follow "nicht" after a refused name: "führe NAME nicht aus". */
 const AFTER_NICHT = new Set(
   "an aus ausführen bitte benutzen ein einsetzen laden mehr nehmen nötig nutzen starten verwenden".split(" "),
 );
@@ -114,7 +114,7 @@ function createMention(how: string, isNot: boolean): Mention {
   return { as: isNot ? "refusal" : "request", how };
 }
 
-/** The sigil right before a name that is called by it. Inside, words are joined as the name is: `/deploy app` is no `deploy-app`. */
+/** Returns the sigil right before a name. The name's words must be joined: `/deploy app` is not `deploy-app`. */
 function findSigil(
   text: readonly TextToken[],
   from: number,
@@ -128,13 +128,13 @@ function findSigil(
   const before = text[from - 2];
   if (sigil.isTouching && (!before?.isSymbol || SIGILS.has(before.text) || before.text === "." || before.text === "~"))
     return undefined;
-  // $PATH is a variable of the shell, also where somebody has a skill called path.
+  // $PATH is a shell variable, even if there is a skill called path.
   if (sigil.text === "$")
     return variables.has(`$${name.map((unit) => unit.text.toUpperCase()).join("_")}`) ? undefined : "$";
   return PATH_WORDS.has(before?.text ?? "") ? undefined : "/";
 }
 
-/** The name is only the beginning: `/deploy/x`, `/deploy.sh`, `/deploy-all`. */
+/** Returns true if the name is only a prefix: `/deploy/x`, `/deploy.sh`, `/deploy-all`. */
 function continuesAfter(text: readonly TextToken[], to: number): boolean {
   const [next, further] = [text[to], text[to + 1]];
   if (!next) return false;
@@ -143,17 +143,17 @@ function continuesAfter(text: readonly TextToken[], to: number): boolean {
   return next.text === "/" || (next.text === "." && further?.isTouching === true && !further.isSymbol);
 }
 
-/** The name is a part of a path, an address or a longer name: `src/code-review`, `my-code-review`, `--code-review`. */
+/** Returns true if the name is part of a path, a URL or a longer name: `src/code-review`, `my-code-review`, `--code-review`. */
 function isPartOfLongerName(text: readonly TextToken[], from: number, to: number): boolean {
   if (continuesAfter(text, to) || text[from]?.isJoined) return true;
   const [before, further] = [text[from - 1], text[from - 2]];
   if (!text[from]?.isTouching || !before) return false;
   if (!OPENERS.has(before.text)) return true;
-  // `a.code-review`, `me@code-review`, but "Done.code-review" is rare enough to be left to them.
+  // Excludes `a.code-review` and `me@code-review`. "Done.code-review" is excluded too, but rare.
   return (before.text === "." || before.text === "@") && before.isTouching && further?.isSymbol === false;
 }
 
-/** The name called a skill: "the NAME skill", "the skill called NAME", "the deploy and NAME skills". */
+/** Finds a name that is called a skill: "the NAME skill", "the skill called NAME", "the deploy and NAME skills". */
 function findSkillForm(
   text: readonly TextToken[],
   from: number,
@@ -166,7 +166,7 @@ function findSkillForm(
   return getWordAt(text, before) === "skill" ? { how: "the skill NAME", from: before } : undefined;
 }
 
-/** The name is one of several before "skills": "the deploy and review skills". */
+/** Returns true if the name is in a list before "skills": "the deploy and review skills". */
 function endsList(text: readonly TextToken[], from: number, to: number): boolean {
   let isList = LIST_SEPARATORS.has(getWordAt(text, skipQuotes(text, from - 1, -1)));
   for (let at = to; at < Math.min(text.length, to + MAX_DISTANCE); at++) {
@@ -179,7 +179,7 @@ function endsList(text: readonly TextToken[], from: number, to: number): boolean
   return false;
 }
 
-/** Where the verb is that a name or a list of names belongs to: "use", in "use the deploy and review skills". */
+/** Returns the position of the verb before a name or a list of names: "use", in "use the deploy and review skills". */
 function findVerbBefore(text: readonly TextToken[], from: number): number | undefined {
   let isList = false;
   for (
@@ -197,15 +197,15 @@ function findVerbBefore(text: readonly TextToken[], from: number): number | unde
 }
 
 /**
- * "don't ever use the", "no need to run", "skip the" stand before the unit at `end`, in the same clause. "why not use" and "do not
- * skip the" refuse nothing. In a list the refusal holds for each name: "don't run deploy-app or code-review".
+ * Returns true if a refusal precedes the token at `end` in the same clause: "don't ever use the", "no need to run", "skip the". "why not use"
+ * and "do not skip the" refuse nothing. In a list the refusal applies to each name: "don't run deploy-app or code-review".
  */
 function isRefused(text: readonly TextToken[], end: number): boolean {
   const refusal = findRefusalBefore(text, end);
   return refusal !== undefined && findRefusalBefore(text, refusal.at) === undefined;
 }
 
-/** "don't deploy", "do not use deploy", "skip deploy", but not "there is no report": what is not exactly a name may be just words. */
+/** Returns true for "don't deploy", "do not use deploy", "skip deploy", but not "there is no report": an inexact name may be plain words. */
 function areWordsRefused(text: readonly TextToken[], from: number): boolean {
   const refusal = findRefusalBefore(text, from);
   if (refusal === undefined || refusal.isInList || findRefusalBefore(text, refusal.at) !== undefined) return false;
@@ -214,13 +214,13 @@ function areWordsRefused(text: readonly TextToken[], from: number): boolean {
 }
 
 /**
- * Whether the words at `from` are what the user says not to do: "do not deploy the shop", "you must not". A report is not an order:
- * "it does not deploy the shop" and "I can't deploy the shop" may be what the skill is for.
+ * Returns true if the user forbids what starts at `from`: "do not deploy the shop", "you must not". A report is not an order: "it does not
+ * deploy the shop" and "I can't deploy the shop" may be exactly what the skill is for.
  */
 export function isForbiddenByUser(text: readonly TextToken[], from: number): boolean {
   const refusal = findRefusalBefore(text, from);
   if (!refusal || refusal.isInList || findRefusalBefore(text, refusal.at) !== undefined) return false;
-  // Of "do not" the first unit is "not", of "don't" it is "don".
+  // The first token of "do not" is "not", that of "don't" is "don".
   const isPlain = getWordAt(text, refusal.at) === "not";
   const at = isPlain ? refusal.at - 1 : refusal.at;
   const order = getWordAt(text, at);
@@ -239,9 +239,9 @@ const ORDERS = new Set(["avoid", "don", "dont", "evita", "never", "no", "nunca",
 const BEFORE_ORDER = new Set(["and", "but", "just", "now", "please", "so", "then", "favor", "pero", "y"]);
 
 interface RefusalSpan {
-  /** Its first unit. */
+  /** The index of its first token. */
   at: number;
-  /** A verb such as "use" stands between it and the name. */
+  /** True if a verb such as "use" is between it and the name. */
   hasVerb: boolean;
   isInList: boolean;
 }
@@ -251,7 +251,7 @@ function findRefusalBefore(text: readonly TextToken[], end: number): RefusalSpan
   for (let at = end - 1; at >= Math.max(0, end - MAX_DISTANCE); at--) {
     const [word, before] = [getWordAt(text, at), getWordAt(text, at - 1)];
     const found = { hasVerb, isInList: list !== "" };
-    // "don't" is three units. "why don't you" and "can't we" ask for it.
+    // "don't" is three tokens. "why don't you" and "can't we" are requests.
     if (word === "t" && before === "'" && AUXILIARIES.has(getWordAt(text, at - 2))) {
       const isQuestion =
         /^(?:you|we)$/.test(getWordAt(text, at + 1)) && !/^(?:ever|dare)$/.test(getWordAt(text, at + 2));
@@ -268,7 +268,7 @@ function findRefusalBefore(text: readonly TextToken[], end: number): RefusalSpan
   return undefined;
 }
 
-/** "is not needed", "should not be used", "isn't required" stand after the name. */
+/** Returns true if a dismissal follows the name: "is not needed", "should not be used", "isn't required". */
 function isDismissed(text: readonly TextToken[], to: number): boolean {
   let at = skipQuotes(text, to, 1);
   if (/^skills?$/.test(getWordAt(text, at))) at = skipQuotes(text, at + 1, 1);

@@ -1,36 +1,36 @@
 import type { LiteralMatches, NeedSet } from "./literal-prefilter.ts";
 
 /**
- * Finds the patterns that a text has a text of each of their sets for. Thousands are looked at for a long text, so all of it is numbers in
- * a few arrays.
+ * Finds the patterns for which a text contains one text of each of their sets. A long text involves thousands of patterns, so everything is
+ * numbers in a few arrays.
  */
 export class NeedFilter {
-  /** The sets of each pattern, by their numbers. */
+  /** The set ids of each pattern. */
   readonly #sets: Lists;
-  /** The sets that each text is in. */
+  /** The sets that contain each text. */
   readonly #setsByText: Lists;
-  /** The patterns that are filed under each text, and those that need no text in particular. */
+  /** The patterns filed under each text, and those without a required text. */
   readonly #byText: Lists;
   readonly #always: readonly number[];
-  /** The number of the search that last had the set or the pattern. */
+  /** The number of the search that last found the set or the pattern. */
   readonly #setSeen: Uint32Array;
   readonly #seen: Uint32Array;
   #searches = 0;
 
-  /** Contract: the sets are in the order of their numbers. */
+  /** Contract: the sets are ordered by id. */
   constructor(patterns: readonly { needs: readonly NeedSet[] }[], sets: readonly NeedSet[], texts: number) {
-    this.#sets = listsOf(patterns.map(({ needs }) => needs.map(({ id }) => id)));
+    this.#sets = packLists(patterns.map(({ needs }) => needs.map(({ id }) => id)));
     const setsByText: number[][] = Array.from({ length: texts }, () => []);
     for (const { id, texts: own } of sets) for (const text of own) setsByText[text]?.push(id);
-    this.#setsByText = listsOf(setsByText);
+    this.#setsByText = packLists(setsByText);
     const { byText, always } = fileByText(patterns, texts);
-    this.#byText = listsOf(byText);
+    this.#byText = packLists(byText);
     this.#always = always;
     this.#setSeen = new Uint32Array(sets.length);
     this.#seen = new Uint32Array(patterns.length);
   }
 
-  /** The numbers of the patterns, in the order in which the text has what they are filed under. */
+  /** Returns the pattern numbers, in the order in which the text contains the texts they are filed under. */
   find({ texts }: LiteralMatches): number[] {
     const search = ++this.#searches;
     const [setSeen, seen] = [this.#setSeen, this.#seen];
@@ -60,7 +60,7 @@ export class NeedFilter {
   }
 }
 
-/** Files each pattern under the texts of the set that fewest patterns share, so that a text has few of them to look at. */
+/** Files each pattern under the texts of the set that the fewest patterns share, so each text leads to few patterns. */
 function fileByText(patterns: readonly { needs: readonly NeedSet[] }[], texts: number) {
   const counts = new Uint32Array(texts);
   for (const { needs } of patterns)
@@ -70,7 +70,7 @@ function fileByText(patterns: readonly { needs: readonly NeedSet[] }[], texts: n
   for (const [pattern, { needs }] of patterns.entries()) {
     let [best, least]: [NeedSet | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
     for (const set of needs) {
-      // A short text is found everywhere: it costs what it would wake by chance.
+      // A short text occurs everywhere, so it adds the cost of chance hits.
       const chance = set.shortest < 3 ? 1000 / set.shortest : 0;
       const cost = set.texts.reduce((sum, id) => sum + (counts[id] as number), chance);
       if (cost < least) [best, least] = [set, cost];
@@ -81,13 +81,13 @@ function fileByText(patterns: readonly { needs: readonly NeedSet[] }[], texts: n
   return { byText, always };
 }
 
-/** Lists of numbers, one after the other: the list `n` is from `starts[n]` up to, not including, `starts[n + 1]`. */
+/** Concatenated lists of numbers: list `n` is from `starts[n]` up to, not including, `starts[n + 1]`. */
 interface Lists {
   starts: Uint32Array;
   items: Uint32Array;
 }
 
-function listsOf(lists: readonly (readonly number[])[]): Lists {
+function packLists(lists: readonly (readonly number[])[]): Lists {
   const starts = new Uint32Array(lists.length + 1);
   for (const [at, { length }] of lists.entries()) starts[at + 1] = (starts[at] as number) + length;
   const items = new Uint32Array(starts[lists.length] as number);

@@ -7,25 +7,25 @@ interface PatternRow<T> {
   pattern: string;
   values: T[];
   needs: readonly NeedSet[];
-  /** Computed when a query first has what the pattern needs; false for a pattern that cannot be used. */
+  /** Computed when a query first contains what the pattern needs; false for an unusable pattern. */
   plan: UsablePlan | false | undefined;
 }
 
 type UsablePlan = PatternPlan & { engine: LazyEngine };
 
 /**
- * Regular expressions, tried on a text in linear time. One is run only where the texts that it cannot match without are there, in their
- * order and as near to each other as a match has them.
+ * Regular expressions that are tested in linear time. One is run only if the literals it requires are present, in order and as close
+ * together as in a match.
  */
 export class PatternIndex<T> {
   readonly #rows = new Map<string, PatternRow<T>>();
   readonly #needSets = new Map<string, NeedSet>();
   readonly #texts = new LiteralIndex();
   #prefilter: NeedFilter | undefined;
-  /** In the order in which they were added. */
+  /** In insertion order. */
   readonly #list: PatternRow<T>[] = [];
 
-  /** Contract: the pattern was judged, and these are the texts that it cannot match without. */
+  /** Contract: the pattern was analyzed, and `needs` are the texts that it cannot match without. */
   add(pattern: string, needs: readonly (readonly string[])[], value: T): void {
     const known = this.#rows.get(pattern);
     if (known) {
@@ -39,7 +39,7 @@ export class PatternIndex<T> {
     this.#prefilter = undefined;
   }
 
-  /** The patterns whose texts a text has. `isAllowed` is given where the first matches of one begin, if it asks. */
+  /** Returns the patterns whose required texts occur in a text. `isAllowed` can get the starts of the first matches. */
   find(text: string, isAllowed: (starts: () => readonly number[]) => boolean = () => true): PatternCandidate<T>[] {
     const candidates: PatternCandidate<T>[] = [];
     if (this.#rows.size === 0) return candidates;
@@ -69,9 +69,9 @@ export class PatternIndex<T> {
 }
 
 function createPatternPlan<T>({ pattern, needs }: PatternRow<T>): UsablePlan | false {
-  const judged = analyzePattern(pattern);
-  if ("problem" in judged) return false;
-  const { gaps, isAtStart } = judged;
+  const facts = analyzePattern(pattern);
+  if ("problem" in facts) return false;
+  const { gaps, isAtStart } = facts;
   const engine = new LazyEngine(pattern);
   return { engine, breaks: countLineBreaks(pattern), needs, gaps, isAtStart, leads: measureLeads(needs, gaps) };
 }
@@ -85,7 +85,7 @@ function measureLeads(needs: readonly NeedSet[], gaps: readonly number[]): numbe
   });
 }
 
-/** A pattern that a text may have a match of. It is run when it is first asked for that. */
+/** A pattern that may match a text. It is run on first use. */
 export class PatternCandidate<T> {
   readonly pattern: string;
   readonly values: readonly T[];
@@ -114,10 +114,10 @@ export class PatternCandidate<T> {
   }
 }
 
-/** How many matches of a pattern are looked at. */
+/** The maximum number of matches of a pattern to examine. */
 const MAX_STARTS = 50;
 
-/** A pattern that is compiled when it is first tried: most queries that have its texts do not have them near enough to each other. */
+/** A pattern that is compiled on first use: in most queries its texts are not close enough together. */
 class LazyEngine {
   readonly #pattern: string;
   #compiled: RE2JS | false | undefined;
@@ -140,14 +140,14 @@ class LazyEngine {
   }
 }
 
-/** One pattern that is tried in linear time. Throws for what that cannot be done with: looking around, references back. */
+/** Compiles a pattern that is tested in linear time. Throws for lookarounds and backreferences. */
 export function compileLinearPattern(pattern: string): { test(text: string): boolean; toString(): string } {
   const engine = RE2JS.compile(pattern);
-  // As a regular expression does: by this text others tell one from another.
+  // As `RegExp` does: callers compare patterns by this text.
   return { test: (text) => engine.test(text), toString: () => pattern };
 }
 
-// What was judged compiles. Should the two ever differ, a trigger is lost and not the conversation.
+// An analyzed pattern compiles. If the two ever differ, only the trigger is lost.
 function compileRe2(pattern: string): RE2JS | undefined {
   try {
     return RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);
@@ -157,14 +157,14 @@ function compileRe2(pattern: string): RE2JS | undefined {
 }
 
 const ANY_NUMBER = Number.POSITIVE_INFINITY;
-/** Escapes whose meaning has nothing to do with line breaks; `\s` is counted. */
+/** Escapes that never match a line break; `\s` is counted separately. */
 const PLAIN_ESCAPE = /\\(?:[bBdwS]|[^A-Za-z\d])/g;
 
-/** How many line breaks, with blank lines between them, a match of the pattern has at most. Any number where that is not sure. */
+/** Returns the maximum number of line breaks in a match, not counting blank lines; infinity if unknown. */
 function countLineBreaks(pattern: string): number {
   const rest = pattern.replace(PLAIN_ESCAPE, "");
   const blanks = rest.split("\\s").length - 1;
   const isUnsure = /\\(?!s)|[\^$\0-\x1f]|\(\?[a-zA-Z-]*[smU]|\[[^\]]*\\s/.test(rest);
-  // What is repeated as a whole may have breaks as often.
+  // A repeated group may repeat its line breaks.
   return isUnsure || (blanks > 0 && /\)[*+{]/.test(rest)) ? ANY_NUMBER : blanks;
 }

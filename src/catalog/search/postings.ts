@@ -1,49 +1,49 @@
 import { toTerm, visitWords } from "./tokenizer.ts";
 
-/** The fields of a document, in the order in which its texts are given. */
+/** The fields of a document, in the order of its texts. */
 export const FIELD_NAMES = ["name", "description", "triggers", "examples", "body"] as const;
 export const FIELD_COUNT = FIELD_NAMES.length;
 
 /**
- * Which terms are in which documents, as flat arrays, so that they can be written to a file and used from it without a conversion.
- * Contract: the documents of a term are in ascending order.
+ * An inverted index as flat arrays, so that it can be written to a file and used from there without conversion. Contract: the documents of a
+ * term are in ascending order.
  */
 export interface Postings {
-  /** How many documents there are. */
+  /** The number of documents. */
   readonly size: number;
-  /** The terms as UTF-8, one after another, and where each begins. */
+  /** The concatenated terms as UTF-8, and the start of each. */
   readonly text: Uint8Array;
   readonly textStarts: Uint32Array;
-  /** A hash table of terms with open addressing: the number of a term plus one, or 0. Its length is a power of two. */
+  /** A hash table of terms with open addressing: the id of a term plus one, or 0. Its length is a power of two. */
   readonly table: Uint32Array;
-  /** Where the documents of each term begin in the next two arrays. */
+  /** The start of each term's documents in the next two arrays. */
   readonly starts: Uint32Array;
   readonly documents: Uint32Array;
-  /** How often the term is in each field of the document, packed by `packCounts`. */
+  /** The counts of the term in each field of the document, packed. */
   readonly counts: Uint32Array;
-  /** How many terms each field of each document has. */
+  /** The number of terms in each field of each document. */
   readonly lengths: Uint16Array;
-  /** Hashes of neighboring terms in each document, ascending, and where those of a document begin. */
+  /** Hashes of neighboring terms in each document, ascending, and the start of each document's hashes. */
   readonly pairs: Uint16Array;
   readonly pairStarts: Uint32Array;
 }
 
-/** How many bits each field has in packed counts, and where they begin. */
+/** The number of bits of each field in packed counts, and their offsets. */
 const COUNT_BITS = [3, 6, 5, 6, 12] as const;
 export const COUNT_SHIFTS: readonly number[] = COUNT_BITS.map((_, field) =>
   COUNT_BITS.slice(0, field).reduce((a, b) => a + b, 0),
 );
 export const COUNT_MASKS: readonly number[] = COUNT_BITS.map((bits) => 2 ** bits - 1);
 const COUNT_UNITS = COUNT_SHIFTS.map((shift) => 2 ** shift);
-/** The counts of every field but the body. */
+/** The counts of every field except the body. */
 export const OWN_FIELDS_MASK = 2 ** (COUNT_SHIFTS[4] as number) - 1;
 
-/** Bounds what one document adds to an index. */
+/** Bounds the size of one document in an index. */
 const MAX_PAIRS = 2000;
 const MAX_TERMS_READ = 50_000;
 const MAX_TERM_LENGTH = 64;
 
-/** Reads documents one after another and gives their postings. */
+/** Reads documents one by one and builds their postings. */
 export class PostingsBuilder {
   readonly #ids = new Map<string, number>();
   readonly #words = new Map<string, number>();
@@ -54,12 +54,12 @@ export class PostingsBuilder {
   readonly #counts = new NumberList();
   readonly #lengths: number[] = [];
   readonly #pairs: Uint16Array[] = [];
-  /** For each term the entry of the document that is being read, and which document that was. */
+  /** For each term, the entry in the current document, and the document it belongs to. */
   readonly #entries: number[] = [];
   readonly #seenIn: number[] = [];
   #size = 0;
 
-  /** Adds a document with a text for each field; the last may be absent. */
+  /** Adds a document with one text per field; the last may be absent. */
   add(texts: readonly string[]): void {
     const document = this.#size++;
     const pairs = new Set<number>();
@@ -82,7 +82,7 @@ export class PostingsBuilder {
     this.#pairs.push(Uint16Array.from(pairs).sort());
   }
 
-  /** Adds `size` documents: those that `from` has a number for as they are in other postings, the others by their texts. */
+  /** Adds `size` documents: those with a number in `from` are copied from other postings, the rest are read from their texts. */
   addAll(
     other: Postings,
     from: readonly (number | undefined)[],
@@ -147,9 +147,9 @@ export class PostingsBuilder {
     for (const [id, name] of this.#names.entries()) {
       const bytes = Buffer.byteLength(name);
       textStarts[id + 1] = (textStarts[id] as number) + bytes;
-      let place = (this.#hashes[id] as number) & (length - 1);
-      while (table[place] !== 0) place = (place + 1) & (length - 1);
-      table[place] = id + 1;
+      let slot = (this.#hashes[id] as number) & (length - 1);
+      while (table[slot] !== 0) slot = (slot + 1) & (length - 1);
+      table[slot] = id + 1;
     }
     return { text, textStarts, table };
   }
@@ -164,8 +164,8 @@ export class PostingsBuilder {
     return id;
   }
 
-  #idOf(written: string): number {
-    const term = written.slice(0, MAX_TERM_LENGTH).toWellFormed();
+  #idOf(text: string): number {
+    const term = text.slice(0, MAX_TERM_LENGTH).toWellFormed();
     let id = this.#ids.get(term);
     if (id === undefined) {
       id = this.#names.length;
@@ -193,23 +193,23 @@ export class PostingsBuilder {
   }
 }
 
-/** Builds the postings of documents that are read one by one. */
+/** Builds the postings of documents, read one by one. */
 export function buildPostings(size: number, textsOf: (document: number) => readonly string[]): Postings {
   const builder = new PostingsBuilder();
   for (let document = 0; document < size; document++) builder.add(textsOf(document));
   return builder.build();
 }
 
-/** The number of a term, or -1 for one that no document has. */
+/** Returns the id of a term; -1 if no document has it. */
 export function findTermId(postings: Postings, term: string): number {
   const { table } = postings;
-  let place = hashTerm(term) & (table.length - 1);
-  // A damaged table may have no empty place.
+  let slot = hashTerm(term) & (table.length - 1);
+  // A damaged table may have no empty slot.
   for (let tries = 0; tries < table.length; tries++) {
-    const id = (table[place] as number) - 1;
+    const id = (table[slot] as number) - 1;
     if (id === -1) return -1;
     if (getTerm(postings, id) === term) return id;
-    place = (place + 1) & (table.length - 1);
+    slot = (slot + 1) & (table.length - 1);
   }
   return -1;
 }
@@ -225,7 +225,7 @@ export function getTerm({ text, textStarts }: Postings, id: number): string {
   return term;
 }
 
-/** Returns whether two terms are neighbors in a document. A few pairs in a thousand are found that are not there. */
+/** Returns true if two terms are neighbors in a document. A few of a thousand answers are false positives. */
 export function hasTermPair({ pairs, pairStarts }: Postings, document: number, a: string, b: string): boolean {
   const wanted = hashPair(hashTerm(a), hashTerm(b));
   let [low, high] = [pairStarts[document] ?? 0, pairStarts[document + 1] ?? 0];
@@ -253,7 +253,7 @@ function hashPair(a: number, b: number): number {
   return (Math.imul(Math.imul(a, 31) + b, 0x9e3779b1) >>> 16) & 0xffff;
 }
 
-/** Numbers that are added one by one, without an object for each. */
+/** A growable list of numbers, without an object for each. */
 class NumberList {
   #values = new Uint32Array(1024);
   length = 0;
@@ -280,11 +280,11 @@ class NumberList {
   }
 }
 
-/** The order of entries by ascending keys; equal ones as they are in `order`. */
+/** Returns the order of entries by ascending keys; equal keys keep the order of `order`. */
 function sortByKey(keys: Uint32Array, order?: Uint32Array): Uint32Array {
-  let most = 0;
-  for (const key of keys) if (key > most) most = key;
-  const starts = new Uint32Array(most + 2);
+  let max = 0;
+  for (const key of keys) if (key > max) max = key;
+  const starts = new Uint32Array(max + 2);
   for (const key of keys) starts[key + 1] = (starts[key + 1] as number) + 1;
   for (let key = 1; key < starts.length; key++) starts[key] = (starts[key] as number) + (starts[key - 1] as number);
   const sorted = new Uint32Array(keys.length);

@@ -1,12 +1,12 @@
 /**
- * Numbers of which the first in an order is taken next: a binary heap. Where a few of thousands are taken, the others are never sorted.
- * Contract: the order of a number that is in the queue does not change.
+ * A binary heap of numbers. If only a few of thousands are taken, the others are never sorted. Contract: the order of a number in the queue
+ * does not change.
  */
 export class PriorityQueue {
   readonly #heap: number[];
   readonly #compare: (a: number, b: number) => number;
 
-  /** Contract: the array belongs to the queue from now on. */
+  /** Contract: the queue takes ownership of the array. */
   constructor(numbers: number[], compare: (a: number, b: number) => number) {
     this.#heap = numbers;
     this.#compare = compare;
@@ -37,7 +37,7 @@ export class PriorityQueue {
     return first;
   }
 
-  /** Puts a number at a place, or below it where others come first. */
+  /** Puts a number at an index, or below it while smaller ones exist. */
   #sink(from: number, number: number): void {
     const heap = this.#heap;
     let at = from;

@@ -1,61 +1,61 @@
 import { formatNumber } from "../../util/text.ts";
 import { stemWord, toTerm, visitWords } from "./tokenizer.ts";
 
-/** How much of a query is looked at, in characters: its beginning, and its end where it is longer. */
+/** The part of a query that is matched, in characters: its beginning, and its end if it is longer. */
 export const MAX_QUERY_LENGTH = 20_000;
 const MAX_QUERY_END = 4000;
-/** Says what of a longer query is looked at. */
-export const QUERY_CUT_NOTE = `only the first ${formatNumber(MAX_QUERY_LENGTH - MAX_QUERY_END)} and the last ${formatNumber(MAX_QUERY_END)} characters of the query were looked at`;
+/** Tells which part of a longer query is matched. */
+export const QUERY_CUT_NOTE = `only the first ${formatNumber(MAX_QUERY_LENGTH - MAX_QUERY_END)} and the last ${formatNumber(MAX_QUERY_END)} characters of the query were used`;
 
-/** A word of a query: `weight` counts its occurrences, less those outside the request itself. */
+/** One query word. `weight` counts its occurrences; those outside the request itself count less. */
 export interface QueryWord {
   term: string;
-  /** The word as it is written, folded. */
+  /** The folded word as written. */
   word: string;
   weight: number;
 }
 
 export interface ParsedQuery {
-  /** By their terms, in the order in which they first occur. */
+  /** By term, in order of first occurrence. */
   words: ReadonlyMap<string, QueryWord>;
   /** Terms that are neighbors in the request itself. */
   pairs: readonly (readonly [QueryWord, QueryWord])[];
 }
 
-/** The part of a query that is looked at. People put the request before or after what they paste. */
+/** Returns the part of a query that is matched. Users put the request before or after pasted text. */
 export function truncateQuery(query: string): string {
   if (query.length <= MAX_QUERY_LENGTH) return query;
   return `${query.slice(0, MAX_QUERY_LENGTH - MAX_QUERY_END)}\n\n${query.slice(-MAX_QUERY_END)}`;
 }
 
-/** Reads the words of a query, and how much each counts. */
+/** Extracts the words of a query and their weights. */
 export function parseQuery(query: string): ParsedQuery {
   const words = new Map<string, QueryWord>();
   const pairs: [QueryWord, QueryWord][] = [];
   const seenPairs = new Set<string>();
   const text = truncateQuery(query);
   const isUnspaced = UNSPACED.test(text);
-  const count = (term: string, word: string, weight: number, most: number): QueryWord => {
+  const count = (term: string, word: string, weight: number, max: number): QueryWord => {
     const known = words.get(term);
     if (known) {
-      if (known.weight < most) known.weight += weight;
+      if (known.weight < max) known.weight += weight;
       return known;
     }
-    const read = { term, word, weight };
-    words.set(term, read);
-    return read;
+    const added = { term, word, weight };
+    words.set(term, added);
+    return added;
   };
   const foreign = createForeignWordTest(text);
   for (const section of splitSections(text)) {
-    const { weight, most } = section;
+    const { weight, maxWeight } = section;
     let before: QueryWord | undefined;
     visitWords(section.text, (word) => {
-      // Endings and particles of Japanese: pairs of them are in every sentence.
+      // Japanese endings and particles: pairs of them are in every sentence.
       if (isUnspaced && HIRAGANA.test(word)) return;
       const term = foreign(word) ? undefined : toTerm(word);
       if (term === undefined) return;
-      // Between Chinese or Japanese characters, a Latin word is the name of something.
-      const read = count(term, word, isUnspaced && LATIN.test(word) ? weight * LATIN_WEIGHT : weight, most);
+      // Among Chinese or Japanese characters, a Latin word is usually a name.
+      const read = count(term, word, isUnspaced && LATIN.test(word) ? weight * LATIN_WEIGHT : weight, maxWeight);
       if (weight === 1 && before && before !== read && pairs.length < MAX_PAIRS) {
         const key = `${before.term} ${term}`;
         if (!seenPairs.has(key)) pairs.push([before, read]);
@@ -77,21 +77,21 @@ const LATIN = /^[a-z\d]/;
 
 interface QuerySection {
   text: string;
-  /** What an occurrence of a word counts, and up to which weight of the word. */
+  /** The weight of one occurrence of a word, and the maximum weight of the word. */
   weight: number;
-  most: number;
+  maxWeight: number;
 }
 
-/** What is pasted counts so much less than the request. However often a paste repeats a word, it is one paste. */
+/** Pasted text counts less than the request. However often it repeats a word, the total is limited. */
 const PASTED_WEIGHT = 0.2;
 const MAX_CODE_WEIGHT = 0.2;
 const MAX_PROSE_WEIGHT = 0.4;
-/** A query below this many characters is all request. */
+/** In characters: a shorter query is all request. */
 const SHORT_QUERY = 300;
 
 /**
- * The request is the paragraphs that are not code at the beginning and at the end of the text, or else the first and the last of them.
- * Everything else may be pasted.
+ * Splits a query into sections. The request is the prose at the beginning and the end of the text, or otherwise the first and last
+ * paragraph of prose. Everything else may be pasted.
  */
 function splitSections(text: string): QuerySection[] {
   if (text.length < SHORT_QUERY && !text.includes("```")) return [{ text, ...REQUEST_WEIGHTS }];
@@ -99,24 +99,24 @@ function splitSections(text: string): QuerySection[] {
   const prose = blocks.filter(({ isCode }) => !isCode);
   const [first, last] = [prose[0], prose.at(-1)];
   if (blocks.length < 2 || !first) return [{ text, ...REQUEST_WEIGHTS }];
-  // Between code there are lines that only look like prose.
+  // Code blocks may contain lines that only look like prose.
   const edges = [blocks[0], blocks.at(-1)].filter((block) => block === first || block === last);
   const requests = edges.length > 0 ? edges : [first, last];
   return blocks.map((block) => {
     const own = block.lines.join("\n");
     if (requests.includes(block)) return { text: own, ...REQUEST_WEIGHTS };
-    return { text: own, weight: PASTED_WEIGHT, most: block.isCode ? MAX_CODE_WEIGHT : MAX_PROSE_WEIGHT };
+    return { text: own, weight: PASTED_WEIGHT, maxWeight: block.isCode ? MAX_CODE_WEIGHT : MAX_PROSE_WEIGHT };
   });
 }
 
-const REQUEST_WEIGHTS = { weight: 1, most: Number.POSITIVE_INFINITY };
+const REQUEST_WEIGHTS = { weight: 1, maxWeight: Number.POSITIVE_INFINITY };
 
 interface QueryBlock {
   isCode: boolean;
   lines: string[];
 }
 
-/** Paragraphs, and runs of lines that look like code, logs or stack traces. */
+/** Splits into paragraphs, and runs of lines that look like code, logs or stack traces. */
 function splitBlocks(text: string): QueryBlock[] {
   const blocks: QueryBlock[] = [];
   let [isFenced, isNew] = [false, true];
@@ -137,11 +137,11 @@ function splitBlocks(text: string): QueryBlock[] {
 }
 
 const FENCE = /^\s*(?:```|~~~)/;
-/** Indented lines, stack frames, log lines with a time, JSON, diffs, the head of a mail, table rows, lines that end as statements do. */
+/** Indented lines, stack frames, log lines with a time, JSON, diffs, mail headers, table rows, and lines that end like statements. */
 const CODE_LINE =
   /^(?: {4}|\t)|^\s*(?:at \S+[ (]|File "|Traceback |[{}[\]<>|$#;]|"[^"]*": |\/\/|import |from \S+ import |(?:const|let|var|def|func|fn|class|function|public|private|static|return|SELECT|INSERT|CREATE) |(?:if|for|while) ?\(|\[?\d{2,4}[-:/]\d\d[-:/ T]|(?:ERROR|WARN|INFO|DEBUG|TRACE|E|W)\b[:\] ]|diff --git |\+{3} |-{3} |@@ |[+-]\t|(?:From|To|Cc|Subject|Date|Sent): |\.{3} \d+ more$|[\w.]+(?:Error|Exception): |Caused by: )|[;{}]\s*$|^[^\s,]+(?:,[^\s,]*){3,}\s*$/;
 
-/** What people call files of a type, by the endings of their names. Those of source code are not here: most tasks name some. */
+/** Common names of file types, by file extension. Source code is not listed: most tasks mention some. */
 const FILE_TYPES: Readonly<Record<string, string>> = {
   "xlsx xls xlsm ods": "xlsx excel spreadsheet",
   "csv tsv": "csv spreadsheet",
@@ -173,7 +173,7 @@ const FILE_TYPES: Readonly<Record<string, string>> = {
 
 type FileTypeTerm = readonly [term: string, word: string];
 
-/** Made when a query first names a file. */
+/** Built when a query first names a file. */
 let fileTypeTermCache: ReadonlyMap<string, readonly FileTypeTerm[]> | undefined;
 
 function buildFileTypeTerms(): ReadonlyMap<string, readonly FileTypeTerm[]> {
@@ -185,7 +185,7 @@ function buildFileTypeTerms(): ReadonlyMap<string, readonly FileTypeTerm[]> {
   );
 }
 
-/** The terms for each type of file that a text names, `.xlsx` or `report.xlsx`, once a type. */
+/** Returns the terms of each file type that a text names, as `.xlsx` or `report.xlsx`; once per type. */
 function findFileTypeTerms(text: string): FileTypeTerm[] {
   if (!text.includes(".")) return [];
   const endings = new Set<string>();
@@ -205,8 +205,8 @@ const FILE_ENDING = /\.([a-z\d]{2,7})[.!?*_]*$/i;
 const MAX_FILE_NAME_LENGTH = 256;
 
 /**
- * Function words and the most frequent words of requests in languages other than English, for the ranking alone. In an English
- * catalog such a word is rare, so it would count more than any other.
+ * Function words and the most frequent words of requests in languages other than English, used only for the ranking. In an English catalog
+ * such words are rare, so they would count more than any other.
  */
 const FOREIGN_FUNCTION_WORDS: readonly ReadonlySet<string>[] = [
   `aber alle allen als also am an auch auf aus bei beim bin bis bitte brauche da damit dann das dass dein dem den der des die dies
@@ -228,24 +228,24 @@ const FOREIGN_FUNCTION_WORDS: readonly ReadonlySet<string>[] = [
    nella non per perché più puoi quale quando quello questa questo se senza si sono su sul sulla tra tu un una uno voglio`,
 ].map((list) => new Set(list.split(/\s+/)));
 
-/** How many of its words make a text one of that language. */
+/** The number of its words that identify a language. */
 const MIN_LANGUAGE_WORDS = 2;
 
-/** Returns whether a word is a function word in the language of the text. Contract: the word is folded. */
+/** Returns a test for function words in the language of the text. Contract: the tested word is folded. */
 function createForeignWordTest(text: string): (word: string) => boolean {
   const sample = text.slice(0, MAX_SAMPLE_LENGTH).toLowerCase();
   const words = new Set(sample.split(WORD_SEPARATORS));
   const english = countLanguageWords(ENGLISH_WORDS, words);
-  let [best, most] = [FOREIGN_FUNCTION_WORDS[0] as ReadonlySet<string>, 0];
+  let [best, maxCount] = [FOREIGN_FUNCTION_WORDS[0] as ReadonlySet<string>, 0];
   for (const language of FOREIGN_FUNCTION_WORDS) {
     const found = countLanguageWords(language, words);
-    if (found > most) [best, most] = [language, found];
+    if (found > maxCount) [best, maxCount] = [language, found];
   }
-  return most >= MIN_LANGUAGE_WORDS && most > english ? (word) => best.has(word) : () => false;
+  return maxCount >= MIN_LANGUAGE_WORDS && maxCount > english ? (word) => best.has(word) : () => false;
 }
 
 const MAX_SAMPLE_LENGTH = 2000;
-/** Letters of Western European languages; classes of Unicode would cost milliseconds at the start. */
+/** Letters of Western European languages; Unicode classes would cost milliseconds at start-up. */
 const WORD_SEPARATORS = /[^a-z\xdf-\xff']+/;
 const ENGLISH_WORDS = new Set(
   "the of and to is it that for with this on are was be my i we our you an what how can please".split(" "),

@@ -4,12 +4,12 @@ import type { SearchStore } from "../catalog.ts";
 import { buildPostings, type Postings, PostingsBuilder } from "./postings.ts";
 import { readSkillTriggers, type SkillTriggers } from "./trigger-index.ts";
 
-/** Gives the texts of a skill, one for each field; the last is its body. */
+/** Returns the texts of a skill, one per field; the last is its body. */
 type GetSkillTexts = (index: number, hasBody: boolean) => readonly string[];
 
 /**
- * The cues and the terms of skills. With a store, those of skills that did not change come from there, and what was read is kept for the next
- * process: its first query then reads no skill.
+ * The cues and terms of skills. With a store, those of unchanged skills are loaded from it, and new ones are saved for the next process,
+ * whose first query then reads no skill.
  */
 export class SkillIndex {
   readonly #skills: readonly Skill[];
@@ -17,7 +17,7 @@ export class SkillIndex {
   readonly #textsOf: GetSkillTexts;
   readonly #documents: readonly IndexedDocument[];
   readonly #stored: SearchIndex | undefined;
-  /** For each skill its number in the stored index. */
+  /** The position of each skill in the stored index. */
   readonly #places: readonly (number | undefined)[];
   readonly #storedCues: readonly (SkillTriggers | 0)[];
   readonly #cues: (SkillTriggers | undefined)[] = [];
@@ -38,7 +38,7 @@ export class SkillIndex {
     this.#storedCues = cues ?? [];
   }
 
-  /** The cues of the skill; undefined when it declares none. */
+  /** Returns the cues of the skill; undefined if it declares none. */
   cuesOf(index: number): SkillTriggers | undefined {
     const place = this.#places[index];
     const stored = place === undefined ? undefined : this.#storedCues[place];
@@ -47,13 +47,13 @@ export class SkillIndex {
     return this.#cues[index];
   }
 
-  /** The terms of every field. The instructions of skills that are not in the store are read for it. */
+  /** The terms of every field. Reads the instructions of skills that are not in the store. */
   get whole(): Postings {
     this.#whole ??= this.#readWhole();
     return this.#whole;
   }
 
-  /** The terms of every field but the body, which may be there too. */
+  /** The terms of every field except the body, which may be included. */
   get own(): Postings {
     if (this.#stored || this.#whole) return this.whole;
     this.#own ??= buildPostings(this.#skills.length, (index) => this.#textsOf(index, false));
@@ -70,11 +70,11 @@ export class SkillIndex {
     else for (let index = 0; index < length; index++) builder.add(this.#textsOf(index, true));
     const postings = builder.build();
     const cues = this.#skills.map((_, index) => this.cuesOf(index) ?? 0);
-    // A file that changes twice within the clock's tick keeps its fingerprint: what is young now is read again.
-    const young = this.#store.now() - CLOCK_TICK_MS;
+    // A file that changes twice within a clock tick keeps its fingerprint, so recently changed files are read again.
+    const recent = this.#store.now() - CLOCK_TICK_MS;
     const documents = this.#documents.map(({ entry: [key, fingerprint], changedAt }) => [
       key,
-      changedAt > young ? "" : fingerprint,
+      changedAt > recent ? "" : fingerprint,
     ]);
     const index = { documents: JSON.stringify(documents), cues: JSON.stringify(cues), postings };
     this.#store.save(encodeSearchIndex(this.#store.key, index));
@@ -101,7 +101,7 @@ function describeDocument(skill: Skill): IndexedDocument {
   return { entry: [`code:${name}`, value], changedAt: 0 };
 }
 
-/** Where each document is in the stored index; undefined for one that is not there as it is now. Nothing for an index that is not one. */
+/** Returns the position of each document in the stored index; undefined for a new or changed one. Returns undefined for an invalid index. */
 function findStoredPlaces(
   stored: SearchIndex,
   documents: readonly IndexedDocument[],
@@ -126,7 +126,7 @@ function parseStoredTriggers({ cues, postings }: SearchIndex): (SkillTriggers | 
   }
 }
 
-/** The instructions, or nothing where they can no longer be read. Those of a remote skill are not searched: they may not be here yet. */
+/** Returns the instructions; empty if they cannot be read. Those of a remote skill are not searched: they may not be fetched yet. */
 export function readSearchableBody(skill: Skill): string {
   if (skill.origin.remote) return "";
   try {
@@ -136,19 +136,19 @@ export function readSearchableBody(skill: Skill): string {
   }
 }
 
-/** A search index as it is kept between processes. */
+/** A search index as stored between processes. */
 interface SearchIndex {
-  /** For each document what it is and what tells that it changed, as JSON. */
+  /** The key and fingerprint of each document, as JSON. */
   documents: string;
-  /** For each document its judged cues, as JSON. */
+  /** The validated cues of each document, as JSON. */
   cues: string;
   postings: Postings;
 }
 
 /**
- * The bytes of an index: a mark, the length of a header, the header (JSON) and the arrays that it names, each at a multiple of eight.
- * Numbers are written as the machine has them: the mark differs on a machine that has them otherwise. All of it is written twice: to
- * compare the halves finds every damage, and takes a start a hundredth of the time of a checksum.
+ * Encodes an index: a format mark, the header length, the header (JSON) and the arrays it names, each aligned to eight bytes. Numbers use the
+ * machine's byte order; the mark differs on a machine with another one. Everything is written twice: comparing the halves detects any damage,
+ * in a hundredth of the time of a checksum.
  */
 export function encodeSearchIndex(key: string, { documents, cues, postings }: SearchIndex): Uint8Array {
   const arrays: Record<string, Uint8Array> = { documents: Buffer.from(documents), cues: Buffer.from(cues) };
@@ -171,13 +171,13 @@ export function encodeSearchIndex(key: string, { documents, cues, postings }: Se
   return file;
 }
 
-/** The index in these bytes; nothing when they are damaged, cut off, of another format or for another key. */
-export function decodeSearchIndex(key: string, given: Uint8Array): SearchIndex | undefined {
+/** Decodes an index; undefined if the bytes are damaged, truncated, of another format or for another key. */
+export function decodeSearchIndex(key: string, file: Uint8Array): SearchIndex | undefined {
   try {
-    if (given.length < 2 * HEADER_START || given.length % 16 !== 0) return undefined;
-    const half = given.length / 2;
-    const bytes = given.byteOffset % 8 === 0 ? given.subarray(0, half) : given.slice(0, half);
-    if (!toBuffer(bytes).equals(given.subarray(half))) return undefined;
+    if (file.length < 2 * HEADER_START || file.length % 16 !== 0) return undefined;
+    const half = file.length / 2;
+    const bytes = file.byteOffset % 8 === 0 ? file.subarray(0, half) : file.slice(0, half);
+    if (!toBuffer(bytes).equals(file.subarray(half))) return undefined;
     const words = new Uint32Array(bytes.buffer, bytes.byteOffset, half / 4);
     if (words[0] !== FORMAT_MARK) return undefined;
     const length = words[1] as number;
@@ -223,7 +223,7 @@ interface IndexHeader {
   sections: readonly (readonly [name: string, bytes: number])[];
 }
 
-/** "SKI" and the number of the format. */
+/** "SKI" and the format version. */
 const FORMAT_MARK = 0x534b4902;
 const HEADER_START = 8;
 const POSTING_ARRAYS = [
@@ -238,7 +238,7 @@ const POSTING_ARRAYS = [
   "pairStarts",
 ] as const;
 
-/** Whether the arrays belong together. What they hold is what was written. */
+/** Returns true if the lengths of the arrays are consistent. Their content is protected by the second copy. */
 function isConsistent({
   size,
   text,

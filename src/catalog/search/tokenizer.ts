@@ -2,25 +2,24 @@ import { stemmer } from "stemmer";
 import { isFunctionWord } from "../../skill/common-words.ts";
 
 /**
- * A piece of text that a person takes for one: a word (`c++`, `naïve`, `データ`), a single character of a script that is written
- * without blanks, or a symbol.
+ * A token: a word (`c++`, `naïve`, `データ`), a single character of a script that is written without spaces, or a symbol.
  */
 export interface TextToken {
   text: string;
-  /** Where it is in the folded text. */
+  /** Its position in the folded text. */
   from: number;
-  /** What the unit is called when it is not the first of a phrase: a blank beside a symbol counts, one between words does not. */
+  /** Its key when it is not the first of a phrase: a blank next to a symbol matters, one between words does not. */
   key: string;
-  /** A phrase may begin here. */
+  /** True if a phrase may start here. */
   canStart: boolean;
   isSymbol: boolean;
-  /** Nothing stands between it and the unit before it. */
+  /** True if it directly follows the previous token. */
   isTouching: boolean;
-  /** A hyphen or an underscore joins it to the unit before it. */
+  /** True if a hyphen or an underscore joins it to the previous token. */
   isJoined: boolean;
 }
 
-/** Upper and lower case, full-width and composed forms made one. */
+/** Normalizes case, full-width and composed forms. */
 export function foldText(text: string): string {
   if (isAsciiText(text)) return text.toLowerCase();
   return text
@@ -34,41 +33,41 @@ export function foldText(text: string): string {
     .replaceAll("’", "'");
 }
 
-/** Cuts a folded text into units, in one pass. A hyphen or underscore between words separates them as a blank does. */
+/** Splits a folded text into tokens, in one pass. A hyphen or underscore between words separates them as a blank does. */
 export function tokenize(text: string): TextToken[] {
   const found: TextToken[] = [];
   scanTokens(text, (from, to, { isSymbol, isTouching, isJoined, canStart }) => {
-    const unit = text.slice(from, to);
+    const token = text.slice(from, to);
     const isApart = !isTouching && (isSymbol || found.at(-1)?.isSymbol === true);
-    found.push({ text: unit, from, key: isApart ? ` ${unit}` : unit, canStart, isSymbol, isTouching, isJoined });
+    found.push({ text: token, from, key: isApart ? ` ${token}` : token, canStart, isSymbol, isTouching, isJoined });
   });
   return found;
 }
 
-/** What `visit` is told of a unit. Contract: one object for all of them, so it is read at once. */
+/** The traits of a token. Contract: one object is reused for all of them, so read it at once. */
 interface TokenTraits {
   isSymbol: boolean;
   isTouching: boolean;
   isJoined: boolean;
   canStart: boolean;
-  /** A character of a script that is written without blanks. */
+  /** True for a character of a script that is written without spaces. */
   isAlone: boolean;
 }
 
-function scanTokens(text: string, visit: (from: number, to: number, look: TokenTraits) => void): void {
-  const look: TokenTraits = { isSymbol: false, isTouching: false, isJoined: false, canStart: true, isAlone: false };
+function scanTokens(text: string, visit: (from: number, to: number, traits: TokenTraits) => void): void {
+  const traits: TokenTraits = { isSymbol: false, isTouching: false, isJoined: false, canStart: true, isAlone: false };
   let at = 0;
   while (at < text.length) {
     const kind = getKindAt(text, at);
     const from = at;
     at += getCharacterWidth(text, at);
     if (kind === BLANK) {
-      look.isTouching = false;
+      traits.isTouching = false;
       continue;
     }
     if (kind === SYMBOL && isJoiningMark(text, from, at)) {
-      look.isTouching = false;
-      look.isJoined = true;
+      traits.isTouching = false;
+      traits.isJoined = true;
       continue;
     }
     if (kind === WORD || kind === KATAKANA) {
@@ -77,13 +76,13 @@ function scanTokens(text: string, visit: (from: number, to: number, look: TokenT
     } else if (kind !== SYMBOL) {
       while (at < text.length && getKindAt(text, at) === MARK) at += getCharacterWidth(text, at);
     }
-    look.isSymbol = kind === SYMBOL;
-    look.isAlone = kind === ALONE || kind === HANGUL;
-    // Korean particles follow a word without a blank, so a phrase may end within a run but not begin there.
-    look.canStart = kind !== HANGUL || from === 0 || getKindAt(text, from - 1) !== HANGUL;
-    visit(from, at, look);
-    look.isTouching = true;
-    look.isJoined = false;
+    traits.isSymbol = kind === SYMBOL;
+    traits.isAlone = kind === ALONE || kind === HANGUL;
+    // Korean particles follow a word without a space, so a phrase may end within a run but not start there.
+    traits.canStart = kind !== HANGUL || from === 0 || getKindAt(text, from - 1) !== HANGUL;
+    visit(from, at, traits);
+    traits.isTouching = true;
+    traits.isJoined = false;
   }
 }
 
@@ -107,7 +106,7 @@ function getKindAt(text: string, at: number): CharacterKind {
 
 const KIND_CACHE = new Map<number, CharacterKind>();
 
-// Built when first needed: Unicode classes cost milliseconds, and plain text needs none.
+// Built on first use: Unicode classes cost milliseconds, and plain text needs none.
 const CLASSES = (() => {
   let classes: readonly (readonly [RegExp, CharacterKind])[] | undefined;
   return () => {
@@ -146,7 +145,7 @@ function isJoiningMark(text: string, from: number, to: number): boolean {
   return JOINING_MARKS.has(text.slice(from, to)) && isWordAt(text, from - 1) && isWordAt(text, to);
 }
 
-/** `c++` and `c#` are words of their own, also in `c++17`; `a+b` is none. */
+/** `c++` and `c#` are words, also in `c++17`; `a+b` is not. */
 function findSuffixEnd(text: string, at: number): number {
   let end = at;
   while (text[end] === "+" || text[end] === "#") end++;
@@ -165,14 +164,14 @@ function isAsciiText(text: string): boolean {
 
 const ASCII_TEXT = /^[\0-\x7f]*$/;
 
-/** The words of a text as the ranking counts them: stems, without words that say nothing, `fetchUrl` also as two, unspaced scripts in pairs. */
+/** Extracts the terms of a text for the ranking: stems without function words, `fetchUrl` also as two, unspaced scripts as character pairs. */
 export function extractTerms(text: string): string[] {
   const found: string[] = [];
   visitTerms(text, (term) => found.push(term));
   return found;
 }
 
-/** As `terms`, each with the word that it stands for. */
+/** Visits the terms of a text, each with its word. */
 function visitTerms(text: string, visit: (term: string, word: string) => void): void {
   visitWords(text, (word) => {
     const term = toTerm(word);
@@ -180,7 +179,7 @@ function visitTerms(text: string, visit: (term: string, word: string) => void): 
   });
 }
 
-/** The words as they are written, which `termOf` reduces: whoever reads many texts does that once a word. */
+/** Visits the words of a text as written. `toTerm` reduces them: callers that read many texts do that once per word. */
 export function visitWords(text: string, visit: (word: string) => void): void {
   const folded = removeClitics(foldText(splitCamelCase(text)));
   if (PLAIN_TEXT.test(folded)) {
@@ -195,7 +194,7 @@ export function visitWords(text: string, visit: (word: string) => void): void {
   });
 }
 
-/** What the ranking counts a word as; nothing for one that says nothing. */
+/** Returns the term of a word; undefined for a function word. */
 export function toTerm(word: string): string | undefined {
   return isFunctionWord(word) ? undefined : stemWord(word);
 }
@@ -204,12 +203,12 @@ function removeClitics(text: string): string {
   return text.includes("'") ? text.replace(CLITIC, "") : text;
 }
 
-/** What a word is reduced to: `deploying`, `deploys` and `deployed` are one. */
+/** Reduces a word to its stem: `deploying`, `deploys` and `deployed` are the same. */
 export function stemWord(word: string): string {
   let known = STEM_CACHE.get(word);
   if (known === undefined) {
     known = reduceWord(word);
-    // A longer word is a slice that would keep the whole text it was cut from.
+    // A longer word is a slice that would keep the whole source text in memory.
     if (word.length < 13 && STEM_CACHE.size < MAX_CACHED_STEMS) STEM_CACHE.set(word, known);
   }
   return known;
@@ -235,7 +234,7 @@ function reduceWord(word: string): string {
   return SYNONYM_STEMS.get(reduced) ?? reduced;
 }
 
-/** What people write for one thing, by word or stem. */
+/** Spellings of the same thing, by word or stem. */
 const SYNONYM_STEMS = new Map([
   ["ios", "ios"],
   ["macos", "macos"],
@@ -248,7 +247,7 @@ const SYNONYM_STEMS = new Map([
   ["analyt", "analyz"],
 ]);
 
-// The engine's own split needs no warming up: most skills are read once, at the start.
+// The engine's own split needs no warm-up: most skills are read once, at start-up.
 const PLAIN_TEXT = /^[\0-"$-*,-\x7f]*$/;
 const SEPARATORS = /[^a-z\d]+/;
 const CLITIC = /'(?:s|t|d|m|ll|re|ve)\b/g;
@@ -256,11 +255,11 @@ const CLITIC = /'(?:s|t|d|m|ll|re|ve)\b/g;
 const CAMEL = /\b[A-Za-z\d]*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z])[A-Za-z\d]*/g;
 const IS_CAMEL = /[a-z\d][A-Z]|[A-Z]{2}[a-z]/;
 
-/** `fetchUrl` is also `fetch` and `url`; `PDFs` and `OAuth2` are what they are. */
+/** Adds the parts of camel case: `fetchUrl` is also `fetch` and `url`; `PDFs` and `OAuth2` stay whole. */
 function splitCamelCase(text: string): string {
-  const written = IS_CAMEL.test(text) && text.match(CAMEL);
-  if (!written) return text;
-  const parts = written.flatMap((word) => {
+  const camelWords = IS_CAMEL.test(text) && text.match(CAMEL);
+  if (!camelWords) return text;
+  const parts = camelWords.flatMap((word) => {
     if (/^[A-Z]+s$/.test(word)) return [];
     return word.split(/(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/).filter((part) => part.length > 1);
   });

@@ -26,26 +26,26 @@ export type TriggerKind =
   | "path"
   | "negative";
 
-/** Something that speaks for skills where a query has it, or, if negative, against them. */
+/** A cue found in a query: it supports skills or, if negative, excludes them. */
 export interface TriggerHit {
   kind: TriggerKind;
-  /** What the skills declare and the query has. */
+  /** The text that the skills declare and the query contains. */
   text: string;
   skills: readonly number[];
-  /** A name among other words, and not one that asks for the skill. */
+  /** True for a name among other words that does not request the skill. */
   isPassing: boolean;
-  /** The number of the cue among those that skills declare; undefined where the text is a part of the query. */
+  /** The id of a declared cue; undefined if the text is part of the query. */
   id?: number;
 }
 
-/** A cue that may be in a query: to find out takes time. */
+/** A cue that may be in a query; checking it takes time. */
 export interface UnverifiedTrigger {
   isFound(): boolean;
 }
 
 type VisitTrigger = (cue: TriggerHit, unsure?: UnverifiedTrigger) => void;
 
-/** Cues by kind and text. Each exists once, with all skills that declare it: a query reads it once, whatever their number. */
+/** Cues by kind and text. Each exists once, with all skills that declare it, so a query reads it once. */
 class DeclaredCues {
   readonly #known = new Map<TriggerKind, Map<string, TriggerHit & { skills: number[] }>>();
   #count = 0;
@@ -54,7 +54,7 @@ class DeclaredCues {
     return this.#count;
   }
 
-  /** Adds a skill to a cue. Returns the cue if no other skill declares it so far. */
+  /** Adds a skill to a cue. Returns the cue if it is new. */
   add(skill: number, kind: TriggerKind, text: string): TriggerHit | undefined {
     let ofKind = this.#known.get(kind);
     if (!ofKind) {
@@ -72,23 +72,23 @@ class DeclaredCues {
   }
 }
 
-/** Everything that skills declare as their cues, found in a query in one pass. */
+/** Finds all declared cues in a query in one pass. */
 export class TriggerIndex {
   readonly #declared = new DeclaredCues();
   readonly #nameTexts: string[] = [];
-  /** By the number of the skill: thousands are added at each start, so none of them is an object. */
+  /** Entries are skill numbers, not objects: thousands are added at each start. */
   readonly #names = new PhraseTrie<number>((skill) => this.#nameTexts[skill] as string);
   readonly #phrases = new PhraseTrie<TriggerHit>(({ text }) => text);
   readonly #examples = new Map<string, number[]>();
   readonly #patterns = new PatternIndex<TriggerHit>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
-  /** How many different cues there are that have an `id`. */
+  /** The number of distinct cues with an `id`. */
   get size(): number {
     return this.#declared.size;
   }
 
-  /** Adds a skill's name and its cues. */
+  /** Adds a skill's name and cues. */
   add(index: number, name: string, cues: SkillTriggers | undefined): void {
     this.#nameTexts[index] = name;
     this.#names.add(index);
@@ -109,8 +109,8 @@ export class TriggerIndex {
     const folded = foldText(query);
     const text = tokenize(folded);
     for (const cue of this.#namesIn(text, { query, folded })) visit(cue);
-    const isLeftOut = (from: number) => isForbiddenByUser(text, from);
-    for (const { entries } of this.#phrases.find(text, { isLeftOut })) for (const cue of entries) visit(cue);
+    const isExcluded = (from: number) => isForbiddenByUser(text, from);
+    for (const { entries } of this.#phrases.find(text, { isExcluded })) for (const cue of entries) visit(cue);
     const skills = this.#examples.get(normalizeExample(text));
     if (skills) visit({ kind: "example", text: query.trim(), skills, isPassing: false });
     const isAllowed = createAllowedMatchTest(query, folded, text);
@@ -125,26 +125,26 @@ export class TriggerIndex {
     }
   }
 
-  /** Each skill that is named. A request or a refusal counts more than the name by itself, and the last of them decides. */
+  /** Returns the skills that are named. A request or refusal outweighs a plain name, and the last one decides. */
   #namesIn(text: readonly TextToken[], { query, folded }: { query: string; folded: string }): Iterable<TriggerHit> {
     const cues = new Map<number, TriggerHit>();
     const variables = new Set(query.match(VARIABLE_MENTION));
     for (const { from, to, entries } of this.#names.find(text, { everywhere: true })) {
       const last = text[to - 1];
-      const written = folded.slice(text[from]?.from, last && last.from + last.text.length);
-      const isTelling = hasTwoDistinctiveWords(text.slice(from, to));
+      const nameText = folded.slice(text[from]?.from, last && last.from + last.text.length);
+      const isDistinctive = hasTwoDistinctiveWords(text.slice(from, to));
       for (const skill of entries) {
         const name = this.#nameTexts[skill] as string;
-        const isExact = /[-_]/.test(written) && written === foldText(name);
-        const mention = readMention(text, { from, to, isExact, isTelling }, variables);
+        const isExact = /[-_]/.test(nameText) && nameText === foldText(name);
+        const mention = readMention(text, { from, to, isExact, isDistinctive }, variables);
         if (!mention) continue;
-        const said = mention.how.replace("NAME", () => name);
+        const label = mention.how.replace("NAME", () => name);
         const known = cues.get(skill);
         const own = { skills: [skill], isPassing: false };
-        if (mention.as === "refusal") cues.set(skill, { ...own, kind: "negative", text: `not ${said}` });
-        else if (mention.as === "request") cues.set(skill, { ...own, kind: "mention", text: said });
+        if (mention.as === "refusal") cues.set(skill, { ...own, kind: "negative", text: `not ${label}` });
+        else if (mention.as === "request") cues.set(skill, { ...own, kind: "mention", text: label });
         else if (!known || (known.isPassing && mention.as === "name"))
-          cues.set(skill, { ...own, kind: "name", text: said, isPassing: mention.as === "passing" });
+          cues.set(skill, { ...own, kind: "name", text: label, isPassing: mention.as === "passing" });
       }
     }
     return cues.values();
@@ -157,8 +157,8 @@ export class TriggerIndex {
 }
 
 /**
- * Returns whether a pattern matches anything but what the user says not to do. Where a text has other places when it is folded, that is not
- * known, and the match counts.
+ * Returns a test that a pattern matches something that the user does not forbid. If folding changes positions in the text, this is unknown
+ * and the match counts.
  */
 function createAllowedMatchTest(
   query: string,
@@ -181,10 +181,10 @@ function createAllowedMatchTest(
   };
 }
 
-/** A word that an order not to do something has. */
+/** Every prohibition contains one of these words. */
 const FORBIDDING_WORD = /\b(?:not|t|dont|never|avoid|mustn|shouldn|no|nunca|evita|pas)\b|évitez?/;
 
-/** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
+/** Returns the words of a query that may be paths: without blanks and quotes, with a slash, an extension, or a capital like Makefile. */
 export function findPaths(query: string): string[] {
   return query
     .split(/[\s"'`<>()[\]{},;]+/)
@@ -195,33 +195,33 @@ export function findPaths(query: string): string[] {
 }
 
 const MAX_PATH_LENGTH = 512;
-/** What looks like a file and is the name of a product or a site. */
+/** Names of products and sites that look like files. */
 const NOT_A_FILE =
   /^(?:(?:alpine|angular|backbone|chart|d3|deno|discord|ember|express|moment|next|node|nuxt|p5|react|socket|svelte|three|vue)\.(?:js|io)|(?:asp|dot)\.net|[\w-]+\.(?:com|org))$/i;
 const VARIABLE_MENTION = /\$[A-Z_][A-Z0-9_]*/g;
 
-/** A trigger of several words is a phrase, whatever list it is in. */
+/** A trigger of several words is a phrase, whichever list it is in. */
 function getPhraseKind<Kind extends TriggerKind>(kind: Kind, text: string): Kind | "phrase" {
   return /[^\s_-][\s_-]+[^\s_-]/.test(text) ? "phrase" : kind;
 }
 
-/** A name of several words that say something: `code-review`, but neither `deploy` nor `how-to`. */
+/** Returns true for a name with several meaningful words: `code-review`, but neither `deploy` nor `how-to`. */
 function hasTwoDistinctiveWords(name: readonly TextToken[]): boolean {
   return name.filter(({ text, isSymbol }) => !isSymbol && text.length > 1 && !isFunctionWord(text)).length > 1;
 }
 
-/** The cues of a skill, judged: those that cannot be used are left out. Plain data, which the search index keeps. */
+/** The validated cues of a skill, without unusable ones. Plain data, which the search index stores. */
 export interface SkillTriggers {
   negative: readonly string[];
   keywords: readonly string[];
   verbs: readonly string[];
   patterns: readonly UsablePattern[];
   globs: readonly (UsablePattern & { glob: string })[];
-  /** Queries that the skill is for: those it declares, and those next to it that serve as examples. */
+  /** Example queries of the skill: the declared ones and those in its folder. */
   examples: readonly string[];
-  /** The first of these in the form that `sayExample` gives. */
+  /** The first of these, normalized by `normalizeExample`. */
   exampleKeys: readonly string[];
-  /** Whether a trigger can bring the skill before a model. */
+  /** True if a trigger can select or offer the skill. */
   isTriggered: boolean;
 }
 
@@ -230,7 +230,7 @@ interface UsablePattern {
   needs: PatternFacts["needs"];
 }
 
-/** Reads and judges the cues of a skill. Returns undefined when it declares none. */
+/** Reads and validates the cues of a skill. Returns undefined if it declares none. */
 export function readSkillTriggers(skill: Skill): SkillTriggers | undefined {
   const { triggers, paths } = skill.manifest;
   const examples = skill.examples();
@@ -255,14 +255,14 @@ export function readSkillTriggers(skill: Skill): SkillTriggers | undefined {
   };
 }
 
-/** What is said, whatever marks are put around it. */
+/** Returns the words of an example without punctuation. */
 function normalizeExample(text: readonly TextToken[]): string {
   return text.flatMap((unit) => (unit.isSymbol ? [] : unit.text)).join(" ");
 }
 
 /**
- * Whether a trigger can bring the skill before a model. One with only common words cannot: they never give its instructions, so
- * it has to be listed. Nor can a glob for most files; a narrower one offers the skill for its files.
+ * Returns true if a trigger can select or offer the skill. Common words alone cannot: they never give its instructions, so it has to be
+ * listed. Nor can a glob for most files; a narrower one offers the skill for its files.
  */
 function hasSelectiveTrigger(cues: Pick<SkillTriggers, "keywords" | "verbs" | "patterns" | "globs">): boolean {
   const isSpecific = (text: string) => !isCommonPhrase(text);
@@ -279,30 +279,30 @@ function selectUsablePhrases(triggers: Triggers, list: "keywords" | "verbs" | "n
 }
 
 interface PhraseMatch<T> {
-  /** What was added under the phrase. */
+  /** The entries added under the phrase. */
   entries: readonly T[];
-  /** The units from `from` up to, not including, `to`. */
+  /** The tokens from `from` up to, not including, `to`. */
   from: number;
   to: number;
 }
 
 interface FindOptions {
-  /** Finds a phrase at each of its places, not at the first one only. */
+  /** Set to find all occurrences of a phrase, not only the first. */
   everywhere?: boolean;
-  /** Whether no phrase may start at this unit. */
-  isLeftOut?: (from: number) => boolean;
+  /** Returns true if no phrase may start at this token. */
+  isExcluded?: (from: number) => boolean;
 }
 
 /**
- * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase is a number: it
- * leads on to longer ones. A phrase is cut up when a text first has its first unit: most never are.
+ * Finds words and phrases in a text in one pass, whatever their number. Tens of thousands are added at once, so a phrase is a number that
+ * leads to longer ones. A phrase is split when a text first contains its first token: most never are.
  */
 class PhraseTrie<T> {
-  /** By the first unit: the phrase of that unit, or all phrases that begin with it while they are not cut up. */
+  /** By first token: the phrase of that token, or all phrases that start with it if they are not split yet. */
   readonly #first = new Map<string, number | T[]>();
-  /** Longer ones, by the phrase without its last unit, and that unit. */
+  /** Longer phrases, by the phrase without its last token, and that token. */
   readonly #longer = new Map<string, number>();
-  /** For each phrase what was added under it. */
+  /** The entries of each phrase. */
   readonly #entries: T[][] = [];
 
   readonly #textOf: (entry: T) => string;
@@ -311,7 +311,7 @@ class PhraseTrie<T> {
     this.#textOf = textOf;
   }
 
-  /** Adds an entry under its text. One without a single unit is never found. */
+  /** Adds an entry under its text. One without tokens is never found. */
   add(entry: T): void {
     const text = this.#textOf(entry);
     const first = getFirstWord(text) ?? getTokenKeys(text)[0];
@@ -322,13 +322,13 @@ class PhraseTrie<T> {
     else others.push(entry);
   }
 
-  /** Finds every phrase that is in the text. */
-  *find(text: readonly TextToken[], { everywhere = false, isLeftOut }: FindOptions = {}): Generator<PhraseMatch<T>> {
+  /** Finds every phrase in the text. */
+  *find(text: readonly TextToken[], { everywhere = false, isExcluded }: FindOptions = {}): Generator<PhraseMatch<T>> {
     const seen = new Set<number>();
     for (let from = 0; from < text.length; from++) {
       if (!canPhraseStart(text, from)) continue;
       let phrase = this.#startingWith(text[from]?.text ?? "");
-      if (phrase === undefined || isLeftOut?.(from)) continue;
+      if (phrase === undefined || isExcluded?.(from)) continue;
       for (let to = from + 1; phrase !== undefined; to++) {
         const entries: readonly T[] = this.#entries[phrase] ?? [];
         if (entries.length > 0 && !seen.has(phrase) && canPhraseEnd(text, to)) {
@@ -341,7 +341,7 @@ class PhraseTrie<T> {
     }
   }
 
-  /** The phrase of one unit, once all that begin with it are cut up. */
+  /** Returns the phrase of one token, after splitting all that start with it. */
   #startingWith(first: string): number | undefined {
     const known = this.#first.get(first);
     if (typeof known !== "object") return known;
@@ -365,10 +365,10 @@ class PhraseTrie<T> {
   }
 }
 
-/** What most phrases are; cutting them up needs no units. */
+/** The form of most phrases, which can be split without tokenizing. */
 const PLAIN_PHRASE = /^[a-z\d]+(?:[ -][a-z\d]+)*$/;
 
-/** The first word of a plain phrase. */
+/** Returns the first word of a plain phrase. */
 function getFirstWord(text: string): string | undefined {
   if (!PLAIN_PHRASE.test(text)) return undefined;
   const end = text.search(/[ -]/);
@@ -379,7 +379,7 @@ function getTokenKeys(phrase: string): string[] {
   return tokenize(foldText(phrase)).map(({ text, key }, at) => (at === 0 ? text : key));
 }
 
-// A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.
+// A phrase that starts with a symbol, `/deploy`, does not match in a path, `src/deploy`.
 function canPhraseStart(text: readonly TextToken[], at: number): boolean {
   const [before, unit] = [text[at - 1], text[at]];
   if (!unit?.canStart) return false;

@@ -5,31 +5,31 @@ import type { MatchReason } from "./matcher.ts";
 import { foldText, toTerm, visitWords } from "./tokenizer.ts";
 import type { TriggerKind, UnverifiedTrigger } from "./trigger-index.ts";
 
-/** Why a trigger or a name in a query does not give a model the skill's instructions. */
+/** The reason why a trigger or name in a query does not give a model the skill's instructions. */
 export type WeakCause = "common-word" | "many-skills" | "glob" | "in-passing";
 
-/** How selective a trigger is in this catalog. */
+/** The selectivity of a trigger in this catalog. */
 export interface TriggerWeight {
-  /** From 0, it says nothing, to 1. The instructions are given from 0.5 on. */
+  /** From 0, not selective, to 1. The instructions are given from 0.5 on. */
   weight: number;
   weak?: WeakCause;
-  /** In how many of how many skills the word or phrase occurs; where that was counted. */
+  /** The number of skills that contain the word or phrase, of how many; if it was counted. */
   skills?: number;
   of?: number;
 }
 
-/** Weak triggers of at least this weight are offered by name, also where no shortlist is asked for. */
+/** Weak triggers of at least this weight are offered by name, even if no shortlist is requested. */
 export const OFFERED_WEIGHT = 0.3;
 
 const SELECTIVE_WEIGHT = 0.5;
-/** The most that each kind of weak trigger can weigh. */
+/** The maximum weight of each kind of weak trigger. */
 const MAX_WEIGHTS = { "common-word": 0.2, "in-passing": 0.2, "many-skills": 0.49, glob: 0.4, "broad-glob": 0.2 };
-/** In a catalog below this size, a word that a few skills share is still selective. */
+/** In a smaller catalog, a word shared by a few skills is still selective. */
 const MIN_CATALOG_SIZE = 25;
 
 /**
- * Weighs triggers: by a fixed list of common words, and by how many skills of the catalog hold the word or phrase in their
- * name, description or triggers. A term in n of N skills weighs 1 - ln(n) / ln(N): 1 in a single skill, 0.5 in √N of them.
+ * Weighs triggers by a fixed list of common words, and by how many skills of the catalog contain the word or phrase in their name,
+ * description or triggers. A term in n of N skills weighs 1 - ln(n) / ln(N): 1 in a single skill, 0.5 in √N of them.
  */
 export class TriggerSelectivity {
   readonly #size: number;
@@ -42,7 +42,7 @@ export class TriggerSelectivity {
     glob: new Map(),
   };
 
-  /** Contract: `rank` is the index of the same texts, made when it is first asked for. */
+  /** Contract: `rank` returns the index of the same texts, built on first use. */
   constructor(size: number, textOf: (skill: number) => string, rank: () => Bm25Index) {
     this.#size = size;
     this.#textOf = textOf;
@@ -73,12 +73,12 @@ export class TriggerSelectivity {
     return this.#weightOf(this.#countPhrase(text));
   }
 
-  /** A pattern that needs several texts is as specific as a phrase. One that needs a single text weighs what that does. */
+  /** A pattern that needs several texts is as specific as a phrase. One that needs a single text has the weight of that text. */
   #weighPattern(pattern: string): TriggerWeight {
-    const judged = analyzePattern(pattern);
-    if ("problem" in judged || isCommonPattern(judged.needs)) return COMMON_WEIGHT;
-    const sets = judged.needs.filter((set) => set.every((need) => /\p{L}/u.test(need)));
-    if (judged.needs.length > 1 || sets[0] === undefined) return CERTAIN_WEIGHT;
+    const facts = analyzePattern(pattern);
+    if ("problem" in facts || isCommonPattern(facts.needs)) return COMMON_WEIGHT;
+    const sets = facts.needs.filter((set) => set.every((need) => /\p{L}/u.test(need)));
+    if (facts.needs.length > 1 || sets[0] === undefined) return CERTAIN_WEIGHT;
     return this.#weightOf(Math.max(...sets[0].map((need) => this.#countNeed(need))));
   }
 
@@ -98,7 +98,7 @@ export class TriggerSelectivity {
     return hasContent;
   }
 
-  /** How many skills hold the phrase. A single word counts in all its forms. */
+  /** Returns the number of skills that contain the phrase. Counts all forms of a single word. */
   #countPhrase(phrase: string): number {
     const words: string[] = [];
     visitWords(phrase, (word) => words.push(word));
@@ -106,13 +106,13 @@ export class TriggerSelectivity {
     const lists = terms.map((term) => this.#rank().documentsWith(term));
     if (words.length === 1) return Math.max(1, lists[0]?.length ?? 0);
     const wanted = normalizePhrase(phrase);
-    // Scripts without blanks are indexed in pairs of characters, which a phrase may begin or end within.
+    // Scripts without spaces are indexed as character pairs, and a phrase may start or end within one.
     if (NOT_ASCII.test(phrase)) return this.#countTexts((text) => hasPhrase(text, wanted));
     const fewest = lists.reduce((a, b) => (b.length < a.length ? b : a), lists[0] ?? new Uint32Array(0));
     return Math.max(1, fewest.filter((skill) => hasPhrase(this.#text(skill), wanted)).length);
   }
 
-  /** How many skills hold a text that a pattern needs: as a word or, as in `[a-z]+ing`, as a part of words. */
+  /** Returns the number of skills with a text that a pattern needs: as a word or, as in `[a-z]+ing`, as part of a word. */
   #countNeed(need: string): number {
     const term = toTerm(need.trim());
     const skills = term === undefined ? 0 : this.#rank().documentsWith(term).length;
@@ -121,9 +121,9 @@ export class TriggerSelectivity {
     return this.#countTexts((text) => text.includes(wanted));
   }
 
-  #countTexts(holds: (text: string) => boolean): number {
+  #countTexts(isMatch: (text: string) => boolean): number {
     let count = 0;
-    for (let skill = 0; skill < this.#size; skill++) if (holds(this.#text(skill))) count++;
+    for (let skill = 0; skill < this.#size; skill++) if (isMatch(this.#text(skill))) count++;
     return Math.max(1, count);
   }
 
@@ -159,7 +159,7 @@ function normalizePhrase(text: string): string {
   return foldText(text).replace(/[\s_-]+/g, " ");
 }
 
-/** The phrase is in the text, and not as a part of longer words. */
+/** Returns true if the phrase is in the text, and not as part of longer words. */
 function hasPhrase(text: string, phrase: string): boolean {
   for (let at = text.indexOf(phrase); at !== -1; at = text.indexOf(phrase, at + 1)) {
     const [before, after] = [text[at - 1] ?? " ", text[at + phrase.length] ?? " "];
@@ -170,7 +170,7 @@ function hasPhrase(text: string, phrase: string): boolean {
 
 type WeightedReason = MatchReason & TriggerWeight;
 
-/** The levels of cues, the strongest first; `NO_CUE` is that of a skill without any. */
+/** The levels of cues, strongest first; `NO_TRIGGER` is that of a skill without any. */
 export const [EXPLICIT, PHRASE, TRIGGER, WEAK, NO_TRIGGER] = [0, 1, 2, 3, 4] as const;
 const LEVEL_BY_KIND: Record<Exclude<TriggerKind, "negative">, number> = {
   mention: EXPLICIT,
@@ -183,11 +183,11 @@ const LEVEL_BY_KIND: Record<Exclude<TriggerKind, "negative">, number> = {
   path: TRIGGER,
 };
 
-/** A reason with its level, shared by the skills that it speaks for. */
+/** A reason with its level, shared by the skills it supports. */
 export interface WeighedCue {
   reason: WeightedReason;
   level: number;
-  /** The weight of a reason that is weak and not counted as words, else 0. */
+  /** The weight of a weak reason that is not counted as words, otherwise 0. */
   wordlessWeight: number;
 }
 
@@ -198,23 +198,23 @@ export function createWeighedCue(reason: WeightedReason): WeighedCue {
 }
 
 /**
- * The cues of a query that speak for skills. A long query has some for thousands of skills and only the best are returned, so no object is
- * made for a skill, and patterns are run only where `confirm` is called: until then a pattern counts as one that matches.
+ * The cues of a query that support skills. A long query has cues for thousands of skills and only the best are returned. So no object is
+ * created per skill, and patterns only run in `confirm`: until then a pattern counts as a match.
  */
 export class TriggerMatches {
-  /** The skills with a cue, in the order in which they were found. */
+  /** The skills with a cue, in the order they were found. */
   readonly skills: number[] = [];
-  /** For each skill the level of its strongest cue that is selective, and what its most selective one weighs. Weak ones do not add up. */
+  /** The level of each skill's strongest selective cue, and the weight of its most selective one. Weak ones do not add up. */
   readonly levels: Uint8Array;
   readonly weights: Float64Array;
-  /** What the most selective of its weak cues weighs that are not counted as words. */
+  /** The weight of its most selective weak cue that is not counted as words. */
   readonly wordlessWeights: Float64Array;
-  /** For each skill the number of its last entry plus one; for each entry its cue, what is unsure of it, and the entry before it. */
+  /** The last entry of each skill plus one; and for each entry its cue, its unverified trigger, and the previous entry. */
   readonly #last: Uint32Array;
   readonly #before: number[] = [];
   readonly #cues: WeighedCue[] = [];
   readonly #unsureCues: (UnverifiedTrigger | undefined)[] = [];
-  /** The skills with a cue that is in the query for certain, and those with a pattern that was not run yet. */
+  /** The skills with a verified cue, and those with a pattern that has not run yet. */
   readonly #sure: Uint8Array;
   readonly #unsure: Uint8Array;
 
@@ -232,7 +232,7 @@ export class TriggerMatches {
     this.#put(skill, cue, unsure);
   }
 
-  /** Returns whether a cue that is in the query for certain speaks for the skill. */
+  /** Returns true if a verified cue supports the skill. */
   has(skill: number): boolean {
     if (this.#sure[skill] === 0) this.confirm(skill);
     return this.#sure[skill] === 1;
@@ -247,12 +247,12 @@ export class TriggerMatches {
     if (this.isUnsure(skill)) this.#keep(skill, (entry) => this.#unsureCues[entry]?.isFound() ?? true);
   }
 
-  /** Leaves a skill that a cue speaks against only its mentions. */
+  /** Removes all cues of a rejected skill except its mentions. */
   keepMentions(skill: number): void {
     this.#keep(skill, (entry) => this.#cues[entry]?.reason.kind === "mention");
   }
 
-  /** The reasons for a skill, those that select it first. */
+  /** Returns the reasons for a skill, selecting ones first. */
   reasonsOf(skill: number): WeightedReason[] {
     return this.#entriesOf(skill)
       .map((entry) => (this.#cues[entry] as WeighedCue).reason)
