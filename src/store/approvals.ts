@@ -4,15 +4,17 @@ import type { ToolOwner } from "../skill/tool.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { createJsonStore } from "./json-store.ts";
 
-/** What the user agreed to once and for all: tools of one copy of a skill, and its changes in a workspace. */
+/** The permanent approvals of the user: tools of one copy of a skill, and its changes in a workspace. */
 export interface ApprovalStore {
-  isAlways(effect: ApprovalSubject): boolean;
-  /** Throws a SkillError when it cannot be written down. */
+  isAlwaysApproved(effect: ApprovalSubject): boolean;
+  /** Throws a SkillError when the approval cannot be recorded. */
   add(effect: ApprovalSubject): void;
   list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
-  /** Takes back all that was agreed to for skills of this name, or for the one at a place. Contract: how many copies it was. */
+  /**
+   * Revokes all approvals for skills of this name, or for the one at a path. Contract: returns the number of copies.
+   */
   forget(skill: string, place?: string): number;
-  /** Why nothing is agreed to: what was written down cannot be read. */
+  /** Returns the reason why no approval counts: the record cannot be read. */
   problem(): string | undefined;
 }
 
@@ -24,13 +26,16 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
   const ledger = createJsonStore({
     file: join(skilletHome, "approvals.json"),
     isEntry: isStoredApproval,
-    unreadable: { code: "approvals-unreadable", fix: "mend it, or remove it to start anew: then you are asked again" },
+    unreadable: {
+      code: "approvals-unreadable",
+      fix: "fix the file, or remove it: then skillet asks for each approval again",
+    },
   });
   return {
-    isAlways: (effect) =>
+    isAlwaysApproved: (effect) =>
       !effect.isOnce && (ledger.entries()[getOwnerKey(effect)]?.allowed.includes(getApprovalKey(effect)) ?? false),
     add: (effect) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         if (effect.isOnce) return;
         const { skill, source, place } = effect;
         const known = entries[getOwnerKey(effect)] ?? { name: skill, source, place, allowed: [] };
@@ -45,11 +50,11 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
         allowed,
       })),
     forget(skill, place) {
-      const isMeant = (one: StoredApproval | undefined) =>
+      const isSelected = (one: StoredApproval | undefined) =>
         one?.name === skill && (place === undefined || one.place === place);
-      if (!Object.values(ledger.entries()).some(isMeant)) return 0;
-      return ledger.change((entries) => {
-        const keys = Object.keys(entries).filter((key) => isMeant(entries[key]));
+      if (!Object.values(ledger.entries()).some(isSelected)) return 0;
+      return ledger.update((entries) => {
+        const keys = Object.keys(entries).filter((key) => isSelected(entries[key]));
         for (const key of keys) delete entries[key];
         return keys.length;
       });

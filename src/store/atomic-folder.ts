@@ -35,66 +35,71 @@ import {
 import { getFolderLockPath } from "./lock-approval.ts";
 import { withFileLock } from "./locked-file.ts";
 
-/** A skill that is to be in a folder of skills. */
+/** A skill to put into a folder of skills. */
 export interface FolderItem {
-  /** What its folder there is called. */
+  /** The name of its folder there. */
   name: string;
   source: "inline" | "ref";
-  /** The text of its SKILL.md; without `folder` it is all that there is. */
+  /** The text of its SKILL.md; without `folder` it is the only file. */
   skillMd?: string;
-  /** Other files to write, by path: those of the folder give way to them. */
+  /** Other files to write, by path. They replace files of the folder. */
   files?: Readonly<Record<string, string>>;
-  /** A folder to copy; its SKILL.md gives way to `skillMd`. */
+  /** A folder to copy. `skillMd` replaces its SKILL.md. */
   folder?: string;
-  /** Which folder that has to be. */
+  /** The identity that the folder must have. */
   expected?: ExpectedFolder;
-  /** What is done with a link in it: followed and copied as what it leads to, or refused when it leaves the folder. */
+  /** Handling of links in the folder: copy their targets, or reject links that leave the folder. */
   links?: "follow" | "inside";
-  /** Whether a file or folder, by its path in the folder, stays behind. All is copied when left out. */
+  /**
+   * Returns true for a file or folder, by its path in the folder, that is not copied. Defaults to copying everything.
+   */
   omit?: (path: string) => boolean;
-  /** What its copy is to hold, as it was looked at. */
+  /** The digest that the copy must have: that of the reviewed files. */
   digest?: string;
-  /** Whether the folder is given away: nobody else knows it, so it need not be copied. */
-  isGiven?: boolean;
+  /** True if the caller gives the folder away: no other code uses it, so it is moved instead of copied. */
+  canMove?: boolean;
 }
 
 export interface FolderChange {
-  /** The folder of skills. Made when it is not there. */
+  /** The folder of skills. Created if it does not exist. */
   skillsDir: string;
-  put: readonly FolderItem[];
-  /** Names of folders there to take away. */
+  items: readonly FolderItem[];
+  /** Names of folders there to remove. */
   remove?: readonly string[];
-  /** Folders there that may be replaced: all others that stand in the way are an error. */
-  replaces?: readonly string[];
-  /** Whether it is to survive a power cut. */
+  /** Folders there that may be replaced: any other existing folder with the name of an item is an error. */
+  replaceable?: readonly string[];
+  /** True if the change must survive a power failure. */
   isDurable: boolean;
-  /** Whether what is put there is for reading alone. */
+  /** True if the new files are read-only. */
   isReadOnly?: boolean;
-  /** Whether it is named by its real path: then a link that stands there now was put there since. */
+  /** True if `skillsDir` is a real path: then a link in its place was created later. */
   isReal?: boolean;
   record?: FolderRecord;
 }
 
-/** A file of a folder of skills that changes with it, all or nothing too. */
+/** A file in a folder of skills that changes together with the folder, all or nothing. */
 interface FolderRecord {
   name: string;
-  /** Its text now (nothing when it is not there) becomes another. */
+  /** Returns the new text for the current one (undefined if the file does not exist). */
   write(before: string | undefined): string;
-  /** Called when all has been moved, with where what went away is now: what throws here takes everything back. */
-  moved?(gone: (name: string) => string): void;
+  /**
+   * Called after all moves, with a function that returns the current path of a removed folder. An exception here rolls
+   * everything back.
+   */
+  onMoved?(gone: (name: string) => string): void;
 }
 
 /**
- * Puts skills into a folder and takes others away, all or nothing: staged beside their place, then renamed. Gives the folders that were
- * put, in order. Throws a SkillInstallationError.
+ * Puts skills into a folder and removes others, all or nothing: staged next to their destination, then renamed. Returns
+ * the new folders, in order. Throws a SkillInstallationError.
  */
 export function applyFolderChange(application: FolderChange): string[] {
-  const { put } = application;
+  const { items: put } = application;
   const skillsDir = resolve(application.skillsDir);
   const subjects = listSubjects(application);
   for (const item of subjects) withInstallationError(item, application, () => checkFolderName(item, put));
   const { record } = application;
-  // A record may change alone: what it tells of may be gone already.
+  // A record may change alone: its skills may already be gone.
   const first = subjects[0] ?? (record && { name: record.name, source: "ref" as const });
   if (!first) return [];
   withInstallationError(first, application, () => {
@@ -114,17 +119,17 @@ export function applyFolderChange(application: FolderChange): string[] {
 
 function createLedAwayError(real: string): SkillError {
   return new SkillError("target-outside", {
-    message: `a link that was put there meanwhile leads to ${real}`,
-    fix: "put a folder in the place of the link",
+    message: `the folder was replaced by a link to ${real}`,
+    fix: "replace the link with a folder",
   });
 }
 
-/** Takes back what an `apply` left half-done whose process is gone. The next one there does the same. */
+/** Rolls back changes that a dead process left half-done. The next change of the folder does the same. */
 export function recoverFolder(skillsDir: string): void {
   if (listAbandoned(skillsDir).length > 0) withLockedFolder(resolve(skillsDir), rollBackAbandoned);
 }
 
-/** One change of a folder at a time. A link to it is followed, once. */
+/** Runs one change of a folder at a time. Follows a link to the folder once. */
 function withLockedFolder(skillsDir: string, work: (dir: FolderHandle, real: string) => void): void {
   const real = realpathSync(skillsDir);
   const dir = openFolderHandle(real);
@@ -140,7 +145,7 @@ function withLockedFolder(skillsDir: string, work: (dir: FolderHandle, real: str
   }
 }
 
-/** An error that names the folder as people know it, not by its descriptor. */
+/** Returns an error that names the folder by its path, not by its descriptor. */
 function restoreRealPath(error: unknown, at: string, real: string): unknown {
   if (!(error instanceof SkillError) || at === real || !error.message.includes(at)) return error;
   const { code, message, fix } = error;
@@ -170,7 +175,7 @@ interface ChangeContext {
 }
 
 function stageAndMove(application: FolderChange, { dir, real, staging, away }: ChangeContext): void {
-  const { put, isDurable, isReadOnly = false } = application;
+  const { items: put, isDurable, isReadOnly = false } = application;
   const { at } = staging.folder;
   const [coming, going] = [join(at, "new"), join(at, "old")];
   const flushed = (paths: readonly string[]) => isDurable && flushToDisk(paths, real);
@@ -191,14 +196,14 @@ function stageAndMove(application: FolderChange, { dir, real, staging, away }: C
   const journal = writeStagingJournal(staging, moves);
   flushed([...written, journal, coming, going, at, dir.at]);
   moveStaged(dir, staging, moves);
-  record?.moved?.((name) => join(going, name));
+  record?.onMoved?.((name) => join(going, name));
   if (isReadOnly) for (const { name } of put) makeReadOnly(join(dir.at, name));
   flushed([coming, going, dir.at]);
   markDone(dir, staging);
   flushed([dir.at]);
 }
 
-/** What comes of a record. What it is now goes away with the rest. */
+/** Stages the new text of a record. Its current file moves away with the rest. */
 function stageRecord(
   { name, write }: FolderRecord,
   { coming, dir, away }: Pick<ChangeContext, "dir" | "away"> & { coming: string },
@@ -216,9 +221,9 @@ function makeReadOnly(folder: string): void {
   setFolderMode(folder, lstatSync(folder).mode & 0o555);
 }
 
-/** What stands in the way and may go, with its mode. What is not there any more is as it was to be. */
+/** Lists existing folders that may be replaced, with their modes. A folder to remove that is already gone is fine. */
 function listReplacedFolders(application: FolderChange, dir: FolderHandle): StagedMoves["away"] {
-  const { remove = [], replaces = [] } = application;
+  const { remove = [], replaceable: replaces = [] } = application;
   const mayGo = new Set([...remove, ...replaces]);
   const away: StagedMoves["away"] = {};
   for (const item of listSubjects(application)) {
@@ -232,22 +237,22 @@ function listReplacedFolders(application: FolderChange, dir: FolderHandle): Stag
 }
 
 function createExistsError(name: string, stats: Stats): SkillError {
-  const what = stats.isDirectory() ? "a folder" : stats.isSymbolicLink() ? "a link" : "something that is no folder";
+  const what = stats.isDirectory() ? "a folder" : stats.isSymbolicLink() ? "a link" : "something that is not a folder";
   return new SkillError("in-the-way", {
-    message: `${what} called "${name}" is there already, which skillet did not put there`,
+    message: `${what} called "${name}" already exists, and skillet did not create it`,
     fix: "move it away, or give the skill another name",
   });
 }
 
-/** Gives what was written. */
+/** Returns the written paths. */
 function stageItem(item: FolderItem, place: { to: string; target: string; isReadOnly: boolean }): string[] {
   const { skillMd, files = {}, folder, expected, links = "follow", omit, digest } = item;
   if (folder !== undefined) {
-    if (item.isGiven) return moveGivenFolder(folder, place.to);
+    if (item.canMove) return moveGivenFolder(folder, place.to);
     const copied = copyFolderTree({ folder, expected, skillMd, links, omit, ...place });
     const written = [...copied, ...writeExtraFiles(place.to, files, place)];
     if (!written.includes(join(place.to, "SKILL.md"))) throw new Error("its folder holds no SKILL.md");
-    // What was looked at is what was trusted, and what is written down.
+    // The digest is that of the files that were reviewed and are recorded.
     if (digest !== undefined && hashFolder(place.to).digest !== digest) throw createFilesChangedError();
     return written;
   }
@@ -256,7 +261,7 @@ function stageItem(item: FolderItem, place: { to: string; target: string; isRead
   return [writeSkillMd(place.to, skillMd, place), ...writeExtraFiles(place.to, files, place), place.to];
 }
 
-/** Gives what was moved. To another disk it is copied, to the last file: a lock says what it holds. */
+/** Returns the moved paths. On another disk it copies every file, because the lock lists them all. */
 function moveGivenFolder(folder: string, to: string): string[] {
   try {
     renameSync(folder, to);
@@ -270,42 +275,46 @@ function moveGivenFolder(folder: string, to: string): string[] {
 function createFilesChangedError(): SkillError {
   return new SkillError("resource-changed", {
     message: "its files changed while they were copied",
-    fix: "try again when nobody works on it",
+    fix: "try again when no other program writes to its folder",
   });
 }
 
 function undoQuietly(dir: FolderHandle, staging: Staging): void {
   try {
     rollBack(dir, staging);
-  } catch {} // What went wrong first is what is told; the next change tries again.
+  } catch {} // The first error is the one to report; the next change tries again.
 }
 
-function listSubjects({ put, remove = [] }: FolderChange): FolderItem[] {
+function listSubjects({ items: put, remove = [] }: FolderChange): FolderItem[] {
   return [...put, ...remove.map((name): FolderItem => ({ name, source: "ref" }))];
 }
 
-/** A name is a folder's here: nothing of it may lead elsewhere, on any system. */
+/** Rejects names that lead outside the folder on any system. */
 function checkFolderName({ name }: FolderItem, put: readonly FolderItem[]): void {
   const fix = "give the skill another name";
   const problem = findNameProblem(name);
   if (problem) throw new SkillError(problem.code, { message: `its name ${problem.why}`, fix });
   if (isWindowsDeviceName(name.split(".", 1)[0]?.trimEnd() ?? "")) {
-    throw new SkillError("name-reserved", { message: "its name is that of a device on Windows", fix });
+    throw new SkillError("name-reserved", { message: "its name is a device name on Windows", fix });
   }
   if (put.filter((other) => other.name === name).length > 1) {
-    throw new SkillError("name-twice", { message: "two skills of that name are to be put there", fix });
+    throw new SkillError("name-twice", { message: "two skills have this name", fix });
   }
 }
 
-/** Removes a folder and those above it, up to the last one, as long as they are empty. */
+/** Removes a folder and its parents, up to `last`, as long as they are empty. */
 export function removeEmptyFolders(folder: string, last: string): void {
   try {
     rmdirSync(folder);
     if (folder !== last) removeEmptyFolders(dirname(folder), last);
-  } catch {} // Somebody else put something there.
+  } catch {} // Another program put a file there.
 }
 
-function withInstallationError<T>({ name, source }: FolderItem, { skillsDir, put }: FolderChange, work: () => T): T {
+function withInstallationError<T>(
+  { name, source }: FolderItem,
+  { skillsDir, items: put }: FolderChange,
+  work: () => T,
+): T {
   try {
     return work();
   } catch (error) {
@@ -327,15 +336,15 @@ function withInstallationError<T>({ name, source }: FolderItem, { skillsDir, put
 interface InstallationErrorDetails {
   skillName: string;
   skillsDir: string;
-  /** Whether it was to be written from code, or copied from a folder. */
+  /** Origin of the skill: written from code, or copied from a folder. */
   source: "inline" | "ref";
   cause: unknown;
   fix?: string;
-  /** Whether it was to be taken away. */
+  /** True if the skill was to be removed. */
   isRemoval?: boolean;
 }
 
-/** A skill could not be put in its place, or taken away. Nothing of it, and of what was to come with it, was left there, or changed. */
+/** A skill could not be installed or removed. The folder is unchanged, also for all other skills of the same change. */
 export class SkillInstallationError extends SkillError {
   readonly skillName: string;
   readonly skillsDir: string;
@@ -345,7 +354,7 @@ export class SkillInstallationError extends SkillError {
   constructor({ skillName, skillsDir, source, cause, fix, isRemoval = false }: InstallationErrorDetails) {
     super("installation-failed", {
       message: `Skill "${skillName}" cannot be ${isRemoval ? "removed from" : "installed into"} ${skillsDir}: ${getErrorMessage(cause)}`,
-      fix: fix ?? "check that the folder can be written to, and that there is room; nothing was left half-written",
+      fix: fix ?? "check that the folder is writable and the disk has free space; nothing was left half-written",
       cause: cause instanceof Error ? cause : new Error(String(cause)),
     });
     this.skillName = skillName;

@@ -56,7 +56,7 @@ export function writeCacheFile(folder: string, file: string, bytes: Uint8Array, 
   const draft = `${file}.${process.pid}`;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    rmSync(draft, { force: true }); // Of an earlier process with this number, which ended while it wrote.
+    rmSync(draft, { force: true }); // A draft of an earlier process with the same pid, which ended while it wrote.
     writeFileSync(draft, bytes, { flag: "wx", mode: 0o600 });
     renameSync(draft, file);
     removeOldest(folder, bounds);
@@ -81,17 +81,17 @@ function removeOldest(folder: string, { ending, mostFiles, longestMs = Number.PO
 
 const ABANDONED_MS = 60 * 60 * 1000;
 
-/** An index for each of so many workspaces. */
+/** Limits of the search indexes: one for each workspace. */
 const SEARCH_CACHE_BOUNDS = { ending: ".search", mostBytes: 256 * 1024 * 1024, mostFiles: 16 };
 
-/** Keeps a search index in a file of the user's own cache folder. */
+/** Creates a store that keeps a search index in a file of the user's cache folder. */
 export function createSearchFileStore(folder: string, key: string): SearchStore {
   const file = join(folder, `${shortHash(key)}${SEARCH_CACHE_BOUNDS.ending}`);
   return {
     key,
     load: () => readCacheFile(file, SEARCH_CACHE_BOUNDS),
     save: (bytes) => writeCacheFile(folder, file, bytes, SEARCH_CACHE_BOUNDS),
-    narrow: () => createSearchFileStore(folder, `${key} narrowed`),
+    createFiltered: () => createSearchFileStore(folder, `${key} narrowed`),
     now: () => Date.now(),
   };
 }

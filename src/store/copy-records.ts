@@ -10,44 +10,50 @@ import { createJsonStore } from "./json-store.ts";
 export interface ClientCopy {
   /** The skill's name. */
   skill: string;
-  /** The client it was put there for, as the table of clients calls it. */
+  /** The client it was copied for, by its name in the table of clients. */
   client: string;
-  /** Where it came from: the skill's file. Nothing for one in code, or one that comes with this package wherever that is put. */
+  /**
+   * The skill's file that was copied. Undefined for a skill in code or shipped with this package, wherever that is
+   * installed.
+   */
   original?: string;
-  /** The source it came from, as `name@source` has it. */
+  /** The skill's source, as in `name@source`. */
   source: string;
-  /** The digest of the copy as it was put there: another by now is somebody's own work. */
+  /** The digest of the copy as it was written: a different one means that the copy was edited. */
   copy: string;
-  /** That of the copy which it took the place of: it is there still when nobody came to put the new one. */
+  /** The digest of the replaced copy, which is still there if writing the new one did not finish. */
   before?: string;
-  /** The topmost folder that was made for the client's folder of skills, if there was none. It goes away with the last copy. */
+  /**
+   * The topmost folder that was created for the client's folder of skills, if any. It is removed with the last copy.
+   */
   made?: string;
-  /** When, as ISO 8601 writes it. */
+  /** The time of the copy, in ISO 8601. */
   at: string;
 }
 
 /**
- * Which folders skillet put where. Kept in the user's own folder and not in the copies: so they hold nothing but the skill, no workspace can
- * forge it, and whoever clones a project with copies in it has them as skills.
+ * Records which folders skillet copied into clients. It is in the user's own folder, not in the copies: copies hold
+ * only the skill, no workspace can forge a record, and a clone of a project with copies has them as skills.
  */
 export interface ClientCopyStore {
   readonly file: string;
-  /** By the real path of the copy's folder. */
+  /** Returns the copies by the real path of their folder. */
   entries(): Readonly<Record<string, ClientCopy>>;
-  /** Why nothing is known of copies: the record cannot be read. */
+  /** Returns the reason why no copies are known: the record cannot be read. */
   problem(): string | undefined;
   /**
-   * Whether a folder is a copy of a skill that is there itself, in one of the folders that are searched, so that it is no skill of its own.
-   * Contract: nothing when there are no copies; else good for one look at the folders.
+   * Returns a filter for folders that are copies of a skill in one of the searched folders, so that they do not count
+   * as skills.
+   * Contract: undefined when there are no copies; valid for one scan of the folders.
    */
-  copies(searched: readonly string[]): ((folder: string) => boolean) | undefined;
+  createCopyFilter(searched: readonly string[]): ((folder: string) => boolean) | undefined;
   /**
-   * Writes down what is put where, does it, and takes that back if it fails: a copy is never there without its entry. A folder without an
-   * entry is none of skillet's from now on.
+   * Records the entries, runs the work, and restores the record if it fails: a copy never exists without its entry. A
+   * folder with an undefined entry no longer belongs to skillet.
    */
-  put<T>(entries: Readonly<Record<string, ClientCopy | undefined>>, work: () => T): T;
-  /** Throws a SkillError when it cannot be written down. */
-  forget(places: readonly string[]): void;
+  recordWhile<T>(entries: Readonly<Record<string, ClientCopy | undefined>>, work: () => T): T;
+  /** Throws a SkillError when the record cannot be written. */
+  remove(places: readonly string[]): void;
 }
 
 export function createClientCopyStore(skilletHome: string): ClientCopyStore {
@@ -56,7 +62,7 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
     isEntry: isClientCopy,
     unreadable: {
       code: "installs-unreadable",
-      fix: "mend it, or remove it to start anew: then copies that are as skillet would write them are taken for its own again",
+      fix: "fix the file, or remove it: then skillet recognizes its own unedited copies again",
     },
   });
   return {
@@ -66,7 +72,7 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
       const problem = ledger.problem();
       return problem === undefined ? undefined : `cannot be read, so installed copies count as skills: ${problem}`;
     },
-    copies(searched) {
+    createCopyFilter(searched) {
       const entries = ledger.entries();
       if (Object.keys(entries).length === 0) return undefined;
       return (folder) => {
@@ -74,9 +80,9 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
         return entry !== undefined && basename(folder) === entry.skill && hasOriginal(entry, searched);
       };
     },
-    put(added, work) {
+    recordWhile(added, work) {
       const write = (changes: typeof added) =>
-        ledger.change((entries) => {
+        ledger.update((entries) => {
           const before: [string, ClientCopy | undefined][] = [];
           for (const [place, entry] of Object.entries(changes)) {
             before.push([place, entries[place]]);
@@ -93,14 +99,14 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
         throw error;
       }
     },
-    forget: (places) =>
-      ledger.change((entries) => {
+    remove: (places) =>
+      ledger.update((entries) => {
         for (const place of places) delete entries[place];
       }),
   };
 }
 
-/** Whether what a copy was made of is still there; in one of these folders, where they are named. */
+/** Returns true if the copied skill still exists (in one of the searched folders, if given). */
 export function hasOriginal({ original }: ClientCopy, searched?: readonly string[]): boolean {
   if (original === undefined) return true;
   if (statIfExists(original) === undefined) return false;
@@ -108,12 +114,12 @@ export function hasOriginal({ original }: ClientCopy, searched?: readonly string
   return searched.some((folder) => isReallyInside(folder, original));
 }
 
-/** A workspace is named by a link as well as by its own path. */
+/** Resolves links: a workspace may be named by a link as well as by its real path. */
 function isReallyInside(folder: string, path: string): boolean {
   try {
     return isInside(realpathSync(folder), realpathSync(path));
   } catch {
-    return false; // It is not there.
+    return false; // It does not exist.
   }
 }
 
@@ -143,7 +149,7 @@ export function createAdoptedFolders(skilletHome: string): AdoptedFolders {
   return {
     list: () => Object.keys(ledger.entries()).sort(compareText),
     add: (folder) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         entries[folder] = { at: new Date().toISOString() };
       }),
   };

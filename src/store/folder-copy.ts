@@ -29,29 +29,29 @@ import { compareText, formatNumber } from "../util/text.ts";
 
 interface TreeCopyOptions {
   folder: string;
-  /** Which folder it has to be: what is put in its place is not copied. */
+  /** The identity that the folder must have: a folder put in its place is not copied. */
   expected?: ExpectedFolder | undefined;
-  /** Where it goes: not there yet, in a folder of the user's own. */
+  /** The destination: it must not exist yet, in a folder that the user owns. */
   to: string;
   links: "follow" | "inside";
-  /** The real folder that all this ends up in. A tree that holds it would be copied into itself. */
+  /** The real folder of the final destination. A tree that contains it would be copied into itself. */
   target: string;
-  /** Takes the place of its SKILL.md. */
+  /** Replaces its SKILL.md. */
   skillMd?: string | undefined;
-  /** Whether what has this path in the folder stays behind. */
+  /** Returns true for a path in the folder that is not copied. */
   omit?: ((path: string) => boolean) | undefined;
   isReadOnly: boolean;
 }
 
-/** What one tree may be. */
+/** Limits of one tree. */
 const TREE_LIMITS = { files: 10_000, folders: 2_000, bytes: 512 * 1024 * 1024, depth: 32 };
 
-/** What versions are kept in is never part of a skill: it is large, and holds what was taken out of the skill. */
+/** Version control folders are never part of a skill: they are large, and hold files that were removed from it. */
 const VERSION_CONTROL: ReadonlySet<string> = new Set([".git", ".hg", ".svn"]);
 
 /**
- * Copies a folder and all that is in it: files, and what links lead to, as files. Gives the paths that were written. The topmost folder
- * can be written to also when the rest cannot: it could not be moved otherwise.
+ * Copies a folder with all files, and the targets of links as files. Returns the written paths. The topmost folder
+ * stays writable even if the rest is read-only: it could not be moved otherwise.
  */
 export function copyFolderTree(copy: TreeCopyOptions): string[] {
   const root = withPathError(".", () => realpathSync(copy.folder));
@@ -69,18 +69,19 @@ interface CopyState extends TreeCopyOptions {
 }
 
 interface CopyPlace {
-  /** Where it really is. */
+  /** The real path. */
   real: string;
   to: string;
-  /** Its path in the tree, for people. */
+  /** The path in the tree, for messages. */
   shown: string;
 }
 
 function copyFolder(state: CopyState, { real, to, shown }: CopyPlace, above: readonly string[]): void {
-  if (above.includes(real)) throw createTreeError(shown, "is a link to a folder that it is in, which has no end");
+  if (above.includes(real))
+    throw createTreeError(shown, "is a link to a folder that contains it, so the tree has no end");
   if (above.length > TREE_LIMITS.depth) throw createTreeError(shown, `is more than ${TREE_LIMITS.depth} folders deep`);
-  if (isInside(real, state.target)) throw createTreeError(shown, "holds the very folder that it is to be copied into");
-  // Links between folders can make many ways out of few.
+  if (isInside(real, state.target)) throw createTreeError(shown, "contains the folder that it would be copied into");
+  // A few links between folders can form many paths.
   if (++state.folders > TREE_LIMITS.folders)
     throw createTreeError(".", `holds more than ${TREE_LIMITS.folders} folders`);
   const { mode } = withPathError(shown, () => statSync(real));
@@ -96,14 +97,14 @@ function copyFolder(state: CopyState, { real, to, shown }: CopyPlace, above: rea
     const kind = isLink ? withPathError(path, () => statSync(place.real)) : entry;
     if (kind.isDirectory()) copyFolder(state, place, [...above, real]);
     else if (kind.isFile()) copyFile(state, place);
-    else throw createTreeError(path, "is a pipe, a socket or a device, and no file");
+    else throw createTreeError(path, "is a pipe, a socket or a device, not a file");
   }
   if (above.length === 0 && state.skillMd !== undefined) state.written.push(writeSkillMd(to, state.skillMd, state));
   chmodSync(to, maskMode(mode, state.isReadOnly && above.length > 0) | 0o100);
   state.written.push(to);
 }
 
-/** Writes a SKILL.md, and gives its path. */
+/** Writes a SKILL.md and returns its path. */
 export function writeSkillMd(folder: string, text: string, { isReadOnly }: { isReadOnly: boolean }): string {
   const file = join(folder, "SKILL.md");
   writeFileSync(file, text, { flag: "wx", mode: isReadOnly ? 0o444 : 0o644 });
@@ -124,11 +125,11 @@ export function writeExtraFiles(
   });
 }
 
-/** Where a link leads. */
+/** Resolves a link to its target. */
 function resolveLink({ links, root }: CopyState, { real, shown }: CopyPlace): string {
   const to = withPathError(shown, () => realpathSync.native(real));
   if (links === "inside" && !isInside(root, to))
-    throw createTreeError(shown, "is a link that leaves the skill's folder");
+    throw createTreeError(shown, "is a symlink that leaves the skill's folder");
   return to;
 }
 
@@ -139,7 +140,8 @@ function copyFile(state: CopyState, { real, to, shown }: CopyPlace): void {
     state.bytes += stats.size;
     if (state.bytes > TREE_LIMITS.bytes) throw createTreeError(".", `holds more than ${TREE_LIMITS.bytes >> 20} MiB`);
     const mode = maskMode(stats.mode, state.isReadOnly);
-    // By its descriptor: what was looked at is what is copied, whatever is put in its place. It shares its blocks where a file system can.
+    // Copies by descriptor: the checked file is the copied file, even if it is replaced meanwhile. The copy shares
+    // blocks where the file system supports it.
     if (HAS_DESCRIPTOR_PATHS) copyFileSync(`/proc/self/fd/${fd}`, to, NEW_OR_CLONED);
     else writeFileSync(to, readFileSync(fd), { flag: "wx", mode });
     if (!HAS_DESCRIPTOR_PATHS || (stats.mode & 0o7777) !== mode) chmodSync(to, mode);
@@ -150,7 +152,7 @@ function copyFile(state: CopyState, { real, to, shown }: CopyPlace): void {
 }
 
 const NEW_OR_CLONED = constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE;
-// A pipe that was put in a file's place is not waited for.
+// Does not block on a pipe that replaced a file.
 const COPY_READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 function openTreeFile({ links, root, expected }: CopyState, real: string, shown: string): { fd: number; stats: Stats } {
@@ -164,11 +166,11 @@ function openTreeFile({ links, root, expected }: CopyState, real: string, shown:
     const stats = fstatSync(fd);
     if (stats.isFile()) return { fd, stats };
     closeSync(fd);
-    throw new Error("it is no file any more");
+    throw new Error("it is not a file anymore");
   });
 }
 
-/** Bits to run something as another user are never kept, and its owner can always read and change it, or only read. */
+/** Clears setuid and setgid bits. The owner can always read the file, and write it unless it is read-only. */
 function maskMode(mode: number, isReadOnly: boolean): number {
   return isReadOnly ? (mode & 0o555) | 0o400 : (mode & 0o777) | 0o600;
 }
@@ -186,23 +188,26 @@ function withPathError<T>(shown: string, work: () => T): T {
 }
 
 const READ_REASONS: Readonly<Record<string, string>> = {
-  ENOENT: "it is not there, or is a link that leads nowhere",
-  ELOOP: "it is a chain of links without end",
+  ENOENT: "it does not exist, or is a broken link",
+  ELOOP: "it is an endless chain of links",
 };
 
 function createTreeError(shown: string, why: string, cause?: unknown): Error {
   return new Error(`${shown === "." ? "its folder" : JSON.stringify(shown)} ${why}`, { cause });
 }
 
-/** What a folder holds, as far as one copy is told from another. */
+/** The content of a folder, as far as two copies are compared. */
 export interface FolderContent {
   /** `sha256:…` over every file: path, executable bit, bytes. */
   digest: string;
-  /** Their paths below the folder, in order. */
+  /** The paths below the folder, in order. */
   files: readonly string[];
 }
 
-/** What a skill's copy is to hold, with the files that are written for its client. Throws a SkillError when it cannot be copied. */
+/**
+ * Computes the content of a skill's copy with the files written for its client. Throws a SkillError when it cannot be
+ * copied.
+ */
 export function hashSkillCopy(
   skill: Skill,
   skillMd: string,
@@ -224,7 +229,7 @@ export function hashSkillCopy(
     if (error instanceof SkillError) throw error;
     throw new SkillError("unreadable", {
       message: `Skill '${skill.name}' cannot be copied: ${getErrorMessage(error)}`,
-      fix: "give yourself read permission",
+      fix: "grant yourself read permission",
       cause: error,
     });
   }
@@ -232,8 +237,8 @@ export function hashSkillCopy(
 }
 
 /**
- * What of a skill's folder is no part of a copy: what belongs to the machine, what is written for the client, and the signature, which is
- * over the files as they were.
+ * Returns a filter for files that are not part of a copy: those of the machine, those written for the client, and the
+ * signature, which covers the original files.
  */
 export function createOmitFilter(files: Readonly<Record<string, string>>): (path: string) => boolean {
   const written = new Set([...Object.keys(files), "SKILL.md", SIGNATURE_FILE].map((path) => path.toLowerCase()));
@@ -241,14 +246,14 @@ export function createOmitFilter(files: Readonly<Record<string, string>>): (path
     isPrivateFile(path) || isLitter(path) || SKIPPED_FOLDERS.has(basename(path)) || written.has(path.toLowerCase());
 }
 
-/** What a folder holds, to the last file: whatever somebody put there is theirs. Throws when it cannot be read. */
+/** Hashes every file of a folder: any file that was added there counts. Throws when it cannot be read. */
 export function hashFolder(folder: string): FolderContent {
   const marks = new Map<string, string>();
   walkFolder({ root: folder, marks, omit: isLitter, links: "kept", bytes: 0, folders: 0 }, "", 0);
   return createFolderContent(marks);
 }
 
-/** What systems leave behind in every folder that is looked at, and Python in every one that it runs something of. */
+/** Files that operating systems leave in every folder they open, and Python in every folder it runs code from. */
 const LITTER: ReadonlySet<string> = new Set([".DS_Store", "Thumbs.db", "desktop.ini", "__pycache__"]);
 
 function isLitter(path: string): boolean {
@@ -265,7 +270,7 @@ interface HashWalk {
 }
 
 function walkFolder(look: HashWalk, below: string, depth: number): void {
-  // Links between folders can make many ways out of few.
+  // A few links between folders can form many paths.
   if (++look.folders > TREE_LIMITS.folders)
     throw createSkillTooLargeError(look, `holds more than ${formatNumber(TREE_LIMITS.folders)} folders`);
   if (depth > TREE_LIMITS.depth)
@@ -282,7 +287,7 @@ function walkFolder(look: HashWalk, below: string, depth: number): void {
 function addFile(look: HashWalk, path: string, real: string, entry: Pick<Dirent, "isFile">): void {
   const fd = entry.isFile() ? openHashedFile(look, path, real) : undefined;
   if (fd === undefined) {
-    if (look.links === "inside") throw createNotCopiedError(look, path, "is no regular file", "remove it");
+    if (look.links === "inside") throw createNotCopiedError(look, path, "is not a regular file", "remove it");
     look.marks.set(path, "?");
     return;
   }
@@ -299,16 +304,16 @@ function addFile(look: HashWalk, path: string, real: string, entry: Pick<Dirent,
     throw createSkillTooLargeError(look, `holds more than ${formatNumber(TREE_LIMITS.files)} files`);
 }
 
-// Neither a link nor a pipe that was put in a file's place since the folder was listed is followed, or waited for.
+// Neither follows a link nor blocks on a pipe that replaced a file after the folder was listed.
 const HASH_READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
-/** Nothing when it is no file any more. */
+/** Returns undefined if it is not a file anymore. */
 function openHashedFile(look: HashWalk, path: string, real: string): number | undefined {
   let fd: number;
   try {
     fd = openSync(real, HASH_READ_FLAGS);
   } catch (error) {
-    const fix = READ_FIXES[getErrnoCode(error)] ?? "give yourself read permission";
+    const fix = READ_FIXES[getErrnoCode(error)] ?? "grant yourself read permission";
     throw createNotCopiedError(look, path, `cannot be read: ${getErrorMessage(error)}`, fix);
   }
   if (fstatSync(fd).isFile()) return fd;
@@ -317,8 +322,8 @@ function openHashedFile(look: HashWalk, path: string, real: string): number | un
 }
 
 const READ_FIXES: Readonly<Record<string, string>> = {
-  ENOENT: "try again; if it is there, rename it: its name is no UTF-8 text",
-  ELOOP: "try again: a link was put in its place meanwhile",
+  ENOENT: "try again; if the file exists, rename it: its name is not valid UTF-8",
+  ELOOP: "try again: the file was replaced by a link meanwhile",
 };
 
 function addLink(look: HashWalk, path: string, depth: number): void {
@@ -331,14 +336,14 @@ function addLink(look: HashWalk, path: string, depth: number): void {
   try {
     real = realpathSync(place);
   } catch {
-    throw createNotCopiedError(look, path, "is a link to nothing", "remove it");
+    throw createNotCopiedError(look, path, "is a broken link", "remove it");
   }
   if (!isInside(look.root, real))
     throw createNotCopiedError(
       look,
       path,
-      "is a link that leaves the skill's folder",
-      "copy what it leads to into the folder",
+      "is a symlink that leaves the skill's folder",
+      "copy its target into the folder",
     );
   const stats = lstatSync(real);
   if (!stats.isDirectory()) addFile(look, path, real, stats);
@@ -363,6 +368,6 @@ function createNotCopiedError({ root }: HashWalk, path: string, what: string, fi
 function createSkillTooLargeError({ root }: HashWalk, what: string): SkillError {
   return new SkillError("skill-too-large", {
     message: `${root} ${what}`,
-    fix: "keep what it does not need out of its folder",
+    fix: "move files that the skill does not need out of its folder",
   });
 }

@@ -26,30 +26,31 @@ import { findSystemProgram, runProgramSync } from "../util/system.ts";
 import { formatProcessOwner, readLiveOwner } from "./locked-file.ts";
 
 /**
- * Where a change of a folder of skills is made ready, in that folder, under a name that no client takes for a skill's: `new` holds what is
- * to come, `old` what is to go. Until it is called done, everything can be taken back by what stands in its journal.
+ * A folder in which a change of a folder of skills is prepared, inside that folder, under a name that no client takes
+ * for a skill. `new` holds the folders to add, `old` the removed ones. Until it is marked done, its journal allows
+ * everything to be rolled back.
  */
 export interface Staging {
   folder: FolderHandle;
   name: string;
 }
 
-/** What is moved, by name. */
+/** The moves of a change, by name. */
 export interface StagedMoves {
-  /** What tells each folder that comes from any other. */
+  /** The identity of each folder to add. */
   put: Record<string, string>;
-  /** The mode of each folder that goes. */
+  /** The mode of each folder to remove. */
   away: Record<string, number>;
 }
 
-/** Contract: whoever calls holds the lock of the folder. */
+/** Creates a staging folder. Contract: the caller holds the lock of the folder. */
 export function openStaging(dir: FolderHandle): Staging {
-  const name = `.skillet-${crypto.randomUUID()}`; // As UNFINISHED has it.
+  const name = `.skillet-${crypto.randomUUID()}`; // Matches STAGING_FOLDER.
   const path = join(dir.at, name);
   mkdirSync(path, 0o700);
   const folder = openFolderHandle(path);
   try {
-    if (!isOwnedByUser(folder.stats)) throw new Error("somebody else put a folder in the place of ours");
+    if (!isOwnedByUser(folder.stats)) throw new Error("another user replaced the staging folder");
     writeFileSync(join(folder.at, "owner"), formatProcessOwner(), { flag: "wx", mode: 0o600 });
     for (const part of ["new", "old"]) mkdirSync(join(folder.at, part), 0o700);
   } catch (error) {
@@ -60,7 +61,9 @@ export function openStaging(dir: FolderHandle): Staging {
   return { folder, name };
 }
 
-/** What is to be moved is written down first: a process that ends in between leaves everything to be taken back. Gives the file. */
+/**
+ * Writes the moves down before they start, so that a process that dies in between can be rolled back. Returns the file.
+ */
 export function writeStagingJournal({ folder }: Staging, moves: StagedMoves): string {
   const file = join(folder.at, "journal");
   writeFileSync(file, JSON.stringify(moves), { flag: "wx", mode: 0o600 });
@@ -73,36 +76,38 @@ export function moveStaged(dir: FolderHandle, { folder }: Staging, { put, away }
     if ((mode & MODE_KIND) === MODE_FILE && Object.hasOwn(put, name)) linkFile(join(dir.at, name), old);
     else moveFolder(join(dir.at, name), old, mode);
     const { mode: moved } = lstatSync(old);
-    if ((moved & MODE_KIND) !== (mode & MODE_KIND))
-      throw new Error(`something else was put in the place of ${name} meanwhile`);
+    if ((moved & MODE_KIND) !== (mode & MODE_KIND)) throw new Error(`${name} was replaced by something else meanwhile`);
   }
   for (const name of Object.keys(put)) renameSync(join(folder.at, "new", name), join(dir.at, name));
 }
 
-/** A file that another takes the place of is there all the time, the one or the other: what was locked is never without its lock. */
+/**
+ * Hard-links a file before it is replaced, so that it exists at every moment: a locked folder is never without its lock
+ * file.
+ */
 function linkFile(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch {
-    renameSync(from, to); // Some file systems have no second names.
+    renameSync(from, to); // Some file systems have no hard links.
   }
 }
 
-/** The bits of a mode that say whether it is a folder, a file or something else. */
+/** The bits of a mode that hold the file type. */
 const MODE_KIND = 0o170000;
 const MODE_FILE = 0o100000;
 
-/** What was moved stays so: from here on nothing can be taken back. One rename says it, so it is said wholly or not at all. */
+/** Marks the change as done: from here on it cannot be rolled back. A single rename makes it atomic. */
 export function markDone(dir: FolderHandle, { name }: Staging): void {
   renameSync(join(dir.at, name), join(dir.at, `${name}.done`));
 }
 
-/** What is left of it has no use any more; what cannot go now goes the next time. */
+/** Removes a finished staging folder; if that fails, the next change removes it. */
 export function discardStaging(dir: FolderHandle, { name }: Staging): void {
   removeTreeQuietly(join(dir.at, `${name}.done`));
 }
 
-/** Puts everything back as it was. Throws when that cannot be done now: it is tried again with the next change. */
+/** Restores the previous state. Throws when that is impossible now: the next change tries again. */
 export function rollBack(dir: FolderHandle, staging: Staging): void {
   const { at } = staging.folder;
   const { put, away } = readStagingJournal(at);
@@ -114,7 +119,7 @@ export function rollBack(dir: FolderHandle, staging: Staging): void {
     const place = join(dir.at, name);
     const there = lstatSync(place, { throwIfNoEntry: false });
     if (there && there.ino === lstatSync(join(old, name)).ino) {
-      rmSync(join(old, name)); // Nothing had taken its place yet.
+      rmSync(join(old, name)); // It was not replaced yet.
       return false;
     }
     if (there) return true;
@@ -125,12 +130,12 @@ export function rollBack(dir: FolderHandle, staging: Staging): void {
     return false;
   });
   flushToDisk([dir.at], dir.at);
-  // Somebody put something of their own in the place of what was to go: theirs stays there, and the old one here.
+  // The user put their own file in the place of a removed one: theirs stays there, and the old one stays here.
   if (kept.length > 0) rmSync(join(at, "journal"), { force: true });
   else markDone(dir, staging);
 }
 
-/** Takes back what processes left half-done that are gone. Contract: whoever calls holds the lock of the folder. */
+/** Rolls back the half-done changes of dead processes. Contract: the caller holds the lock of the folder. */
 export function rollBackAbandoned(dir: FolderHandle): void {
   for (const name of listAbandoned(dir.at)) {
     if (name.endsWith(".done")) removeTreeQuietly(join(dir.at, name));
@@ -138,20 +143,24 @@ export function rollBackAbandoned(dir: FolderHandle): void {
   }
 }
 
-/** Names of what changes left in a folder, or are at. */
+/** Lists the staging folders in a folder, both abandoned and active ones. */
 export function listAbandoned(dir: string): string[] {
   return listNames(dir).filter((name) => STAGING_FOLDER.test(name));
 }
 
-/** What tells a folder or file from any other that is or was here: their numbers are used again, and those of disks change when a machine starts. */
+/**
+ * Returns an identity that no other file or folder has or had here. Inode numbers are reused, and device numbers change
+ * at boot.
+ */
 export function readFileIdentity(path: string): string {
   const stats: BigIntStats | undefined = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return stats?.isDirectory() || stats?.isFile() ? [stats.ino, stats.birthtimeNs].join(":") : "";
 }
 
 /**
- * Names of a folder for which this is true. None when it is no folder: a workspace can come with one that is called as ours are, in which
- * `old` is a link to where the user keeps other things. Throws when it cannot be read: nothing may be taken for empty that is not.
+ * Returns the names in a folder that match. Empty if the path is not a folder: a workspace can contain a folder with a
+ * staging name in which `old` is a link to other files of the user. Throws when it cannot be read: an unreadable folder
+ * must not count as empty.
  */
 function filterNames(path: string, isLeft: (at: string, name: string) => boolean): string[] {
   if (!lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) return [];
@@ -168,13 +177,14 @@ function rollBackOne(dir: FolderHandle, name: string): void {
   try {
     folder = openFolderHandle(join(dir.at, name));
   } catch {
-    return; // A link or a file, and so nothing of ours.
+    return; // A link or a file, so not a staging folder of skillet.
   }
   try {
     const owner = readLiveOwner(join(folder.at, "owner"));
-    // This process itself has the lock, and so is at nothing else there: what is its own could not be taken back before.
-    const isAtIt = owner !== undefined && JSON.stringify(owner) !== formatProcessOwner();
-    if (isAtIt || !isOwnedByUser(folder.stats)) return;
+    // This process holds the lock and does nothing else there: its own staging folder is one that could not be rolled
+    // back before.
+    const isInUse = owner !== undefined && JSON.stringify(owner) !== formatProcessOwner();
+    if (isInUse || !isOwnedByUser(folder.stats)) return;
     rollBack(dir, { folder, name });
     discardStaging(dir, { folder, name });
   } finally {
@@ -182,7 +192,7 @@ function rollBackOne(dir: FolderHandle, name: string): void {
   }
 }
 
-/** A folder that is for reading alone cannot be moved into another. */
+/** Moves a folder. A read-only folder cannot be moved into another one, so it becomes writable first. */
 function moveFolder(from: string, to: string, mode: number): void {
   if (isReadOnlyFolder(mode)) setFolderMode(from, (mode & 0o777) | 0o200);
   renameSync(from, to);
@@ -192,7 +202,10 @@ function isReadOnlyFolder(mode: number): boolean {
   return (mode & MODE_KIND) !== MODE_FILE && (mode & 0o200) === 0;
 }
 
-/** Nothing was moved before it was written. A link or a device in its place is no journal. */
+/**
+ * Reads the journal; empty if it was not written, since then nothing was moved. A link or a device in its place does
+ * not count.
+ */
 function readStagingJournal(at: string): StagedMoves {
   try {
     const { put, away } = JSON.parse(
@@ -206,7 +219,7 @@ function readStagingJournal(at: string): StagedMoves {
 
 const MAX_STAGING_JOURNAL_BYTES = 16 * 1024 * 1024;
 
-/** A workspace can come with a journal: what is no name of ours, or tells nothing of it, is left out. */
+/** Drops entries that are not plain names with a valid value: a workspace can contain a forged journal. */
 function filterEntries<T>(entries: Record<string, T>, isValue: (value: unknown) => boolean): Record<string, T> {
   const isOurs = (name: string) => name !== "" && name !== "." && name !== ".." && name === basename(name);
   return Object.fromEntries(Object.entries(entries).filter(([name, value]) => isOurs(name) && isValue(value)));
@@ -227,13 +240,16 @@ function listNames(folder: string): string[] {
 function removeTreeQuietly(path: string): void {
   try {
     removeFolderTree(path);
-  } catch {} // It is nobody's skill, and is tried again with the next change.
+  } catch {} // It is not a skill, and the next change tries again.
 }
 
-// One by one, 2,000 small files take six times as long as the whole file system at once; few files are quicker by themselves.
+// One by one, 2,000 small files take six times as long as syncing the whole file system; a few files are faster one by
+// one.
 const MAX_SINGLE_FLUSHES = 100;
 
-/** Comes back when these files and folders are on the disk. Contract: all are on the file system that `folder`, a real path, is on. */
+/**
+ * Returns once these files and folders are on the disk. Contract: all are on the file system of `folder`, a real path.
+ */
 export function flushToDisk(paths: readonly string[], folder: string): void {
   if (paths.length > MAX_SINGLE_FLUSHES && flushFileSystem(folder)) return;
   for (const path of paths) flushPath(path);
@@ -244,13 +260,13 @@ function flushPath(path: string): void {
   try {
     fsyncSync(fd);
   } catch (error) {
-    if (getErrnoCode(error) !== "EINVAL") throw error; // Some file systems have no such thing for folders.
+    if (getErrnoCode(error) !== "EINVAL") throw error; // Some file systems cannot sync folders.
   } finally {
     closeSync(fd);
   }
 }
 
-/** Node has no call for it. */
+/** Uses `sync -f`: Node has no call for it. */
 function flushFileSystem(folder: string): boolean {
   const file = process.platform === "linux" ? findSystemProgram("sync") : undefined;
   return file !== undefined && runProgramSync({ file, args: ["-f", folder], env: {} }) !== undefined;

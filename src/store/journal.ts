@@ -7,32 +7,33 @@ import type { Message } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";
 
-/** A run that is being written down. What is in it is never changed, only added to. */
+/** The append-only journal of a run. */
 export interface Journal {
   readonly id: string;
   readonly head: RunHeader;
-  /** What was there when it was opened. */
+  /** The lines that existed when it was opened. */
   readonly lines: readonly JournalLine[];
-  /** For how long programs were at it before. */
+  /** The time that processes spent on the run before. */
   readonly elapsedMs: number;
-  /** What a step gave. Nothing when it was not done. */
-  stepOf(name: string): { value: unknown } | undefined;
-  answerTo(name: string): ApprovalAnswer | undefined;
+  /** Returns the result of a step, or undefined if the step is not done. */
+  getStep(name: string): { value: unknown } | undefined;
+  getAnswer(name: string): ApprovalAnswer | undefined;
   /**
-   * Keeps what a step gave, and gives it as it will be read.
-   * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be, and then nothing of it is.
+   * Records the result of a step, and returns it as it will be read back.
+   * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be written, and then nothing of
+   * it is.
    */
   step(name: string, value: unknown): unknown;
   event(event: RunEvent): void;
   ask(name: string, effect: ApprovalRequest): void;
   answer(name: string, approval: Approval, effect: ApprovalRequest): void;
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): void;
-  /** Whether somebody has called it off. */
+  /** Returns true if the run was cancelled. */
   isCancelled(): boolean;
   close(): void;
 }
 
-/** A word, and what it was given on. */
+/** An approval decision, and the request it was made for. */
 interface ApprovalAnswer {
   approval: Approval;
   effect?: ApprovalRequest;
@@ -40,11 +41,11 @@ interface ApprovalAnswer {
 
 interface JournalOptions {
   file: string;
-  /** Lets it go, for others to take up. */
+  /** Releases the run, so that other processes can resume it. */
   onClose(): void;
 }
 
-/** Opens a journal that this process alone adds to. Throws a SkillError for one that is not what was written. */
+/** Opens a journal that only this process appends to. Throws a SkillError when it is corrupt. */
 export function openJournal({ file, onClose }: JournalOptions): Journal {
   const fd = openForAppend(file);
   try {
@@ -69,16 +70,16 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
     if (line.type === "cancel") state.isCancelled = true;
   };
   for (const line of lines) take(line);
-  // Another program may only call it off. It may do so between any two lines of ours.
+  // Another process may only cancel the run. It may do so between any two lines of this one.
   const look = () => {
     const { size: now } = fstatSync(fd);
     if (now <= state.size) return;
-    const { lines: added, whole } = parseJournal(readJournalBytes(fd, state.size, now));
+    const { lines: added, wholeBytes: whole } = parseJournal(readJournalBytes(fd, state.size, now));
     state.size += whole;
     for (const line of added) take(line);
   };
   const add = (line: JournalLine, isKept: boolean) => {
-    if (state.isClosed) return; // Somebody comes late: the number of the file may be another's by now.
+    if (state.isClosed) return; // A late call: the descriptor may belong to another file by now.
     appendToJournal(fd, file, formatJournalLine(line), isKept);
     look();
   };
@@ -89,8 +90,8 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
     head,
     lines,
     elapsedMs: sumElapsedMs(lines),
-    stepOf: (name) => steps.get(name),
-    answerTo: (name) => answers.get(name),
+    getStep: (name) => steps.get(name),
+    getAnswer: (name) => answers.get(name),
     step(name, value) {
       add({ type: "step", at: now(), name, value }, true);
       return steps.get(name)?.value;
@@ -115,7 +116,7 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
   };
 }
 
-/** From each taking up to the last that was written before the next. */
+/** Sums the time from each `opened` line to the last line before the next one. */
 function sumElapsedMs(lines: readonly JournalLine[]): number {
   let elapsed = 0;
   let start: number | undefined;
@@ -133,10 +134,10 @@ function sumElapsedMs(lines: readonly JournalLine[]): number {
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
 const OPEN_FLAGS = { read: O_RDONLY, add: O_RDWR | O_APPEND };
 
-/** In bytes. No run comes near it, and one that is larger would keep all others from being listed. */
+/** The size limit in bytes. No run comes near it, and a larger journal would keep all others from being listed. */
 const MAX_JOURNAL_BYTES = 256 * 1024 * 1024;
 
-/** Opens what must be a file: a link would lead elsewhere, and a pipe would never end. The caller closes it. */
+/** Opens a regular file: a link could lead outside, and a pipe would never end. The caller closes it. */
 export function openJournalFile(file: string, how: keyof typeof OPEN_FLAGS): number {
   let fd: number;
   try {
@@ -147,7 +148,7 @@ export function openJournalFile(file: string, how: keyof typeof OPEN_FLAGS): num
   const stats = fstatSync(fd);
   if (stats.isFile() && stats.size <= MAX_JOURNAL_BYTES) return fd;
   closeSync(fd);
-  throw new Error(stats.isFile() ? "it is larger than 256 MiB" : "it is no file");
+  throw new Error(stats.isFile() ? "it is larger than 256 MiB" : "it is not a file");
 }
 
 export function readJournalBytes(fd: number, from = 0, to = fstatSync(fd).size): Buffer {
@@ -160,16 +161,19 @@ export function readJournalBytes(fd: number, from = 0, to = fstatSync(fd).size):
   return bytes;
 }
 
-/** Reads what is there, without what was being written when its program died. Contract: nobody else is at it. */
+/**
+ * Reads the journal, and truncates a line that was being written when its process died. Contract: no other process
+ * writes to it.
+ */
 function repairJournal(fd: number, file: string): { lines: readonly JournalLine[]; size: number } {
   const bytes = readJournalBytes(fd);
-  const { lines, corrupt: numbers, whole, lacksEnd } = parseJournal(bytes);
+  const { lines, corrupt: numbers, wholeBytes: whole, lacksNewline: lacksEnd } = parseJournal(bytes);
   if (numbers.length > 0) throw createCorruptError(file, numbers);
   if (whole < bytes.length) ftruncateSync(fd, whole);
   return { lines, size: whole + (lacksEnd ? appendToJournal(fd, file, "\n", true) : 0) };
 }
 
-/** All of it, or nothing. */
+/** Appends all of the text, or nothing. */
 function appendToJournal(fd: number, file: string, text: string, isKept: boolean): number {
   const bytes = Buffer.from(text);
   const { size } = fstatSync(fd);
@@ -180,14 +184,14 @@ function appendToJournal(fd: number, file: string, text: string, isKept: boolean
     return bytes.length;
   } catch (error) {
     try {
-      // Where another program has added something meanwhile, that stays.
+      // Keeps a line that another process added meanwhile.
       if (fstatSync(fd).size === size + done) ftruncateSync(fd, size);
-    } catch {} // It is mended when it is opened again.
+    } catch {} // The next open repairs it.
     throw createUnwritableJournalError(file, error);
   }
 }
 
-/** Throws a SkillError when it cannot be. */
+/** Throws a SkillError when the file cannot be opened. */
 function openForAppend(file: string): number {
   try {
     return openJournalFile(file, "add");
@@ -196,11 +200,11 @@ function openForAppend(file: string): number {
   }
 }
 
-/** Adds a line for the program that is at it, or that takes it up next. */
-export function appendJournalLine(file: string, line: JournalLine, isAtWork: boolean): void {
+/** Adds a line for the process that works on the run, or that resumes it next. */
+export function appendJournalLine(file: string, line: JournalLine, isInUse: boolean): void {
   const fd = openForAppend(file);
   try {
-    if (!isAtWork) repairJournal(fd, file);
+    if (!isInUse) repairJournal(fd, file);
     appendToJournal(fd, file, formatJournalLine(line), true);
   } finally {
     closeSync(fd);
@@ -209,30 +213,30 @@ export function appendJournalLine(file: string, line: JournalLine, isAtWork: boo
 
 function createCorruptError(file: string, numbers: readonly number[]): SkillError {
   return new SkillError("journal-corrupt", {
-    message: `${file} is not what was written: line ${numbers.slice(0, 5).join(", ")}`,
-    fix: "start it anew; `skillet runs show` shows what can be read of it",
+    message: `${file} is corrupt: line ${numbers.slice(0, 5).join(", ")}`,
+    fix: "start a new run; `skillet runs show` shows the readable part",
   });
 }
 
 export function createUnwritableJournalError(file: string, cause: unknown): SkillError {
   return new SkillError("journal-unwritable", {
     message: `${file} cannot be written: ${getErrorMessage(cause)}`,
-    fix: "check that there is room on the disk and that the folder can be written to; what was done is kept, and `skillet resume` goes on from there",
+    fix: "check that the disk has free space and the folder is writable; finished steps are kept, and `skillet resume` continues from there",
     cause,
   });
 }
 
-/** What a run's journal holds, a line each. No value of a secret is in any of it. */
-export type JournalLine = { /** When, as ISO 8601 writes it. */ at: string } & (
+/** The lines of a run's journal. None contains a secret value. */
+export type JournalLine = { /** The time, in ISO 8601. */ at: string } & (
   | RunHeader
-  /** All that it was asked for, and what was said before it. */
+  /** The request of the run, and the messages before it. */
   | { type: "request"; request: Readonly<Record<string, unknown>>; messages?: readonly Message[] }
-  /** A process took it up. */
+  /** A process started or resumed the run. */
   | { type: "opened"; pid: number }
   | { type: "event"; event: RunEvent }
   | { type: "step"; name: string; value?: unknown }
   | { type: "ask"; name: string; effect: ApprovalRequest }
-  /** The word, and what it was given on. */
+  /** The approval decision, and the request it was made for. */
   | ({ type: "answer"; name: string; effect?: ApprovalRequest } & Approval)
   | { type: "cancel" }
   | { type: "result"; result: Readonly<Record<string, unknown>> }
@@ -244,11 +248,11 @@ export interface RunHeader {
   type: "run";
   version: 1;
   id: string;
-  /** `use`: a skill was used. `chat`: something was said to an agent. */
+  /** `use`: a skill was used. `chat`: a message was sent to an agent. */
   kind: "use" | "chat";
   /** Empty in a chat. */
   skill: string;
-  /** What was to be done, in a line. */
+  /** The task, in one line. */
   task: string;
   workspace?: string;
   caller?: Caller;
@@ -266,13 +270,13 @@ export interface RunEnd {
   model?: string;
 }
 
-/** A line with what tells whether it is whole. */
+/** Formats a line with its checksum. */
 export function formatJournalLine(line: JournalLine): string {
   const json = JSON.stringify(line);
   return `${json.slice(0, -1)},"crc":"${computeChecksum(json)}"}\n`;
 }
 
-/** Nothing when it is not what was written. */
+/** Returns undefined for a corrupt line. */
 export function parseJournalLine(text: string): JournalLine | undefined {
   const [end, sum] = /,"crc":"([0-9a-f]{8})"\}$/.exec(text) ?? [];
   if (end === undefined) return undefined;
@@ -282,7 +286,7 @@ export function parseJournalLine(text: string): JournalLine | undefined {
     const line: unknown = JSON.parse(json);
     return isJournalLine(line) ? line : undefined;
   } catch {
-    return undefined; // Whoever made the sum, made it of this.
+    return undefined; // The checksum is correct, but the text never was JSON.
   }
 }
 
@@ -293,12 +297,12 @@ function computeChecksum(text: string): string {
 
 export interface ParsedJournal {
   lines: readonly JournalLine[];
-  /** The numbers of lines that are not what was written. */
+  /** The numbers of corrupt lines. */
   corrupt: readonly number[];
-  /** How many bytes of it are whole lines: what follows was being written when the program died. */
-  whole: number;
-  /** Whether all that is missing of the last line is its end. */
-  lacksEnd: boolean;
+  /** The number of bytes in whole lines: the rest was being written when the process died. */
+  wholeBytes: number;
+  /** True if the last line only lacks its newline. */
+  lacksNewline: boolean;
 }
 
 export function parseJournal(bytes: Buffer): ParsedJournal {
@@ -309,12 +313,15 @@ export function parseJournal(bytes: Buffer): ParsedJournal {
   return {
     lines: [...read.filter((line) => line !== undefined), ...(rest ? [rest] : [])],
     corrupt: read.flatMap((line, index) => (line === undefined ? [index + 1] : [])),
-    whole: rest ? bytes.length : end,
-    lacksEnd: rest !== undefined,
+    wholeBytes: rest ? bytes.length : end,
+    lacksNewline: rest !== undefined,
   };
 }
 
-/** Whether it can be a line: a sum says that nothing was lost on the way, and not who wrote it. What nobody looks at may be anything. */
+/**
+ * Checks the shape of a line: a checksum shows that nothing was lost, not who wrote it. Fields that no code reads may
+ * be anything.
+ */
 function isJournalLine(value: unknown): value is JournalLine {
   if (!isJsonObject(value) || typeof value["at"] !== "string" || !Number.isFinite(Date.parse(value["at"])))
     return false;
@@ -326,7 +333,7 @@ type ShapeTable = Readonly<Record<string, Readonly<Record<string, Predicate>>>>;
 
 const isText: Predicate = (value) => typeof value === "string";
 const isFlag: Predicate = (value) => typeof value === "boolean";
-/** JSON has no numbers but ordinary ones: what was none is nothing. */
+/** JSON has no NaN or Infinity: they are written as null. */
 const isJsonNumber: Predicate = (value) => typeof value === "number" || value === null;
 const isDataObject: Predicate = isJsonObject;
 const isList: Predicate = Array.isArray;
@@ -349,7 +356,7 @@ const isApprovalRequest = hasShape({
   ...{ on: isOneOf("workspace", "outside", "other"), where: isOptional(isText), amount: isOptional(isText) },
   from: isOptional((value) => Array.isArray(value) && value.every(isText)),
 });
-/** As deep as anything is shown. */
+/** The greatest depth that is shown. */
 const isDepth: Predicate = (value) => typeof value === "number" && value >= 0 && value <= 1000;
 
 const EVENT_SHAPES: ShapeTable = {
@@ -396,7 +403,7 @@ const LINE_SHAPES: ShapeTable = {
   },
 };
 
-/** What has a type that is not known here is passed over by whoever reads it. */
+/** Accepts unknown types: readers skip them. */
 function matchesShape(shapes: ShapeTable, value: unknown): boolean {
   const type = (value as { type?: unknown }).type;
   if (typeof type !== "string") return false;

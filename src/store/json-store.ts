@@ -6,21 +6,24 @@ import { isJsonObject } from "../util/objects.ts";
 import { readUptimeMs } from "../util/timeout.ts";
 import { replaceFile, withFileLock } from "./locked-file.ts";
 
-/** What the user has written down, by name or place, in a file of their own. */
+/** A JSON file in the user's folder with entries by name or path. */
 export interface JsonStore<T> {
   readonly file: string;
-  /** Empty when the file cannot be read. */
+  /** Empty if the file cannot be read. */
   entries(): Readonly<Record<string, T>>;
-  /** Why the file cannot be read. */
+  /** Returns the reason why the file cannot be read. */
   problem(): string | undefined;
-  /** Contract: `work` is given what is there now, while nobody else is at it. Throws a SkillError when it cannot be written down. */
-  change<R>(work: (entries: Record<string, T>) => R): R;
+  /**
+   * Contract: `work` receives the current entries while no other process can write them. Throws a SkillError when they
+   * cannot be written.
+   */
+  update<R>(work: (entries: Record<string, T>) => R): R;
 }
 
 export interface JsonStoreOptions<T> {
   file: string;
   isEntry: (entry: unknown) => entry is T;
-  /** What the error is called when it cannot be read, and what to do then. */
+  /** The error for an unreadable file. */
   unreadable: { code: ErrorCode; fix: string };
 }
 
@@ -28,7 +31,7 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
   let known: StoreContent<T> | undefined;
   let stamp = "";
   let looked = Number.NEGATIVE_INFINITY;
-  // Looked at again and again: what another process took back is taken back here too.
+  // Reads the file again after a short time, so that a revocation by another process applies here too.
   const read = () => {
     if (known !== undefined && readUptimeMs() - looked < CACHE_MS) return known;
     looked = readUptimeMs();
@@ -41,7 +44,7 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
     file,
     entries: () => read().entries,
     problem: () => read().problem,
-    change(work) {
+    update(work) {
       const result = withFileLock(file, () => {
         const { problem, entries } = readStoreContent(file, isEntry);
         if (problem !== undefined) {
@@ -60,7 +63,7 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
   };
 }
 
-/** Ten thousand skills are listed in less. */
+/** Listing ten thousand skills takes less time. */
 const CACHE_MS = 50;
 
 interface StoreContent<T> {
@@ -78,8 +81,8 @@ function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is
   }
   try {
     const { version, skills } = JSON.parse(text);
-    if (version !== 1 || !isJsonObject(skills)) throw new Error("it is of another version");
-    if (!Object.values(skills).every(isEntry)) throw new Error("an entry of it is none");
+    if (version !== 1 || !isJsonObject(skills)) throw new Error("it has an unsupported version");
+    if (!Object.values(skills).every(isEntry)) throw new Error("it has an invalid entry");
     return { entries: Object.assign(entries, skills) };
   } catch (error) {
     return { entries, problem: getErrorMessage(error) };

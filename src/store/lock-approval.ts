@@ -23,19 +23,19 @@ import {
 } from "./lock-file.ts";
 import { replaceFile, withFileLock } from "./locked-file.ts";
 
-/** A skill as it was looked at. */
+/** A skill as it was reviewed. */
 export interface ReviewedSkill {
   copy: SkillCopy;
-  /** All that its folder held. Without it, what is no part of the copy was not looked at. */
-  there?: LockedFiles | undefined;
+  /** All files of its folder. If undefined, files outside the copy were not reviewed. */
+  folderFiles?: LockedFiles | undefined;
 }
 
-/** What stands between one change of a folder of skills and another, of whatever kind. */
+/** Returns the path of the lock that serializes all changes of a folder of skills. */
 export function getFolderLockPath(skillsDir: string): string {
   return join(skillsDir, ".skillet");
 }
 
-/** What somebody agrees to who agrees to a skill. */
+/** Lists what an approval of a skill covers. */
 export function listLockGrants(skill: Skill): LockGrant[] {
   const { packages, toolsets } = skill.manifest;
   const has: Record<LockGrant, boolean> = {
@@ -48,8 +48,9 @@ export function listLockGrants(skill: Skill): LockGrant[] {
 }
 
 /**
- * Writes down in its lock that a skill is agreed to as it is now. What its source gave stays known, so that an update can tell the two
- * apart. Throws a SkillError when it is not what was looked at any more, or cannot be written down.
+ * Records in its lock that a skill is approved in its current state. The files of its source stay recorded, so that an
+ * update can tell them apart. Throws a SkillError when the skill differs from what was reviewed, or the lock cannot be
+ * written.
  */
 export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: string): void {
   const folder = findLockedFolder(skill);
@@ -60,7 +61,7 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
     if (lock instanceof SkillError) throw lock;
     const entry = lock?.[name];
     if (!lock || !entry) return;
-    const { files, drift } = diffLockedFolder(folder, entry.files);
+    const { files, differences: drift } = diffLockedFolder(folder, entry.files);
     if (drift[0]?.path === ".") throw createOddFileError(name, "its folder", "link");
     const odd = Object.entries(files).find(([, file]) => !isLockedRegularFile(file));
     if (odd) throw createOddFileError(name, JSON.stringify(odd[0]), odd[1].mode);
@@ -68,18 +69,18 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
     const armed = Object.entries(files).find(([, { mode }]) => (Number.parseInt(mode, 8) & SET_ID) !== 0);
     if (armed) throw createOddFileError(name, JSON.stringify(armed[0]), "set-id");
     const originals = createBlobCache(skilletHome);
-    originals.keep(files, (path) => readTreeFile(join(folder, path)), skillsDir);
+    originals.store(files, (path) => readTreeFile(join(folder, path)), skillsDir);
     const skills = { ...lock, [name]: createApprovedEntry(entry, files, listLockGrants(skill)) };
     replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
     const needed = new Set(listEntryDigests(Object.values(skills)));
-    originals.forget(
+    originals.release(
       listEntryDigests([entry]).filter((digest) => !needed.has(digest)),
       skillsDir,
     );
   });
 }
 
-/** The folder that a lock tells of: where a skill was found, or where a link there leads that no lock knows. */
+/** Returns the folder whose lock lists the skill: where it was found, or the target of a link that no lock lists. */
 function findLockedFolder(skill: Skill): string | undefined {
   const place = locateLockedFolder(skill);
   if (!place?.isLink) return place?.found;
@@ -87,12 +88,12 @@ function findLockedFolder(skill: Skill): string | undefined {
   return lock instanceof SkillError || lock?.[basename(place.found)] ? place.found : place.folder;
 }
 
-/** Of which originals are kept. */
+/** Lists the digests of the trees whose originals are kept. */
 export function listEntryDigests(entries: readonly LockedSkill[]): string[] {
   return entries.flatMap(({ digest, upstream }) => (upstream ? [digest, upstream.digest] : [digest]));
 }
 
-/** The entry of a skill whose files are these from now on. */
+/** Returns the entry of a skill with these files as the approved ones. */
 export function createApprovedEntry(entry: LockedSkill, files: LockedFiles, grants: readonly LockGrant[]): LockedSkill {
   const { upstream = { digest: entry.digest, files: entry.files }, ...rest } = entry;
   const digest = digestTree(files);
@@ -105,8 +106,8 @@ export function createApprovedEntry(entry: LockedSkill, files: LockedFiles, gran
   };
 }
 
-/** Whether just this was looked at. What was not must be as it was agreed to before. */
-function isAsReviewed(files: LockedFiles, { copy, there }: ReviewedSkill, entry: LockedSkill): boolean {
+/** Returns true if exactly these files were reviewed. Files that were not must be as they were approved before. */
+function isAsReviewed(files: LockedFiles, { copy, folderFiles: there }: ReviewedSkill, entry: LockedSkill): boolean {
   if (diffLockedCopy(files, copy.files).length > 0) return false;
   if (there) return digestTree(there) === digestTree(files);
   return diffLockedFiles(entry.files, files).every(
@@ -117,48 +118,48 @@ function isAsReviewed(files: LockedFiles, { copy, there }: ReviewedSkill, entry:
 function createOddFileError(name: string, path: string, mode: string): SkillError {
   const what: Readonly<Record<string, string>> = {
     link: "a link",
-    large: "larger than any file of a skill may be",
+    large: "larger than a file of a skill may be",
     "set-id": "set to run as its owner",
   };
   return new SkillError("lock-odd-file", {
-    message: `Of skill "${name}", ${path} is ${what[mode] ?? "no file"}: nobody can agree to that`,
-    fix: ODD_FILE_FIXES[path === "its folder" ? path : mode] ?? "put a plain file in its place, or remove it",
+    message: `Skill "${name}" cannot be approved: ${path} is ${what[mode] ?? "not a file"}`,
+    fix: ODD_FILE_FIXES[path === "its folder" ? path : mode] ?? "replace it with a regular file, or remove it",
   });
 }
 
 const ODD_FILE_FIXES: Readonly<Record<string, string>> = {
-  "set-id": "clear that: chmod ug-s",
-  "its folder": "put the folder itself there in place of the link, or remove the skill",
+  "set-id": "clear the bit: chmod ug-s",
+  "its folder": "replace the link with the folder itself, or remove the skill",
 };
 const SET_ID = 0o6000;
 
 function createSkillChangedError(name: string): SkillError {
   return new SkillError("resource-changed", {
-    message: `Skill "${name}" changed while it was looked at`,
-    fix: "look at it again when nobody works on it",
+    message: `Skill "${name}" changed during the review`,
+    fix: "review it again when no other program writes to its folder",
   });
 }
 
 /**
- * The bytes of trees that were agreed to, so that a change can be shown line by line and merged. One file a tree: all of its files, one
- * after the other, in the order of their paths; how long each is stands in the lock.
+ * The bytes of approved trees, so that a change can be shown line by line and merged. One file for each tree: all its
+ * files concatenated in the order of their paths; the lock has their sizes.
  */
 export interface BlobCache {
-  /** For a folder of skills. Nothing fails when it cannot be kept: then a change is shown without what was there before. */
-  keep(files: LockedFiles, bytesOf: (path: string) => Uint8Array, folder: string): void;
-  /** Nothing when it is not there, or not what the lock says. */
+  /** Stores a tree for a folder of skills. Never throws: without it, a change is shown without the previous text. */
+  store(files: LockedFiles, bytesOf: (path: string) => Uint8Array, folder: string): void;
+  /** Returns undefined if the tree is missing or does not match the lock. */
   read(files: LockedFiles): ReadonlyMap<string, CopiedFile> | undefined;
-  /** What a folder of skills needs no longer goes, unless another does. */
-  forget(digests: readonly string[], folder: string): void;
+  /** Removes trees that a folder of skills no longer needs, unless another folder needs them. */
+  release(digests: readonly string[], folder: string): void;
 }
 
 export function createBlobCache(skilletHome: string): BlobCache {
   const all = join(skilletHome, "originals");
   const fileOf = (digest: string) => join(all, digest.replace("sha256:", ""));
-  // An empty file says that a folder of skills needs it.
+  // An empty marker file records that a folder of skills needs the tree.
   const needOf = (digest: string, folder: string) => `${fileOf(digest)}.${shortHash(folder)}`;
   return {
-    keep(files, bytesOf, folder) {
+    store(files, bytesOf, folder) {
       const digest = digestTree(files);
       const file = fileOf(digest);
       const draft = `${file}.${crypto.randomUUID()}`;
@@ -177,10 +178,10 @@ export function createBlobCache(skilletHome: string): BlobCache {
       try {
         return splitTreeBytes(readRegularFile(fileOf(digestTree(files)), { refusesLinks: true }), files);
       } catch {
-        return undefined; // It was never kept, or was taken away to make room.
+        return undefined; // It was never stored, or was removed to free space.
       }
     },
-    forget(digests, folder) {
+    release(digests, folder) {
       if (digests.length === 0) return;
       try {
         for (const digest of digests) rmSync(needOf(digest, folder), { force: true });
@@ -188,7 +189,7 @@ export function createBlobCache(skilletHome: string): BlobCache {
         for (const digest of digests) {
           if (!needed.has(basename(fileOf(digest)))) rmSync(fileOf(digest), { force: true });
         }
-      } catch {} // It only takes up room.
+      } catch {} // It only takes up space.
     },
   };
 }
@@ -209,14 +210,14 @@ function splitTreeBytes(bytes: Buffer, files: LockedFiles): ReadonlyMap<string, 
 function removeFileQuietly(file: string): void {
   try {
     rmSync(file, { force: true });
-  } catch {} // It only takes up room.
+  } catch {} // It only takes up space.
 }
 
 function sumFileSizes(files: LockedFiles): number {
   return Object.values(files).reduce((sum, { size }) => sum + size, 0);
 }
 
-/** In order, whatever order they stand in: numbers come first in a table, and a lock may have been put in another order by hand. */
+/** Sorts the paths. An object lists numeric keys first, and a lock may have been reordered by hand. */
 function sortPaths(files: LockedFiles): string[] {
   return Object.keys(files).sort(compareText);
 }

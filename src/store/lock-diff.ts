@@ -21,25 +21,31 @@ import {
   sortLockedFiles,
 } from "./lock-file.ts";
 
-/** Whether a skill is what was agreed to when it was added. `there`: all that it holds now. `problem`: why nobody can say. */
+/**
+ * The state of a skill compared with its lock. `there`: all files it has now. `problem`: the reason why the state is
+ * unknown.
+ */
 export type LockState =
   | { is: "unlocked" }
   | { is: "as-locked"; entry: LockedSkill }
   | { is: "changed"; entry: LockedSkill; drift: readonly LockDifference[]; there: LockedFiles }
   | { is: "unknown"; problem: SkillError };
 
-/** The locks of the folders that skills are in. */
+/** The locks of all folders of skills. */
 export interface SkillLocks {
-  /** Why the lock of a folder cannot be used. */
-  problemIn(folder: string): SkillError | undefined;
-  /** Quick while nobody touched it: its bytes are read again only then. */
-  stateOf(skill: Skill): LockState;
-  /** Where it was added from. Nothing for one that is not locked. */
-  sourceOf(skill: Skill): string | undefined;
-  /** What of a skill, as it was read in order to be used, is not what was agreed to. Nothing for one that is not locked. */
-  changesOf(skill: Skill, copy: SkillCopy): readonly LockDifference[] | undefined;
-  /** For work that asks about many skills at once: in it, no lock and no skill is looked at twice. Contract: the work waits for nothing. */
-  steadily<T>(work: () => T): T;
+  /** Returns the reason why the lock of a folder cannot be used. */
+  getProblem(folder: string): SkillError | undefined;
+  /** Compares a skill with its lock. Fast: reads bytes again only if a file was touched. */
+  getState(skill: Skill): LockState;
+  /** Returns the source that the skill was added from, or undefined if it is not locked. */
+  getSource(skill: Skill): string | undefined;
+  /**
+   * Returns the differences between the files read for use and the approved ones, or undefined if the skill is not
+   * locked.
+   */
+  findChanges(skill: Skill, copy: SkillCopy): readonly LockDifference[] | undefined;
+  /** Runs work that checks many skills, and reads each lock and each skill once. Contract: the work is synchronous. */
+  withCache<T>(work: () => T): T;
 }
 
 export function createSkillLocks(skilletHome: string): SkillLocks {
@@ -67,7 +73,7 @@ export function createSkillLocks(skilletHome: string): SkillLocks {
     const lock = lockIn(getParentFolder(folder));
     return lock instanceof SkillError ? lock : lock?.[basename(folder)];
   };
-  // Where a link was put in the place of what was added, that is locked still, and else where it leads.
+  // If a link replaced an added skill, the skill stays locked. Otherwise the lock of the link's target counts.
   const entryOf = (skill: Skill) => {
     const place = locateLockedFolder(skill);
     return place && (entryAt(place.found) ?? (place.isLink ? entryAt(place.folder) : undefined));
@@ -78,30 +84,30 @@ export function createSkillLocks(skilletHome: string): SkillLocks {
     const { found, folder, isLink } = place;
     const own = readStateAt(found, entryAt(found), stamps);
     if (own.is !== "unlocked" || !isLink) return own;
-    // The lock of another folder says what not to use there. It vouches for nothing here.
+    // The lock of another folder can only forbid the skill here; it approves nothing.
     const other = readStateAt(folder, entryAt(folder), stamps);
     return other.is === "as-locked" ? { is: "unlocked" } : other;
   };
   return {
-    problemIn(folder) {
+    getProblem(folder) {
       const lock = lockIn(folder);
       return lock instanceof SkillError ? lock : undefined;
     },
-    stateOf(skill) {
+    getState(skill) {
       const state = steady?.states.get(skill) ?? stateNow(skill);
       steady?.states.set(skill, state);
       return state;
     },
-    sourceOf(skill) {
+    getSource(skill) {
       const entry = entryOf(skill);
       return entry === undefined || entry instanceof SkillError ? undefined : formatLockSource(entry);
     },
-    changesOf(skill, copy) {
+    findChanges(skill, copy) {
       const entry = entryOf(skill);
       if (entry instanceof SkillError) return [{ path: LOCK_FILE, what: "changed" }];
       return entry && diffLockedCopy(entry.files, copy.files);
     },
-    steadily(work) {
+    withCache(work) {
       const outer = steady;
       steady ??= { locks: new Map(), states: new Map() };
       try {
@@ -113,11 +119,14 @@ export function createSkillLocks(skilletHome: string): SkillLocks {
   };
 }
 
-/** A skill's folder as it was found, and where that leads, which is another one where it is a link. Nothing for what is never locked. */
+/**
+ * Returns a skill's folder as it was found, and its real path, which differs for a link. Undefined for skills that are
+ * never locked.
+ */
 export function locateLockedFolder({
   origin: { scope, folder, file, parent },
 }: Skill): LockedFolderLocation | undefined {
-  // A lock in the folder of a skill is one of its files: nothing is locked by it.
+  // A lock in the folder of a skill is one of its files: it locks nothing.
   if (folder === undefined || parent !== undefined || scope === "bundled" || scope === "integration") return undefined;
   const found = file === undefined ? folder : getParentFolder(file);
   const isLink = found !== folder && (lstatSync(found, { throwIfNoEntry: false })?.isSymbolicLink() ?? false);
@@ -130,17 +139,20 @@ interface LockedFolderLocation {
   isLink: boolean;
 }
 
-/** Where a skill is from, and which of its source's it is: the same, whether its folder was named with the source or found in it. */
+/**
+ * Formats the source of a skill with its path there. The result is the same whether its folder was named or found in
+ * the source.
+ */
 export function formatLockSource({ source, path }: Pick<LockedSkill, "source" | "path">): string {
   const isDivided = source.replace(SCHEME, "").includes("//");
-  const said = path === undefined ? source : `${source}${isDivided ? "/" : "//"}${path}`;
-  // What is in a folder of this machine is a folder as well.
-  return LOCAL_PATH.test(source) && !ARCHIVE.test(source) ? said.replace(/\/{2,}/g, "/") : said;
+  const full = path === undefined ? source : `${source}${isDivided ? "/" : "//"}${path}`;
+  // A local path may be joined with a single slash.
+  return LOCAL_PATH.test(source) && !ARCHIVE.test(source) ? full.replace(/\/{2,}/g, "/") : full;
 }
 
 const SCHEME = /^[\w+.-]+:\/\//;
 const LOCAL_PATH = /^(?:\.{0,2}|~)\//;
-/** A folder of such a name has a slash behind it. */
+/** A folder of such a name is followed by a slash. */
 const ARCHIVE = /\.(?:zip|skill|tar\.gz|tgz)(?:$|\/\/(?!\/))/i;
 
 function readStateAt(folder: string, entry: LockedSkill | SkillError | undefined, stamps: FingerprintCache): LockState {
@@ -148,14 +160,14 @@ function readStateAt(folder: string, entry: LockedSkill | SkillError | undefined
   return entry ? readFolderLockState(folder, entry, stamps) : { is: "unlocked" };
 }
 
-/** Whether a folder is what its entry says. */
+/** Compares a folder with its entry in the lock. */
 export function readFolderLockState(folder: string, entry: LockedSkill, stamps: FingerprintCache): LockState {
   try {
     const stamp = fingerprintTreeOrNone(folder, entry.files);
-    if (stamp && stamps.isKnown(folder, entry.digest, stamp)) return { is: "as-locked", entry };
-    const { drift, files, folders } = diffLockedFolder(folder, entry.files);
+    if (stamp && stamps.isVerified(folder, entry.digest, stamp)) return { is: "as-locked", entry };
+    const { differences: drift, files, folders } = diffLockedFolder(folder, entry.files);
     if (drift.length > 0) return { is: "changed", entry, drift, there: files };
-    // What is put into a folder that holds nothing so far would change none of the times that are looked at.
+    // A file added to an empty folder would change none of the fingerprinted times.
     if (stamp && folders.length === listTreeFolders(files).size) stamps.add(folder, entry.digest, stamp);
     return { is: "as-locked", entry };
   } catch (error) {
@@ -163,7 +175,7 @@ export function readFolderLockState(folder: string, entry: LockedSkill, stamps: 
   }
 }
 
-/** Nothing when something is not there. */
+/** Returns undefined if a file is missing. */
 function fingerprintTreeOrNone(folder: string, files: LockedFiles): TreeFingerprint | undefined {
   try {
     return fingerprintTree(folder, files);
@@ -172,7 +184,7 @@ function fingerprintTreeOrNone(folder: string, files: LockedFiles): TreeFingerpr
   }
 }
 
-/** The lock of a folder; nothing when it has none, and what is wrong with it when it cannot be used. */
+/** Returns the lock of a folder, undefined if it has none, or an error if it cannot be used. */
 export function readLockFile(folder: string): LockedSkills | SkillError | undefined {
   const file = getLockPath(folder);
   try {
@@ -182,7 +194,7 @@ export function readLockFile(folder: string): LockedSkills | SkillError | undefi
     const { code, fix } =
       error instanceof SkillError
         ? error
-        : { code: "lock-unreadable" as const, fix: "check that it is a file you may read" };
+        : { code: "lock-unreadable" as const, fix: "check that it is a file that you can read" };
     return new SkillError(code, {
       message: `${file} cannot be used: ${getErrorMessage(error)}`,
       fix: fix ?? "",
@@ -191,18 +203,18 @@ export function readLockFile(folder: string): LockedSkills | SkillError | undefi
   }
 }
 
-/** As `join` would say it, which is asked for every folder: to look for `..` in each takes longer than to look for the file. */
+/** Joins without `join`, which normalizes `..` and takes longer than the file lookup. It is called for every folder. */
 function getLockPath(folder: string): string {
   return `${folder}${sep}${LOCK_FILE}`;
 }
 
-// A link would be written through, or read from where nobody meant to: skillet makes none.
+// Rejects links, which skillet never creates: they would redirect reads and writes.
 function readLockText(file: string): string {
   if (lstatSync(file).isSymbolicLink()) throw new Error("it is a link");
   return readRegularText(file, { limit: MAX_LOCK_BYTES, refusesLinks: true });
 }
 
-/** In a folder that may not be looked into no skill is found either. */
+/** True also for a folder without access: no skill is found there either. */
 function isMissingError(error: unknown): boolean {
   const { syscall = "" } = Object(error) as { syscall?: string };
   return (
@@ -210,7 +222,7 @@ function isMissingError(error: unknown): boolean {
   );
 }
 
-// One that was just written is read again and again, and not for every skill in it.
+// Caches a lock briefly, so that it is not read for each of its skills.
 const LOCK_CACHE_MS = 20;
 
 interface CachedLock {
@@ -219,7 +231,7 @@ interface CachedLock {
   lock: LockedSkills | SkillError | undefined;
 }
 
-/** What is known while some work is done. */
+/** Results that are reused during one piece of work. */
 interface LookupCache {
   locks: Map<string, CachedLock["lock"]>;
   states: Map<Skill, LockState>;
@@ -230,7 +242,7 @@ const MISSING_FINGERPRINT: TreeFingerprint = { text: "", isSettled: true };
 function fingerprintLockFile(file: string): TreeFingerprint {
   const looked = Date.now();
   try {
-    // Most folders have none: an error for each of their skills would cost more than all else of them.
+    // Most folders have no lock: an exception for each skill would cost more than all other work.
     const stats = lstatSync(file, { throwIfNoEntry: false });
     if (!stats) return MISSING_FINGERPRINT;
     const { mtimeMs, ctimeMs, size, ino } = stats;
@@ -243,18 +255,18 @@ function fingerprintLockFile(file: string): TreeFingerprint {
 function createUnreadableFolderError(folder: string, cause: unknown): SkillError {
   return new SkillError("lock-unreadable", {
     message: `${folder} cannot be compared with its lock: ${getErrorMessage(cause)}`,
-    fix: "check that you may read all that is in it",
+    fix: "check that you can read all its files",
     cause,
   });
 }
 
-/** One file that is not as it was agreed to; `.` is the whole folder. `mode`: the same bytes, but who may do what with them differs. */
+/** One file that differs from the approved one; `.` is the whole folder. `mode`: same bytes, different permissions. */
 export interface LockDifference {
   path: string;
   what: "added" | "removed" | "changed" | "mode";
 }
 
-/** What differs between what was agreed to and what is there. */
+/** Compares the approved files with the current ones. */
 export function diffLockedFiles(agreed: LockedFiles, there: LockedFiles): LockDifference[] {
   const paths = new Set([...Object.keys(agreed), ...Object.keys(there)]);
   return [...paths].sort(compareText).flatMap((path) => {
@@ -263,22 +275,25 @@ export function diffLockedFiles(agreed: LockedFiles, there: LockedFiles): LockDi
   });
 }
 
-/** What is in a folder, and how that differs. */
+/** The files of a folder, and their differences from the approved ones. */
 interface FolderDiff {
-  drift: LockDifference[];
+  differences: LockDifference[];
   files: LockedFiles;
   folders: readonly string[];
 }
 
-/** The same for a folder. A link in its place is another one, wherever it leads. Throws when it cannot be read. */
+/**
+ * Compares a folder with the approved files. A link in its place counts as changed, wherever it leads. Throws when it
+ * cannot be read.
+ */
 export function diffLockedFolder(folder: string, agreed: LockedFiles): FolderDiff {
   if (!lstatSync(folder).isDirectory())
-    return { drift: [{ path: ".", what: "changed" }], files: sortLockedFiles([]), folders: [] };
+    return { differences: [{ path: ".", what: "changed" }], files: sortLockedFiles([]), folders: [] };
   const { files, folders } = readTreeWithFolders(folder);
-  return { drift: diffLockedFiles(agreed, files), files, folders };
+  return { differences: diffLockedFiles(agreed, files), files, folders };
 }
 
-/** The same for what was read of a skill in order to be used: what is not part of that is not looked at. */
+/** Compares the files that were read for use with the approved ones. Ignores files outside the copy. */
 export function diffLockedCopy(agreed: LockedFiles, files: ReadonlyMap<string, CopiedFile>): LockDifference[] {
   const drift: LockDifference[] = [];
   for (const [path, { bytes, executable }] of files) {
@@ -311,20 +326,20 @@ function isExecutable({ mode }: LockedFile): boolean {
 }
 
 /**
- * What trees looked like when their bytes were last compared, so that the next look needs no bytes. A cache of the user's own: anything odd
- * about it makes it empty. Lines are only ever added, so that two processes never undo what the other wrote.
+ * Fingerprints of trees whose bytes were compared before, so that the next check reads no bytes. The user's own cache:
+ * any irregularity empties it. Lines are only appended, so that two processes never undo each other's writes.
  */
 export interface FingerprintCache {
-  /** Whether this tree was as `digest` says, and nobody has touched it since. */
-  isKnown(folder: string, digest: string, stamp: TreeFingerprint): boolean;
-  /** Writes down that it is. Contract: the stamp was taken before its bytes were read. */
+  /** Returns true if the tree matched `digest`, and was not touched since. */
+  isVerified(folder: string, digest: string, stamp: TreeFingerprint): boolean;
+  /** Records that the tree matches. Contract: the fingerprint was taken before its bytes were read. */
   add(folder: string, digest: string, stamp: TreeFingerprint): void;
 }
 
 interface TreeFingerprint {
-  /** Of every file and folder: its number, size, mode and times. */
+  /** Inode, size, mode and times of every file and folder, hashed. */
   text: string;
-  /** Whether the clock has ticked between the last change of something in it and the look: what came later has other times then. */
+  /** True if the clock ticked between the last change and the check: any later change has different times. */
   isSettled: boolean;
 }
 
@@ -336,7 +351,7 @@ export function createFingerprintCache(skilletHome: string): FingerprintCache {
     return known;
   };
   return {
-    isKnown: (folder, digest, { text }) => read().get(shortHash(folder)) === `${digest} ${text}`,
+    isVerified: (folder, digest, { text }) => read().get(shortHash(folder)) === `${digest} ${text}`,
     add(folder, digest, { text, isSettled }) {
       if (!isSettled) return;
       const [key, value] = [shortHash(folder), `${digest} ${text}`];
@@ -350,14 +365,14 @@ export function createFingerprintCache(skilletHome: string): FingerprintCache {
   };
 }
 
-/** A clock ticks only so often: what is written in the tick of a look has the same times as what was looked at. */
+/** Clocks have a limited resolution: a write in the same tick as the check leaves the same times. */
 function isSettled(changedMs: number, lookedMs: number): boolean {
   return lookedMs - changedMs >= TICK_MS;
 }
 
 const TICK_MS = 50;
 const CACHE_LINE = /^(\S+) (sha256:[0-9a-f]{64} sha256:[0-9a-f]{64})$/;
-// Of 40,000 skills, each twice.
+// Enough for 40,000 skills, each twice.
 const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 
 function readFingerprints(file: string): Map<string, string> {
@@ -388,12 +403,12 @@ function compactCache(file: string, known: ReadonlyMap<string, string>): void {
   try {
     writeFileSync(draft, [...known].map(([key, value]) => `${key} ${value}\n`).join(""), { mode: 0o600 });
     renameSync(draft, file);
-  } catch {} // It is only longer than it has to be.
+  } catch {} // It is only longer than necessary.
 }
 
 /**
- * How a tree that holds just these files looks, without its bytes and without listing its folders: what is added to one changes its times.
- * Throws when one of them is not there.
+ * Fingerprints a tree with exactly these files, without reading bytes or listing folders: an added file changes the
+ * times of its folder. Throws when a file is missing.
  */
 export function fingerprintTree(folder: string, files: LockedFiles): TreeFingerprint {
   const looked = Date.now();
@@ -407,11 +422,11 @@ export function fingerprintTree(folder: string, files: LockedFiles): TreeFingerp
   look(folder);
   for (const path of listTreeFolders(files)) look(`${folder}/${path}`);
   for (const path of Object.keys(files)) look(`${folder}/${path}`);
-  // Which file is which needs no telling: the digest of the lock goes with it.
+  // The file names are not needed: the digest of the lock is stored with the fingerprint.
   return { text: hashSha256(new Uint8Array(new Float64Array(seen).buffer)), isSettled: isSettled(newest, looked) };
 }
 
-/** The folders that the files of a tree are in. */
+/** Lists the folders that contain the files of a tree. */
 function listTreeFolders(files: LockedFiles): Set<string> {
   const folders = new Set<string>();
   for (const path of Object.keys(files)) {

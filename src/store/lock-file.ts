@@ -14,58 +14,61 @@ import { findNameProblem, STANDARD_NAME } from "../skill/skill.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { compareText } from "../util/text.ts";
 
-/** What a lock is called, in the folder of skills that it locks. */
+/** The name of the lock file in a folder of skills. */
 export const LOCK_FILE = "skills.lock";
-/** Of 50,000 skills. A larger one is not read, and not written. */
+/** The size limit: enough for 50,000 skills. A larger file is neither read nor written. */
 export const MAX_LOCK_BYTES = 64 * 1024 * 1024;
 
-/** One file of a skill as it was agreed to. */
+/** One file of a skill as it was approved. */
 export interface LockedFile {
-  /** `644` or `755`; more only where a file has bits that none should have. `link`, `other` and `large` are what no file is. */
+  /**
+   * `644` or `755`; other values only for bits that no file should have. `link`, `other` and `large` mark what is not a
+   * regular file.
+   */
   mode: string;
   size: number;
-  /** `sha256:…` of its bytes; of a link, of where it leads. */
+  /** `sha256:…` of its bytes; for a link, of its target. */
   sha256: string;
 }
 
-/** By path, in order. */
+/** Files by path, in order. */
 export type LockedFiles = Readonly<Record<string, LockedFile>>;
 
-/** One skill in a folder of skills: where it came from, and what it is to be. */
+/** One skill in a folder of skills: its source, and its approved files. */
 export interface LockedSkill {
-  /** As `skillet add` takes it, without its ref. `LOCAL_SOURCE` for an adopted skill whose origin is not known. */
+  /** The source as `skillet add` takes it, without its ref. `LOCAL_SOURCE` for an adopted skill of unknown origin. */
   source: string;
-  /** The skill's folder or file in its source, where it is not the source itself. */
+  /** The skill's folder or file in its source, if it is not the source itself. */
   path?: string;
-  /** The branch or tag that was asked for. */
+  /** The requested branch or tag. */
   ref?: string;
-  /** What that was then. */
+  /** The commit that the ref resolved to. */
   commit?: string;
-  /** Over all files: see `treeDigest`. */
+  /** The digest over all files: see `digestTree`. */
   digest: string;
   files: LockedFiles;
   /**
-   * What came from the source, where the user changed it since and agreed to the change. Without any file: an adopted skill whose original
-   * files are not known.
+   * The files from the source, if the user edited them and approved the edit. Without any file: an adopted skill whose
+   * original files are not known.
    */
   upstream?: { digest: string; files: LockedFiles };
-  /** What of it was agreed to, in order. What it is given beside that, values and capabilities, is the configuration's to say. */
+  /** The approved parts, in order. The configuration decides on values and capabilities. */
   grants: readonly LockGrant[];
-  /** Whether it was added with `--require-signature`: an update must be signed by a known signer too. */
+  /** True if it was added with `--require-signature`: an update must be signed by a known signer too. */
   requireSignature?: true;
-  /** Whether it was adopted where it was: skillet did not put it there. */
+  /** True if it was adopted in place: skillet did not put it there. */
   adopted?: true;
 }
 
-/** The source of an adopted skill whose origin is not known. No address is written so. */
+/** The source of an adopted skill of unknown origin. No valid address has this form. */
 export const LOCAL_SOURCE = "local:";
 
-/** True for an adopted skill whose original files are not known, so that nothing tells which files were edited. */
+/** Returns true for an adopted skill whose original files are unknown, so that edits cannot be detected. */
 export function hasUnknownBase({ upstream }: Pick<LockedSkill, "upstream">): boolean {
   return upstream !== undefined && Object.keys(upstream.files).length === 0;
 }
 
-/** True when the approved files are known to differ from those that came from the source. */
+/** Returns true if the approved files are known to differ from those of the source. */
 export function hasLocalEdits(entry: Pick<LockedSkill, "upstream">): boolean {
   return entry.upstream !== undefined && !hasUnknownBase(entry);
 }
@@ -73,15 +76,15 @@ export function hasLocalEdits(entry: Pick<LockedSkill, "upstream">): boolean {
 export const LOCK_GRANTS = ["instructions", "packages", "scripts", "toolsets"] as const;
 export type LockGrant = (typeof LOCK_GRANTS)[number];
 
-/** By name. */
+/** Locked skills by name. */
 export type LockedSkills = Readonly<Record<string, LockedSkill>>;
 
-/** The same skills give the same text, whoever writes it. */
+/** Formats a lock. The same skills always give the same text. */
 export function formatLock(skills: LockedSkills): string {
   return `${JSON.stringify({ version: 1, skills }, sortKeys, 2)}\n`;
 }
 
-/** Throws a SkillError when it is none, or not what skillet wrote. */
+/** Parses a lock. Throws a SkillError when it is invalid, or was edited. */
 export function parseLock(text: string): Record<string, LockedSkill> {
   let value: unknown;
   try {
@@ -89,12 +92,12 @@ export function parseLock(text: string): Record<string, LockedSkill> {
   } catch (error) {
     throw createUnreadableLockError(describeJsonError(text, error));
   }
-  if (!isJsonObject(value)) throw createUnreadableLockError("it is no table");
+  if (!isJsonObject(value)) throw createUnreadableLockError("it is not an object");
   if (value["version"] !== 1) {
     const { version } = value;
     throw new SkillError("lock-version", {
-      message: `it is of ${Number.isFinite(version) ? `version ${version}` : "no version"}, and this skillet knows version 1`,
-      fix: "bring skillet up to date, or let the one that wrote it read it",
+      message: `it has ${Number.isFinite(version) ? `version ${version}` : "no version"}, and this skillet supports version 1`,
+      fix: "update skillet, or use the version that wrote the lock",
     });
   }
   const { skills } = value;
@@ -105,13 +108,13 @@ export function parseLock(text: string): Record<string, LockedSkill> {
 }
 
 function parseLockedSkill(name: string, entry: unknown): LockedSkill {
-  if (findNameProblem(name)) throw createUnreadableLockError("a name in it is no name of a skill");
+  if (findNameProblem(name)) throw createUnreadableLockError("it has an invalid skill name");
   const where = STANDARD_NAME.test(name) ? `skill "${name}"` : "a skill in it";
-  if (!isJsonObject(entry)) throw createUnreadableLockError(`${where} is no table`);
+  if (!isJsonObject(entry)) throw createUnreadableLockError(`${where} is not an object`);
   const { digest, files } = parseLockedTree(entry, where);
   const { upstream, grants } = entry;
   if (!Array.isArray(grants) || !grants.every((grant) => LOCK_GRANTS.includes(grant))) {
-    throw createUnreadableLockError(`the grants of ${where} are none`);
+    throw createUnreadableLockError(`the grants of ${where} are invalid`);
   }
   return {
     source: readTextField(entry, "source", where),
@@ -120,14 +123,14 @@ function parseLockedSkill(name: string, entry: unknown): LockedSkill {
     ...readOptionalField(entry, "commit", where),
     digest,
     files,
-    ...(upstream === undefined ? {} : { upstream: parseLockedTree(upstream, `what came from the source of ${where}`) }),
+    ...(upstream === undefined ? {} : { upstream: parseLockedTree(upstream, `the upstream entry of ${where}`) }),
     grants: LOCK_GRANTS.filter((grant) => grants.includes(grant)),
     ...(entry["requireSignature"] === true ? { requireSignature: true as const } : {}),
     ...(entry["adopted"] === true ? { adopted: true as const } : {}),
   };
 }
 
-/** Files and the digest over them, which says whether somebody changed one without the other. */
+/** Parses files and the digest over them, which reveals an edit of either. */
 function parseLockedTree(value: unknown, where: string): { digest: string; files: LockedFiles } {
   if (!isJsonObject(value) || !isJsonObject(value["files"])) throw createUnreadableLockError(`${where} has no files`);
   const files: Record<string, LockedFile> = Object.create(null);
@@ -137,17 +140,17 @@ function parseLockedTree(value: unknown, where: string): { digest: string; files
   const digest = readTextField(value, "digest", where);
   if (digestTree(files) !== digest) {
     throw new SkillError("lock-edited", {
-      message: `the digest of ${where} is not that of the files that stand there: it was edited`,
-      fix: "take the lock that skillet wrote from your version control, or remove it and the folders of its skills, and add them again",
+      message: `the digest of ${where} does not match its files: the lock was edited`,
+      fix: "restore the lock that skillet wrote from version control, or remove it with the folders of its skills and add them again",
     });
   }
   return { digest, files };
 }
 
-// Nothing of a lock that is none is quoted: whoever made a workspace wrote it, and a model may read what is said of it.
+// Errors quote nothing from an invalid lock: the author of a workspace wrote it, and a model may read the message.
 function parseLockedFile(value: unknown, path: string, where: string): LockedFile {
   const isPath = path.split("/").every((part) => part !== "" && part !== "." && part !== "..") && !path.includes("\0");
-  if (!isPath) throw createUnreadableLockError(`the path of ${where} leads elsewhere`);
+  if (!isPath) throw createUnreadableLockError(`the path of ${where} leaves the folder`);
   const { mode, size, sha256 } = isJsonObject(value) ? value : {};
   const isFile =
     typeof mode === "string" &&
@@ -156,7 +159,7 @@ function parseLockedFile(value: unknown, path: string, where: string): LockedFil
     (size as number) >= 0 &&
     typeof sha256 === "string" &&
     /^sha256:[0-9a-f]{64}$/.test(sha256);
-  if (!isFile) throw createUnreadableLockError(`what stands of ${where} is of no file`);
+  if (!isFile) throw createUnreadableLockError(`the entry of ${where} is invalid`);
   return { mode, size: size as number, sha256 };
 }
 
@@ -170,7 +173,7 @@ function readOptionalField<K extends string>(entry: JsonObject, key: K, where: s
   return entry[key] === undefined ? {} : ({ [key]: readTextField(entry, key, where) } as { [key in K]?: string });
 }
 
-/** Tables by their keys; lists and values as they are. */
+/** Sorts the keys of objects; keeps lists and values. */
 function sortKeys(_key: string, value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const ordered: Record<string, unknown> = Object.create(null);
@@ -178,26 +181,26 @@ function sortKeys(_key: string, value: unknown): unknown {
   return ordered;
 }
 
-/** Where, and not what: see `lockedFile`. */
+/** Names the position, and quotes nothing: see `parseLockedFile`. */
 function describeJsonError(text: string, error: unknown): string {
-  if (/^(?:<{7}|>{7}) /m.test(text)) return "it holds the marks of a merge that nobody finished";
+  if (/^(?:<{7}|>{7}) /m.test(text)) return "it has merge conflict markers";
   const [at] = /line \d+ column \d+/.exec(String(error)) ?? [];
-  return at === undefined ? "it is no JSON" : `it is no JSON (${at})`;
+  return at === undefined ? "it is not JSON" : `it is not JSON (${at})`;
 }
 
 function createUnreadableLockError(why: string): SkillError {
   return new SkillError("lock-unreadable", {
     message: why,
-    fix: "take it from your version control, or remove it and the folders of its skills, and add them again",
+    fix: "restore it from version control, or remove it with the folders of its skills and add them again",
   });
 }
 
-/** Every file below a folder, to the last dot file, as it is now. Throws when it cannot be read. */
+/** Reads every file below a folder, including dot files. Throws when one cannot be read. */
 export function readFileTree(folder: string): LockedFiles {
   return readTreeWithFolders(folder).files;
 }
 
-/** The same, with the paths of the folders in it. */
+/** Reads the same, with the paths of the folders. */
 export function readTreeWithFolders(folder: string): { files: LockedFiles; folders: string[] } {
   const found: [string, LockedFile][] = [];
   const folders: string[] = [];
@@ -205,7 +208,7 @@ export function readTreeWithFolders(folder: string): { files: LockedFiles; folde
   return { files: sortLockedFiles(found), folders };
 }
 
-/** `sha256:…` over every file: its path, mode, size and bytes. `except`: a path that is not counted. */
+/** Computes `sha256:…` over every file: its path, mode, size and bytes. `except`: a path that is not counted. */
 export function digestTree(files: LockedFiles, except?: string): string {
   const lines = Object.keys(files)
     .filter((path) => path !== except)
@@ -217,12 +220,15 @@ export function digestTree(files: LockedFiles, except?: string): string {
   return hashSha256(lines.join("\n"));
 }
 
-/** What a file's mode is in a lock: whether it can be run, and bits that none should have. Who else may read or write it differs by machine. */
+/**
+ * Formats a file's mode for a lock: the executable bit, and bits that no file should have. Other permissions differ by
+ * machine.
+ */
 function formatFileMode({ mode }: Pick<Stats, "mode">): string {
   return ((mode & 0o111 ? 0o755 : 0o644) | (mode & 0o7002)).toString(8);
 }
 
-/** Whether it is a file at all: see `LockedFile`. */
+/** Returns true for a regular file: see `LockedFile`. */
 export function isLockedRegularFile({ mode }: LockedFile): boolean {
   return /^[0-7]+$/.test(mode);
 }
@@ -230,33 +236,33 @@ export function isLockedRegularFile({ mode }: LockedFile): boolean {
 let cryptoModule: typeof import("node:crypto") | undefined;
 
 export function hashSha256(bytes: string | Uint8Array): string {
-  cryptoModule ??= process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most have no lock.
+  cryptoModule ??= process.getBuiltinModule("node:crypto"); // Loading it slows down startup, and most runs have no lock.
   return `sha256:${cryptoModule.hash("sha256", bytes)}`;
 }
 
-/** A file of a tree that is not on a disk. */
+/** Creates the entry of a file that is not on disk. */
 export function createLockedFile(bytes: Uint8Array, isExecutable: boolean): LockedFile {
   return { mode: isExecutable ? "755" : "644", size: bytes.length, sha256: hashSha256(bytes) };
 }
 
-/** Without a prototype: a file may be called `__proto__`. */
+/** Sorts files into an object without a prototype: a file may be called `__proto__`. */
 export function sortLockedFiles(entries: readonly (readonly [string, LockedFile])[]): LockedFiles {
   const files: Record<string, LockedFile> = Object.create(null);
   for (const [path, file] of entries.toSorted(([a], [b]) => compareText(a, b))) files[path] = file;
   return files;
 }
 
-/** The bytes of a file of a tree. Throws when it is none. */
+/** Reads the bytes of a file of a tree. Throws when it is not a regular file. */
 export function readTreeFile(file: string): Buffer {
   return withOpenFile(file, (fd, stats) => {
-    if (!stats.isFile()) throw new Error("it is no file");
+    if (!stats.isFile()) throw new Error("it is not a file");
     return readFileSync(fd);
   });
 }
 
-// What was put in a file's place since the folder was listed is neither followed nor waited for.
+// Neither follows a link nor blocks on a pipe that replaced a file after the folder was listed.
 const TREE_READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-// As much as a source may bring. What is larger is not read: it is no file of a skill.
+// The size limit of a source. A larger file is not read: it is not part of a skill.
 const MAX_TREE_FILE_BYTES = 64 * 1024 * 1024;
 
 function visitTreeFolder(root: string, below: string, found: [string, LockedFile][], folders: string[]): void {
@@ -287,7 +293,7 @@ function withOpenFile<T>(file: string, work: (fd: number, stats: Stats) => T): T
   }
 }
 
-/** A link, a pipe, a socket or a device: none is ever agreed to, so what it is needs only to differ from any file. */
+/** Reads a link, a pipe, a socket or a device. None is ever approved, so the entry only has to differ from any file. */
 function readSpecialEntry(path: string): LockedFile {
   const stats = lstatSync(path);
   if (!stats.isSymbolicLink()) return createSpecialEntry(stats);

@@ -23,8 +23,8 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { readRegularText } from "../util/file-access.ts";
 
 /**
- * One process at a time: of two that read before either wrote, the later would undo what the earlier did. Throws a SkillError when the
- * lock cannot be had.
+ * Runs work under a file lock, one process at a time: of two that read before either writes, the later one would undo
+ * the earlier one's change. Throws a SkillError when the lock cannot be acquired.
  */
 export function withFileLock<T>(file: string, work: () => T, { now, pause }: LockTiming = DEFAULT_TIMING): T {
   makeLockFolder(dirname(file));
@@ -37,7 +37,7 @@ export function withFileLock<T>(file: string, work: () => T, { now, pause }: Loc
     const time = now();
     const held = readHeldLock(lock);
     if (time > end) throw createHeldError(lock, held?.tokens ?? []);
-    // By the time that passes here: the clock that stamps the folder may be another one.
+    // Measures by the local clock: the clock of the file system may be another one.
     if (held?.mark !== seen) [seen, since] = [held?.mark ?? "", time];
     else if (held && time - since > getTakeoverMs(held) && !held.tokens.some(isHolderAlive))
       releaseLock(lock, held.tokens);
@@ -50,7 +50,7 @@ export function withFileLock<T>(file: string, work: () => T, { now, pause }: Loc
   }
 }
 
-/** The clock that a wait for a lock is measured by, in milliseconds, and the pause between two looks at the lock. */
+/** The clock for the wait, in milliseconds, and the pause between two attempts. */
 interface LockTiming {
   now(): number;
   pause(): void;
@@ -63,7 +63,10 @@ const DEFAULT_TIMING: LockTiming = {
 
 const MAX_WAIT_MS = 10_000;
 const MAX_HELD_MS = 2000;
-/** For one whose process is known to be gone: not none, since another container may have numbers and a name like ours. */
+/**
+ * The takeover time when the holder's process is gone. Not zero, since another container may have the same pids and
+ * host name.
+ */
 const ABANDONED_MS = 250;
 const LOCK_TOKEN = /^(\d+)\.[0-9a-f-]{36}@(.*)$/;
 
@@ -73,7 +76,10 @@ interface HeldLock {
   tokens: string[];
 }
 
-/** A folder with one token in it is a lock that is held. Whoever finds another's beside its own steps back, so that never two hold it. */
+/**
+ * Tries to acquire the lock: a folder with exactly one token in it. A process that finds a second token backs off, so
+ * that two never hold it.
+ */
 function tryTakeLock(lock: string, token: string): boolean {
   try {
     mkdirSync(lock);
@@ -86,7 +92,7 @@ function tryTakeLock(lock: string, token: string): boolean {
     if (readdirSync(lock).length === 1) return true;
   } catch (error) {
     releaseLock(lock, [token]);
-    if (getErrnoCode(error) === "ENOENT") return false; // Somebody took it for one that was left behind.
+    if (getErrnoCode(error) === "ENOENT") return false; // Another process took it for an abandoned lock.
     throw createUnwritableFileError(lock, error);
   }
   releaseLock(lock, [token]);
@@ -99,18 +105,21 @@ function getTakeoverMs({ tokens }: HeldLock): number {
   return isOurs ? ABANDONED_MS : MAX_HELD_MS;
 }
 
-/** Nothing when there is none: it was given back in between. */
+/** Returns undefined if the lock was released meanwhile. */
 function readHeldLock(lock: string): HeldLock | undefined {
   const stats = lstatSync(lock, { throwIfNoEntry: false });
   if (!stats) return undefined;
   let tokens: string[] = [];
   try {
     if (stats.isDirectory()) tokens = readdirSync(lock).filter((name) => LOCK_TOKEN.test(name));
-  } catch {} // Gone, or not to be read: then its mark tells.
+  } catch {} // Gone or unreadable: the mark alone decides.
   return { mark: [stats.ino, stats.mtimeMs, ...tokens].join(" "), tokens };
 }
 
-/** Whether a process of this machine still holds it. Of those of others nothing is known but that none holds it for long. */
+/**
+ * Returns true if a process of this machine still holds it. Processes of other machines are unknown, but never hold it
+ * for long.
+ */
 function isHolderAlive(token: string): boolean {
   const [, pid, host] = LOCK_TOKEN.exec(token) ?? [];
   if (host !== encodeURIComponent(hostname())) return false;
@@ -121,13 +130,13 @@ function isHolderAlive(token: string): boolean {
   }
 }
 
-/** Takes these tokens away, and the lock with them unless somebody else has it by now. */
+/** Removes these tokens, and the lock unless another process holds it by now. */
 function releaseLock(lock: string, tokens: readonly string[]): void {
   const steps = [...tokens.map((token) => () => unlinkSync(join(lock, token))), () => rmdirSync(lock)];
   for (const step of steps) {
     try {
       step();
-    } catch {} // It is another's, or gone.
+    } catch {} // It belongs to another process, or is gone.
   }
 }
 
@@ -136,17 +145,17 @@ function createHeldError(lock: string, tokens: readonly string[]): SkillError {
   const by = pid === undefined ? "" : ` by process ${pid}`;
   return new SkillError("locked", {
     message: `${lock} has been held${by} for ${MAX_WAIT_MS / 1000} seconds, so nothing was written`,
-    fix: "wait for the other skillet to end and try again; if none runs, remove it",
+    fix: "wait for the other skillet process to end and try again; if none is running, remove the lock",
   });
 }
 
-/** Puts a text in a file's place, whole or not at all; for the user alone, unless a mode says otherwise. A link to it stays one. */
+/** Replaces a file atomically; readable for the user alone unless `mode` differs. Keeps a link to the file. */
 export function replaceFile(file: string, text: string, mode = 0o600): void {
   let draft: string | undefined;
   try {
     const real = resolveDestination(file);
     const there = statSync(real, { throwIfNoEntry: false });
-    if (there && !there.isFile()) throw new Error("it is not a regular file"); // It may be a device of the system's.
+    if (there && !there.isFile()) throw new Error("it is not a regular file"); // It may be a system device.
     mkdirSync(dirname(real), { recursive: true });
     const name = `${real}.${crypto.randomUUID()}`;
     const fd = openSync(name, "wx", 0o600);
@@ -166,20 +175,20 @@ export function replaceFile(file: string, text: string, mode = 0o600): void {
   }
 }
 
-/** Whoever is root for a moment does not take a file away from its owner, who could not read it any more. */
+/** Keeps the owner of a file that root writes: its owner could not read it otherwise. */
 function keepOwner(fd: number, file: string): void {
   const there = process.getuid?.() === 0 ? statSync(file, { throwIfNoEntry: false }) : undefined;
   if (there) fchownSync(fd, there.uid, there.gid);
 }
 
-/** Where its links lead, be there something or not. */
+/** Resolves links to their final target, even if it does not exist. */
 function resolveDestination(file: string): string {
   try {
     return realpathSync(file);
   } catch (error) {
     if (getErrnoCode(error) !== "ENOENT") throw error;
   }
-  if (!lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return file; // It is made now.
+  if (!lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return file; // It is created now.
   return resolveDestination(resolve(realpathSync(dirname(file)), readlinkSync(file)));
 }
 
@@ -188,8 +197,8 @@ function makeLockFolder(folder: string): void {
     mkdirSync(folder, { recursive: true });
   } catch (error) {
     throw new SkillError("unwritable", {
-      message: `The folder ${folder} cannot be made: ${getErrorMessage(error)}`,
-      fix: "move away what stands in its place, or check that the folder above it can be written to",
+      message: `The folder ${folder} cannot be created: ${getErrorMessage(error)}`,
+      fix: "move the file in its place away, or check that its parent folder is writable",
       cause: error,
     });
   }
@@ -198,20 +207,20 @@ function makeLockFolder(folder: string): void {
 function createUnwritableFileError(file: string, cause: unknown): SkillError {
   return new SkillError("unwritable", {
     message: `${file} cannot be written: ${getErrorMessage(cause)}`,
-    fix: "check that the folder can be written to",
+    fix: "check that the folder is writable",
     cause,
   });
 }
 
-/** The process that is at something: a run, a folder that it writes, a home. */
+/** The process that owns a run, a staging folder or a home. */
 interface ProcessOwner {
   pid: number;
   host: string;
-  /** When that process began, as the system counts: numbers of processes are used again. */
+  /** The start time of the process, as the system reports it: pids are reused. */
   start: string;
 }
 
-/** Takes a run, or says who has it. */
+/** Claims a run, or returns its current owner. */
 export function claimOwnership(file: string): { held: ProcessOwner } | { release(): void } {
   return withFileLock(file, () => {
     const held = readLiveOwner(file);
@@ -226,19 +235,19 @@ export function claimOwnership(file: string): { held: ProcessOwner } | { release
   });
 }
 
-/** This process, as it is written down for others to find with `ownerIn`. */
+/** Formats this process as an owner, for `readLiveOwner`. */
 export function formatProcessOwner(): string {
   return JSON.stringify({ pid: process.pid, host: hostname(), start: readProcessStart(process.pid) });
 }
 
-/** Who is at it now. A process of this machine that is gone is not; of those of others nothing is known. */
+/** Returns the current owner. Ignores a dead process of this machine; processes of other machines cannot be checked. */
 export function readLiveOwner(file: string): ProcessOwner | undefined {
   const owner = parseProcessOwner(readOwnerFile(file));
   if (owner === undefined || owner.host !== hostname()) return owner;
   return isProcessAlive(owner.pid) && readProcessStart(owner.pid) === owner.start ? owner : undefined;
 }
 
-/** It is written whole or not at all: what is anything else is nobody's. */
+/** Returns undefined for anything but a complete owner: the file is written atomically. */
 function parseProcessOwner(text: string): ProcessOwner | undefined {
   try {
     const { pid, host, start } = Object(JSON.parse(text));
@@ -249,7 +258,7 @@ function parseProcessOwner(text: string): ProcessOwner | undefined {
   }
 }
 
-/** A file of skillet's own; empty where there is none. */
+/** Reads an owner file; empty if it does not exist. */
 function readOwnerFile(file: string): string {
   try {
     return readRegularText(file);
@@ -274,7 +283,7 @@ function isProcessAlive(pid: number): boolean {
   }
 }
 
-/** Where the system does not tell, all begin at once. One that is dead and still listed has begun never. */
+/** Returns the start time, or an empty string where the system does not report it. A zombie never counts as started. */
 function readProcessStart(pid: number): string {
   const stat = readProcFile(`/proc/${pid}/stat`);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");

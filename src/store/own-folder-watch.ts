@@ -7,19 +7,22 @@ import { isJsonObject } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
 import { formatProcessOwner, readLiveOwner } from "./locked-file.ts";
 
-/** What the files below some folders look like: by path, what changes whenever one is written. */
+/** Fingerprints of the files below some folders, by path. A fingerprint changes with every write. */
 export type FileFingerprints = Readonly<Record<string, string>>;
 
 /**
- * Notices what changes below folders while code runs. The look before is on the disk, so that what a process did that was killed is noticed
- * by the next one.
+ * Detects changes below folders while code runs. The fingerprints are on disk, so that the next process detects the
+ * changes of a killed one.
  */
 export interface OwnFolderWatches {
-  /** Looks at the folders, and begins. The result ends it: called once, it gives the paths that changed. */
+  /** Takes fingerprints and starts a watch. The returned function ends it, and returns the changed paths. */
   begin(folders: readonly string[]): () => string[];
-  /** The paths inside a place that changed since a watch began which has not ended. */
+  /** Returns the paths inside a folder that changed since an active watch began. */
   changedIn(place: string): string[];
-  /** Ends the watches of processes that are gone, and gives the paths that changed since: all of `own` if the look before is unreadable. */
+  /**
+   * Ends the watches of dead processes, and returns the paths that changed since. Returns all of `own` if the
+   * fingerprints are unreadable.
+   */
   settle(own: readonly string[]): string[];
 }
 
@@ -29,7 +32,7 @@ export function createOwnFolderWatches(skilletHome: string): OwnFolderWatches {
     try {
       return readdirSync(all).filter((name) => name.endsWith(".json"));
     } catch {
-      return []; // There never was one.
+      return []; // No watch was ever started.
     }
   };
   return {
@@ -40,7 +43,7 @@ export function createOwnFolderWatches(skilletHome: string): OwnFolderWatches {
       writeFileSync(join(all, `${id}.owner`), formatProcessOwner(), { flag: "wx", mode: 0o600 });
       const draft = join(all, `${id}.draft`);
       writeFileSync(draft, JSON.stringify({ folders, before }), { flag: "wx", mode: 0o600 });
-      renameSync(draft, join(all, `${id}.json`)); // Whole or not at all.
+      renameSync(draft, join(all, `${id}.json`)); // Atomic.
       return () => {
         const changed = diffFingerprints(before, fingerprintFiles(folders));
         removeWatch(all, id);
@@ -70,23 +73,23 @@ export function createOwnFolderWatches(skilletHome: string): OwnFolderWatches {
   };
 }
 
-/** As many as a folder of skills has; of a larger one only the folder itself is compared, so that any change in it counts for all. */
+/** Enough for a folder of skills. A larger one counts as changed as a whole. */
 const MAX_WATCHED_FILES = 50_000;
 
 function fingerprintFiles(folders: readonly string[]): FileFingerprints {
   const seen: Record<string, string> = Object.create(null); // A folder may be called `__proto__`.
-  let left = MAX_WATCHED_FILES;
+  let remaining = MAX_WATCHED_FILES;
   const visit = (path: string) => {
     const stats = lstatSync(path, { throwIfNoEntry: false });
-    if (!stats || left-- <= 0) return;
+    if (!stats || remaining-- <= 0) return;
     const { ino, size, mode, uid, mtimeMs, ctimeMs } = stats;
-    // The times of a folder change with what is in it, which is looked at itself.
+    // The times of a folder change with its entries, which have their own fingerprints.
     seen[path] = stats.isDirectory() ? `${ino} ${mode} ${uid}` : `${ino} ${size} ${mode} ${uid} ${mtimeMs} ${ctimeMs}`;
     if (!stats.isDirectory()) return;
     for (const name of listNames(path)) if (!SKIPPED_FOLDERS.has(name)) visit(join(path, name));
   };
   for (const folder of folders) visit(folder);
-  if (left >= 0) return seen;
+  if (remaining >= 0) return seen;
   return Object.fromEntries(folders.map((folder) => [folder, `too many files ${crypto.randomUUID()}`]));
 }
 
@@ -103,7 +106,7 @@ function diffFingerprints(before: FileFingerprints, now: FileFingerprints): stri
   return [...paths].filter((path) => before[path] !== now[path]);
 }
 
-/** Undefined when it has just ended. */
+/** Returns undefined if the watch has just ended. */
 function readWatch(file: string): { folders: readonly string[]; before: FileFingerprints } | "unreadable" | undefined {
   try {
     const { folders, before } = JSON.parse(readRegularText(file)) as Record<string, unknown>;

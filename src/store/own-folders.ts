@@ -12,29 +12,29 @@ import { createOwnFolderWatches } from "./own-folder-watch.ts";
 /** A folder whose skills the user writes. */
 interface OwnFolder {
   at: string;
-  /** The commits that were checked out in work trees around and in it, by work tree. */
+  /** The checked-out commits of work trees around and in it, by work tree. */
   heads: Readonly<Record<string, string>>;
 }
 
-/** A skill in such a folder as it was when it was last found to be the user's work. */
+/** A skill in such a folder, as it was when it was last recognized as the user's work. */
 interface OwnSkill {
   name: string;
   digest: string;
-  /** By path, what each file was. */
+  /** The fingerprints of its files, by path. */
   files: Readonly<Record<string, string>>;
   at: string;
-  /** The commit that was checked out then. */
+  /** The commit that was checked out at that time. */
   head?: string;
 }
 
-/** Why a skill in a folder of the user's is not trusted by that. */
+/** The reason why a skill in a folder of the user is not trusted for being there. */
 export interface OwnRefusal {
   why: "run" | "update" | "git" | "repository" | ForeignFile["why"] | "unreadable";
-  /** The file that it is about; `.` for the whole skill. */
+  /** The affected file; `.` for the whole skill. */
   path: string;
 }
 
-/** A work tree whose HEAD moved since a skill in it was last found to be the user's work. */
+/** A work tree whose HEAD moved since a skill in it was last recognized as the user's work. */
 interface MovedHead extends Pick<GitWorkTree, "root" | "repository"> {
   place: string;
   from: string;
@@ -42,34 +42,37 @@ interface MovedHead extends Pick<GitWorkTree, "root" | "repository"> {
 }
 
 /**
- * Folders whose skills the user writes: an edit keeps the trust in such a skill. It ends with a change that a run or an update made, or that
- * git brought. Nothing here protects from other programs that run as the user.
+ * Folders whose skills the user writes: an edit keeps the trust in such a skill. A change by a run, an update or git
+ * ends it. This does not protect against other programs that run as the user.
  */
 export interface OwnFolders {
   list(): [folder: string, entry: OwnFolder][];
-  /** Whether a place is in such a folder. */
-  holds(place: string): boolean;
-  /** Contract: `places` are those of the skills in it, which are recorded as they are. Throws a SkillError when it cannot be recorded. */
+  /** Returns true if a path is in such a folder. */
+  contains(place: string): boolean;
+  /**
+   * Contract: `places` are the paths of the skills in it, which are recorded in their current state. Throws a
+   * SkillError when they cannot be recorded.
+   */
   add(folder: string, places: readonly string[]): void;
   /** Returns the folders that were the user's and no longer are. */
   revoke(folder: string): string[];
-  /** As it was when it was last found to be the user's work. */
-  recordOf(place: string): OwnSkill | undefined;
-  /** Without its files: why a skill at a place is not trusted by its folder, from records and HEAD alone. */
-  glance(place: string): OwnRefusal | undefined;
-  /** Why a skill is not trusted by its folder. One that is, is recorded. Contract: `holds(place)`. */
-  judge(place: string, seen: OwnSkillSnapshot): OwnRefusal | undefined;
-  /** Why a skill is not trusted by its folder, by whose its files are alone. */
-  judgeFiles(place: string): OwnRefusal | undefined;
-  /** Records a skill that the user approved as it is, so that edits of it keep the trust from now on. */
+  /** Returns the skill as it was when it was last recognized as the user's work. */
+  getRecord(place: string): OwnSkill | undefined;
+  /** Checks a skill by the records and HEAD alone, without reading its files. */
+  checkRecords(place: string): OwnRefusal | undefined;
+  /** Checks a skill, and records it if it is trusted for its folder. Contract: `contains(place)`. */
+  checkSkill(place: string, seen: OwnSkillSnapshot): OwnRefusal | undefined;
+  /** Checks a skill by the ownership of its files alone. */
+  checkFiles(place: string): OwnRefusal | undefined;
+  /** Records a skill that the user approved in its current state, so that later edits keep the trust. */
   accept(place: string, seen: OwnSkillSnapshot): void;
-  /** Ends the trust in skills with these paths: what changed them was not the user. */
+  /** Ends the trust in skills with these paths: the user did not make the changes. */
   markChanged(paths: readonly string[], why: "run" | "update"): void;
-  /** Runs work that may write to the user's files: changes in that time do not count as edits by the user. */
+  /** Runs work that may write to the user's files: changes during that time do not count as edits by the user. */
   watch<T>(work: () => Promise<T>): Promise<T>;
-  /** Work trees whose HEAD moved. `keepHead` says of one that nothing in the skill changed by that. */
-  moved(): MovedHead[];
-  keepHead(moved: MovedHead): void;
+  /** Returns the work trees whose HEAD moved. `acceptHead` records that the move did not change the skill. */
+  listMovedHeads(): MovedHead[];
+  acceptHead(moved: MovedHead): void;
 }
 
 interface OwnSkillSnapshot {
@@ -103,12 +106,12 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
       (path) => folderOf(path) || Object.keys(folders.entries()).some((one) => isInside(path, one)),
     );
     if (own.length === 0) return;
-    // What is in a folder that changed itself, or is new, needs no mark of its own. Many changes count for the whole folder.
+    // A path inside another changed folder needs no mark. Many changes mark the whole folder.
     const outer =
       own.length > MAX_MARKS
         ? own.flatMap((path) => folderOf(path)?.[0] ?? path)
         : own.filter((path) => !own.some((other) => other !== path && isInside(other, path)));
-    changes.change((entries) => {
+    changes.update((entries) => {
       for (const path of outer) entries[path] = { why, at: new Date().toISOString() };
     });
   };
@@ -123,7 +126,7 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
     const [path] = watches.changedIn(place);
     return path === undefined ? undefined : { why: "run", path: relative(place, path) || "." };
   };
-  /** What git may have brought: HEAD is another than when the skill was last seen, or is about to be. */
+  /** Detects changes by git: HEAD differs from the recorded one, or is about to. */
   const gitIn = (place: string): { refusal?: OwnRefusal; head?: string } => {
     const out = readGitHead(place);
     if (!out) return {};
@@ -132,20 +135,20 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
     const seen = skills.entries()[place];
     const known = seen ? seen.head : folder?.heads[root];
     if (head === undefined) return { refusal: { why: "git", path: "." } };
-    // A new repository is a clone of another author's work, or brought it. Before its first commit it has brought nothing.
+    // A new repository is a clone of another author's work, or added it. Before its first commit it has added nothing.
     if (known === undefined)
       return seen && head === "" ? { head } : { head, refusal: { why: "repository", path: "." } };
     return known === head && !isBusy ? { head } : { head, refusal: { why: "git", path: "." } };
   };
   const record = (place: string, { name, copy, marks }: OwnSkillSnapshot, head: string | undefined) => {
     const at = new Date().toISOString();
-    skills.change((entries) => {
+    skills.update((entries) => {
       entries[place] = { name, digest: copy.digest, files: { ...marks }, at, ...omitUndefined({ head }) };
     });
   };
   return {
     list: () => Object.entries(folders.entries()),
-    holds: (place) => folderOf(place) !== undefined && !isBroken(),
+    contains: (place) => folderOf(place) !== undefined && !isBroken(),
     add(folder, places) {
       const heads: Record<string, string> = {};
       for (const place of [folder, ...places]) {
@@ -153,29 +156,29 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
         if (out?.head !== undefined) heads[out.root] = out.head;
       }
       forget(folder);
-      folders.change((entries) => {
+      folders.update((entries) => {
         entries[folder] = { at: new Date().toISOString(), heads };
       });
     },
     revoke(folder) {
       forget(folder);
-      return folders.change((entries) => {
+      return folders.update((entries) => {
         const gone = Object.keys(entries).filter((own) => isInside(folder, own));
         for (const own of gone) delete entries[own];
         return gone;
       });
     },
-    recordOf: (place) => skills.entries()[place],
-    glance: (place) => changeIn(place) ?? gitIn(place).refusal,
-    judgeFiles,
-    judge(place, seen) {
+    getRecord: (place) => skills.entries()[place],
+    checkRecords: (place) => changeIn(place) ?? gitIn(place).refusal,
+    checkFiles: judgeFiles,
+    checkSkill(place, seen) {
       const foreign = judgeFiles(place);
       if (foreign) return foreign;
       const git = gitIn(place);
       const isAsSeen = skills.entries()[place]?.digest === seen.copy.digest;
       const refusal = isAsSeen ? undefined : (changeIn(place) ?? git.refusal);
       if (refusal) return refusal;
-      // While git is at it, HEAD is not the commit that these files are of.
+      // During a git operation, HEAD is not the commit of these files.
       const isMoving = git.refusal !== undefined && readGitHead(place)?.isBusy === true;
       const isKnown = isAsSeen && skills.entries()[place]?.head === git.head;
       if (!isMoving && !isKnown) tryQuietly(() => record(place, seen, git.head));
@@ -197,15 +200,15 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
         markChanged(end(), "run");
       }
     },
-    moved() {
+    listMovedHeads() {
       return Object.entries(skills.entries()).flatMap(([place, { head }]) => {
         const out = head === undefined || !folderOf(place) ? undefined : readGitHead(place);
         if (!out || head === undefined || out.head === undefined || out.isBusy || out.head === head) return [];
         return [{ place, root: out.root, repository: out.repository, from: head, to: out.head }];
       });
     },
-    keepHead({ place, from, to }) {
-      skills.change((entries) => {
+    acceptHead({ place, from, to }) {
+      skills.update((entries) => {
         const entry = entries[place];
         if (entry?.head === from) entries[place] = { ...entry, head: to };
       });
@@ -214,14 +217,14 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
 
   function forget(folder: string): void {
     forgetChanges(folder);
-    skills.change((entries) => {
+    skills.update((entries) => {
       for (const place of Object.keys(entries)) if (isInside(folder, place)) delete entries[place];
     });
   }
 
-  /** What is above the place counts for other skills too, and for this one until it is recorded. */
+  /** Marks above the path also count for other skills, and for this one until it is recorded. */
   function forgetChanges(place: string): void {
-    changes.change((entries) => {
+    changes.update((entries) => {
       for (const path of Object.keys(entries)) if (isInside(place, path)) delete entries[path];
     });
   }
@@ -229,7 +232,7 @@ export function createOwnFolders(skilletHome: string): OwnFolders {
 
 const MAX_MARKS = 1000;
 
-/** The first file of a skill, or folder above it as far as the user's, that others can change. */
+/** Returns the first file of a skill, or folder between it and the user's folder, that others can change. */
 function findForeignIn(folder: string, place: string): OwnRefusal | undefined {
   try {
     for (let above = dirname(place); isInside(folder, above); above = dirname(above)) {
@@ -246,7 +249,7 @@ function findForeignIn(folder: string, place: string): OwnRefusal | undefined {
   }
 }
 
-/** What cannot be recorded is judged again the next time. */
+/** Ignores errors: a skill that cannot be recorded is checked again the next time. */
 function tryQuietly(work: () => void): void {
   try {
     work();
@@ -271,15 +274,16 @@ function isOwnChange(entry: unknown): entry is { why: "run" | "update"; at: stri
   );
 }
 
-/** The git work tree that a path is in, and what is checked out there. */
+/** The git work tree that contains a path, and its HEAD. */
 interface GitWorkTree {
-  /** The work tree. */
   root: string;
-  /** Its repository. */
   repository: string;
-  /** The commit of HEAD; empty before the first one. Undefined when it cannot be read. */
+  /** The commit of HEAD; empty before the first one. Undefined if it cannot be read. */
   head: string | undefined;
-  /** Whether a merge (or one with `--squash`), rebase, cherry-pick or revert is under way: files can come from another commit than HEAD then. */
+  /**
+   * True during a merge (also with `--squash`), rebase, cherry-pick or revert: files can come from another commit than
+   * HEAD.
+   */
   isBusy: boolean;
 }
 
@@ -308,7 +312,7 @@ const BUSY_MARKERS = [
 ];
 const COMMIT_ID = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/;
 
-/** A linked work tree names its repository in a file. */
+/** Reads the repository of a linked work tree from its `.git` file. */
 function readLinkedRepository(file: string, root: string): string | undefined {
   const [, named] = /^gitdir: (.+?)\s*$/.exec(readTextOrNone(file) ?? "") ?? [];
   return named === undefined ? undefined : resolve(root, named);

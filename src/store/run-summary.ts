@@ -12,20 +12,23 @@ import {
   readJournalBytes,
 } from "./journal.ts";
 
-/** `running`: a process is at it. `interrupted`: none is, and it has no end. `waiting`: for somebody's word; `answered`: it has it. */
+/**
+ * `running`: a process works on it. `interrupted`: no process does, and it has no end. `waiting`: it needs an approval;
+ * `answered`: it has the decision.
+ */
 export const RUN_STATES = ["running", "interrupted", "waiting", "answered", "ended", "cancelled", "corrupt"] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
 export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   at: string;
   state: RunState;
-  /** When the last was written. */
+  /** The time of the last line. */
   changedAt: string;
-  /** How it ended, where it did. */
+  /** The end of the run, if it ended. */
   end?: Omit<RunEnd, "type">;
-  /** What it waits for, or was answered. */
+  /** The request it waits for, or that was answered. */
   effect?: ApprovalRequest;
-  /** The process that is at it. */
+  /** The process that works on it. */
   pid?: number;
   bytes: number;
 }
@@ -33,11 +36,14 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
 interface RunSummaryOptions {
   id: string;
   file: string;
-  /** Asked only for what has no end. */
+  /** Called only for runs without an end. */
   ownerPid(): number | undefined;
 }
 
-/** Of a run that ended well, from its first line and its last alone: there may be thousands. Nothing when there is no such file. */
+/**
+ * Reads the summary of a run. For a run that ended well it reads only the first and last line: there may be thousands.
+ * Returns undefined if the file does not exist.
+ */
 export function readRunSummary(options: RunSummaryOptions): RunSummary | undefined {
   let fd: number;
   try {
@@ -58,7 +64,7 @@ function summarizeJournal(fd: number, { id, ownerPid }: RunSummaryOptions): RunS
   if (head?.type !== "run" || head.version !== 1 || head.id !== id) return createCorruptSummary(id, mtime, size);
   const { type: _, version: __, ...run } = head;
   const last = readLastLine(fd, size);
-  // One that was called off has an end too, once its process has noticed.
+  // A cancelled run has an end too, once its process has noticed.
   if (last?.type === "end" && last.stop !== "aborted")
     return { ...run, state: "ended", changedAt: last.at, bytes: size, end: stripRunEnd(last) };
   const { lines, corrupt } = parseJournal(readJournalBytes(fd));
@@ -69,7 +75,7 @@ function summarizeJournal(fd: number, { id, ownerPid }: RunSummaryOptions): RunS
   return { ...run, ...state, changedAt, bytes: size, ...end, ...(pid === undefined ? {} : { pid }) };
 }
 
-/** What nothing can be said of but that it is there. */
+/** Creates the summary of a run that cannot be read. */
 function createCorruptSummary(id: string, changed: Date, bytes: number): RunSummary {
   const at = changed.toISOString();
   return { id, kind: "use", skill: "", task: "", at, state: "corrupt", changedAt: at, bytes };
@@ -88,8 +94,8 @@ function deriveRunState(lines: readonly JournalLine[], isAtWork: boolean): Pick<
 }
 
 /**
- * The first question that nobody has answered yet. One that something was done after is over: nobody was asked it again. One that was
- * asked again, since it is about another thing by now, is open again.
+ * Returns the first request without an answer. A request followed by other work is closed: it was not asked again. A
+ * request that was repeated for a different action is open again.
  */
 export function findPendingApproval(lines: readonly JournalLine[]): Extract<JournalLine, { type: "ask" }> | undefined {
   const open = lines.slice(lines.findLastIndex(({ type }) => type === "step") + 1);
@@ -113,7 +119,7 @@ function readFirstLine(fd: number, size: number): string {
   }
 }
 
-/** The last that can be read: whole, or lacking nothing but its end. */
+/** Reads the last readable line: whole, or lacking only its newline. */
 function readLastLine(fd: number, size: number): JournalLine | undefined {
   for (let room = CHUNK_BYTES; ; room *= 4) {
     const start = Math.max(0, size - room);
@@ -126,7 +132,7 @@ function readLastLine(fd: number, size: number): JournalLine | undefined {
   }
 }
 
-/** For how many days runs are kept, and how many of those that are over. */
+/** The number of days that runs are kept, and the number of finished runs that are kept. */
 export interface RunRetention {
   days: number;
   most: number;
@@ -136,7 +142,7 @@ export const DEFAULT_RUN_RETENTION: RunRetention = { days: 30, most: 1000 };
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** What is not kept of these, the newest of which is the first. `now`: what counts as the current time. */
+/** Returns the runs to remove from a list with the newest first. `now`: the current time. */
 export function findExpiredRuns(
   runs: readonly RunSummary[],
   { days, most }: RunRetention,
@@ -151,8 +157,8 @@ export function findExpiredRuns(
 }
 
 /**
- * The time by which runs are pruned without being asked: that of the last change which an earlier process recorded, if the clock is past it. A
- * clock that jumps ahead for one command deletes nothing; once a second run has seen the same time, it is believed.
+ * Returns the time for automatic pruning: the last change that an earlier process recorded, if the clock is past it. A
+ * clock that jumps ahead for one command deletes nothing; once a second run has the same time, it counts.
  */
 export function getConfirmedTime(runs: readonly RunSummary[]): number {
   return Math.min(Date.now(), Math.max(0, ...runs.map(({ changedAt }) => Date.parse(changedAt))));
@@ -162,15 +168,15 @@ export function isFinishedState(state: RunState): boolean {
   return state === "ended" || state === "cancelled";
 }
 
-/** Whether it is time to look for what is not kept: once a day. */
+/** Returns true once a day. */
 export function isPruneDue(folder: string): boolean {
   const stamp = join(folder, ".pruned");
   const at = statSync(stamp, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const age = Date.now() - at;
-  if (age >= 0 && age < DAY_MS) return false; // One from the future was written by a clock that was wrong.
+  if (age >= 0 && age < DAY_MS) return false; // A future time comes from a clock that was wrong.
   try {
     writeFileSync(stamp, "", { mode: 0o600 });
     utimesSync(stamp, new Date(), new Date());
-  } catch {} // Then it is tried again with the next run.
+  } catch {} // The next run tries again.
   return at !== 0;
 }

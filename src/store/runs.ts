@@ -41,23 +41,29 @@ export interface NewRun {
   messages?: readonly Message[];
 }
 
-/** The runs that were written down, one file each. */
+/** The recorded runs, one file each. */
 export interface RunStore {
   readonly folder: string;
-  /** Throws a SkillError when it cannot be written. */
-  begin(run: NewRun): Journal;
-  /** Takes a run up again, also one that waits. Throws a SkillError: there is none, it ended, was called off, or another process is at it. */
-  open(id: string): Journal;
-  /** All of them, the newest first. */
+  /** Throws a SkillError when the journal cannot be written. */
+  create(run: NewRun): Journal;
+  /**
+   * Resumes a run, also a waiting one. Throws a SkillError if it does not exist, ended, was cancelled, or is in use by
+   * another process.
+   */
+  resume(id: string): Journal;
+  /** Lists all runs, the newest first. */
   list(): readonly RunSummary[];
-  /** The one whose id, or the last part of it, begins with this, or else ends with it; `last` is the newest. Throws a SkillError when none or several are. */
+  /**
+   * Finds a run whose id (or its last part) starts with this, or else ends with it; `last` is the newest. Throws a
+   * SkillError when none or several match.
+   */
   find(written: string): RunSummary;
   read(id: string): ParsedJournal;
-  /** Gives the word that a run waits for. Throws a SkillError when it waits for none, or for another thing than this. */
+  /** Answers the approval request of a run. Throws a SkillError when it waits for none, or for a different one. */
   answer(id: string, approval: Approval, about?: ApprovalRequest): ApprovalRequest;
-  /** Calls a run off, also one that another process is at. Throws a SkillError when it has ended. */
+  /** Cancels a run, also one that another process works on. Throws a SkillError when it has ended. */
   cancel(id: string): void;
-  /** Removes what is older or more than is kept, and gives what that was. Contract: nothing that a process is at. */
+  /** Removes expired runs and returns them. Contract: never removes a run in use. */
   prune(keep: RunRetention, options?: { isTrial?: boolean; isAutomatic?: boolean }): readonly RunSummary[];
 }
 
@@ -72,7 +78,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
   const known = (id: string): RunSummary => {
     const found = RUN_ID.test(id) ? summary(id) : undefined;
     if (found) return found;
-    throw new SkillError("run-unknown", { message: `There is no run ${id}`, fix: "`skillet runs` lists them" });
+    throw new SkillError("run-unknown", { message: `Unknown run ${id}`, fix: "`skillet runs` lists all runs" });
   };
   const linesOf = (id: string): ParsedJournal => {
     let fd: number;
@@ -93,18 +99,18 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     const claimed = claimOwnership(ownerOf(id));
     if ("held" in claimed) throw createBusyError(id, claimed.held, ownerOf(id));
     try {
-      // Now that nobody else can be at it: until then it may have come to its end.
+      // Checked under the claim: the run may have ended until then.
       const why = NOT_RESUMABLE[summary(id, () => undefined)?.state ?? "interrupted"];
-      if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.says}`, fix: why.fix(id) });
+      if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.problem}`, fix: why.fix(id) });
       return openJournal({ file: fileOf(id), onClose: claimed.release });
     } catch (error) {
       claimed.release();
       throw error;
     }
   };
-  const prune: RunStore["prune"] = (most, { isTrial = false, isAutomatic = false } = {}) => {
+  const prune: RunStore["prune"] = (retention, { isTrial = false, isAutomatic = false } = {}) => {
     const all = summaries(listRunIds(folder));
-    const old = isAutomatic ? findExpiredRuns(all, most, getConfirmedTime(all)) : findExpiredRuns(all, most);
+    const old = isAutomatic ? findExpiredRuns(all, retention, getConfirmedTime(all)) : findExpiredRuns(all, retention);
     const remove = ({ id }: RunSummary) =>
       withFileLock(ownerOf(id), () => {
         if (readLiveOwner(ownerOf(id))) return false;
@@ -112,7 +118,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
           for (const file of [fileOf(id), ownerOf(id)]) rmSync(file, { force: true });
           return true;
         } catch {
-          return false; // A folder of somebody's in its place: the others go all the same.
+          return false; // A folder is in its place: the other runs are still removed.
         }
       });
     return isTrial ? old : old.filter(remove);
@@ -121,12 +127,12 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     folder,
     prune,
     list: () => summaries(listRunIds(folder)),
-    begin({ head, request, messages }) {
+    create({ head, request, messages }) {
       makeRunsFolder(folder);
       if (isPruneDue(folder)) {
         try {
           prune(keep, { isAutomatic: true });
-        } catch {} // It is no reason not to begin another.
+        } catch {} // A failed pruning does not prevent a new run.
       }
       const at = new Date().toISOString();
       const lines: JournalLine[] = [
@@ -138,15 +144,15 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       try {
         return take(head.id);
       } catch (error) {
-        rmSync(fileOf(head.id), { force: true }); // Nobody began it: there is nothing to go on with.
+        rmSync(fileOf(head.id), { force: true }); // The run did not start: there is nothing to resume.
         throw error;
       }
     },
-    open: (id) => take(known(id).id),
+    resume: (id) => take(known(id).id),
     find(written) {
       const ids = listRunIds(folder);
       if (written === "last") {
-        // An id tells the second, and not who was first in it.
+        // An id has a resolution of one second, so the order within it is unknown.
         const [newest] = summaries(ids.filter((id) => id.slice(0, 15) === ids[0]?.slice(0, 15)));
         if (newest) return newest;
       }
@@ -155,8 +161,8 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       const fitting = beginning.length > 0 ? beginning : ids.filter((id) => id.endsWith(written));
       if (fitting.length <= 1) return known(fitting[0] ?? written);
       throw new SkillError("run-unknown", {
-        message: `${fitting.length} runs have an id like ${written}`,
-        fix: `give more of it: ${fitting.slice(0, 5).join(", ")}`,
+        message: `${fitting.length} runs match ${written}`,
+        fix: `use more characters of the id: ${fitting.slice(0, 5).join(", ")}`,
       });
     },
     read: (id) => linesOf(known(id).id),
@@ -175,8 +181,8 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       withFileLock(ownerOf(known(id).id), () => {
         const { state, pid } = known(id);
         if (isFinishedState(state)) {
-          const says = state === "cancelled" ? "was called off already" : "has ended already";
-          throw new SkillError("run-ended", { message: `Run ${id} ${says}`, fix: "there is nothing left to call off" });
+          const problem = state === "cancelled" ? "is already cancelled" : "has already ended";
+          throw new SkillError("run-ended", { message: `Run ${id} ${problem}`, fix: "there is nothing to cancel" });
         }
         appendJournalLine(fileOf(id), { type: "cancel", at: new Date().toISOString() }, pid !== undefined);
       }),
@@ -185,52 +191,52 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
 
 interface NotResumable {
   code: ErrorCode;
-  says: string;
+  problem: string;
   fix(id: string): string;
 }
 
-/** Why a run cannot be gone on with. */
+/** The reasons why a run cannot be resumed. */
 const NOT_RESUMABLE: Partial<Record<RunState, NotResumable>> = {
-  ended: { code: "run-ended", says: "has ended", fix: (id) => `skillet runs show ${id} says how` },
-  cancelled: { code: "run-cancelled", says: "was called off", fix: () => "start it anew" },
+  ended: { code: "run-ended", problem: "has ended", fix: (id) => `run: skillet runs show ${id}` },
+  cancelled: { code: "run-cancelled", problem: "was cancelled", fix: () => "start a new run" },
   corrupt: {
     code: "journal-corrupt",
-    says: "cannot be gone on with: its journal is not what was written",
-    fix: (id) => `start it anew; skillet runs show ${id} shows what can be read of it`,
+    problem: "cannot be resumed: its journal is corrupt",
+    fix: (id) => `start a new run; skillet runs show ${id} shows the readable part`,
   },
 };
 
-const NOT_WAITING: Partial<Record<RunState, [says: string, fix: string]>> = {
-  running: ["is under way: whoever started it is asked there", "skillet runs show ID says how far it is"],
-  answered: ["has its answer already", "go on with: skillet resume ID"],
-  cancelled: ["was called off", "start it anew"],
-  ended: ["has ended", "skillet runs show ID says how"],
-  interrupted: ["waits for no word: it was interrupted", "go on with: skillet resume ID"],
-  corrupt: ["cannot be gone on with: its journal is not what was written", "skillet runs show ID says more"],
+const NOT_WAITING: Partial<Record<RunState, [problem: string, fix: string]>> = {
+  running: ["is running: it asks for approvals where it was started", "run: skillet runs show ID"],
+  answered: ["already has its answer", "run: skillet resume ID"],
+  cancelled: ["was cancelled", "start a new run"],
+  ended: ["has ended", "run: skillet runs show ID"],
+  interrupted: ["waits for no approval: it was interrupted", "run: skillet resume ID"],
+  corrupt: ["cannot be resumed: its journal is corrupt", "run: skillet runs show ID"],
 };
 
-/** Why no word can be given to a run. */
+/** Creates the error for answering a run that does not wait for an approval. */
 export function createNotWaitingError({ id, state }: Pick<RunSummary, "id" | "state">): SkillError {
-  const [says, fix] = NOT_WAITING[state] ?? ["waits for no word", "`skillet runs` says which do"];
-  return new SkillError("nothing-asked", { message: `Run ${id} ${says}`, fix: fix.replace("ID", id) });
+  const [problem, fix] = NOT_WAITING[state] ?? ["waits for no approval", "`skillet runs` shows which runs wait"];
+  return new SkillError("nothing-asked", { message: `Run ${id} ${problem}`, fix: fix.replace("ID", id) });
 }
 
-/** It was gone on with while somebody thought about it. */
+/** The run was resumed before the answer was given. */
 function createOtherRequestError(id: string): SkillError {
-  const message = `Run ${id} asks for another thing by now`;
-  return new SkillError("nothing-asked", { message, fix: `look again: skillet approve ${id}` });
+  const message = `Run ${id} now asks for a different approval`;
+  return new SkillError("nothing-asked", { message, fix: `review the new request: skillet approve ${id}` });
 }
 
 function createBusyError(id: string, { pid, host }: { pid: number; host: string }, file: string): SkillError {
   const isHere = host === hostname();
-  const wait = `wait for it to end, or call it off: skillet cancel ${id}`;
+  const wait = `wait for it to end, or cancel it: skillet cancel ${id}`;
   return new SkillError("run-busy", {
-    message: `Process ${pid}${isHere ? "" : ` on ${host}`} is at run ${id}`,
-    fix: isHere ? wait : `${wait}\nif that machine is no more, remove ${file}`,
+    message: `Run ${id} is in use by process ${pid}${isHere ? "" : ` on ${host}`}`,
+    fix: isHere ? wait : `${wait}\nif that machine no longer exists, remove ${file}`,
   });
 }
 
-/** The newest first: an id begins with its time. */
+/** Lists the ids, the newest first: an id starts with its time. */
 function listRunIds(folder: string): string[] {
   try {
     const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
@@ -250,7 +256,7 @@ function makeRunsFolder(folder: string): void {
   }
 }
 
-/** Whole or not at all. */
+/** Creates the file atomically. */
 function createRunFile(file: string, text: string): void {
   let fd: number;
   try {
@@ -268,7 +274,7 @@ function createRunFile(file: string, text: string): void {
   }
 }
 
-/** A file is there after a crash only when its folder says so. */
+/** Syncs the folder: without that, a new file may be missing after a crash. */
 function syncFolder(folder: string): void {
   try {
     const fd = openSync(folder, "r");
@@ -277,13 +283,13 @@ function syncFolder(folder: string): void {
     } finally {
       closeSync(fd);
     }
-  } catch {} // Not every system lets a folder be synced.
+  } catch {} // Not every system can sync a folder.
 }
 
 function createUnreadableRunsError(file: string, cause: unknown): SkillError {
   return new SkillError("runs-unreadable", {
     message: `${file} cannot be read: ${getErrorMessage(cause)}`,
-    fix: "check its mode, and what stands in its place",
+    fix: "check its permissions, and that it is a regular file",
     cause,
   });
 }

@@ -5,7 +5,9 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { readRegularText } from "../util/file-access.ts";
 import { replaceFile, withFileLock } from "./locked-file.ts";
 
-/** The token that clients of `skillet serve --http` send, in the skillet folder, for the user alone. */
+/**
+ * The file with the token for clients of `skillet serve --http`, in the skillet folder, readable for the user alone.
+ */
 export const TOKEN_FILE = "serve-token";
 
 const TOKEN_BYTES = 32;
@@ -14,7 +16,7 @@ const MAX_TOKEN_FILE_BYTES = 4096;
 export interface ServerToken {
   file: string;
   token: string;
-  /** Whether it was created just now. */
+  /** True if it was just created. */
   isNew: boolean;
 }
 
@@ -22,7 +24,10 @@ export function getServerTokenPath(skilletHome: string): string {
   return join(skilletHome, TOKEN_FILE);
 }
 
-/** Reads the token of this user's server, and creates it where there is none. Throws a SkillError when others can read the file. */
+/**
+ * Reads the token of this user's server, and creates it on first use. Throws a SkillError when others can read the
+ * file.
+ */
 export function readOrCreateServerToken(skilletHome: string): ServerToken {
   const file = getServerTokenPath(skilletHome);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });

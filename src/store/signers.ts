@@ -6,26 +6,29 @@ import { compareText } from "../util/text.ts";
 import { createJsonStore } from "./json-store.ts";
 import { hashSha256 } from "./lock-file.ts";
 
-/** Somebody whose signatures count. */
+/** A trusted signer. */
 export interface Signer {
-  /** What the user calls them. */
+  /** The name that the user gave the signer. */
   name: string;
-  /** Their public key: 32 bytes, in Base64. */
+  /** The public key: 32 bytes, in Base64. */
   key: string;
   fingerprint: string;
   at: string;
 }
 
-/** Whose signatures count. Kept in the user's own folder, and read from nowhere else: no workspace names a signer. */
+/** The trusted signers. Stored in the user's own folder and read only from there: no workspace can add a signer. */
 export interface SignerStore {
   readonly file: string;
   list(): Signer[];
   withKey(fingerprint: string): Signer | undefined;
-  /** Contract: false when nothing changed. Throws a SkillError when the name or the key is another's already, or it cannot be written down. */
+  /**
+   * Contract: returns false if nothing changed. Throws a SkillError when the name or the key belongs to another signer,
+   * or the record cannot be written.
+   */
   add(name: string, key: Uint8Array): boolean;
-  /** Contract: nothing when there is none of this name. */
+  /** Contract: returns undefined if there is no signer of this name. */
   remove(name: string): Signer | undefined;
-  /** Why nobody's signature counts: the record cannot be read. */
+  /** Returns the reason why no signature counts: the record cannot be read. */
   problem(): string | undefined;
 }
 
@@ -35,7 +38,7 @@ export function createSignerStore(skilletHome: string): SignerStore {
     isEntry: isStoredSigner,
     unreadable: {
       code: "signers-unreadable",
-      fix: "mend it, or remove it to start anew: then nobody's signature counts",
+      fix: "fix the file, or remove it: then no signature is trusted until you add signers again",
     },
   });
   const list = (entries: Readonly<Record<string, StoredSigner>> = ledger.entries()): Signer[] =>
@@ -47,7 +50,7 @@ export function createSignerStore(skilletHome: string): SignerStore {
     list: () => list(),
     withKey: (fingerprint) => list().find((signer) => signer.fingerprint === fingerprint),
     add: (name, key) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         const fingerprint = fingerprintKey(key);
         if (!SIGNER_NAME.test(name)) throw createNameError();
         if (entries[name]?.fingerprint === fingerprint) return false;
@@ -58,7 +61,7 @@ export function createSignerStore(skilletHome: string): SignerStore {
         return true;
       }),
     remove: (name) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         const gone = list(entries).find((signer) => signer.name === name);
         delete entries[name];
         return gone;
@@ -67,52 +70,53 @@ export function createSignerStore(skilletHome: string): SignerStore {
       const problem = ledger.problem();
       return problem === undefined
         ? undefined
-        : `${ledger.file} cannot be read, so nobody's signature counts: ${problem}`;
+        : `${ledger.file} cannot be read, so no signature is trusted: ${problem}`;
     },
   };
 }
 
-/** What a key is told apart by: `sha256:…` of its 32 bytes. */
+/** Returns the fingerprint of a key: `sha256:…` of its 32 bytes. */
 export function fingerprintKey(key: Uint8Array): string {
   return hashSha256(key);
 }
 
 /**
- * The 32 bytes of a public key as it was given: in Base64, alone or as SPKI, or as PEM. Throws a SkillError that repeats nothing of it, since
- * it may be a private one.
+ * Parses a public key in Base64 (raw or SPKI) or PEM into its 32 bytes. Throws a SkillError that quotes nothing, since
+ * the text may be a private key.
  */
-export function parsePublicKey(given: string): Buffer {
-  const text = given.trim();
+export function parsePublicKey(input: string): Buffer {
+  const text = input.trim();
   if (/PRIVATE KEY/.test(text)) throw createPrivateKeyError();
-  if (/^(?:ssh|ecdsa|sk)-\S/.test(text)) throw createKeyError("This is a key of SSH, which signs nothing here");
+  if (/^(?:ssh|ecdsa|sk)-\S/.test(text))
+    throw createKeyError("This is an SSH key; skills are signed with Ed25519 keys");
   if (/^-----BEGIN (?:RSA )?PUBLIC KEY-----/.test(text)) return exportKeyBytes(readKey(() => createPublicKey(text)));
   const bytes = decodeBase64(text);
-  if (!bytes) throw createKeyError("This is no public key, and no file that holds one");
+  if (!bytes) throw createKeyError("This is neither a public key nor a file with one");
   if (bytes.length === KEY_BYTES) return bytes;
   if (isPrivateKey(bytes)) throw createPrivateKeyError();
   return exportKeyBytes(readKey(() => createPublicKey({ key: bytes, format: "der", type: "spki" })));
 }
 
-/** The key itself, from its 32 bytes. */
+/** Creates the key object from its 32 bytes. */
 export function createKeyObject(key: Uint8Array): KeyObject {
   return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, key]), format: "der", type: "spki" });
 }
 
-/** The 32 bytes of a public Ed25519 key. Throws a SkillError for one of another kind. */
+/** Exports the 32 bytes of a public Ed25519 key. Throws a SkillError for another key type. */
 export function exportKeyBytes(key: KeyObject): Buffer {
   const kind = key.asymmetricKeyType ?? "unknown";
-  if (kind !== "ed25519") throw createKeyError(`This is a key of the kind ${kind}, not Ed25519`);
+  if (kind !== "ed25519") throw createKeyError(`This key is of type ${kind}, not Ed25519`);
   return key.export({ format: "der", type: "spki" }).subarray(SPKI_PREFIX.length);
 }
 
-/** Nothing when it is none, to the last character. */
+/** Returns undefined if the text is not exactly Base64. */
 export function decodeBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, "base64");
   return bytes.length > 0 && bytes.toString("base64") === text ? bytes : undefined;
 }
 
 const KEY_BYTES = 32;
-/** What stands before the bytes of every Ed25519 key in DER (RFC 8410). */
+/** The DER prefix of every Ed25519 key (RFC 8410). */
 const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 const SIGNER_NAME = /^[A-Za-z0-9][\w.@+-]{0,63}$/;
 
@@ -128,7 +132,7 @@ function readKey(read: () => KeyObject): KeyObject {
   try {
     return read();
   } catch {
-    throw createKeyError("This is no public key"); // What OpenSSL says of it helps nobody, and may repeat it.
+    throw createKeyError("This is not a public key"); // OpenSSL's message does not help, and may quote the key.
   }
 }
 
@@ -145,34 +149,34 @@ function isPrivateKey(bytes: Buffer): boolean {
 function createKeyError(message: string): SkillError {
   return new SkillError("signer-key", {
     message,
-    fix: "give the key that `skillet sign` shows to whoever signs: 44 characters of Base64, or a PEM file with a PUBLIC KEY",
+    fix: "use the public key that `skillet sign` shows to the signer: 44 characters of Base64, or a PEM file with a PUBLIC KEY",
   });
 }
 
 function createPrivateKeyError(): SkillError {
   return new SkillError("signer-key", {
-    message: "This is a private key: whoever has it can sign in its owner's name. Nothing was written down",
-    fix: "give the public one, which `skillet sign` shows to its owner; if others have seen this one, it is of no use any more",
+    message: "This is a private key, which must stay with its owner. Nothing was stored",
+    fix: "use the public key, which `skillet sign` shows to its owner; if others have seen this private key, replace it",
   });
 }
 
 function createNameError(): SkillError {
   return new SkillError("usage", {
-    message: "This cannot be what a signer is called",
+    message: "Invalid signer name",
     fix: "use up to 64 letters, digits and . _ @ + -, as in alice or alice@example.org",
   });
 }
 
 function createTakenError(name: string, fingerprint: string): SkillError {
   return new SkillError("signer-taken", {
-    message: `${name} is known with another key, ${fingerprint}`,
-    fix: `ask them which one holds; if it is the new one: skillet signers remove ${name}`,
+    message: `${name} already has another key, ${fingerprint}`,
+    fix: `ask the signer which key is valid; if it is the new one, run: skillet signers remove ${name}`,
   });
 }
 
 function createKnownKeyError(name: string): SkillError {
   return new SkillError("signer-taken", {
-    message: `This key is known already, as that of ${name}`,
-    fix: `to call them otherwise, first: skillet signers remove ${name}`,
+    message: `This key is already stored for ${name}`,
+    fix: `to rename the signer, first run: skillet signers remove ${name}`,
   });
 }

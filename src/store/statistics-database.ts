@@ -7,7 +7,7 @@ const VERSION = 1;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_MS = 365 * DAY_MS;
 
-/** One row an end, a refusal or a loading. A run that is gone on with has one row, whatever it waited for before. */
+/** One row for each end of a run, refusal or load. A resumed run has one row, whatever it waited for before. */
 const TABLES = `
   CREATE TABLE uses (
     id INTEGER PRIMARY KEY,
@@ -29,7 +29,10 @@ const TABLES = `
   PRAGMA user_version = ${VERSION};
 `;
 
-/** Opens the file, and begins it where it is not there yet. Waits so long for whoever holds it. Throws a SkillError that says why it cannot be used. */
+/**
+ * Opens the file, and creates it if it does not exist. Waits up to `waitMs` for other processes. Throws a SkillError
+ * with the reason when it cannot be used.
+ */
 export function openStatisticsDatabase(file: string, waitMs: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
@@ -40,7 +43,7 @@ export function openStatisticsDatabase(file: string, waitMs: number): DatabaseSy
     if (readVersion(database) === 0) createTables(database, waitMs);
     if (readVersion(database) !== VERSION) throw createVersionError(file);
     dropOld(database);
-    database.exec("PRAGMA busy_timeout = 50"); // Who adds a row tries again by itself, and holds nobody up.
+    database.exec("PRAGMA busy_timeout = 50"); // Writers of rows retry on their own, and block nothing.
     return database;
   } catch (error) {
     database?.close();
@@ -48,7 +51,7 @@ export function openStatisticsDatabase(file: string, waitMs: number): DatabaseSy
   }
 }
 
-/** SQLite itself would let everybody read it, and read a device in its place for ever. */
+/** Creates the file. SQLite would make it readable for everyone, and would block on a device in its place. */
 function createDatabaseFile(file: string): void {
   const { O_RDWR, O_CREAT, O_NONBLOCK = 0 } = constants;
   const fd = openSync(file, O_RDWR | O_CREAT | O_NONBLOCK, 0o600);
@@ -59,7 +62,7 @@ function createDatabaseFile(file: string): void {
   }
 }
 
-/** What SQLite says, as a sentence with what to do. */
+/** Turns an error of SQLite into a message with a fix. */
 export function createStatisticsError(file: string, error: unknown): SkillError {
   if (error instanceof SkillError) return error;
   const fix =
@@ -71,12 +74,12 @@ export function createStatisticsError(file: string, error: unknown): SkillError 
   });
 }
 
-const MOVE_AWAY = "move it away: a new one is begun with the next use";
-/** By SQLite's result codes. */
+const MOVE_AWAY = "move it away: the next use creates a new one";
+/** Fixes by SQLite result code. */
 const SQLITE_FIXES: Record<number, string> = {
-  5: "another program holds it: try again when that has ended",
+  5: "another program has locked it: try again when that has ended",
   11: MOVE_AWAY,
-  13: "make room on the disk",
+  13: "free space on the disk",
   26: MOVE_AWAY,
 };
 
@@ -91,7 +94,7 @@ function readVersion(database: DatabaseSync): unknown {
   return database.prepare("PRAGMA user_version").get()?.["user_version"];
 }
 
-/** Several programs may be at it: the first makes the tables. A file with tables of somebody else's is left as it is. */
+/** Creates the tables. Of several processes, the first one does. A file with foreign tables stays as it is. */
 function createTables(database: DatabaseSync, waitMs: number): void {
   keepTrying(waitMs, () => database.exec("PRAGMA journal_mode = WAL"));
   database.exec("BEGIN IMMEDIATE");
@@ -100,7 +103,7 @@ function createTables(database: DatabaseSync, waitMs: number): void {
   database.exec("COMMIT");
 }
 
-/** SQLite does not wait by itself for a change of its journal. */
+/** Retries: SQLite does not wait for a change of its journal mode. */
 function keepTrying(waitMs: number, work: () => void): void {
   const end = performance.now() + waitMs;
   for (;;) {
@@ -115,8 +118,8 @@ function keepTrying(waitMs: number, work: () => void): void {
 }
 
 /**
- * A year is kept. Only when the oldest is a day over that, so that it is done once a day and not at every start. The clock counts up to the
- * newest use that is recorded: one that jumps ahead for one command deletes nothing.
+ * Drops rows older than a year. Only when the oldest is a day over that, so that it happens once a day and not at every
+ * start. The clock counts up to the newest recorded use: one that jumps ahead for one command deletes nothing.
  */
 function dropOld(database: DatabaseSync): void {
   const { oldest, newest } = database.prepare("SELECT min(at) AS oldest, max(at) AS newest FROM uses").get() ?? {};
@@ -127,7 +130,7 @@ function dropOld(database: DatabaseSync): void {
 
 type Sqlite = typeof import("node:sqlite");
 
-/** Loaded when it is first needed, and without the warning that it is experimental. */
+/** Loads SQLite when it is first needed, without the warning that it is experimental. */
 function loadSqlite(): Sqlite {
   const { emitWarning } = process;
   process.emitWarning = ((warning: string | Error, ...more: never[]) => {

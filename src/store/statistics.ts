@@ -4,19 +4,25 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { RunEvent, SkillEvent, StopReason } from "../host/events.ts";
 import { createStatisticsError, openStatisticsDatabase } from "./statistics-database.ts";
 
-/** What was used, how often, and what came of it. Several programs may write at once. */
+/** Statistics of the used skills and their outcomes. Several processes may write at once. */
 export interface StatisticsStore {
-  /** Takes note of what ended, was refused or was loaded. Contract: never throws; what cannot be written down is lost. */
-  take(event: SkillEvent): void;
-  /** The skills that were used or loaded, the last one first; at most so many. Empty when nothing is known. */
-  recent(most: number): readonly string[];
-  /** The skills that were used or loaded most often, at most so many; those used alike by name. Empty when nothing is known. */
-  mostUsed?(most: number): readonly string[];
-  /** Takes note that a run which waited ended so after all. Contract: never throws. */
-  settle(run: string, stop: StopReason): void;
-  /** One row a skill, by name; with `since`, only what happened from then on. Throws a SkillError when it cannot be read. */
+  /** Records an end, a refusal or a load. Contract: never throws; an event that cannot be written is lost. */
+  record(event: SkillEvent): void;
+  /** Returns up to `max` skills that were used or loaded, the latest first. Empty when nothing is known. */
+  recent(max: number): readonly string[];
+  /** Returns up to `max` skills that were used or loaded most often, then by name. Empty when nothing is known. */
+  mostUsed?(max: number): readonly string[];
+  /** Records the final end of a run that waited. Contract: never throws. */
+  recordOutcome(run: string, stop: StopReason): void;
+  /**
+   * Returns one row for each skill, by name; with `since`, only later events. Throws a SkillError when they cannot be
+   * read.
+   */
   perSkill(options?: { since?: Date }): readonly SkillStatistics[];
-  /** Of all skills together: what a run within a run took is in that one, and counted once. Throws like `perSkill`. */
+  /**
+   * Returns the totals of all skills: usage of a nested run is part of its parent run, and counted once. Throws like
+   * `perSkill`.
+   */
   total(options?: { since?: Date }): StatisticsTotal;
 }
 
@@ -27,27 +33,27 @@ export type StatisticsTotal = Pick<
 
 export interface SkillStatistics {
   skill: string;
-  /** Where the copies that were used came from. */
+  /** The sources of the used copies. */
   sources: readonly string[];
   runs: number;
   loads: number;
   refused: number;
-  /** How runs ended, by `stop`. */
+  /** Counts of outcomes, by `stop`. */
   outcomes: Readonly<Record<string, number>>;
-  /** Of those that ended: half, and all but a twentieth, took at most so long, with all that they used. */
+  /** The median and 95th percentile of the durations of ended runs, including nested runs. */
   p50Ms?: number;
   p95Ms?: number;
   iterations: number;
-  /** With those of the runs within them. */
+  /** Includes those of nested runs. */
   inputTokens: number;
   outputTokens: number;
-  /** In US dollars, where prices are known. */
+  /** In US dollars, if prices are known. */
   cost?: number;
-  /** When it was last used or loaded, as ISO 8601 writes it. */
+  /** The time of the last use or load, in ISO 8601. */
   lastUse?: string;
 }
 
-/** What is written down in skillet's own folder. Nothing is opened before there is something to write or to read. */
+/** Creates the statistics in skillet's folder. Opens no file before the first write or read. */
 export function createStatisticsStore(skilletHome: string): StatisticsStore {
   const file = join(skilletHome, "statistics.db");
   const begun = new Map<string, StartedRun>();
@@ -59,7 +65,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
     opened ??= prepareStatements(openStatisticsDatabase(file, waitMs));
     return opened;
   };
-  // Another process may hold the file: then it is tried again for some seconds, and nobody is held up meanwhile.
+  // Another process may hold the file: then this retries for some seconds in the background.
   const write = (tries = 0): void => {
     retry = undefined;
     try {
@@ -84,7 +90,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
     }
   };
   return {
-    take(event) {
+    record(event) {
       try {
         if (event.type === "run-started") rememberRun(begun, event);
         const note = createUseRow(event, begun);
@@ -96,29 +102,29 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         restUntil = performance.now() + REST_MS;
       }
     },
-    settle(run, stop) {
+    recordOutcome(run, stop) {
       try {
         read(undefined, ({ database }) => {
           database.prepare("UPDATE uses SET stop = ? WHERE run = ? AND stop = 'waiting'").run(stop, run);
           return undefined;
         });
-      } catch {} // It is counted as it was.
+      } catch {} // It stays counted as it was.
     },
-    recent(most) {
+    recent(max) {
       if (performance.now() < restUntil) return [];
       try {
-        return read([], ({ last }) => takeSkillNames(last, most));
+        return read([], ({ last }) => takeSkillNames(last, max));
       } catch {
         return [];
       }
     },
-    mostUsed(most) {
+    mostUsed(max) {
       if (performance.now() < restUntil) return [];
       try {
         return read([], ({ database }) =>
           database
             .prepare(MOST_USED_QUERY)
-            .all(most)
+            .all(max)
             .map((row) => String(row["skill"])),
         );
       } catch {
@@ -130,15 +136,15 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
   };
 }
 
-/** What cannot be used is left alone for so long. */
+/** The pause before an unusable file is tried again. */
 const REST_MS = 60_000;
-/** What SQLite said, where it was SQLite. */
+/** Returns the SQLite result code of an error, if it has one. */
 function getSqliteCode(error: unknown): number | undefined {
   const { errcode, cause } = Object(error) as { errcode?: number; cause?: { errcode?: number } };
   return errcode ?? cause?.errcode;
 }
 
-/** What SQLite says of a file that another holds. */
+/** SQLite's result code for a locked file. */
 const SQLITE_BUSY = 5;
 const MAX_WAIT_MS = 2000;
 const SHORT_WAIT_MS = 50;
@@ -147,11 +153,11 @@ const MAX_TRIES = 20;
 const MAX_WAITING_ROWS = 1000;
 const EMPTY_TOTAL: StatisticsTotal = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
 
-/** What only the beginning of a run says. */
+/** Fields that only the start of a run has. */
 type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth">;
 type RunStartedEvent = Extract<RunEvent, { type: "run-started" }>;
 
-/** Of runs that never end nothing is to be kept for ever. */
+/** Bounds the memory for runs that never end. */
 const MAX_STARTED_RUNS = 1000;
 
 function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth }: RunStartedEvent): void {
@@ -162,7 +168,9 @@ function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth
 
 type UseRow = Record<string, string | number | null>;
 
-/** What is written down of an event; nothing of most. A conversation is no skill, and neither is a name that nothing has. */
+/**
+ * Creates the row of an event, or undefined for most events. Conversations and unknown names do not count as skills.
+ */
 function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>): UseRow | undefined {
   if (event.type === "skill-loaded") {
     return { ...BLANK_ROW, at: Date.now(), kind: "loaded", skill: event.skill, source: event.source };
@@ -180,7 +188,7 @@ function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>)
   return { ...row, kind: "run", stop, iterations: toWholeNumber(iterations), ms: toWholeNumber(ms), ...tokens, cost };
 }
 
-/** What a model says that it used may be any number, and one that cannot be written down should not cost what comes after it. */
+/** Normalizes a number of a model: it may be any value, and an invalid one must not lose the rest of the row. */
 function toWholeNumber(number: number): number {
   return Number.isFinite(number) ? Math.min(Math.max(0, Math.round(number)), Number.MAX_SAFE_INTEGER) : 0;
 }
@@ -208,7 +216,7 @@ function prepareStatements(database: DatabaseSync): OpenedDatabase {
   return { database, insert: database.prepare(INSERT_QUERY), last: database.prepare(RECENT_QUERY) };
 }
 
-// A run that waited and was gone on with is said to end twice, and by then nobody may know how it began.
+// A run that waited and was resumed reports two ends, and its start may be forgotten by then.
 const INSERT_QUERY = `
   INSERT INTO uses (at, kind, skill, source, model, run, depth, stop, iterations, ms, input_tokens, output_tokens, cost)
   VALUES ($at, $kind, $skill, $source, $model, $run, $depth, $stop, $iterations, $ms, $inputTokens, $outputTokens, $cost)
@@ -219,15 +227,15 @@ const INSERT_QUERY = `
     output_tokens = excluded.output_tokens, cost = excluded.cost
   WHERE excluded.kind = 'run'`;
 
-/** How far back what is recent is looked for. */
+/** The number of rows in which recent skills are searched. */
 const MAX_RECENT_ROWS = 2000;
 const RECENT_QUERY = `SELECT skill FROM uses WHERE kind <> 'refused' ORDER BY at DESC, id DESC LIMIT ${MAX_RECENT_ROWS}`;
 const MOST_USED_QUERY = `SELECT skill FROM (${RECENT_QUERY}) GROUP BY skill ORDER BY count(*) DESC, skill LIMIT ?`;
 
-function takeSkillNames(last: StatementSync, most: number): string[] {
+function takeSkillNames(last: StatementSync, max: number): string[] {
   const names = new Set<string>();
   for (const { skill } of last.iterate() as Iterable<UseRow>) {
-    if (names.size >= most) break;
+    if (names.size >= max) break;
     names.add(String(skill));
   }
   return [...names];
@@ -236,7 +244,7 @@ function takeSkillNames(last: StatementSync, most: number): string[] {
 type SqlValue = string | number | null;
 type SqlRow = Readonly<Record<string, SqlValue>>;
 
-/** One row a skill, by name, of what happened from then on. */
+/** Returns one row for each skill, by name, of events since then. */
 function querySkillStatistics(database: DatabaseSync, since: number): SkillStatistics[] {
   const rows = (query: string) => database.prepare(query).all({ since }) as SqlRow[];
   const outcomes = Map.groupBy(rows(OUTCOMES_QUERY), ({ skill }) => skill);
@@ -283,7 +291,7 @@ const SKILLS_QUERY = `
     sum(output_tokens) AS outputTokens, sum(cost) AS cost, max(at) FILTER (WHERE kind <> 'refused') AS lastUse
   FROM uses WHERE at >= $since GROUP BY skill ORDER BY skill`;
 
-/** A conversation is at depth 0 and not in here: the skills that it uses are at 1, like those that nobody else started. */
+/** A conversation has depth 0 and no row: the skills it uses have depth 1, like skills without a parent run. */
 const IS_OUTER = "coalesce(depth, 1) <= 1";
 const TOTAL_QUERY = `
   SELECT ${COUNT_COLUMNS}, coalesce(sum(input_tokens) FILTER (WHERE ${IS_OUTER}), 0) AS inputTokens,
@@ -298,7 +306,7 @@ const OUTCOMES_QUERY = `
 const SOURCES_QUERY = `
   SELECT DISTINCT skill, source FROM uses WHERE source IS NOT NULL AND at >= $since ORDER BY skill, source`;
 
-/** The nearest rank: a time that one of them took. What waits has not ended. */
+/** The nearest rank: a duration that one of the runs had. Waiting runs have not ended. */
 const TIMES_QUERY = `
   SELECT skill,
     max(ms) FILTER (WHERE place = (ends + 1) / 2) AS p50,

@@ -14,52 +14,57 @@ import { approveInLock, type ReviewedSkill } from "./lock-approval.ts";
 import { createSkillLocks, type LockDifference, type LockState, type SkillLocks } from "./lock-diff.ts";
 import { createOwnFolders, type OwnFolders, type OwnRefusal } from "./own-folders.ts";
 
-/** `own`: nobody has to be asked. Else whether the user said that its code may run; `changed`: it is not what its lock says. */
+/**
+ * `own`: needs no trust decision. `trusted` and `untrusted`: the user's decision on its code. `changed`: it differs
+ * from its lock.
+ */
 export type TrustStatus = "own" | "trusted" | "untrusted" | "changed";
 
 export type TrustChange = LockDifference;
 
-/** What was trusted, and when. */
+/** A trusted skill, with its fingerprints and the time of the decision. */
 export interface TrustedSkill {
   name: string;
   digest: string;
-  /** By path, what each file was: mode and SHA-256. */
+  /** Mode and SHA-256 of each file, by path. */
   files: Readonly<Record<string, string>>;
   at: string;
-  /** For a skill of an MCP server: the digest of all that the server listed for it. Any other listing is not trusted. */
+  /** For a skill of an MCP server: the digest of the server's complete listing. Any other listing is not trusted. */
   listed?: string;
 }
 
-/** Whose code may run. Kept in the user's own folder, and read from nowhere else. */
+/** Decides whose code may run. Stored in the user's own folder and read only from there. */
 export interface TrustStore {
-  /** Quick: without a look at what changed since. */
-  standingOf(skill: Skill): TrustStatus;
-  /** Whether it is what was agreed to when it was added. */
-  lockStateOf(skill: Skill): LockState;
-  /** For work that asks about many skills at once, and waits for nothing: it looks at each lock, and each skill, once. */
-  steadily<T>(work: () => T): T;
-  /** What was trusted at its place. */
-  entryOf(skill: Skill): TrustedSkill | undefined;
-  /** What is not as it was when it was trusted. Empty when all is. */
-  changesOf(skill: Skill, copy: SkillCopy): TrustChange[];
-  /** Every skill that was ever trusted, by its folder or file. */
+  /** Returns the status quickly, without checking for changes since. */
+  getStatus(skill: Skill): TrustStatus;
+  /** Compares a skill with its lock. */
+  getLockState(skill: Skill): LockState;
+  /** Runs synchronous work that checks many skills, and reads each lock and each skill once. */
+  withCache<T>(work: () => T): T;
+  /** Returns the trust decision for the skill's path. */
+  getEntry(skill: Skill): TrustedSkill | undefined;
+  /** Returns the changes since the skill was trusted, or an empty list. */
+  findChanges(skill: Skill, copy: SkillCopy): TrustChange[];
+  /** Lists every skill that was ever trusted, by its folder or file. */
   list(): [place: string, trusted: TrustedSkill][];
-  /** Why nobody is trusted: the record cannot be read. */
+  /** Returns the reason why no skill is trusted: the record cannot be read. */
   problem(): string | undefined;
-  /** Throws a SkillError when it cannot be written down, or is not what was looked at any more. */
+  /** Throws a SkillError when it cannot be recorded, or the skill differs from what was reviewed. */
   grant(skills: readonly ({ skill: Skill } & ReviewedSkill)[]): void;
   revoke(places: readonly string[]): void;
-  /** Whether models may read the skill's text without trust in its code. */
+  /** Decides whether models may read the skill's text without trust in its code. */
   text: TextApprovals;
   /** Folders whose skills the user writes. */
   own: OwnFolders;
-  /** Why a skill in such a folder is not trusted by that. Nothing for any other skill, and for one that is. */
-  refusalOf(skill: Skill): OwnRefusal | undefined;
+  /**
+   * Returns the reason why a skill in such a folder is not trusted. Undefined for other skills, and for trusted ones.
+   */
+  findRefusal(skill: Skill): OwnRefusal | undefined;
 }
 
 /**
- * Decisions about text: which skills' instructions models may read. Text of the user's own folders needs none; text of a workspace needs
- * one for the workspace. Code always waits for trust in the skill itself.
+ * Decisions about text: which skills' instructions models may read. Text in the user's own folders needs none; text in
+ * a workspace needs one for the workspace. Code always needs trust in the skill itself.
  */
 interface TextApprovals {
   covers(skill: Skill): boolean;
@@ -71,71 +76,74 @@ interface TextApprovals {
   revoke(folder: string): string[];
 }
 
-/** The trust that the user has written down. */
+/** Creates the store of the user's trust decisions. */
 export function createTrustStore(
   skilletHome: string,
   locations: readonly Location[],
   locks: SkillLocks = createSkillLocks(skilletHome),
 ): TrustStore {
-  const asking = new Set(locations.filter(({ asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name));
+  const asking = new Set(
+    locations.filter(({ requiresTrust: asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name),
+  );
   const ledger = createJsonStore({
     file: join(skilletHome, "trust.json"),
     isEntry: isTrustedSkill,
-    unreadable: { code: "trust-unreadable", fix: "mend it, or remove it to start anew: then nothing is trusted" },
+    unreadable: { code: "trust-unreadable", fix: "fix the file, or remove it: then no skill is trusted" },
   });
   const entryOf = (skill: Skill) => ledger.entries()[getSkillLocation(skill)];
   const text = createTextApprovals(skilletHome);
   const own = createOwnFolders(skilletHome);
-  const isInOwn = (skill: Skill) => skill.origin.remote === undefined && own.holds(getSkillLocation(skill));
+  const isInOwn = (skill: Skill) => skill.origin.remote === undefined && own.contains(getSkillLocation(skill));
   const judgeOwn = (skill: Skill, copy: SkillCopy) =>
-    own.judge(getSkillLocation(skill), { name: skill.name, copy, marks: fingerprintSkill(skill, copy) });
-  // Only what may have changed is read as a whole.
+    own.checkSkill(getSkillLocation(skill), { name: skill.name, copy, marks: fingerprintSkill(skill, copy) });
+  // Reads the whole skill only if it may have changed.
   const refusalOf = (skill: Skill): OwnRefusal | undefined => {
     if (!isInOwn(skill)) return undefined;
-    const foreign = own.judgeFiles(getSkillLocation(skill));
+    const foreign = own.checkFiles(getSkillLocation(skill));
     if (foreign) return foreign;
-    const refusal = own.glance(getSkillLocation(skill));
+    const refusal = own.checkRecords(getSkillLocation(skill));
     if (!refusal) return undefined;
     try {
       return judgeOwn(skill, copySkill(skill));
     } catch {
-      return refusal; // What cannot be read is not trusted.
+      return refusal; // An unreadable skill is not trusted.
     }
   };
   const installed = new Set(locations.flatMap(({ scope, path }) => (scope === "installed" ? path : [])));
-  // The lock of what was added for all projects is the user's own. Any other is whoever's made it, and gives nobody trust.
-  const isAgreed = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
+  // The lock of skills added for all projects belongs to the user. Any other lock may come from another author, and
+  // grants no trust.
+  const isApprovedByLock = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
     is === "as-locked" && installed.has(dirname(dirname(file)));
-  const needsWord = ({ origin }: Skill) =>
+  const needsDecision = ({ origin }: Skill) =>
     origin.scope === "workspace" || origin.remote !== undefined || asking.has(origin.source);
   return {
     text,
     own,
-    refusalOf,
-    lockStateOf: locks.stateOf,
-    steadily: locks.steadily,
-    standingOf(skill) {
-      const { is } = locks.stateOf(skill);
+    findRefusal: refusalOf,
+    getLockState: locks.getState,
+    withCache: locks.withCache,
+    getStatus(skill) {
+      const { is } = locks.getState(skill);
       if (is === "changed" || is === "unknown") return "changed";
-      if (!needsWord(skill)) return "own";
+      if (!needsDecision(skill)) return "own";
       const { remote } = skill.origin;
       if (remote) return entryOf(skill)?.listed === remote.digest ? "trusted" : "untrusted";
-      if (entryOf(skill) || isAgreed(skill, is)) return "trusted";
+      if (entryOf(skill) || isApprovedByLock(skill, is)) return "trusted";
       return isInOwn(skill) && !refusalOf(skill) ? "trusted" : "untrusted";
     },
-    entryOf,
-    changesOf(skill, copy) {
-      const drift = locks.changesOf(skill, copy);
-      if (drift && (drift.length > 0 || isAgreed(skill, locks.stateOf(skill).is))) return [...drift];
-      if (!needsWord(skill)) return [];
+    getEntry: entryOf,
+    findChanges(skill, copy) {
+      const drift = locks.findChanges(skill, copy);
+      if (drift && (drift.length > 0 || isApprovedByLock(skill, locks.getState(skill).is))) return [...drift];
+      if (!needsDecision(skill)) return [];
       const refusal = isInOwn(skill) ? judgeOwn(skill, copy) : undefined;
       if (isInOwn(skill) && !refusal) return [];
-      // A file that others can write is not what was approved, whatever is in it now.
+      // A file that others can write is not what was approved, regardless of its current content.
       if (refusal && entryOf(skill) === undefined && !CHANGE_REASONS.has(refusal.why))
         return [{ path: refusal.path, what: "mode" }];
-      const entry = entryOf(skill) ?? own.recordOf(getSkillLocation(skill));
+      const entry = entryOf(skill) ?? own.getRecord(getSkillLocation(skill));
       const changes = compareFingerprints(entry?.files ?? {}, fingerprintSkill(skill, copy));
-      // An older record lacks files that count by now. They are as they were if all of the skill is, byte for byte.
+      // An older record lacks files that are covered now. They are unchanged if the digest of the whole skill is.
       return mergeOwnFileChanges(
         entry?.digest === copy.digest
           ? changes.filter(({ path, what }) => path === OWN_FILE || what !== "added")
@@ -145,20 +153,20 @@ export function createTrustStore(
     list: () => Object.entries(ledger.entries()).sort(([a], [b]) => compareText(a, b)),
     problem: () => {
       const problem = ledger.problem();
-      return problem === undefined ? undefined : `${ledger.file} cannot be read, so nothing is trusted: ${problem}`;
+      return problem === undefined ? undefined : `${ledger.file} cannot be read, so no skill is trusted: ${problem}`;
     },
     grant(granted) {
-      for (const { skill, copy, there } of granted) {
-        const state = locks.stateOf(skill);
+      for (const { skill, copy, folderFiles: there } of granted) {
+        const state = locks.getState(skill);
         if (state.is === "unknown") throw state.problem;
-        if (state.is === "changed") approveInLock(skill, { copy, there }, skilletHome);
+        if (state.is === "changed") approveInLock(skill, { copy, folderFiles: there }, skilletHome);
       }
       for (const { skill, copy } of granted)
         if (isInOwn(skill))
           own.accept(getSkillLocation(skill), { name: skill.name, copy, marks: fingerprintSkill(skill, copy) });
-      const written = granted.filter(({ skill }) => !isAgreed(skill, locks.stateOf(skill).is));
+      const written = granted.filter(({ skill }) => !isApprovedByLock(skill, locks.getState(skill).is));
       if (written.length === 0) return;
-      ledger.change((skills) => {
+      ledger.update((skills) => {
         for (const { skill, copy } of written) {
           const { name } = skill;
           const at = new Date().toISOString();
@@ -174,7 +182,7 @@ export function createTrustStore(
       });
     },
     revoke: (places) =>
-      ledger.change((skills) => {
+      ledger.update((skills) => {
         for (const place of places) delete skills[place];
       }),
   };
@@ -196,11 +204,11 @@ function createTextApprovals(skilletHome: string): TextApprovals {
     },
     list: () => Object.entries(ledger.entries()).map(([folder, { at }]) => [folder, at]),
     approve: (folder) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         entries[folder] = { at: new Date().toISOString() };
       }),
     revoke: (folder) =>
-      ledger.change((entries) => {
+      ledger.update((entries) => {
         const gone = Object.keys(entries).filter((approved) => isInside(folder, approved));
         for (const approved of gone) delete entries[approved];
         return gone;
@@ -208,18 +216,21 @@ function createTextApprovals(skilletHome: string): TextApprovals {
   };
 }
 
-/** What is remembered of a skill's place: its real folder, its file, or its server and URI there. */
+/** Returns the key of a skill in the trust record: its real folder, its file, or its server and URI. */
 export function getSkillLocation({ origin: { folder, file = "", remote, source } }: Skill): string {
   if (remote) return `${source} ${remote.uri}`;
   if (folder !== undefined || file === "") return folder ?? "";
   try {
     return realpathSync(file);
   } catch {
-    return file; // It is gone: nobody has trusted nothing.
+    return file; // It is gone, so there is nothing to trust.
   }
 }
 
-/** Returns whether the file that a skill was found in by a link is below a folder. Another file that the link leads to by now does not count. */
+/**
+ * Returns true if the file of a linked skill is below a folder. If the link now leads to another file, it returns
+ * false.
+ */
 function isFoundBelow(root: string, { origin: { folder, file = "", fileId } }: Skill): boolean {
   const path = folder === undefined ? file : join(folder, basename(file));
   if (!isInside(root, path) || path === root) return false;
@@ -234,16 +245,20 @@ function isTrustedSkill(entry: unknown): entry is TrustedSkill {
   return ["name", "digest", "at"].every((key) => typeof entry[key] === "string");
 }
 
-/** Refusals of a skill in a folder of the user's that are about what changed in it. */
+/** Refusals that are about changes in a skill of the user. */
 const CHANGE_REASONS: ReadonlySet<OwnRefusal["why"]> = new Set(["run", "update", "git", "repository"]);
 
 const OWN_FILE = "SKILL.md";
-/** Its bytes, where code can read them: its mark by itself is of what it asks for. No file can have this path. */
+/**
+ * The key for the bytes of SKILL.md, used if code can read them: the other key only covers its requests. No file can
+ * have this path.
+ */
 const WHOLE_OWN_FILE = "SKILL.md/";
 
 /**
- * What of a skill is or steers code: what its manifest asks for, its instructions, which sub-agents follow with all that it was given, and
- * its files: every one where there is code that could read or load it, else every one but prose.
+ * Fingerprints the parts of a skill that are or steer code: the requests of its manifest, its instructions (which
+ * sub-agents follow with all its permissions), and its files: all of them if there is code that could load them,
+ * otherwise all but prose.
  */
 function fingerprintSkill(skill: Skill, { files }: SkillCopy): Record<string, string> {
   const { manifest } = skill;
@@ -260,7 +275,7 @@ function fingerprintSkill(skill: Skill, { files }: SkillCopy): Record<string, st
     requires: readRequirements(skill),
     instructions: skill.body(),
   });
-  const { hash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
+  const { hash } = process.getBuiltinModule("node:crypto"); // Loading it slows down startup, and most runs need no digest.
   const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.
   const isCovered = createCoverageCheck(skill, files);
   for (const [path, file] of files) {
@@ -273,8 +288,8 @@ function fingerprintSkill(skill: Skill, { files }: SkillCopy): Record<string, st
 }
 
 /**
- * Returns whether a file counts for trust, by what it can do: code loads a file by any name (`require("./notes.md")`), so that with
- * toolsets or scripts all do.
+ * Returns a check that is true for files that count for trust. Code can load a file of any name
+ * (`require("./notes.md")`), so with toolsets or scripts all files count.
  */
 export function createCoverageCheck(
   skill: Skill,
@@ -293,18 +308,18 @@ function hasCode({ manifest: { toolsets, scripts } }: Skill, files: ReadonlyMap<
   );
 }
 
-/** Every file but prose. What can be run is none, whatever it is called. */
+/** Returns true for every file except prose. An executable file is never prose, whatever its name. */
 export function isCodeFile({ manifest }: Skill, path: string, { bytes, executable }: CopiedFile): boolean {
   if (!/\.(?:md|markdown)$/i.test(path) || executable || path.startsWith("scripts/") || hasShebang(bytes)) return true;
   return manifest.scripts.some((script) => stripDotSlash(script.path) === path);
 }
 
-/** What its first line makes one can be declared as a script, whatever it is called. */
+/** Returns true for a file with a shebang: it can be declared as a script, whatever its name. */
 function hasShebang(bytes: Uint8Array): boolean {
   return /^(?:\xef\xbb\xbf)?#!/.test(String.fromCharCode(...bytes.subarray(0, 5)));
 }
 
-/** The skill's own file has two marks, and is one file. */
+/** Merges the two fingerprints of SKILL.md into one change. */
 function mergeOwnFileChanges(changes: readonly TrustChange[]): TrustChange[] {
   const others = changes.filter(({ path }) => path !== OWN_FILE && path !== WHOLE_OWN_FILE);
   const own = changes.find(({ path }) => path === OWN_FILE);
@@ -325,32 +340,35 @@ function compareFingerprints(
   });
 }
 
-/** One copy of a skill: the source it is from, and its folder or file there. */
+/** One copy of a skill: its source, and its folder or file there. */
 export interface SecretOwner {
   source: string;
   place: string;
-  /** Where it was added from, for one that was: another that is put into its place is another copy. */
+  /** The source it was added from, if any: another skill put in its place is a different copy. */
   from?: string;
 }
 
 /**
- * Which copy of a skill its values were given to: that of one source is not that of another. They are given when they are set, if there is one
- * copy, or when the user chooses; never by being used.
+ * Decides which copy of a skill receives its configured values: copies from different sources differ. Values are
+ * granted when they are set, if there is one copy, or when the user chooses; never by use.
  */
 export interface SecretGrants {
-  /** The copy that has them; nothing while none does. */
-  ownerOf(name: string): SecretOwner | undefined;
-  /** Whether this copy is that one. */
+  /** Returns the copy that has the values, or undefined if none does. */
+  getOwner(name: string): SecretOwner | undefined;
+  /** Returns true if the skill is this copy. */
   isOwner(skill: Skill, owner: SecretOwner): boolean;
-  /** Gives them to this copy from now on. Throws a SkillError when it cannot be written down. */
+  /** Grants the values to this copy from now on. Throws a SkillError when it cannot be recorded. */
   grant(skill: Skill): void;
-  /** Gives them to this copy while none has them, and says which has them now. Throws a SkillError as `grant` does. */
+  /**
+   * Grants the values to this copy if no copy has them, and returns the current owner. Throws a SkillError as `grant`
+   * does.
+   */
   claim(skill: Skill): SecretOwner;
-  /** Why nobody is given anything: what was written down cannot be read. */
+  /** Returns the reason why no copy receives values: the record cannot be read. */
   problem(): string | undefined;
 }
 
-/** What was written down when values were set, or given. */
+/** Creates the store of grants. */
 export function createSecretGrants(
   skilletHome: string,
   locks: SkillLocks = createSkillLocks(skilletHome),
@@ -365,17 +383,17 @@ export function createSecretGrants(
     },
   });
   return {
-    ownerOf: (name) => ledger.entries()[name],
+    getOwner: (name) => ledger.entries()[name],
     isOwner: (skill, owner) => {
       const { source, place, from } = ownerFrom(skill);
       return place === owner.place && from === owner.from && (place !== "" || source === owner.source);
     },
     grant: (skill) =>
-      ledger.change((skills) => {
+      ledger.update((skills) => {
         skills[skill.name] = { ...ownerFrom(skill), at: new Date().toISOString() };
       }),
     claim: (skill) =>
-      ledger.change((skills) => {
+      ledger.update((skills) => {
         const owner = skills[skill.name] ?? { ...ownerFrom(skill), at: new Date().toISOString() };
         skills[skill.name] = owner;
         return owner;
@@ -388,19 +406,22 @@ export function createSecretGrants(
 }
 
 /**
- * Whether a copy is given values only by the user. What comes with this package, or with the program that embeds it, is not: that program
- * reads the configuration itself.
+ * Returns true if only the user can grant values to a copy. Skills of this package, or of the program that embeds it,
+ * need no grant: that program reads the configuration itself.
  */
 export function needsSecretGrant({ origin: { scope, folder, file = "" } }: Skill): boolean {
   if (scope === "bundled") return !isShipped(folder ?? file);
   return scope !== "integration" && scope !== "inline";
 }
 
-/** Skills in code have no place but their source, and what comes with this package is the same wherever that is put. */
+/**
+ * Returns the owner. Skills in code are identified by their source, and shipped skills are the same wherever the
+ * package is installed.
+ */
 function resolveSecretOwner(skill: Skill, locks: SkillLocks): SecretOwner {
   const { scope, source } = skill.origin;
   const place = getSkillLocation(skill);
-  const from = locks.sourceOf(skill);
+  const from = locks.getSource(skill);
   return { source, place: scope === "bundled" && isShipped(place) ? "" : place, ...omitUndefined({ from }) };
 }
 
