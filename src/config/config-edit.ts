@@ -9,14 +9,14 @@ import { createLineFinder, findLineEnd, parseTomlStatements, type TomlStatement 
 
 export interface ConfigEdit {
   parts: readonly string[];
-  /** Takes the key out when left out. */
+  /** The new value. Undefined removes the key. */
   value?: unknown;
   isSecret?: boolean;
 }
 
 /**
- * Changes keys of a configuration file, all or none, and nothing else in it. Contract: false when there was nothing to change. Throws a
- * SkillError when the file does not parse, when a key is written in a way that cannot be changed line by line, or when it cannot be written.
+ * Edits keys of a configuration file, all or none, and changes nothing else. Returns false if there was nothing to change. Throws a
+ * SkillError if the file does not parse, if a key uses syntax that cannot be edited line by line, or if the file cannot be written.
  */
 export async function editConfig(file: string, ...edits: readonly ConfigEdit[]): Promise<boolean> {
   const parse = await loadTomlParser();
@@ -31,7 +31,7 @@ export async function editConfig(file: string, ...edits: readonly ConfigEdit[]):
       const { line = 1, message } = read.problem;
       throw new SkillError("config-syntax", {
         message: `${file}:${line} ${message}`,
-        fix: "mend the line first: nothing was written",
+        fix: "fix the line first: nothing was written",
       });
     }
     const next = edits.reduce((before, edit) => {
@@ -39,8 +39,8 @@ export async function editConfig(file: string, ...edits: readonly ConfigEdit[]):
       if (after !== undefined) return after;
       const line = createLineFinder(parseTomlStatements(text))(edit.parts);
       throw new SkillError("config-edit", {
-        message: `${file}:${line} writes ${formatKeyPath(edit.parts)} in a way that only a person can change`,
-        fix: "change that line by hand: nothing was written",
+        message: `${file}:${line} writes ${formatKeyPath(edit.parts)} with syntax that skillet cannot edit`,
+        fix: "edit that line manually: nothing was written",
       });
     }, text);
     if (next === text) return false;
@@ -49,7 +49,7 @@ export async function editConfig(file: string, ...edits: readonly ConfigEdit[]):
   });
 }
 
-/** A TOML text with one key changed, and nothing else in it; nothing when that cannot be done line by line. Contract: it parses. */
+/** Returns the TOML text with one key changed, or undefined if it cannot be edited line by line. Contract: the result parses. */
 export function editToml(
   text: string,
   edit: ConfigEdit,
@@ -58,7 +58,7 @@ export function editToml(
   const leaves = leavesOf(text) ?? [];
   const wanted = sortLeaves(applyEdit(leaves, edit));
   if (isDeepStrictEqual(sortLeaves(leaves), wanted)) return text;
-  return proposeTexts(text, edit).find((one) => isDeepStrictEqual(sortLeaves(leavesOf(one) ?? []), wanted));
+  return proposeTexts(text, edit).find((proposal) => isDeepStrictEqual(sortLeaves(leavesOf(proposal) ?? []), wanted));
 }
 
 function readConfigText(file: string): { text: string; mode?: number } {
@@ -80,7 +80,7 @@ function sortLeaves(leaves: readonly TomlLeaf[]): TomlLeaf[] {
   return [...leaves].sort(([a], [b]) => compareText(JSON.stringify(a), JSON.stringify(b)));
 }
 
-/** Texts that may be what is meant, the plainest first. Whether one is, parsing it says. */
+/** Returns candidate texts, the simplest first. The caller parses each one to check it. */
 function proposeTexts(text: string, { parts, value }: ConfigEdit): string[] {
   const statements = parseTomlStatements(text);
   const known = statements.find((one) => !one.isTable && isDeepStrictEqual(one.parts, parts));
@@ -89,18 +89,18 @@ function proposeTexts(text: string, { parts, value }: ConfigEdit): string[] {
   if (value === undefined) return [];
   const newLine = text.includes("\r\n") ? "\r\n" : "\n";
   const table = parts.slice(0, -1);
-  const written = (from: number) => `${formatKeyPath(parts.slice(from))} = ${formatTomlValue(value)}${newLine}`;
+  const formatLine = (from: number) => `${formatKeyPath(parts.slice(from))} = ${formatTomlValue(value)}${newLine}`;
   const inTable = statements.filter((one) => one.table === table.length && isBelowTable(one.parts, table)).at(-1);
-  const beside = statements.filter((one) => !one.isTable && isBelowTable(one.parts, table)).at(-1);
+  const sibling = statements.filter((one) => !one.isTable && isBelowTable(one.parts, table)).at(-1);
   const end = text === "" ? "" : text.replace(/\s*$/, newLine + newLine);
   return [
-    ...(inTable ? [insertLine(text, inTable, written(table.length), newLine)] : []),
-    `${end}[${formatKeyPath(table)}]${newLine}${written(table.length)}`,
-    ...(beside ? [insertLine(text, beside, written(beside.table), newLine)] : []),
+    ...(inTable ? [insertLine(text, inTable, formatLine(table.length), newLine)] : []),
+    `${end}[${formatKeyPath(table)}]${newLine}${formatLine(table.length)}`,
+    ...(sibling ? [insertLine(text, sibling, formatLine(sibling.table), newLine)] : []),
   ];
 }
 
-/** Without the line; and without its table, when nothing else stands in it, nor a word about what did. */
+/** Returns the text without the line, and a variant without its table if that has no other keys and no comments. */
 function removeStatement(text: string, known: TomlStatement, statements: readonly TomlStatement[]): string[] {
   const after = text.slice(findLineEnd(text, known.end) + 1);
   const line = text.slice(0, known.start) + after;
@@ -117,15 +117,15 @@ function isBelowTable(parts: readonly string[], start: readonly string[]): boole
   return start.every((part, index) => parts[index] === part);
 }
 
-/** A line after the one on which this statement ends. */
+/** Inserts a line after the line on which a statement ends. */
 function insertLine(text: string, { end }: TomlStatement, line: string, newLine: string): string {
-  const place = findLineEnd(text, end);
-  return place === text.length
+  const position = findLineEnd(text, end);
+  return position === text.length
     ? `${text.replace(/\r$/, "")}${newLine}${line}`
-    : text.slice(0, place + 1) + line + text.slice(place + 1);
+    : text.slice(0, position + 1) + line + text.slice(position + 1);
 }
 
-/** A text, number, flag or list of texts as TOML. JSON is, but for one character that TOML wants escaped. */
+/** Formats a string, number, boolean or list of strings as TOML: JSON, except for one character that TOML requires to be escaped. */
 export function formatTomlValue(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(formatTomlValue).join(", ")}]`;
   return JSON.stringify(value).replaceAll("\u007f", "\\u007f");

@@ -11,23 +11,23 @@ import { KEY_TYPES } from "./key-types.ts";
 import { createLineFinder, parseTomlStatements, unquoteKey } from "./toml-statements.ts";
 
 export type SettingsOwner = "user" | "workspace";
-/** Whose file it is: the user's, the workspace's, or that of ash, of which only the keys for skills are read. */
+/** The owner of a file: the user, the workspace, or ash, of whose file only the keys for skills are read. */
 export type ConfigOwner = SettingsOwner | "ash";
 
-/** A configuration file as it was read. */
+/** A parsed configuration file. */
 export interface ConfigFile {
   path: string;
   owner: ConfigOwner;
   exists: boolean;
-  /** Of its content, where it is followed. */
+  /** The fingerprint of its content, if the file is watched. */
   fingerprint?: string;
   entries: ConfigEntry[];
   findings: Finding[];
-  /** The keys whose values are left out, and why: they have the wrong type, or are not for a workspace to set. */
+  /** The keys whose values are ignored, with the reason: the wrong type, or not allowed in a workspace. */
   rejected: { parts: readonly string[]; finding: Finding }[];
 }
 
-/** A value that may be set, by whom and where. */
+/** A valid value, with its owner, file and line. */
 export interface ConfigEntry {
   parts: readonly string[];
   value: unknown;
@@ -38,10 +38,10 @@ export interface ConfigEntry {
 }
 
 export const MAX_CONFIG_BYTES = 1024 * 1024;
-/** Whoever made a workspace can write any number of keys, and each that is meant for another is looked up. */
+/** A workspace can contain any number of unknown keys, and each needs a search for the nearest known key. */
 const MAX_FINDINGS = 100;
 
-/** Reads one file. Never throws: what is wrong is a finding. */
+/** Reads one file. Never throws: problems are findings. */
 export async function readConfig(path: string, owner: ConfigOwner): Promise<ConfigFile> {
   const { config, text } = readConfigFileText(path, owner);
   return text === undefined ? config : parseConfig(config, text, owner, await loadTomlParser());
@@ -56,7 +56,7 @@ export function readConfigSync(path: string, owner: ConfigOwner, parse: ParseTom
 function readConfigFileText(path: string, owner: ConfigOwner): { config: ConfigFile; text?: string } {
   const config: ConfigFile = { path, owner, exists: false, entries: [], findings: [], rejected: [] };
   const { findings } = config;
-  const code = owner === "ash" ? "config-ash" : "config-syntax"; // The configuration of another program breaks no command of this one.
+  const code = owner === "ash" ? "config-ash" : "config-syntax"; // An error in another program's configuration does not stop a command.
   try {
     const stats = statSync(path);
     config.exists = true;
@@ -74,26 +74,26 @@ function readConfigFileText(path: string, owner: ConfigOwner): { config: ConfigF
   }
 }
 
-function parseConfig(config: ConfigFile, text: string, whose: ConfigOwner, parse: ParseToml): ConfigFile {
+function parseConfig(config: ConfigFile, text: string, fileOwner: ConfigOwner, parse: ParseToml): ConfigFile {
   const { path, entries, findings, rejected } = config;
-  const owner = whose === "ash" ? "user" : whose;
+  const owner = fileOwner === "ash" ? "user" : fileOwner;
   const read = parse(text);
   if ("problem" in read) {
-    findings.push(whose === "ash" ? { ...read.problem, code: "config-ash" } : read.problem);
+    findings.push(fileOwner === "ash" ? { ...read.problem, code: "config-ash" } : read.problem);
     return config;
   }
-  const leaves = whose === "ash" ? read.leaves.filter(isReadFromAsh) : read.leaves;
-  if (whose === "ash") {
+  const leaves = fileOwner === "ash" ? read.leaves.filter(isReadFromAsh) : read.leaves;
+  if (fileOwner === "ash") {
     const others = read.leaves.length - leaves.length;
     const note = others === 0 ? "" : `; ${formatCount(others, "other key")} not read`;
     findings.push({ code: "config-ash", message: `is read for skills and capability providers${note}` });
   }
   const lineOf = createLineFinder(parseTomlStatements(text));
-  let unsaid = 0;
+  let omitted = 0;
   for (const [parts, value] of leaves) {
     const line = lineOf(parts);
     if (findings.length >= MAX_FINDINGS && !findKeyRow(parts)) {
-      unsaid++;
+      omitted++;
       continue;
     }
     const judged = validateConfigValue(parts, value, owner);
@@ -103,20 +103,20 @@ function parseConfig(config: ConfigFile, text: string, whose: ConfigOwner, parse
       if (judged.code !== "config-unknown") rejected.push({ parts, finding });
     } else entries.push({ parts, value, row: judged, owner, file: path, line });
   }
-  if (unsaid > 0)
-    findings.push({ code: "config-unknown", message: `holds ${formatCount(unsaid, "more key")} that are not known` });
+  if (omitted > 0)
+    findings.push({ code: "config-unknown", message: `has ${formatCount(omitted, "more unknown key")}` });
   findings.push(...findSourcesWithoutPath(entries, lineOf));
   if (entries.some(({ row, value }) => row.isSecret && !isValueReference(value)) && isReadableByOthers(path)) {
     findings.push({
       code: "config-readable",
-      message: "holds secrets and can be read by other users",
+      message: "contains secrets and is readable by other users",
       fix: `chmod 600 ${path}`,
     });
   }
   return config;
 }
 
-/** The tables of the file of ash that are read. */
+/** Returns true for keys that are read from the configuration of ash. */
 function isReadFromAsh([[table, below]]: TomlLeaf): boolean {
   return table === "skills" || (table === "capabilities" && below === "providers");
 }
@@ -125,7 +125,7 @@ export type TomlLeaf = readonly [parts: readonly string[], value: unknown];
 /** Parses TOML into every value with its path of names, or the problem. */
 export type ParseToml = (text: string) => { leaves: TomlLeaf[] } | { problem: Finding };
 
-/** Loads the parser, which most starts do without. */
+/** Loads the parser, which most starts do not need. */
 export async function loadTomlParser(): Promise<ParseToml> {
   const { parse, TomlError } = await import("smol-toml");
   return (text) => {
@@ -140,7 +140,7 @@ export async function loadTomlParser(): Promise<ParseToml> {
   };
 }
 
-/** The row of a key, when it may be set to this; else why not. */
+/** Returns the row of a key if it may have this value, otherwise the finding. */
 export function validateConfigValue(
   parts: readonly string[],
   value: unknown,
@@ -164,18 +164,18 @@ export function validateConfigValue(
   }
   const name = parts[row.path.split(".").indexOf("*")];
   if (row.hasPlainName && !PLAIN_NAME.test(name ?? ""))
-    return { code: "config-type", message: `${shown}: its name must be of up to 64 letters, digits, "-" and "_"` };
+    return { code: "config-type", message: `${shown}: its name must have up to 64 letters, digits, "-" and "_"` };
   const type = KEY_TYPES[row.type];
-  if (!type.is(value)) return { code: "config-type", message: `${shown} must be ${type.say}` };
+  if (!type.is(value)) return { code: "config-type", message: `${shown} must be ${type.description}` };
   const narrow = owner === "workspace" && row.workspaceType ? KEY_TYPES[row.workspaceType] : type;
   if (!narrow.is(value))
-    return { code: "config-refused", message: `${shown} must be ${narrow.say} where a workspace sets it` };
+    return { code: "config-refused", message: `${shown} must be ${narrow.description} in a workspace` };
   return row;
 }
 
 export const PLAIN_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** A key as it is written: a name that is more than letters, digits, `_` and `-` stands in quotes. */
+/** Formats a key path for TOML: a part with other characters than letters, digits, `_` and `-` is quoted. */
 export function formatKeyPath(parts: readonly string[]): string {
   return parts.map((part) => (/^[\w-]+$/.test(part) ? part : JSON.stringify(part))).join(".");
 }
@@ -188,14 +188,14 @@ function findSourcesWithoutPath(
     entries.filter(({ parts }) => parts[0] === "sources"),
     ({ parts }) => parts[1] ?? "",
   );
-  return [...sources].flatMap(([name, said]) => {
-    if (said.some(({ parts }) => parts[2] === "path")) return [];
+  return [...sources].flatMap(([name, keys]) => {
+    if (keys.some(({ parts }) => parts[2] === "path")) return [];
     const line = lineOf(["sources", name]);
     return [{ code: "config-source", message: `[sources.${truncateLine(name, 64)}] has no path`, line }];
   });
 }
 
-/** Every value with the names that lead to it. An empty table leads to none. */
+/** Yields every value with its key path. An empty table has none. */
 function* walkLeaves(table: object, above: readonly string[] = []): Generator<TomlLeaf> {
   for (const [key, value] of Object.entries(table)) {
     const parts = [...above, key];
@@ -214,12 +214,12 @@ function isReadableByOthers(path: string): boolean {
 
 const KEY_ROWS = CONFIG_KEYS.map((row) => ({ row, wanted: row.path.split(".") }));
 
-/** The row that a key belongs to. */
+/** Returns the row of a key. */
 export function findKeyRow(parts: readonly string[]): ConfigKey | undefined {
   return KEY_ROWS.find(({ wanted }) => isKeyMatch(wanted, parts))?.row;
 }
 
-/** Whether keys stand below this one. */
+/** Returns true if this key is a table that contains other keys. */
 export function isTableKey(parts: readonly string[]): boolean {
   const isAbove = (wanted: readonly string[]) =>
     parts.length < wanted.length && parts.every((part, index) => isPartMatch(wanted[index] ?? "", part));
@@ -234,7 +234,7 @@ function isKeyMatch(wanted: readonly string[], parts: readonly string[]): boolea
   );
 }
 
-/** What is written where a name stands, and is none. */
+/** Keys in the position of a name that are not names. */
 const RESERVED_NAMES = new Set(["skills.defaults"]);
 
 function isPartMatch(wanted: string, part: string): boolean {
@@ -244,9 +244,9 @@ function isPartMatch(wanted: string, part: string): boolean {
 
 export const UPPER_CASE = /^[A-Z_][A-Z0-9_]*$/;
 
-/** The parts of a key as a person writes it. A name with dots in it needs no quotes where what stands around it is known. */
-export function parseKeyPath(written: string): string[] {
-  const parts = (written.match(/"(?:[^"\\]|\\.)*"|'[^']*'|[^.]+/g) ?? []).map(unquoteKey);
+/** Parses a key path that a user wrote. A name with dots needs no quotes if the rest of the path is known. */
+export function parseKeyPath(text: string): string[] {
+  const parts = (text.match(/"(?:[^"\\]|\\.)*"|'[^']*'|[^.]+/g) ?? []).map(unquoteKey);
   if (findKeyRow(parts)) return parts;
   for (const { wanted } of KEY_ROWS) {
     const star = wanted.indexOf("*");
@@ -262,7 +262,7 @@ export function parseKeyPath(written: string): string[] {
   return parts;
 }
 
-/** The known key that differs from this one in one part only, and there only a little. */
+/** Returns the known key that differs from this one only slightly, in one part. */
 function findNearestKey(parts: readonly string[]): string[] | undefined {
   for (const [index, part] of parts.entries()) {
     const candidates = KEY_ROWS.flatMap(({ wanted }) => {
@@ -278,12 +278,12 @@ function findNearestKey(parts: readonly string[]): string[] | undefined {
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** Whether a value of the configuration only says where another is. */
-export function isValueReference(written: unknown): boolean {
-  return /^(?:env|file):./s.test(String(written));
+/** Returns true if a value is a reference: `env:NAME` or `file:PATH`. */
+export function isValueReference(value: unknown): boolean {
+  return /^(?:env|file):./s.test(String(value));
 }
 
-/** A value of the configuration, or what it refers to: `env:NAME`, `file:PATH`. */
+/** Resolves a reference (`env:NAME`, `file:PATH`), or returns the value itself. */
 export function resolveReference(
   written: string,
   host: Pick<Host, "home" | "env">,
@@ -292,8 +292,9 @@ export function resolveReference(
   const [, kind, where = ""] = /^(env|file):(.+)$/s.exec(written) ?? [];
   const value =
     kind === "env" ? host.env?.[where] : kind === "file" ? readReferencedFile(where, host, refuse) : written;
-  if (value === undefined || value === "") return refuse(`its value, ${JSON.stringify(written)}, stands for nothing`);
-  if (value.includes("\0")) return refuse("its value holds a NUL character, which no variable can hold");
+  if (value === undefined || value === "") return refuse(`its value, ${JSON.stringify(written)}, is empty or not set`);
+  if (value.includes("\0"))
+    return refuse("its value contains a NUL character, which is not allowed in an environment variable");
   if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return refuse("its value is larger than 64 KiB");
   return value;
 }

@@ -29,78 +29,86 @@ export interface ConfigKey {
   type: keyof typeof KEY_TYPES;
   means: string;
   set: SetConfigValue;
-  /** What holds where nobody says anything, where that is one value everywhere. */
+  /** The default value, if it is the same everywhere. */
   default?: unknown;
-  /** A workspace may set it too, by this rule. */
+  /** The rule by which a workspace may set it, too. */
   workspace?: keyof typeof WORKSPACE_RULES;
-  /** What a workspace may set it to, where that is less than the user may. */
+  /** The narrower type for a workspace. */
   workspaceType?: keyof typeof KEY_TYPES;
   isSecret?: true;
-  /** What is named by its `*` has a name of letters, digits, `-` and `_`. */
+  /** The name at `*` may only contain letters, digits, `-` and `_`. */
   hasPlainName?: true;
 }
-/** Contract: `value` is of the row's type; `parts` fit its path. */
+/** Contract: `value` has the type of the row, and `parts` match its path. */
 type SetConfigValue = (values: ConfigValues, value: unknown, parts: readonly string[]) => unknown;
 type KeyOptions = Omit<ConfigKey, "path" | "type" | "means" | "set">;
 
 const MIB = 1024 * 1024;
 
-/** The keys of the search engine behind `web_search`: rows of the table of keys. No workspace may set one. */
+/** The keys of the search engine for `web_search`. A workspace may set none of them. */
 const SEARCH_KEYS: readonly ConfigKey[] = [
-  defineSearchKey("provider", "search", "who is asked by `web_search`, which exists where this is set", "provider"),
-  defineSearchKey("url", "address", "where it is asked; needed for `searxng`", "url"),
-  { ...defineSearchKey("api_key", "text", 'its key, `"env:NAME"` or `"file:PATH"`', "apiKey"), isSecret: true },
-  defineSearchKey("results", "size", "how many results a search gives at most; `5`", "results"),
+  defineSearchKey(
+    "provider",
+    "search",
+    "the search engine of `web_search`; the tool exists only if this is set",
+    "provider",
+  ),
+  defineSearchKey("url", "address", "its address; required for `searxng`", "url"),
+  {
+    ...defineSearchKey("api_key", "text", 'its API key: a value, `"env:NAME"` or `"file:PATH"`', "apiKey"),
+    isSecret: true,
+  },
+  defineSearchKey("results", "size", "the maximum results of a search; default: `5`", "results"),
 ];
 
 /** Every key of the configuration, one row each. */
 export const CONFIG_KEYS: readonly ConfigKey[] = [
-  defineSkillKey("enabled", "flag", "whether the skill is there at all", "enabled", {
-    workspace: "not what is switched off",
+  defineSkillKey("enabled", "flag", "whether the skill is enabled", "enabled", {
+    workspace: "unless disabled",
   }),
   defineSkillKey(
     "model",
     "text",
-    "the model for it, in place of the skill's own choice; a workspace names an alias",
+    "the model for the skill, instead of the one it requests; in a workspace, an alias",
     "model",
     {
       workspace: "always",
       workspaceType: "alias",
     },
   ),
-  defineSkillKey("allow_chat_ids", "texts", "the only chats that may use it; `[]` lets all", "allowChatIds"),
+  defineSkillKey("allow_chat_ids", "texts", "the only chats that may use the skill; `[]` allows all", "allowChatIds"),
   defineKey(
     "skills.*.UPPER_CASE",
     "text",
-    "the value of a variable that the skill declares under `env`",
+    "the value of an environment variable that the skill declares under `env`",
     ({ skills }, value, [, name, last = ""]) => getSkillValues(skills, name).variables.set(last, String(value)),
     { isSecret: true },
   ),
   defineSkillKey(
     "network",
     "endpoints",
-    "what its sandbox may reach besides, as `host:port`, or `unix:PATH` for a socket of the workspace",
+    "additional hosts that its sandbox may reach: `host:port`, or `unix:PATH` for a socket in the workspace",
     "network",
   ),
-  defineSkillKey("workspace", "access", "whether its sandbox sees the workspace", "workspace"),
-  defineSkillKey("python", "pythonPackages", "Python packages that its code gets besides", "python"),
-  defineSkillKey("npm", "npmPackages", "npm packages that its code gets", "npm"),
+  defineSkillKey("workspace", "access", "the access of its sandbox to the workspace", "workspace"),
+  defineSkillKey("python", "pythonPackages", "additional Python packages for its code", "python"),
+  defineSkillKey("npm", "npmPackages", "npm packages for its code", "npm"),
   defineSkillKey(
     "packages",
     "systemPackages",
-    "system packages that its code gets besides those it declares",
+    "system packages for its code, in addition to those it declares",
     "packages",
   ),
   defineSkillKey(
     "dynamic_commands",
     "flag",
-    "whether commands in its instructions are run, once it is trusted",
+    "whether commands in its instructions run when the skill is trusted",
     "dynamicCommands",
   ),
   defineSkillKey(
     "capabilities",
     "capabilities",
-    "capabilities that it is given, of those that it declares",
+    "the declared capabilities that are granted to the skill",
     "capabilities",
   ),
   ...defineProviderKeys("skills.*.capability_provider", ({ skills }, [, name]) => {
@@ -111,14 +119,14 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineKey(
     "skills.defaults.allow_chat_ids",
     "texts",
-    "the same for every skill that has none of its own",
+    "the default of `allow_chat_ids` for all skills",
     ({ defaults }, allowChatIds) => Object.assign(defaults, { allowChatIds }),
     { default: [] },
   ),
   defineKey(
     "sources.*.path",
     "text",
-    "a further folder of skills; `~` is your home folder",
+    "an additional folder of skills; `~` is your home folder",
     ({ sources }, path, [, name]) =>
       Object.assign(
         getOrCreateEntry(sources, name, () => ({})),
@@ -128,96 +136,96 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineKey(
     "sources.*.recursive",
     "flag",
-    "whether to look below folders that are no skills",
+    "whether to search subfolders of folders that are not skills",
     ({ sources }, recursive, [, name]) =>
       Object.assign(
         getOrCreateEntry(sources, name, () => ({})),
         { recursive },
       ),
   ),
-  defineModelKey("provider", "provider", "who has the model that this alias stands for", "provider"),
-  defineModelKey("model", "text", "its name there", "model"),
-  defineModelKey("base_url", "address", "where it is asked, for a server of your own", "baseUrl"),
+  defineModelKey("provider", "provider", "the provider of the model with this alias", "provider"),
+  defineModelKey("model", "text", "the name of the model at the provider", "model"),
+  defineModelKey("base_url", "address", "the address of the API, for your own server", "baseUrl"),
   defineModelKey(
     "api_key",
     "text",
-    'the key, `"env:NAME"` or `"file:PATH"`; without it, the variable that the provider names',
+    'the API key: a value, `"env:NAME"` or `"file:PATH"`; default: the environment variable of the provider',
     "apiKey",
     { isSecret: true },
   ),
-  defineModelKey("timeout_seconds", "size", "how long one answer may take", "seconds"),
-  defineModelKey("retries", "number", "how often it is asked again after a failure that may pass", "retries"),
-  defineModelKey("max_tokens", "size", "how much it may say at once", "maxTokens"),
+  defineModelKey("timeout_seconds", "size", "the timeout of one response", "seconds"),
+  defineModelKey("retries", "number", "the maximum retries after a transient failure", "retries"),
+  defineModelKey("max_tokens", "size", "the maximum output tokens of one response", "maxTokens"),
   defineModelKey(
     "context_window",
     "size",
-    "how many tokens it can read at once; that of its family when left out, where the family is known",
+    "the context window in tokens; default: that of its model family, if known",
     "contextWindow",
   ),
-  definePriceKey("input", "dollars for a million tokens that a model of this name reads"),
-  definePriceKey("output", "and that it writes"),
-  definePriceKey("cached", "and that its provider had kept; as `input`"),
+  definePriceKey("input", "US dollars per million input tokens of the model"),
+  definePriceKey("output", "US dollars per million output tokens"),
+  definePriceKey("cached", "US dollars per million cached input tokens; default: the price of `input`"),
   defineKey(
     "tools.disabled",
     "texts",
-    "tools that no run is given",
+    "tools that are disabled in all runs",
     ({ tools }, disabled) => Object.assign(tools, { disabled }),
     { default: [] },
   ),
   defineKey(
     "tools.dynamic_commands",
     "flag",
-    "whether commands in the instructions of trusted skills are run",
+    "whether commands in the instructions of trusted skills run",
     ({ tools }, dynamicCommands) => Object.assign(tools, { dynamicCommands }),
     { default: false },
   ),
   ...SEARCH_KEYS,
-  defineMcpKey("command", "command", "the program that is started as a server of tools, over MCP", "command"),
-  defineMcpKey("url", "address", "or where a server is that runs already", "url"),
+  defineMcpKey("command", "command", "the program to start as an MCP server", "command"),
+  defineMcpKey("url", "address", "the address of a running MCP server, instead of `command`", "url"),
   defineKey(
     "tools.mcp.*.env.UPPER_CASE",
     "text",
-    'a variable for the program: a value, `"env:NAME"` or `"file:PATH"`',
+    'an environment variable of the program: a value, `"env:NAME"` or `"file:PATH"`',
     ({ mcp }, value, [, , name, , variable = ""]) => getServerValues(mcp, name).env.set(variable, String(value)),
     { isSecret: true, hasPlainName: true },
   ),
-  defineMcpKey("token", "text", 'the bearer token for the address, `"env:NAME"` or `"file:PATH"`', "token", {
+  defineMcpKey("token", "text", 'the bearer token for the address: a value, `"env:NAME"` or `"file:PATH"`', "token", {
     isSecret: true,
   }),
-  defineMcpKey("timeout_seconds", "size", "how long one call may take; `60`", "seconds"),
-  defineMcpKey("enabled", "flag", "whether it is started at all; `true`", "enabled"),
-  defineMcpKey("tools", "texts", "the only tools of it that runs are given; all without it", "tools"),
-  defineMcpKey("skills", "flag", "whether the skills of this server are listed and can be loaded", "skills", {
+  defineMcpKey("timeout_seconds", "size", "the timeout of one call; default: `60`", "seconds"),
+  defineMcpKey("enabled", "flag", "whether the server is enabled; default: `true`", "enabled"),
+  defineMcpKey("tools", "texts", "the only tools of the server that runs get; default: all", "tools"),
+  defineMcpKey("skills", "flag", "whether the skills of the server are listed and can be loaded", "skills", {
     default: false,
   }),
-  defineMcpKey("without_asking", "texts", "tools of it that are called without asking anybody", "withoutAsking"),
+  defineMcpKey("without_asking", "texts", "tools of the server that need no approval", "withoutAsking"),
   defineKey(
     "mcp.use_client_key",
     "flag",
-    "whether `use_skill` may spend an API key that a client, such as Claude Code, passes to `skillet serve`",
+    "whether `use_skill` may use an API key that a client, such as Claude Code, passes to `skillet serve`",
     ({ serving }, useClientKey) => Object.assign(serving, { useClientKey }),
     { default: false },
   ),
-  defineLimitKey("max_iterations", "how often a skill that says nothing of it asks its model", "iterations"),
-  defineLimitKey("most_iterations", "how often one that does may ask at most", "mostIterations"),
-  defineLimitKey("timeout_seconds", "how long a run may take, with all that it calls", "seconds"),
-  defineLimitKey("nesting", "how deep skills may call skills; 1: not at all", "nesting"),
-  defineLimitKey("tokens", "how many tokens a run may use, with all that it calls; no bound without it", "tokens"),
-  defineLimitKey("tool_timeout_seconds", "how long one call of a tool may take", "toolSeconds"),
-  defineLimitKey("tool_output", "how many characters of a tool's output a model gets", "toolOutput"),
-  defineRunsKey("keep_days", "for how many days runs are kept", "days"),
-  defineRunsKey("keep", "how many of those that are over", "most"),
+  defineLimitKey("max_iterations", "the iterations of a run, unless the skill sets them", "iterations"),
+  defineLimitKey("most_iterations", "the maximum iterations that a skill may set", "mostIterations"),
+  defineLimitKey("timeout_seconds", "the time limit of a run, including nested runs", "seconds"),
+  defineLimitKey("nesting", "the maximum depth of skills that call skills; `1` allows none", "nesting"),
+  defineLimitKey("tokens", "the token limit of a run, including nested runs; default: no limit", "tokens"),
+  defineLimitKey("tool_timeout_seconds", "the time limit of one tool call", "toolSeconds"),
+  defineLimitKey("tool_output", "the maximum characters of tool output that a model gets", "toolOutput"),
+  defineRunsKey("keep_days", "the days that runs are kept", "days"),
+  defineRunsKey("keep", "the maximum number of ended runs to keep", "most"),
   defineDisclosureKey(
     "mode",
     "mode",
-    "`adaptive` decides by the query what a model is shown; `static` lists all skills once, to be invoked with `use_skill`, and adds no instructions",
+    "`adaptive` selects the content for a model by the query; `static` lists all skills once, to be invoked with `use_skill`, and adds no instructions",
     "mode",
     { workspace: "always", default: "adaptive" },
   ),
   defineDisclosureKey(
     "max_skills",
     "number",
-    "how many skills' full instructions a query brings at most",
+    "the maximum skills whose full instructions are added for a query",
     "maxSkills",
     {
       workspace: "only less",
@@ -227,7 +235,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineDisclosureKey(
     "budget",
     "number",
-    "how many tokens the instructions that a query brings take at most",
+    "the maximum tokens of the instructions that are added for a query",
     "budget",
     {
       workspace: "only less",
@@ -237,105 +245,107 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineDisclosureKey(
     "listing_budget",
     "number",
-    "how many tokens the list of skills takes at most; when left out, 1 % of the model's context window where that is known",
+    "the maximum tokens of the list of skills; if not set, 1 % of the context window of the model, if known",
     "listingBudget",
     { workspace: "only less", default: DISCLOSURE_DEFAULTS.listingBudget },
   ),
-  defineDisclosureKey("asks", "texts", "further queries that ask what there is", "asks", { workspace: "always" }),
+  defineDisclosureKey("asks", "texts", "additional queries that ask for the list of skills", "asks", {
+    workspace: "always",
+  }),
   defineDisclosureKey(
     "shortlist",
     "flag",
-    "whether up to five skills that fit by their words are named when none is triggered; when left out, after a list of skills, and one that fits beyond doubt elsewhere",
+    "whether up to five skills that match by keywords are named if none is triggered; if not set, only after a list of skills, otherwise one that clearly matches",
     "shortlist",
     { workspace: "always" },
   ),
   defineSandboxKey(
     "level",
     "level",
-    "the isolation that code runs with; `strong`, and `partial` on macOS; `none` switches it off",
+    "the required isolation of code; default: `strong`, on macOS `partial`; `none` disables it",
   ),
-  defineSandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
-  defineSandboxKey("image", "text", "what a container of docker or podman is made from"),
-  defineSandboxKey("program", "path", "the program that is called as docker or podman; the system's own"),
+  defineSandboxKey("engine", "engine", "the sandbox engine; default: `bubblewrap`, on macOS `seatbelt`"),
+  defineSandboxKey("image", "text", "the image of docker or podman containers"),
+  defineSandboxKey("program", "path", "the docker or podman program; default: the one of the system"),
   defineSandboxKey(
     "network",
     "endpoints",
-    "what every sandbox may reach, as `host:port`, or `unix:PATH` for a socket of the workspace",
+    "the hosts that every sandbox may reach: `host:port`, or `unix:PATH` for a socket in the workspace",
     DEFAULT_SANDBOX_SETTINGS.network,
   ),
   defineSandboxKey(
     "python_index",
     "endpoints",
-    "where the Python packages of scripts are fetched from",
+    "the hosts of the Python package index for scripts",
     DEFAULT_SANDBOX_SETTINGS.pythonIndex,
     (pythonIndex: string[]) => ({ pythonIndex }),
   ),
   defineSandboxKey(
     "workspace",
     "access",
-    "whether every sandbox sees the workspace; without it, scripts read it, and the tools of a run write to it when you approve",
+    "the access of every sandbox to the workspace; if not set, scripts can read it, and tools of a run can write to it with approval",
   ),
   defineSandboxKey(
     "memory_mib",
     "size",
-    "how much memory a run may use",
+    "the memory limit of a run",
     DEFAULT_SANDBOX_SETTINGS.memory / MIB,
     (mib: number) => ({
       memory: mib * MIB,
     }),
   ),
-  defineSandboxKey("processes", "size", "how many processes a run may have", DEFAULT_SANDBOX_SETTINGS.processes),
+  defineSandboxKey("processes", "size", "the maximum processes of a run", DEFAULT_SANDBOX_SETTINGS.processes),
   defineSandboxKey(
     "disk_mib",
     "size",
-    "how much a run may write to each folder of its own",
+    "the disk limit of each writable folder of a run, except the workspace",
     DEFAULT_SANDBOX_SETTINGS.disk / MIB,
     (mib: number) => ({ disk: mib * MIB }),
   ),
-  defineScriptKey("timeout_seconds", "how long a script may run", "seconds"),
-  defineScriptKey("output_bytes", "how much it may print", "output"),
-  defineScriptKey("arguments", "how many arguments it may be given", "arguments"),
-  defineScriptKey("argument_bytes", "how many bytes they may be together", "argumentBytes"),
+  defineScriptKey("timeout_seconds", "the time limit of a script", "seconds"),
+  defineScriptKey("output_bytes", "the output limit of a script", "output"),
+  defineScriptKey("arguments", "the maximum number of arguments of a script", "arguments"),
+  defineScriptKey("argument_bytes", "the maximum total bytes of the arguments", "argumentBytes"),
   ...defineProviderKeys("capabilities.providers.*", ({ providers }, parts) => getProviderValues(providers, parts[2]), {
     hasPlainName: true,
   }),
-  defineNamedProviderKey("chat_types", "texts", 'the chats that it is there for; `["private"]`', "chatTypes"),
+  defineNamedProviderKey(
+    "chat_types",
+    "texts",
+    'the types of chats that may use the provider; default: `["private"]`',
+    "chatTypes",
+  ),
   defineNamedProviderKey(
     "allow_chat_ids",
     "texts",
-    "the only chats that it is there for; `[]` lets all",
+    "the only chats that may use the provider; `[]` allows all",
     "allowChatIds",
   ),
-  defineNamedProviderKey("base_url", "address", "where the system behind it is, for one that is built in", "baseUrl"),
-  defineNamedProviderKey(
-    "client_id",
-    "text",
-    "what its sign-in pages know this program by, for one that is built in",
-    "clientId",
-  ),
+  defineNamedProviderKey("base_url", "address", "the address of the backend, for a built-in provider", "baseUrl"),
+  defineNamedProviderKey("client_id", "text", "the OAuth client id, for a built-in provider", "clientId"),
   defineKey(
     "capabilities.providers.*.env.UPPER_CASE",
     "text",
-    "a variable of its program: a value, `env:NAME`, or `file:PATH`",
+    "an environment variable of its program: a value, `env:NAME` or `file:PATH`",
     ({ providers }, value, parts) => getProviderValues(providers, parts[2]).env.set(parts[4] ?? "", String(value)),
     { isSecret: true, hasPlainName: true },
   ),
-  defineCapabilityKey("calls_per_run", "size", "how many calls a run may make of capabilities", "calls"),
-  defineCapabilityKey("changes_per_run", "number", "how many of these may change something", "changes"),
+  defineCapabilityKey("calls_per_run", "size", "the maximum capability calls of a run", "calls"),
+  defineCapabilityKey("changes_per_run", "number", "the maximum mutating capability calls of a run", "changes"),
   defineCapabilityKey(
     "vault_passphrase_file",
     "path",
-    "a file that what is kept of sign-ins is encrypted with, in place of a key of the system's",
+    "a passphrase file that encrypts stored credentials, instead of a key of the system",
     "passphraseFile",
   ),
 ];
 
-/** The keys for people to read. */
+/** Returns the keys with their descriptions, for users. */
 export function listConfigKeys(): { path: string; type: string; means: string; isForWorkspace: boolean }[] {
   return CONFIG_KEYS.map(({ path, type, means, workspace, default: usual }) => ({
     path,
-    type: KEY_TYPES[type].say,
-    means: usual === undefined ? means : `${means}; \`${JSON.stringify(usual)}\``,
+    type: KEY_TYPES[type].description,
+    means: usual === undefined ? means : `${means}; default: \`${JSON.stringify(usual)}\``,
     isForWorkspace: workspace !== undefined,
   }));
 }
@@ -420,10 +430,10 @@ function defineProviderKeys(
       rest,
     );
   return [
-    row("enabled", "flag", "whether this provider of capabilities is asked", "enabled"),
-    row("namespace", "namespace", "what its capabilities begin with, as `gog` in `gog.email`", "namespace"),
-    row("command", "command", "the program of yours that serves them", "command"),
-    row("timeout_seconds", "patience", "how long it may take for an answer; 30", "seconds"),
+    row("enabled", "flag", "whether this capability provider is enabled", "enabled"),
+    row("namespace", "namespace", "the prefix of its capabilities, for example `gog` in `gog.email`", "namespace"),
+    row("command", "command", "the program that serves them", "command"),
+    row("timeout_seconds", "patience", "the timeout of an answer; default: `30`", "seconds"),
   ];
 }
 

@@ -26,26 +26,26 @@ import type { RemoteRefresh } from "./remote-skills.ts";
 import { createLiveView, type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 
 export interface DiscoverOptions {
-  /** `AGENT_WORKSPACE_ROOT`, else the current folder, when left out. */
+  /** Defaults to `AGENT_WORKSPACE_ROOT`, otherwise to the working directory. */
   workspace?: string;
   home?: string;
   env?: Readonly<Record<string, string | undefined>>;
   /** Sources of the embedding program: integrations, skills in code. */
   sources?: readonly Source[];
-  /** Keep an index under `~/.skillet/cache`, so that the next start reads only what changed. True when left out. */
+  /** Keeps an index under `~/.skillet/cache`, so that the next start reads only changed files. Defaults to true. */
   index?: boolean;
   /**
-   * The folder of skills with scope `bundled`. Defaults to those of this package; none where a bundler made skillet part of another
+   * The folder of skills with scope `bundled`. Defaults to that of this package, or to none if a bundler included skillet in another
    * program.
    */
   shippedSkills?: string;
-  /** On whose behalf; nobody's in particular when left out. */
+  /** The caller on whose behalf skills are used. Defaults to none. */
   caller?: Caller;
-  /** Settings in place of the configuration files, as `createSettings` makes them. No file is read then. */
+  /** Settings from `createSettings`, instead of the configuration files. No file is read then. */
   settings?: Settings;
-  /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
+  /** Watches the configuration files: a change takes effect within a second, also in running sessions and runs. Defaults to true. */
   follow?: boolean;
-  /** When the skills of MCP servers are listed again. Defaults to `background` if `follow` is true, otherwise to `soon`. */
+  /** The time when skills of MCP servers are listed again. Defaults to `background` if `follow` is true, otherwise to `soon`. */
   remote?: RemoteRefresh;
 }
 
@@ -71,7 +71,7 @@ export interface DiscoverResult {
   locations: readonly Location[];
 }
 
-/** Finds every skill in the standard places, those the configuration adds, and the embedding program's own. */
+/** Finds all skills in the standard folders, in configured folders, and from the embedding program. */
 export async function discover(options: DiscoverOptions = {}): Promise<DiscoverResult> {
   const around = resolveEnvironment(options);
   const { settings, current } = await loadLiveSettings(around, options);
@@ -84,7 +84,9 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
   const own = places.filter(({ sameAs }) => sameAs === undefined);
   const shared = {
     leavesOut: () =>
-      installs.copies([...places, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? [])),
+      installs.createCopyFilter(
+        [...places, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? []),
+      ),
     ...(indexFolder === undefined ? {} : { indexFolder }),
   };
   const standard = own.map((place) => createDirectorySource({ ...place, ...shared }));
@@ -123,7 +125,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<DiscoverR
   };
 }
 
-/** Only a configuration with servers whose skills are used loads what reaches them. */
+/** Loads the code for MCP servers only if the configuration uses skills of a server. */
 async function loadRemoteSources(
   settings: Pick<Settings, "mcp">,
   around: Environment,
@@ -167,9 +169,9 @@ function diagnoseClientCopies(installs: ClientCopyStore): Diagnostic[] {
 
 function diagnoseLocks(locks: SkillLocks, places: readonly { path: string }[]): Diagnostic[] {
   return places.flatMap(({ path }) => {
-    const problem = locks.problemIn(path);
+    const problem = locks.getProblem(path);
     if (!problem) return [];
-    const message = `cannot be used, so no skill beside it is: ${getErrorMessage(problem.cause)}`;
+    const message = `cannot be used, so no skill next to it is used: ${getErrorMessage(problem.cause)}`;
     return diagnose(
       [{ code: "lock-unreadable", message, ...omitUndefined({ fix: problem.fix }) }],
       join(path, LOCK_FILE),
@@ -181,12 +183,12 @@ function getIndexFolder(around: Environment): string {
   return join(around.skilletHome, "cache", "scan");
 }
 
-/** An index for each workspace: another one has other skills. */
+/** Creates the search index of a workspace: each one has different skills. */
 function createWorkspaceSearchStore({ skilletHome: home, workspace }: Environment): SearchStore {
   return createSearchFileStore(join(home, "cache", "search"), JSON.stringify([packageVersion(), workspace]));
 }
 
-/** What is configured for a skill that is not there, and variables for one that does not declare them. */
+/** Finds configuration for missing skills, and variables that a skill does not declare. */
 export function findUndeclaredSettings({ configuration, catalog }: DiscoverResult): Diagnostic[] {
   const ofSkills = configuration.entries.filter(({ parts }) => parts[0] === "skills" && parts[1] !== "defaults");
   const bySkill = Map.groupBy(ofSkills, ({ parts }) => parts[1] ?? "");
@@ -209,7 +211,7 @@ function diagnoseUndeclaredVariables(skill: Skill, entries: readonly ConfigEntry
   const declared = listDeclaredVariables(skill);
   return entries.flatMap(({ parts: [, name = "", key = ""], row, file, line }) => {
     if (!row.isSecret || declared.includes(key)) return [];
-    const message = `[skills.${name}] sets ${key}, which the skill does not declare; it is not given to it`;
+    const message = `[skills.${name}] sets ${key}, which the skill does not declare; the skill does not get it`;
     return diagnose([{ code: "config-undeclared", message, line }], file);
   });
 }
@@ -217,6 +219,6 @@ function diagnoseUndeclaredVariables(skill: Skill, entries: readonly ConfigEntry
 function diagnoseUnknownSkill({ parts: [, name = ""], file, line }: ConfigEntry, catalog: Catalog): Diagnostic[] {
   const meant = findNearest(name, catalog.names());
   const fix = meant === undefined ? {} : { fix: `did you mean ${meant}?`, meant };
-  const message = `[skills.${truncateLine(name, 64)}] is about a skill that is not here`;
+  const message = `[skills.${truncateLine(name, 64)}] names a skill that is not found`;
   return diagnose([{ code: "config-skill", message, line, ...fix }], file);
 }

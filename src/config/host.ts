@@ -16,58 +16,58 @@ import { findSystemProgram } from "../util/system.ts";
 import type { SandboxSettings } from "./limits.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
 
-/** What the embedding program decides. */
+/** The services and settings that the embedding program provides. */
 export interface Host {
   settings: Settings;
-  /** The folder that paths from a model are relative to; the folders of skills, when left out. It can name none outside of these. */
+  /** The base folder of relative paths from a model. Defaults to the folders of the skills. Paths outside are refused. */
   workspace?: string;
-  /** The skill's folder as the model sees it, where that differs from the real one. */
-  folderOf?: (skill: Skill) => string | undefined;
-  /** skillet's own folder, where sandboxes are kept; `~/.skillet` when left out. */
+  /** Returns the skill's folder as shown to the model, if it differs from the real one. */
+  resolveFolder?: (skill: Skill) => string | undefined;
+  /** skillet's own folder, which contains the sandboxes. Defaults to `~/.skillet`. */
   home?: string;
-  /** What keeps code apart, in place of what the settings choose. */
+  /** The sandbox, instead of the one that the settings select. */
   sandbox?: Sandbox;
-  /** Whose code may run. Everybody's, when left out: it is the embedding program's to say. */
+  /** The skills whose code may run. Defaults to all: the embedding program is responsible for trust. */
   trust?: TrustStore;
-  /** What this machine has. What a skill needs of it is not judged when left out. */
+  /** The programs and packages of this machine. If undefined, requirements of skills are not checked. */
   system?: SystemInfo;
-  /** Where values such as `env:NAME` are taken from; nowhere when left out. */
+  /** The environment for values such as `env:NAME`. Defaults to an empty one. */
   env?: Readonly<Record<string, string | undefined>>;
-  /** Whether a client started this program and chose its environment: then an API key in it is the client's, and needs the user's consent. */
-  isEnvOfClient?: boolean;
-  /** Models by alias, before those of the settings: of the AI SDK, or of your own making. The one called `default` is the default, or else the first. */
+  /** True if a client started this program with its own environment: an API key in it belongs to the client and needs the user's consent. */
+  isClientEnv?: boolean;
+  /** Models by alias, used before those of the settings: from the AI SDK, or your own. The default is `default`, otherwise the first. */
   models?: Readonly<Record<string, Model | AiSdkModel>>;
-  /** Tools for runs, beside those that are built in. */
+  /** Tools for runs, in addition to the built-in ones. */
   tools?: readonly Tool[];
-  /** Whether tools that are built in are offered to runs: `bash`, `read_file`, … True when left out. */
+  /** Provides built-in tools to runs: `bash`, `read_file`, … Defaults to true. */
   hasBuiltInTools?: boolean;
-  /** On whose behalf skills are loaded and used. */
+  /** The caller on whose behalf skills are loaded and used. */
   caller?: Caller;
-  /** Rules of the embedding program, applied after the built-in ones. A skill that one denies is hidden and refused. */
+  /** Policies of the embedding program, applied after the built-in ones. A denied skill is hidden and refused. */
   policies?: readonly HostPolicy[];
-  /** Which skill's values were given to which copy of it. Any copy gets them, when left out. */
+  /** The copies of skills that may use configured values. Defaults to all copies. */
   grants?: SecretGrants;
-  /** Sensitive systems that skills may be given, and who serves them. None, when left out. */
+  /** The capabilities and their providers. Defaults to none. */
   capabilities?: Capabilities;
-  /** Asks somebody whether a call may be made. Left out: a run that is written down waits, and in any other nobody agrees. */
+  /** Asks the user to approve a call. If undefined, a recorded run waits, and any other run refuses the call. */
   approve?: Approve;
-  /** What the user agreed to once and for all. Nothing, when left out. */
+  /** The permanent approvals of the user. Defaults to none. */
   approvals?: ApprovalStore;
-  /** Where runs are written down, so that they can be gone on with. Nowhere, when left out. */
+  /** The store that records runs, so that they can be resumed. If undefined, runs are not recorded. */
   runs?: RunStore;
-  /** Where it is counted what is used. Nowhere, when left out. */
+  /** The store of usage statistics. If undefined, nothing is counted. */
   statistics?: StatisticsStore;
-  /** Called with everything that happens. What it throws is nobody's problem but its own. */
+  /** Called with every event. Its errors are ignored. */
   onEvent?: SkillEventListener;
 }
 
-/** The parts of a host that a program gives. Each is optional. */
+/** The parts of a host that a program provides. Each is optional. */
 export interface HostOptions extends Omit<Partial<Host>, "settings"> {
   /** Settings, as `createSettings` and `discover` return them, or any part of them. */
   settings?: SettingsParts;
 }
 
-/** Settings of which any part can be left out. */
+/** Settings in which every part is optional. */
 export type SettingsParts = {
   readonly [Part in keyof Settings]?: Settings[Part] extends ReadonlyMap<string, infer One>
     ? ReadonlyMap<string, Partial<One>>
@@ -76,26 +76,26 @@ export type SettingsParts = {
       : Partial<Settings[Part]>;
 };
 
-/** Adds the defaults to what a program gives. Throws a SkillError that names the part which cannot be used. */
-export function completeHost(given: HostOptions = {}): Host {
-  const { settings } = Object(given) as HostOptions;
-  if (settings !== undefined && COMPLETED_SETTINGS.get(settings) === settings) return given as Host;
-  const wrong = findInvalidPart(given);
-  if (wrong) throw new SkillError("host-invalid", wrong);
-  return { ...given, settings: completeSettings(settings) };
+/** Adds defaults to the host of a program. Throws a SkillError that names an invalid part. */
+export function completeHost(options: HostOptions = {}): Host {
+  const { settings } = Object(options) as HostOptions;
+  if (settings !== undefined && COMPLETED_SETTINGS.get(settings) === settings) return options as Host;
+  const invalid = findInvalidPart(options);
+  if (invalid) throw new SkillError("host-invalid", invalid);
+  return { ...options, settings: completeSettings(settings) };
 }
 
-/** The same for a run, which resolves: a problem in place of an exception. */
-export function tryCompleteHost(given: HostOptions | undefined): { host: Host; problem?: Problem } {
+/** Like `completeHost`, but returns a problem instead of throwing, because a run always resolves. */
+export function tryCompleteHost(options: HostOptions | undefined): { host: Host; problem?: Problem } {
   try {
-    return { host: completeHost(given) };
+    return { host: completeHost(options) };
   } catch (error) {
     const { code, message, fix = "" } = error as SkillError;
     return { host: { settings: DEFAULT_SETTINGS }, problem: { code, message, fix } };
   }
 }
 
-/** Completed settings by what was given: caches are by identity, and live settings stay live. */
+/** Completed settings by input object: caches compare by identity, and live settings stay live. */
 const COMPLETED_SETTINGS = new WeakMap<object, Settings>([[DEFAULT_SETTINGS, DEFAULT_SETTINGS]]);
 
 function completeSettings(parts: SettingsParts | undefined): Settings {
@@ -114,7 +114,7 @@ function completeSettings(parts: SettingsParts | undefined): Settings {
 }
 
 const SETTINGS_PARTS = Object.keys(DEFAULT_SETTINGS) as (keyof Settings)[];
-/** Maps that the values of a part's map must have. */
+/** The map that each entry of a part must have. */
 const INNER_MAPS: Readonly<Partial<Record<keyof Settings, string>>> = { skills: "variables", mcp: "env" };
 
 function isCompletePart(part: keyof Settings, value: unknown): boolean {
@@ -137,25 +137,28 @@ function completePart(part: keyof Settings, value: unknown): unknown {
 
 type ValueKind = "text" | "flag" | "function" | "list" | "object";
 
-const VALUE_KINDS: Readonly<Record<ValueKind, { is(value: unknown): boolean; say: string }>> = {
-  text: { is: (value) => typeof value === "string", say: "a string" },
-  flag: { is: (value) => typeof value === "boolean", say: "true or false" },
-  function: { is: (value) => typeof value === "function", say: "a function" },
-  list: { is: Array.isArray, say: "an array" },
-  object: { is: (value) => value !== null && typeof value === "object" && !Array.isArray(value), say: "an object" },
+const VALUE_KINDS: Readonly<Record<ValueKind, { is(value: unknown): boolean; description: string }>> = {
+  text: { is: (value) => typeof value === "string", description: "a string" },
+  flag: { is: (value) => typeof value === "boolean", description: "true or false" },
+  function: { is: (value) => typeof value === "function", description: "a function" },
+  list: { is: Array.isArray, description: "an array" },
+  object: {
+    is: (value) => value !== null && typeof value === "object" && !Array.isArray(value),
+    description: "an object",
+  },
 };
 
-/** What each part of a host must be. */
+/** The kind of each part of a host. */
 const HOST_MEMBERS: Readonly<Record<keyof Host, ValueKind>> = {
   settings: "object",
   workspace: "text",
-  folderOf: "function",
+  resolveFolder: "function",
   home: "text",
   sandbox: "object",
   trust: "object",
   system: "object",
   env: "object",
-  isEnvOfClient: "flag",
+  isClientEnv: "flag",
   models: "object",
   tools: "list",
   hasBuiltInTools: "flag",
@@ -175,17 +178,18 @@ interface InvalidPart {
   fix: string;
 }
 
-function findInvalidPart(given: unknown): InvalidPart | undefined {
-  if (!VALUE_KINDS.object.is(given)) return { message: "The host must be an object", fix: "give {} for the defaults" };
+function findInvalidPart(options: unknown): InvalidPart | undefined {
+  if (!VALUE_KINDS.object.is(options))
+    return { message: "The host must be an object", fix: "pass {} for the defaults" };
   for (const [name, kind] of Object.entries(HOST_MEMBERS)) {
-    const value = (given as Record<string, unknown>)[name];
+    const value = (options as Record<string, unknown>)[name];
     if (value !== undefined && !VALUE_KINDS[kind].is(value))
       return {
-        message: `host.${name} must be ${VALUE_KINDS[kind].say}`,
-        fix: `leave ${name} out, or give ${VALUE_KINDS[kind].say}`,
+        message: `host.${name} must be ${VALUE_KINDS[kind].description}`,
+        fix: `omit ${name}, or pass ${VALUE_KINDS[kind].description}`,
       };
   }
-  return findInvalidSetting((given as HostOptions).settings);
+  return findInvalidSetting((options as HostOptions).settings);
 }
 
 function findInvalidSetting(settings: SettingsParts | undefined): InvalidPart | undefined {
@@ -197,48 +201,49 @@ function findInvalidSetting(settings: SettingsParts | undefined): InvalidPart | 
         ? value instanceof Map && [...value.values()].every(VALUE_KINDS.object.is)
         : VALUE_KINDS[Array.isArray(usual) ? "list" : "object"].is(value) && !(value instanceof Map);
     if (value === undefined || isFine) continue;
-    const what = usual instanceof Map ? "a Map of objects" : VALUE_KINDS[Array.isArray(usual) ? "list" : "object"].say;
+    const expected =
+      usual instanceof Map ? "a Map of objects" : VALUE_KINDS[Array.isArray(usual) ? "list" : "object"].description;
     return {
-      message: `host.settings.${part} must be ${what}`,
+      message: `host.settings.${part} must be ${expected}`,
       fix: `create the settings from plain objects: createSettings({ ${part}: … })`,
     };
   }
   return undefined;
 }
 
-/** Tells the host, and counts. What its listener throws, now or later, breaks nothing here. */
+/** Sends an event to the statistics and the listener of the host. Their errors are ignored. */
 export function notifyHost(host: Pick<Host, "onEvent" | "statistics">, event: SkillEvent): void {
-  callIgnoringErrors(() => host.statistics?.take(event));
+  callIgnoringErrors(() => host.statistics?.record(event));
   callIgnoringErrors(() => host.onEvent?.(event));
 }
 
-/** What a listener throws, now or later, is its own business. */
+/** Calls a listener and ignores its errors, synchronous or not. */
 export function callIgnoringErrors(listen: () => unknown): void {
   try {
-    const answer = listen();
-    if (answer instanceof Promise) answer.catch(() => {});
+    const result = listen();
+    if (result instanceof Promise) result.catch(() => {});
   } catch {}
 }
 
-/** Calls each listener. What one throws breaks nothing here. */
+/** Calls each listener and ignores its errors. */
 export function notifyListeners(listeners: Iterable<() => void>): void {
   for (const listener of listeners) callIgnoringErrors(listener);
 }
 
-/** What this machine can do for a skill. Looked at when asked, and once. */
+/** The features of this machine that skills may need. Checked on demand, once. */
 export interface SystemInfo {
   platform: NodeJS.Platform;
-  /** Whether code sees this machine's programs, or those of an image, which only the image knows. */
+  /** `host`: code sees this machine's programs. `own`: it sees those of an image, which are unknown here. */
   programs: "host" | "own";
-  /** Whether code in a sandbox finds this program. */
+  /** Returns true if code in a sandbox finds this program. */
   hasProgram(name: string): boolean;
-  /** The program that is to keep code apart and is not there. Quick: whether it works is tried when it is used. */
+  /** Returns the sandbox program if it is missing. Fast: it is only tested when it is used. */
   missingEngine(): string | undefined;
-  /** Whether system packages can be had here. */
+  /** Returns true if system packages are supported here. */
   hasPackages(): boolean;
 }
 
-/** Contract: the settings are looked at when it is asked, so that they may follow their files. */
+/** Creates the system information. Contract: reads the settings on each call, so that they may follow their files. */
 export function createSystemInfo(settings: Pick<SandboxSettings, "engine" | "level" | "program">): SystemInfo {
   const { platform } = process;
   const known = new Map<string, boolean>();
@@ -265,10 +270,10 @@ export function createSystemInfo(settings: Pick<SandboxSettings, "engine" | "lev
 
 const ENGINE_PROGRAMS = { bubblewrap: "bwrap", docker: "docker", podman: "podman", seatbelt: "sandbox-exec" } as const;
 
-/** A tool that a run is given without anybody adding it. */
+/** A tool that every run has by default. */
 interface BuiltInTool {
   name: string;
-  /** `sandbox`: it starts programs, so that a host can switch it off. `network`: also only where the skill was granted hosts to reach. `search`: where a search engine is configured. */
+  /** `sandbox`: it starts programs, so a host can disable it. `network`: also needs granted hosts. `search`: needs a configured search engine. */
   needs?: "sandbox" | "network" | "search";
 }
 

@@ -16,30 +16,30 @@ import {
 } from "./limits.ts";
 import type { DisclosureSettings, McpSettings, ServingSettings, ToolSettings } from "./settings.ts";
 
-/** What a value of the configuration must be. */
+/** The type of a configuration value. */
 interface KeyType {
   is(value: unknown): boolean;
-  say: string;
-  /** One, where words alone leave a doubt how it is written. */
+  description: string;
+  /** An example, if the description alone is ambiguous. */
   example?: string;
-  /** A value as it is written on a command line. */
-  read(written: string): unknown;
+  /** Parses a value from the command line. */
+  read(text: string): unknown;
 }
 
-// What is exactly a host is judged where it is opened: that takes more than a start should load.
-// The bracket by its number: editors read it in the schema, and their engines take it for a class of its own.
+// Hosts are validated completely when they are used: that needs more code than a start should load.
+// The bracket is written as `\x5b`: editors read the pattern from the schema, and their engines would parse a nested class.
 export const ENDPOINT_PATTERN = /^(?:unix:\S.*|(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]+\]):\d{1,5})$/;
 
 export const NAMESPACE_PATTERN = /^[a-z][a-z0-9_-]*$/;
 export const CAPABILITY_PATTERN = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
 
-/** How many packages of a kind a skill is given at most. */
+/** The maximum packages of each kind for a skill. */
 export const MAX_PACKAGES = 32;
 
 export const KEY_TYPES = {
   text: createTextType(() => true, 'text in quotes, "…"'),
-  path: createTextType(isAbsolute, 'a whole path in quotes, "/…"'),
-  address: createTextType(isWebAddress, 'a web address in quotes, "https://…", without a name or password in it'),
+  path: createTextType(isAbsolute, 'an absolute path in quotes, "/…"'),
+  address: createTextType(isWebAddress, 'a web address in quotes, "https://…", without a user name or password'),
   alias: createTextType((value) => !value.includes("/"), "an alias of the user's configuration"),
   access: createEnumType(WORKSPACE_ACCESS),
   mode: createEnumType(DISCLOSURE_MODES),
@@ -49,8 +49,8 @@ export const KEY_TYPES = {
   search: createEnumType(["searxng", "brave", "tavily"]),
   flag: {
     is: (value) => typeof value === "boolean",
-    say: "true or false",
-    read: (written) => ({ true: true, false: false })[written] ?? written,
+    description: "true or false",
+    read: (text) => ({ true: true, false: false })[text] ?? text,
   },
   number: createNumberType((value) => Number.isSafeInteger(value) && value >= 0, "a whole number", "20"),
   size: createNumberType((value) => Number.isSafeInteger(value) && value >= 1, "a whole number above 0", "20"),
@@ -60,7 +60,7 @@ export const KEY_TYPES = {
     "30",
   ),
   price: createNumberType((value) => Number.isFinite(value) && value >= 0, "a number of dollars", "2.5"),
-  texts: createListType(() => true, 'a list of texts, ["…"]'),
+  texts: createListType(() => true, 'a list of strings, ["…"]'),
   command: createListType((item) => item !== "", 'a program and its arguments, ["…"]', 1),
   capabilities: createListType(
     (item) => CAPABILITY_PATTERN.test(item),
@@ -68,15 +68,15 @@ export const KEY_TYPES = {
   ),
   namespace: createTextType(
     (value) => NAMESPACE_PATTERN.test(value),
-    'a name of small letters, digits, `-` and `_` in quotes, "gog"',
+    'a name of lowercase letters, digits, `-` and `_` in quotes, "gog"',
   ),
   endpoints: createListType(
     (item) => ENDPOINT_PATTERN.test(item),
-    'a list of hosts with their ports, or of sockets of the workspace, ["api.example.com:443", "unix:db.sock"]',
+    'a list of hosts with ports, or of sockets in the workspace, ["api.example.com:443", "unix:db.sock"]',
   ),
   systemPackages: createPackagesType(
     SYSTEM_PACKAGE_NAME,
-    'a list of Debian packages by their exact names, ["poppler-utils"]',
+    'a list of exact names of Debian packages, ["poppler-utils"]',
   ),
   pythonPackages: createPackagesType(
     PYTHON_PACKAGE,
@@ -88,49 +88,49 @@ export const KEY_TYPES = {
   ),
 } satisfies Record<string, KeyType>;
 
-/** Whether a workspace's word counts beside what the user said, or what holds where the user said nothing. */
+/** Rules that decide whether a workspace's value applies, given the user's value or the default. */
 export const WORKSPACE_RULES = {
   always: () => true,
-  "not what is switched off": (_: unknown, ours: unknown) => ours !== false,
+  "unless disabled": (_: unknown, ours: unknown) => ours !== false,
   "only less": (theirs: unknown, ours: unknown) => ours === undefined || Number(theirs) < Number(ours),
 };
 
-function createTextType(is: (value: string) => boolean, say: string): KeyType {
-  return { is: (value) => typeof value === "string" && is(value), say, read: (written) => written };
+function createTextType(is: (value: string) => boolean, description: string): KeyType {
+  return { is: (value) => typeof value === "string" && is(value), description, read: (text) => text };
 }
 
 function createEnumType(choices: readonly string[]): KeyType {
   return createTextType((value) => choices.includes(value), choices.map((choice) => `"${choice}"`).join(", "));
 }
 
-function createNumberType(is: (value: number) => boolean, say: string, example: string): KeyType {
-  const read = (written: string) => (/^[\d.]+$/.test(written) ? Number(written) : written);
-  return { is: (value) => typeof value === "number" && is(value), say, example, read };
+function createNumberType(is: (value: number) => boolean, description: string, example: string): KeyType {
+  const read = (text: string) => (/^[\d.]+$/.test(text) ? Number(text) : text);
+  return { is: (value) => typeof value === "number" && is(value), description, example, read };
 }
 
 function createListType(
   is: (item: string) => boolean,
-  say: string,
-  least = 0,
-  most = Number.POSITIVE_INFINITY,
+  description: string,
+  min = 0,
+  max = Number.POSITIVE_INFINITY,
 ): KeyType {
   const isItem = (item: unknown) => typeof item === "string" && is(item);
   const isList = (value: unknown) =>
-    Array.isArray(value) && value.length >= least && value.length <= most && value.every(isItem);
-  return { is: isList, say, read: parseList };
+    Array.isArray(value) && value.length >= min && value.length <= max && value.every(isItem);
+  return { is: isList, description, read: parseList };
 }
 
-function createPackagesType(pattern: RegExp, say: string): KeyType {
-  return createListType((item) => pattern.test(item), `${say}; at most ${MAX_PACKAGES}`, 0, MAX_PACKAGES);
+function createPackagesType(pattern: RegExp, description: string): KeyType {
+  return createListType((item) => pattern.test(item), `${description}; at most ${MAX_PACKAGES}`, 0, MAX_PACKAGES);
 }
 
-/** `a,b`, or JSON where an item holds a comma. */
-function parseList(written: string): unknown {
-  if (!written.trimStart().startsWith("[")) {
-    return written.split(",").flatMap((item) => item.trim() || []);
+/** Parses `a,b`, or JSON for items that contain a comma. */
+function parseList(text: string): unknown {
+  if (!text.trimStart().startsWith("[")) {
+    return text.split(",").flatMap((item) => item.trim() || []);
   }
   try {
-    return JSON.parse(written);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
@@ -141,7 +141,7 @@ function isWebAddress(value: string): boolean {
   return /^https?:$/.test(address?.protocol ?? "") && `${address?.username}${address?.password}` === "";
 }
 
-/** What the configuration says, before defaults fill it up. */
+/** The configured values, before defaults are added. */
 export interface ConfigValues {
   skills: Map<string, SkillValues>;
   defaults: { allowChatIds?: readonly string[] };
@@ -168,7 +168,7 @@ export interface SkillValues {
   model?: string;
   allowChatIds?: readonly string[];
   dynamicCommands?: boolean;
-  /** Packages that the user gives to its code: Python's, npm's and the system's. */
+  /** Additional Python, npm and system packages for its code. */
   python?: readonly string[];
   npm?: readonly string[];
   packages?: readonly string[];
@@ -205,9 +205,9 @@ export function createConfigValues(): ConfigValues {
   };
 }
 
-/** What is said of the one with this name, made when first asked for. */
-export function getOrCreateEntry<T>(all: Map<string, T>, name: string | undefined, make: () => T): T {
-  const one = all.get(name ?? "") ?? make();
-  all.set(name ?? "", one);
-  return one;
+/** Returns the entry with this name, and creates it if it is missing. */
+export function getOrCreateEntry<T>(entries: Map<string, T>, name: string | undefined, create: () => T): T {
+  const entry = entries.get(name ?? "") ?? create();
+  entries.set(name ?? "", entry);
+  return entry;
 }

@@ -1,20 +1,20 @@
 import type { IsolationLevel } from "../host/sandbox-contract.ts";
 
-/** What a run may use. A skill, a workspace and a caller can only ask for less. */
+/** The limits of a run. A skill, a workspace and a caller can only lower them. */
 export interface RunLimits {
-  /** How often a skill that says nothing of it asks its model. */
+  /** The iterations of a run, unless the skill sets them. */
   iterations: number;
-  /** And one that does, at most. */
+  /** The maximum iterations that a skill may set. */
   mostIterations: number;
-  /** How long a run takes at most, with all that it calls. */
+  /** The time limit of a run, including nested runs. */
   seconds: number;
-  /** How deep skills may call skills; 1: not at all. */
+  /** The maximum depth of skills that call skills. 1 allows none. */
   nesting: number;
-  /** Tokens of a run with all that it calls, in and out; no bound when left out. */
+  /** The token limit of a run, including nested runs, input and output. Defaults to no limit. */
   tokens?: number;
-  /** How long one call of a tool takes at most; those that start programs have a limit of their own besides. */
+  /** The time limit of one tool call. Tools that start programs also have a separate limit. */
   toolSeconds: number;
-  /** How many characters of a tool's output a model gets. */
+  /** The maximum characters of tool output that a model gets. */
   toolOutput: number;
 }
 
@@ -32,20 +32,20 @@ export type WorkspaceAccess = (typeof WORKSPACE_ACCESS)[number];
 export const SANDBOX_ENGINES = ["bubblewrap", "docker", "podman", "seatbelt"] as const;
 export type SandboxEngine = (typeof SANDBOX_ENGINES)[number];
 
-/** How code is kept apart. */
+/** The settings of sandboxes. */
 export interface SandboxSettings {
-  /** The least that will do. Without it: strong, but for macOS, which has partial at best. */
+  /** The minimum isolation. Defaults to strong, and to partial on macOS, which has no stronger one. */
   level?: IsolationLevel;
   engine?: SandboxEngine;
-  /** What a container is made from. */
+  /** The container image. */
   image?: string;
-  /** The client of docker or podman, in place of the one in a folder of the system's. The operator's own word: nobody checks whose it is. */
+  /** The docker or podman program, instead of the one in a system folder. Set by the operator, so its owner is not checked. */
   program?: string;
-  /** `host:port`, each opened for every skill. */
+  /** The hosts that every skill may reach, as `host:port`. */
   network: readonly string[];
-  /** Where Python packages are fetched from, as `host:port`. */
+  /** The hosts of the Python package index, as `host:port`. */
   pythonIndex: readonly string[];
-  /** What code sees of the workspace. Without it: nothing, but for the tools of a run in the user's own workspace. */
+  /** The access of code to the workspace. Defaults to none, except for the tools of a run in the user's own workspace. */
   workspace?: WorkspaceAccess;
   /** In bytes. */
   memory: number;
@@ -54,12 +54,12 @@ export interface SandboxSettings {
   disk: number;
 }
 
-/** What a script may use. */
+/** The limits of a script. */
 export interface ScriptLimits {
   seconds: number;
   /** Bytes of output. */
   output: number;
-  /** How many arguments, and how many bytes they are together. */
+  /** The maximum number of arguments, and their total bytes. */
   arguments: number;
   argumentBytes: number;
 }
@@ -74,30 +74,30 @@ export const DEFAULT_SANDBOX_SETTINGS: SandboxSettings = {
 };
 export const DEFAULT_SCRIPT_LIMITS: ScriptLimits = { seconds: 60, output: MIB, arguments: 100, argumentBytes: 4096 };
 
-/** What holds for every capability. */
+/** The settings of all capabilities. */
 export interface CapabilitySettings {
-  /** How many calls a run may make of them, and how many of these may change something. */
+  /** The maximum calls of a run, and how many of them may be mutating. */
   calls: number;
   changes: number;
-  /** The file that the vault's key is made from, in place of the system's own keeping. */
+  /** The passphrase file from which the vault's key is derived, instead of a key of the system. */
   passphraseFile?: string;
 }
 
 export const DEFAULT_CAPABILITY_SETTINGS: CapabilitySettings = { calls: 200, changes: 20 };
 
-/** Who serves capabilities: a program of the operator's, or one of ours. */
+/** The settings of a capability provider: a program of the operator, or a built-in one. */
 export interface ProviderSettings {
   enabled?: boolean;
   namespace?: string;
   command?: readonly string[];
   seconds?: number;
-  /** Variables of the program, as they are written: a value, `env:NAME`, `file:PATH`. */
+  /** Unresolved environment variables of the program: a value, `env:NAME` or `file:PATH`. */
   env?: ReadonlyMap<string, string>;
-  /** The chats that it is there for; private ones when left out. */
+  /** The types of chats that may use it. Defaults to private ones. */
   chatTypes?: readonly string[];
   allowChatIds?: readonly string[];
-  /** Where the system behind it is, for one of ours. */
+  /** The address of the backend, for a built-in provider. */
   baseUrl?: string;
-  /** What sign-in pages know this program by. */
+  /** The OAuth client id. */
   clientId?: string;
 }

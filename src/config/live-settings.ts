@@ -36,34 +36,34 @@ export interface LiveSettings {
 
 /**
  * Loads the settings and follows their files. A file is read only if its fingerprint changed, and fingerprints are compared at most
- * every 50 ms. A change is applied once nothing has written to the file for 100 ms: until then it may be incomplete. An unreadable file
+ * every 50 ms. A change is applied once no process has written to the file for 100 ms: until then it may be incomplete. An unreadable file
  * keeps its previous content in effect, and an invalid value keeps the previous value, so a mistake never loosens anything.
  */
 export async function followSettings(around: Environment): Promise<LiveSettings> {
   const parse = await loadTomlParser(); // Loaded up front: settings are read synchronously.
   const files = listConfigFiles(around).map((file) => followConfigFile(file, parse));
   let current = mergeConfigFiles(listConfigs(files), around);
-  let looked = readUptimeMs();
-  const look = () => {
-    if (readUptimeMs() - looked < CHECK_INTERVAL_MS) return current;
-    looked = readUptimeMs();
+  let checkedAt = readUptimeMs();
+  const check = () => {
+    if (readUptimeMs() - checkedAt < CHECK_INTERVAL_MS) return current;
+    checkedAt = readUptimeMs();
     const changed = files.filter((file) => rereadIfChanged(file, parse));
     if (changed.length > 0) current = reuseEqualParts(current, mergeConfigFiles(listConfigs(files), around));
     return current;
   };
-  return { settings: createLiveSettingsView(() => look().settings), current: look };
+  return { settings: createLiveSettingsView(() => check().settings), current: check };
 }
 
-/** Ten thousand skills are listed in less. */
+/** Longer than listing ten thousand skills takes, so one listing checks at most once. */
 const CHECK_INTERVAL_MS = 50;
 /** Editors and shells truncate or remove a file before they write it. */
 const SETTLE_MS = 100;
 
 interface FollowedFile {
   owner: ConfigOwner;
-  /** The content in effect. Its fingerprint is empty if the file was just being written when it was read: then it is read again. */
+  /** The content in effect. Its fingerprint is empty if the file was being written when it was read: then it is read again. */
   config: ConfigFile & { fingerprint: string };
-  /** A new fingerprint whose content is not read yet, and when it was first seen. */
+  /** A new fingerprint whose content is not read yet, and the time it was first seen. */
   pending?: { fingerprint: string; since: number };
 }
 
@@ -73,7 +73,7 @@ function followConfigFile({ path, owner }: { path: string; owner: ConfigOwner },
   return { owner, config: { ...config, fingerprint: isSettling(age) ? "" : fingerprint } };
 }
 
-/** Reads a file again if it changed and is complete. Returns whether it was read. */
+/** Reads a file again if it changed and is complete. Returns true if it was read. */
 function rereadIfChanged(file: FollowedFile, parse: ParseToml): boolean {
   const { owner, config, pending } = file;
   const { fingerprint, age } = statConfigFile(config.path);
@@ -94,7 +94,7 @@ export function readConfigFingerprint(path: string): string {
   return statConfigFile(path).fingerprint;
 }
 
-/** Returns the fingerprint of a file, and how many milliseconds ago it changed. */
+/** Returns the fingerprint of a file, and the milliseconds since it changed. */
 function statConfigFile(path: string): { fingerprint: string; age: number } {
   try {
     const { mtimeMs, ctimeMs, size, ino } = statSync(path);
@@ -104,7 +104,7 @@ function statConfigFile(path: string): { fingerprint: string; age: number } {
   }
 }
 
-/** Returns when the nearest existing folder changed: a missing file was removed no later than that. */
+/** Returns the time when the nearest existing folder changed: a missing file was removed no later than that. */
 function readParentChangeTime(path: string): number {
   const folder = dirname(path);
   try {
@@ -177,7 +177,7 @@ interface Announcement {
   close(): void;
 }
 
-/** Registers this process below skillet's home while it follows the configuration, so that a command can report whom it reached. */
+/** Registers this process below skillet's home while it follows the configuration, so that commands can report which processes applied a change. */
 export function announceProcess(
   { home, currentConfiguration }: Pick<DiscoverResult, "home" | "currentConfiguration">,
   kind: ProcessKind,
@@ -206,7 +206,7 @@ export function announceProcess(
 export function listLiveProcesses(home: string): LiveProcess[] {
   return listProcessFiles(getLiveFolder(home)).flatMap((file) => {
     const owner = readLiveOwner(file);
-    if (owner && owner.host !== hostname()) return []; // Of another machine: whether it still runs is unknown.
+    if (owner && owner.host !== hostname()) return []; // From another machine: it is unknown whether it still runs.
     if (!owner) rmSync(file, { force: true });
     const written = owner && readProcess(file);
     return written ? [{ pid: owner.pid, ...written }] : [];

@@ -12,40 +12,40 @@ import type { Host } from "./host.ts";
 import { endChild, registerChild } from "./mcp-shutdown.ts";
 import type { McpSettings } from "./settings.ts";
 
-/** A server that answered. */
+/** An open connection to an MCP server. */
 export interface McpConnection {
   readonly client: Client;
   isOpen(): boolean;
-  /** How it ended, and the last that it printed on its standard error. Empty where nothing is known. */
-  last(): string;
+  /** Returns how the server ended, and its last output on standard error. Empty if nothing is known. */
+  describeEnd(): string;
   close(): Promise<void>;
 }
 
 interface McpConnectOptions {
-  ms: number;
+  timeoutMs: number;
   signal: AbortSignal;
-  /** Its tools are others now. */
+  /** Called when the list of its tools changes. */
   onChanged(): void;
 }
 
-/** Why there is none. */
+/** The reason why a connection failed. */
 export class McpConnectError extends Error {
-  /** As `last` of a connection. */
-  readonly last: string;
+  /** The end of the server, as in `McpConnection.describeEnd`. */
+  readonly ending: string;
 
   constructor(cause: unknown, last: string) {
-    super("there is no connection", { cause });
-    this.last = last;
+    super("the connection failed", { cause });
+    this.ending = last;
   }
 }
 
-/** Starts a server, or finds it at its address. Throws an Unconnected when it does not answer in time. */
+/** Starts a server, or connects to its address. Throws a McpConnectError if it does not answer in time. */
 export async function connectMcpServer(launch: McpLaunch, options: McpConnectOptions): Promise<McpConnection> {
   if ("url" in launch) return attemptConnect(launch, "auto", options);
   try {
     return await attemptConnect(launch, "legacy", options);
   } catch (error) {
-    // It answered, and will not be greeted as servers always were: it may know only the newer way.
+    // It rejected the legacy handshake: it may only support the newer one.
     if (!(error instanceof McpConnectError && isServerRefusal(error.cause))) throw error;
     return attemptConnect(launch, "auto", options);
   }
@@ -73,15 +73,15 @@ async function attemptConnect(
     await end(closed);
   };
   try {
-    await client.connect(transport, { timeout: options.ms, signal: options.signal });
+    await client.connect(transport, { timeout: options.timeoutMs, signal: options.signal });
   } catch (error) {
     void close();
     throw new McpConnectError(error, last());
   }
-  return { client, isOpen: () => isOpen, last, close };
+  return { client, isOpen: () => isOpen, describeEnd: last, close };
 }
 
-/** Whether a server said no, rather than nothing. */
+/** Returns true if a server returned an error, rather than no answer. */
 export function isServerRefusal(error: unknown): boolean {
   return typeof (error as { code?: unknown } | undefined)?.code === "number" && !isMcpTimeout(error);
 }
@@ -101,7 +101,7 @@ async function openTransport(launch: McpLaunch): Promise<OpenedTransport> {
   return "url" in launch ? openHttpTransport(launch) : openProgramTransport(launch);
 }
 
-/** What an answer of a server may be large. */
+/** The maximum size of an answer of a server. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 async function openHttpTransport({ url, token }: Extract<McpLaunch, { url: string }>): Promise<OpenedTransport> {
@@ -114,7 +114,7 @@ async function openHttpTransport({ url, token }: Extract<McpLaunch, { url: strin
 }
 
 async function fetchBounded(url: string | URL, init?: RequestInit): Promise<Response> {
-  // A stream that is open for as long as we live would keep us alive. A list that changed is asked for again anyway.
+  // A permanently open stream would keep this process alive. Changed lists are requested again anyway.
   if (init?.method === "GET" && !new Headers(init.headers).has("last-event-id"))
     return new Response(null, { status: 405 });
   const response = await fetchSameOrigin(url, init);
@@ -134,20 +134,20 @@ async function fetchBounded(url: string | URL, init?: RequestInit): Promise<Resp
 const MAX_REDIRECTS = 3;
 
 /**
- * Follows redirects within the origin that the user configured. Another origin is refused: a server could name an address of this network,
- * and would be sent the token.
+ * Follows redirects within the configured origin. Another origin is refused: a server could redirect to an address of the local network,
+ * which would receive the token.
  */
 async function fetchSameOrigin(url: string | URL, init?: RequestInit): Promise<Response> {
-  let at = new URL(url);
+  let current = new URL(url);
   for (let redirects = 0; ; redirects++) {
-    const response = await fetch(at, { ...init, redirect: "manual" });
+    const response = await fetch(current, { ...init, redirect: "manual" });
     const location = response.status >= 300 && response.status < 400 ? response.headers.get("location") : null;
     if (location === null) return response;
     await response.body?.cancel();
-    const next = URL.parse(location, at.href);
-    if (next?.origin !== at.origin) throw new Error("it redirects to another server, which is not followed");
+    const next = URL.parse(location, current.href);
+    if (next?.origin !== current.origin) throw new Error("it redirects to another server, which is not followed");
     if (redirects >= MAX_REDIRECTS) throw new Error(`it redirects more than ${MAX_REDIRECTS} times`);
-    at = next;
+    current = next;
   }
 }
 
@@ -158,8 +158,8 @@ async function openProgramTransport(
 ): Promise<OpenedTransport> {
   const { StdioClientTransport } = await loadPeer.mcpStdio();
   const [command = "", ...args] = launch.command;
-  // Hidden before it is cut: half a secret would be none that anybody knows.
-  const hiding = createRedactor(listLaunchSecrets(launch)).stream();
+  // Redacted before it is truncated: a partial secret would not be recognized.
+  const redactor = createRedactor(listLaunchSecrets(launch)).createStream();
   let printed = "";
   let ending = "";
   let pid: number | undefined;
@@ -173,18 +173,18 @@ async function openProgramTransport(
       const isOver = registerChild(pid);
       child?.once("exit", (code, signal) => {
         isOver();
-        ending ||= code === null ? `it was ended by ${signal}` : `it ended with code ${code}`;
+        ending ||= code === null ? `it was stopped by ${signal}` : `it ended with code ${code}`;
       });
-      // What is no message is passed over: somebody must see that it does not go on for ever.
+      // The SDK skips output that is not a message, so its amount is limited here.
       child?.stdout?.on("data", (bytes: Buffer) => {
         unread += bytes.length;
         if (unread <= MAX_ANSWER_BYTES) return;
-        ending = "it printed 16 MiB that are no message of MCP";
+        ending = "it printed 16 MiB without an MCP message";
         child.kill("SIGKILL");
       });
       await started;
-      // Whoever waits for an answer has a clock running; nobody else is kept by it.
-      for (const one of [child, child?.stdin, child?.stdout, child?.stderr]) one?.unref?.();
+      // A pending request keeps the process alive with its timer; an idle server does not.
+      for (const handle of [child, child?.stdin, child?.stdout, child?.stderr]) handle?.unref?.();
     }
   }
 
@@ -200,7 +200,7 @@ async function openProgramTransport(
     unread = 0;
   };
   transport.stderr?.on("data", (bytes: Buffer) => {
-    printed = (printed + hiding.push(bytes).toString("latin1")).slice(-KEPT_CHARACTERS);
+    printed = (printed + redactor.push(bytes).toString("latin1")).slice(-KEPT_CHARACTERS);
   });
   const last = () => {
     const text = Buffer.from(printed, "latin1").toString("utf8").trim();
@@ -224,7 +224,7 @@ async function waitAtMost(work: Promise<void>, ms: number): Promise<void> {
   clearTimeout(timer);
 }
 
-/** What is seen of the program that the SDK starts. It offers none of it, and would keep us alive. */
+/** The private child process of the SDK. The SDK does not expose it, and it would keep this process alive. */
 interface ChildProcessView extends Unrefable {
   pid?: number;
   stdin?: Unrefable | null;
@@ -238,13 +238,13 @@ interface Unrefable {
   unref?(): void;
 }
 
-/** How a server is reached, with all values in place. */
+/** The resolved command or address of a server. */
 export type McpLaunch = { name: string; seconds: number } & (ProgramLaunch | HttpLaunch);
 
 interface ProgramLaunch {
   command: readonly string[];
   env: Readonly<Record<string, string>>;
-  /** Never the workspace: what lies there could be started in place of what was meant. */
+  /** The working directory. Never the workspace, whose files could be started instead of the intended program. */
   folder: string;
 }
 
@@ -253,39 +253,36 @@ interface HttpLaunch {
   token: string | undefined;
 }
 
-/** What values of the configuration are resolved with. */
+/** The context in which configuration values are resolved. */
 type McpLaunchContext = Pick<Host, "home" | "env">;
 
 const DEFAULT_TIMEOUT_SECONDS = 60;
 
-/** Throws a SkillError when it is configured as none can be. */
+/** Resolves the settings of a server. Throws a SkillError if they are invalid. */
 export function resolveMcpLaunch(name: string, settings: McpSettings, host: McpLaunchContext): McpLaunch {
   const { command, url, token, env, seconds = DEFAULT_TIMEOUT_SECONDS } = settings;
   if ((command === undefined) === (url === undefined)) {
-    const said = url === undefined ? "neither command nor url" : "both command and url";
-    throw createMcpError(name, `it has ${said}`, `give it one of them under ${formatMcpTable(name)} in config.toml`);
+    const found = url === undefined ? "neither command nor url" : "both command and url";
+    throw createMcpError(name, `it has ${found}`, `set one of them under ${formatMcpTable(name)} in config.toml`);
   }
   if (url !== undefined) {
     const value = token === undefined ? undefined : resolveMcpValue(name, "token", token, host);
     return { name, seconds, url, token: value };
   }
-  const values = [...env].map(([variable, written]) => [
-    variable,
-    resolveMcpValue(name, `env.${variable}`, written, host),
-  ]);
-  const around = host.env ?? process.env;
-  const own = host.home ?? getSkilletHome(around);
-  const folder = existsSync(own) ? own : getUserHome(around);
+  const values = [...env].map(([variable, value]) => [variable, resolveMcpValue(name, `env.${variable}`, value, host)]);
+  const variables = host.env ?? process.env;
+  const home = host.home ?? getSkilletHome(variables);
+  const folder = existsSync(home) ? home : getUserHome(variables);
   return { name, seconds, command: command ?? [], env: Object.fromEntries(values), folder };
 }
 
-/** What of it nobody is shown. */
+/** Returns the values to redact. */
 export function listLaunchSecrets(launch: McpLaunch): Secrets {
   if ("command" in launch) return new Map(Object.entries(launch.env));
   return new Map(launch.token === undefined ? [] : [[`${launch.name}.token`, launch.token]]);
 }
 
-/** What a server needs that cannot be had, or what it did. */
+/** Creates the error of a server that cannot be used. */
 export function createMcpError(name: string, why: string, fix: string, code: ErrorCode = "mcp-failed"): SkillError {
   return new SkillError(code, { message: `MCP server '${name}' cannot be used: ${why}`, fix });
 }
@@ -294,17 +291,17 @@ export function formatMcpTable(name: string): string {
   return `[tools.mcp.${name}]`;
 }
 
-function resolveMcpValue(name: string, key: string, written: string, host: McpLaunchContext): string {
-  return resolveReference(written, host, (why) => {
+function resolveMcpValue(name: string, key: string, value: string, host: McpLaunchContext): string {
+  return resolveReference(value, host, (why) => {
     throw createMcpError(name, `${key}: ${why}`, `correct ${key} under ${formatMcpTable(name)} in config.toml`);
   });
 }
 
-/** What went wrong with a server, in words. */
+/** Creates the errors of a server. */
 interface McpErrors {
-  /** It cannot be had. `last`: what is known of its end. */
-  ofStart(error: unknown, last?: string): SkillError;
-  ofCall(error: unknown, last?: string): Problem;
+  /** Creates the error of a failed start. `last`: the end of the server, if known. */
+  createStartError(error: unknown, last?: string): SkillError;
+  createCallProblem(error: unknown, last?: string): Problem;
 }
 
 export const MCP_START_TIMEOUT_MS = 10_000;
@@ -313,22 +310,22 @@ const MAX_MESSAGE_LENGTH = 300;
 export function createMcpErrors(launch: McpLaunch): McpErrors {
   const { name, seconds } = launch;
   const table = formatMcpTable(name);
-  const hiding = createRedactor(listLaunchSecrets(launch));
-  // Hidden before it is cut.
-  const say = (...parts: readonly string[]) =>
-    sanitizeLine(hiding.text(parts.filter(Boolean).join("; ")), MAX_MESSAGE_LENGTH);
+  const redactor = createRedactor(listLaunchSecrets(launch));
+  // Redacted before it is truncated.
+  const formatReason = (...parts: readonly string[]) =>
+    sanitizeLine(redactor.redact(parts.filter(Boolean).join("; ")), MAX_MESSAGE_LENGTH);
 
-  function ofStart(error: unknown, last = ""): SkillError {
-    if (error instanceof McpConnectError) return ofStart(error.cause, error.last);
+  function createStartError(error: unknown, last = ""): SkillError {
+    if (error instanceof McpConnectError) return createStartError(error.cause, error.ending);
     if (error instanceof SkillError && error.code === "package-missing") return error;
     if (isMcpTimeout(error)) {
       const fix =
         "url" in launch
-          ? `see whether it runs at the url under ${table} in config.toml`
-          : `start it once by hand, if it must be fetched first; or correct command under ${table} in config.toml`;
+          ? `check that it runs at the url under ${table} in config.toml`
+          : `start it once manually if it must be downloaded first, or correct command under ${table} in config.toml`;
       return createMcpError(
         name,
-        say(`it did not answer within ${MCP_START_TIMEOUT_MS / 1000} s`, last),
+        formatReason(`it did not answer within ${MCP_START_TIMEOUT_MS / 1000} s`, last),
         fix,
         "mcp-timeout",
       );
@@ -336,38 +333,38 @@ export function createMcpErrors(launch: McpLaunch): McpErrors {
     const keys = "url" in launch ? "url and token" : "command and env";
     return createMcpError(
       name,
-      say(findRootReason(error), last),
+      formatReason(findRootReason(error), last),
       `correct ${keys} under ${table} in config.toml, or set enabled = false`,
     );
   }
 
-  function ofCall(error: unknown, last = ""): Problem {
+  function createCallProblem(error: unknown, last = ""): Problem {
     if (error instanceof McpConnectError) {
-      const { code, message, fix = "" } = ofStart(error);
+      const { code, message, fix = "" } = createStartError(error);
       return { code, message, fix };
     }
     if (isMcpTimeout(error)) {
       return {
         code: "mcp-timeout",
         message: `MCP server '${name}' did not answer within ${seconds} s`,
-        fix: `ask it for less, or raise timeout_seconds under ${table} in config.toml`,
+        fix: `request less, or raise timeout_seconds under ${table} in config.toml`,
       };
     }
     if (isServerRefusal(error)) {
-      const message = `MCP server '${name}' refused the call: ${say(findRootReason(error))}`;
-      return { code: "mcp-failed", message, fix: "correct the input, or do without" };
+      const message = `MCP server '${name}' rejected the call: ${formatReason(findRootReason(error))}`;
+      return { code: "mcp-failed", message, fix: "correct the input, or continue without it" };
     }
     return {
       code: "mcp-failed",
-      message: `MCP server '${name}' failed: ${say(findRootReason(error), last)}`,
-      fix: "it is started again at the next call; `skillet doctor --tools` says how it is",
+      message: `MCP server '${name}' failed: ${formatReason(findRootReason(error), last)}`,
+      fix: "call it again to reconnect, or run `skillet doctor --tools` to check it",
     };
   }
 
-  return { ofStart, ofCall };
+  return { createStartError, createCallProblem };
 }
 
-/** What is behind it all: that something was not fetched says little. */
+/** Returns the message of the innermost cause: "fetch failed" alone is not helpful. */
 function findRootReason(error: unknown): string {
   if (error instanceof Error && error.cause instanceof Error) return findRootReason(error.cause);
   return getErrorMessage(error) || getErrnoCode(error);

@@ -1,8 +1,8 @@
-/** Programs that end when we do, and how: those that were asked before are not asked again. */
+/** Child processes that end with this process, and the signal: those that already got SIGTERM get SIGKILL. */
 const RUNNING_CHILDREN = new Map<number, "SIGTERM" | "SIGKILL">();
 let isWatching = false;
 
-/** Gives what is to be called when it has ended. */
+/** Registers a child process. Returns a function to call after it has ended. */
 export function registerChild(pid: number | undefined): () => void {
   if (pid === undefined) return () => {};
   if (!isWatching) process.once("exit", endAllChildren);
@@ -11,7 +11,7 @@ export function registerChild(pid: number | undefined): () => void {
   return () => RUNNING_CHILDREN.delete(pid);
 }
 
-/** Tells it to, and ends it when it does not. */
+/** Ends a child process with SIGTERM, and with SIGKILL after a grace period. */
 export async function endChild(pid: number | undefined): Promise<void> {
   if (pid === undefined || !RUNNING_CHILDREN.has(pid)) return;
   signalChild(pid, "SIGTERM");
@@ -33,18 +33,18 @@ function signalChild(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It is gone.
+    // It has already ended.
   }
 }
 
 const CLOSERS = new Set<() => Promise<void>>();
 
-/** Says how servers are closed, where any may have been started. */
+/** Registers a function that closes MCP servers. */
 export function onMcpShutdown(close: () => Promise<void>): void {
   CLOSERS.add(close);
 }
 
-/** Ends all servers of tools that were started, and waits for them. Those that are left end with the process, unless they will not. */
+/** Closes all MCP servers that were started, and waits for them. The exit handler signals any that remain. */
 export async function closeMcpServers(): Promise<void> {
   await Promise.all([...CLOSERS].map((close) => close()));
 }

@@ -22,8 +22,8 @@ import type { McpSettings, Settings } from "./settings.ts";
 import { getSkillsServer, MAX_SERVER_SKILLS, McpServersClosedError, type SkillsListing } from "./skills-server.ts";
 
 /**
- * When a server is asked for its listing. `now`: always. `soon`: if it has expired, for at most 3 seconds. `background`: if it has expired,
- * while the old one is used. `cached`: never. The first listing of a server is waited for, except with `cached`.
+ * The time when a listing is refreshed. `now`: always. `soon`: if it has expired, waiting at most 3 seconds. `background`: if it has expired,
+ * while the old one is used. `cached`: never. The first listing of a server is awaited, except with `cached`.
  */
 export type RemoteRefresh = "now" | "soon" | "background" | "cached";
 
@@ -43,33 +43,33 @@ export function createRemoteSources(options: RemoteSourceOptions): Source[] {
   const root = getRemoteCacheFolder(options.around.skilletHome);
   const servers = listRemoteServers(options.settings);
   if (options.refresh === "now") removeStaleCaches(root, new Set(servers.map(([name]) => name)));
-  // All are asked at once: the catalog loads one source after the other.
+  // All servers are asked in parallel: the catalog loads one source after the other.
   return servers.map(([name, settings]) => {
     const loading = loadServer(name, settings, join(root, name), options);
     return { name: formatRemoteSourceName(name), scope: "integration", load: () => loading };
   });
 }
 
-/** Where listings and files of remote skills are kept: no folder in which skills are looked for. */
+/** Returns the cache folder for listings and files of remote skills. It is not searched for skills. */
 export function getRemoteCacheFolder(skilletHome: string): string {
   return join(skilletHome, "cache", "remote");
 }
 
-/** The first listing of a server, and one that is asked for. */
+/** The timeout of the first listing of a server, and of an explicit refresh. */
 const FIRST_LISTING_MS = 10_000;
-/** A new listing in the place of an expired one. */
+/** The timeout for refreshing an expired listing. */
 const REFRESH_MS = 3000;
-/** After a failure a server is not asked again for so long. */
+/** The pause after a failure before a server is asked again. */
 const RETRY_MS = 5 * 60_000;
-/** What a server states as the life of its listing counts within these bounds. */
-const LISTING_TTL_MS = { least: 5 * 60_000, most: 24 * 3600_000, unstated: 3600_000 };
+/** The bounds of the lifetime that a server sets for its listing, and the default. */
+const LISTING_TTL_MS = { min: 5 * 60_000, max: 24 * 3600_000, default: 3600_000 };
 
-/** A listing as it is kept. */
+/** A listing as stored in the cache. */
 interface StoredListing extends SkillsListing {
   version: 1;
-  /** Which server it is of: that of another command or address is not used. */
+  /** The hash of the command or address: a listing of another one is not used. */
   where: string;
-  /** When it was read; 0 if it never was. */
+  /** The time when it was read, or 0. */
   at: number;
   failure?: { at: number; message: string; fix: string };
 }
@@ -100,8 +100,8 @@ async function loadServer(
 function needsRefresh(kept: StoredListing | undefined): boolean {
   if (!kept) return true;
   if (kept.failure && Date.now() - kept.failure.at < RETRY_MS) return false;
-  const { ttlMs = LISTING_TTL_MS.unstated, at } = kept;
-  return Date.now() - at > Math.min(Math.max(ttlMs, LISTING_TTL_MS.least), LISTING_TTL_MS.most);
+  const { ttlMs = LISTING_TTL_MS.default, at } = kept;
+  return Date.now() - at > Math.min(Math.max(ttlMs, LISTING_TTL_MS.min), LISTING_TTL_MS.max);
 }
 
 interface RefreshOptions {
@@ -113,7 +113,7 @@ interface RefreshOptions {
 
 const PENDING_REFRESHES = new Map<string, Promise<void>>();
 
-/** Reads the listing again, once at a time. Contract: resolves; a failure is kept with the listing before it. */
+/** Refreshes a listing, one request at a time. Contract: never rejects; a failure is stored with the previous listing. */
 function refreshListing(launch: McpLaunch, { file, where, before, ms }: RefreshOptions): Promise<void> {
   const known = PENDING_REFRESHES.get(file);
   if (known) return known;
@@ -121,7 +121,7 @@ function refreshListing(launch: McpLaunch, { file, where, before, ms }: RefreshO
     try {
       storeListing(file, { version: 1, where, at: Date.now(), ...(await getSkillsServer(launch).list(ms)) });
     } catch (error) {
-      if (error instanceof McpServersClosedError) return; // The program ends: that says nothing about the server.
+      if (error instanceof McpServersClosedError) return; // This process is ending: the server did not fail.
       const { failure: _, ...last } = before ?? { ...NO_LISTING, where };
       storeListing(file, { ...last, failure: { at: Date.now(), ...describeServerError(error) } });
     }
@@ -144,7 +144,7 @@ function describeServerError(error: unknown): { message: string; fix: string } {
   return { message: getErrorMessage(error), fix: "" };
 }
 
-/** Where the cache cannot be written, this process still has what it read. */
+/** Listings that could not be written to the cache, for this process only. */
 const UNWRITTEN_LISTINGS = new Map<string, StoredListing>();
 const MAX_LISTING_FILE_BYTES = 32 * 1024 * 1024;
 
@@ -171,16 +171,16 @@ function readStoredListing(file: string, where: string): StoredListing | undefin
   }
 }
 
-/** What was made of a listing, as long as its file is the same: a catalog is read again often, and its skills stay the same objects. */
-const LOADED_LISTINGS = new Map<string, { stamp: string; loaded: LoadedSkills }>();
+/** The loaded skills of each unchanged listing file: catalogs are reloaded often, and the skill objects stay the same. */
+const LOADED_LISTINGS = new Map<string, { fingerprint: string; loaded: LoadedSkills }>();
 
 function loadStoredListing(name: string, launch: McpLaunch, folder: string, file: string, where: string): LoadedSkills {
-  const stamp = `${readListingFingerprint(file)} ${JSON.stringify(launch)}`;
+  const fingerprint = `${readListingFingerprint(file)} ${JSON.stringify(launch)}`;
   const known = LOADED_LISTINGS.get(file);
-  if (known?.stamp === stamp && !UNWRITTEN_LISTINGS.has(file)) return known.loaded;
+  if (known?.fingerprint === fingerprint && !UNWRITTEN_LISTINGS.has(file)) return known.loaded;
   const kept = readStoredListing(file, where);
   const loaded = kept ? createRemoteSkills(name, launch, folder, kept) : { skills: [], diagnostics: [] };
-  LOADED_LISTINGS.set(file, { stamp, loaded });
+  LOADED_LISTINGS.set(file, { fingerprint, loaded });
   return loaded;
 }
 
@@ -196,11 +196,11 @@ function readListingFingerprint(file: string): string {
 function createRemoteSkills(server: string, launch: McpLaunch, folder: string, kept: StoredListing): LoadedSkills {
   const source = formatRemoteSourceName(server);
   const diagnostics: Diagnostic[] = [];
-  const say = (code: FindingCode, message: string, fix?: string) =>
+  const report = (code: FindingCode, message: string, fix?: string) =>
     diagnostics.push(...diagnose([{ code, message, ...(fix ? { fix } : {}) }], source));
   if (kept.failure) diagnostics.push(diagnoseUnavailable(server, kept.failure, kept));
-  if (kept.isCut) say("remote-limit", `lists more than ${MAX_SERVER_SKILLS} skills; only the first are used`);
-  for (const { uri, reason: why } of kept.invalid) say("remote-entry", `lists ${uri}, which cannot be used: ${why}`);
+  if (kept.isCut) report("remote-limit", `lists more than ${MAX_SERVER_SKILLS} skills; only the first are used`);
+  for (const { uri, reason: why } of kept.invalid) report("remote-entry", `lists ${uri}, which cannot be used: ${why}`);
   const skills = kept.skills.flatMap((entry) => {
     const findings = validateEntry(entry);
     if (diagnostics.length < MAX_DIAGNOSTICS)
@@ -223,21 +223,21 @@ function createRemoteSkills(server: string, launch: McpLaunch, folder: string, k
   return { skills, diagnostics };
 }
 
-/** Of one server, and of one skill: more would say the same. */
+/** The maximum diagnostics per server and per skill. */
 const MAX_DIAGNOSTICS = 100;
 const MAX_FINDINGS = 5;
 
-/** Judges the frontmatter as that of a file is judged. */
+/** Validates the frontmatter with the same rules as that of a file. */
 function validateEntry({ frontmatter }: RemoteEntry) {
   const document = parseMarkdownDocument(`---\n${JSON.stringify(frontmatter)}\n---\n${PLACEHOLDER_BODY}\n`);
   const { findings } = validateSkill(document, { form: "folder", stem: String(frontmatter.name), profile: "load" });
-  // Places in a text that nobody has.
+  // The positions refer to a text that does not exist.
   return findings.map(({ line: _line, column: _column, ...finding }) => finding);
 }
 
 const PLACEHOLDER_BODY = "…";
 
-/** The listing is not that of the server any more: it is read again at the next opportunity. */
+/** Marks a listing as expired, because the server has changed. */
 function expireListing(file: string, where: string): void {
   const kept = readStoredListing(file, where);
   if (kept) storeListing(file, { ...kept, at: Math.min(kept.at, 1) });
@@ -250,7 +250,7 @@ function diagnoseUnavailable(
 ): Diagnostic {
   const old =
     kept && kept.at > 0
-      ? `; ${formatCount(kept.skills.length, "skill")} of its last listing can be used as far as they are cached`
+      ? `; ${formatCount(kept.skills.length, "skill")} of its last listing can be used if they are cached`
       : "";
   const [diagnostic] = diagnose(
     [
@@ -265,12 +265,12 @@ function diagnoseUnavailable(
   return diagnostic as Diagnostic;
 }
 
-/** Removes what is cached of servers that are not configured any more. */
+/** Removes the caches of servers that are no longer configured. */
 function removeStaleCaches(root: string, servers: ReadonlySet<string>): void {
   try {
     for (const name of readdirSync(root))
       if (!servers.has(name)) rmSync(join(root, name), { recursive: true, force: true });
   } catch {
-    // Nothing is cached, or it cannot be removed: it is not used either way.
+    // There is no cache, or it cannot be removed: it is not used in either case.
   }
 }

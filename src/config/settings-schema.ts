@@ -22,7 +22,7 @@ import { createSettingsFromEntries, type SearchProvider, type Settings } from ".
 /** Configuration as an object: the keys of config.toml, in camelCase. Variables of a skill are under its `env`. */
 export interface SettingsInput {
   skills?: Readonly<Record<string, SkillInput>> & { readonly defaults?: { allowChatIds?: readonly string[] } };
-  /** Further folders of skills, for `discover`. A relative path is relative to the current folder. */
+  /** Additional folders of skills, for `discover`. Relative paths start at the working directory. */
   sources?: Readonly<Record<string, { path: string; recursive?: boolean }>>;
   models?: Readonly<Record<string, ModelInput>>;
   prices?: Readonly<Record<string, ModelPrice>>;
@@ -76,14 +76,14 @@ export interface SkillInput {
   enabled?: boolean;
   /** An alias, or `provider/model`. */
   model?: string;
-  /** The only chats that may use the skill. An empty list lets all. */
+  /** The only chats that may use the skill. An empty list allows all. */
   allowChatIds?: readonly string[];
   /** Values of the variables that the skill declares: the value, `env:NAME` or `file:PATH`. */
   env?: Readonly<Record<string, string>>;
   network?: readonly string[];
   workspace?: WorkspaceAccess;
   dynamicCommands?: boolean;
-  /** Packages for the skill's code: of Python, npm and Debian. */
+  /** Python, npm and Debian packages for the skill's code. */
   python?: readonly string[];
   npm?: readonly string[];
   packages?: readonly string[];
@@ -129,7 +129,7 @@ interface McpInput {
   withoutAsking?: readonly string[];
 }
 
-/** Creates settings from an object, by the rules of config.toml. Throws a SkillError that names every key which cannot be used. */
+/** Creates settings from an object, with the rules of config.toml. Throws a SkillError that names every invalid key. */
 export function createSettings(input: SettingsInput = {}): Settings {
   const problems: string[] = [];
   const entries: ConfigEntry[] = [];
@@ -145,17 +145,17 @@ export function createSettings(input: SettingsInput = {}): Settings {
   if (problems.length > 0)
     throw new SkillError("settings-invalid", {
       message: problems.join("\n"),
-      fix: "the keys are those of config.toml, in camelCase: docs/config.md",
+      fix: "use the keys of config.toml in camelCase: docs/config.md",
     });
-  // A relative path of a program is relative to the current folder.
+  // Relative paths of a program start at the working directory.
   return createSettingsFromEntries(entries, { ...resolveEnvironment({}), skilletHome: process.cwd() });
 }
 
 interface InputLeaf {
-  /** As config.toml has it. */
+  /** The key path in config.toml. */
   parts: TomlLeaf[0];
   value: unknown;
-  /** As the program wrote it. */
+  /** The key path in the input. */
   written: readonly string[];
 }
 
@@ -181,7 +181,7 @@ const NAMED_TABLES: ReadonlySet<string> = new Set(
   CONFIG_KEYS.flatMap(({ path }) => (path.includes(".*") ? path.slice(0, path.indexOf(".*")) : [])),
 );
 
-/** In config.toml the variables of a skill are keys of its table. */
+/** Returns true for the `env` table of a skill, whose variables are keys of the skill table in config.toml. */
 function isVariablesTable([table, , last]: readonly string[]): boolean {
   return table === "skills" && last === "env";
 }
@@ -199,7 +199,7 @@ function toCamelCase(name: string): string {
   return /^[a-z]/.test(name) ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
 }
 
-/** What an editor needs to complete and check a config.toml, as JSON Schema: the user's own, or that of a workspace. */
+/** Creates the JSON Schema with which editors complete and check the config.toml of the user or of a workspace. */
 export function createSettingsSchema(owner: SettingsOwner): JsonObject {
   const rows = CONFIG_KEYS.filter(({ workspace }) => owner === "user" || workspace !== undefined);
   return {
@@ -207,8 +207,8 @@ export function createSettingsSchema(owner: SettingsOwner): JsonObject {
     title: owner === "user" ? "~/.skillet/config.toml" : ".skillet/config.toml of a workspace",
     description:
       owner === "user"
-        ? "What you say of skills, models, limits and sandboxes."
-        : "What a workspace may say. Numbers count only where they are lower than yours.",
+        ? "Your settings for skills, models, limits and sandboxes."
+        : "The settings that a workspace may change. Limits only apply if they are lower than yours.",
     ...createTableSchema(
       rows.map((row) => ({ row, parts: row.path.split(".") })),
       owner,
@@ -216,7 +216,7 @@ export function createSettingsSchema(owner: SettingsOwner): JsonObject {
   };
 }
 
-/** A key, and what of it is still to come. */
+/** A key, and the remaining parts of its path. */
 interface SchemaRow {
   row: ConfigKey;
   parts: readonly string[];
@@ -255,10 +255,10 @@ function createLeafSchema(
   };
 }
 
-/** What `TYPES` lets pass, in the words of JSON Schema. A test tries both with the same values. */
+/** `KEY_TYPES` as JSON Schema. A test compares both with the same values. */
 const TYPE_SCHEMAS: Readonly<Record<keyof typeof KEY_TYPES, JsonObject>> = {
   text: { type: "string" },
-  // Of any system: the same file is read on all of them.
+  // Paths of any system: the same file may be used on all of them.
   path: { type: "string", pattern: "^(?:/|\\\\|[A-Za-z]:[\\\\/])", examples: ["/etc/skillet/passphrase"] },
   address: {
     type: "string",

@@ -23,24 +23,24 @@ import {
 
 export interface SkillSettings {
   enabled?: boolean;
-  /** A workspace says so, and not the user: then it is there, and is given nothing for that. */
+  /** Enabled by a workspace, not by the user: the skill is available, but gets no further permissions. */
   enabledBy?: "workspace";
   model?: string;
   allowChatIds?: readonly string[];
-  /** What its sandbox may reach and see, over what holds for all. */
+  /** The network and workspace access of its sandbox, overriding the settings of all sandboxes. */
   network?: readonly string[];
   workspace?: WorkspaceAccess;
-  /** Whether commands in its instructions are run, over what holds for all. */
+  /** Runs commands in its instructions, overriding the setting for all skills. */
   dynamicCommands?: boolean;
-  /** Packages that the user gives to its code: Python's, npm's and the system's. */
+  /** Additional Python, npm and system packages for its code. */
   python?: readonly string[];
   npm?: readonly string[];
   packages?: readonly string[];
-  /** Who serves the capabilities that it declares. */
+  /** The provider of the capabilities that it declares. */
   provider?: ProviderSettings;
-  /** Capabilities that the operator gave it. */
+  /** The capabilities that the operator granted. */
   capabilities?: readonly string[];
-  /** UPPER_CASE keys, with their exact names: values for the variables that the skill declares. */
+  /** Values of the environment variables that the skill declares, by exact name. */
   variables: ReadonlyMap<string, string>;
 }
 
@@ -50,7 +50,7 @@ export interface ExtraSource {
   recursive?: boolean;
 }
 
-/** What the user and, within narrow bounds, the workspace decided. */
+/** The settings of the user and, within narrow bounds, of the workspace. */
 export interface Settings {
   skills: ReadonlyMap<string, SkillSettings>;
   defaults: { allowChatIds: readonly string[] };
@@ -58,35 +58,35 @@ export interface Settings {
   disclosure: DisclosureSettings;
   sandbox: SandboxSettings;
   scripts: ScriptLimits;
-  /** By alias, in the order they are written in. */
+  /** Models by alias, in the order of the file. */
   models: ReadonlyMap<string, ModelSettings>;
-  /** By the model's name at its provider. */
+  /** Prices by the name of the model at its provider. */
   prices: ReadonlyMap<string, ModelPrice>;
   tools: ToolSettings;
-  /** Servers of tools, by name. */
+  /** MCP servers by name. */
   mcp: ReadonlyMap<string, McpSettings>;
   serving: ServingSettings;
   limits: RunLimits;
-  /** What is kept of runs. */
+  /** The retention of recorded runs. */
   runs: RunRetention;
-  /** Who serves capabilities, by namespace. */
+  /** Capability providers by name. */
   providers: ReadonlyMap<string, ProviderSettings>;
   capabilities: CapabilitySettings;
 }
 
-/** What holds for `skillet serve`. */
+/** The settings of `skillet serve`. */
 export interface ServingSettings {
-  /** Whether a server that a client started may spend the API key that the client passed to it. Undefined: the user has not decided. */
+  /** Allows a server that a client started to use the API key of the client. Undefined: the user has not decided. */
   useClientKey?: boolean;
 }
 
-/** The search engine behind `web_search`. */
+/** The search engine of `web_search`. */
 export interface WebSearchSettings {
   provider?: SearchProvider;
   url?: string;
   /** The key itself, `env:NAME` or `file:PATH`. */
   apiKey?: string;
-  /** How many results at most. Defaults to 5. */
+  /** The maximum results. Defaults to 5. */
   results?: number;
 }
 
@@ -97,29 +97,29 @@ export interface ToolSettings {
   webSearch?: WebSearchSettings;
   /** Tools that no run is given. */
   disabled: readonly string[];
-  /** Whether commands in instructions (an exclamation mark before code) are run when a trusted skill is loaded or used. */
+  /** Runs commands in instructions (an exclamation mark before code) when a trusted skill is loaded or used. */
   dynamicCommands: boolean;
 }
 
-/** A server of tools that speaks MCP: a program of the user's, or an address. */
+/** An MCP server: a program of the user, or an address. */
 export interface McpSettings {
   enabled?: boolean;
   command?: readonly string[];
   url?: string;
-  /** Variables of the program, as they are written: a value, `env:NAME`, `file:PATH`. */
+  /** Unresolved environment variables of the program: a value, `env:NAME` or `file:PATH`. */
   env: ReadonlyMap<string, string>;
   token?: string;
-  /** How long a call may take. */
+  /** The timeout of a call. */
   seconds?: number;
-  /** The only tools of it that there are; all when left out. */
+  /** The only tools that runs get. Defaults to all. */
   tools?: readonly string[];
-  /** Whether its skills are a source. Defaults to false. */
+  /** Uses its skills as a source. Defaults to false. */
   skills?: boolean;
-  /** Tools of it that nobody is asked about. */
+  /** Tools that need no approval. */
   withoutAsking?: readonly string[];
 }
 
-/** How much a model is told; what is left out has its default. */
+/** The amount of skill content that a model gets. Every field has a default. */
 export interface DisclosureSettings {
   mode?: DisclosureMode;
   maxSkills?: number;
@@ -129,7 +129,7 @@ export interface DisclosureSettings {
   shortlist?: boolean;
 }
 
-/** What holds where nothing is configured. */
+/** The settings without any configuration. */
 export const DEFAULT_SETTINGS: Settings = {
   skills: new Map(),
   defaults: { allowChatIds: [] },
@@ -151,24 +151,24 @@ export const DEFAULT_SETTINGS: Settings = {
 export interface LoadedSettings {
   settings: Settings;
   diagnostics: readonly Diagnostic[];
-  /** The files that were looked for, user's first. `fingerprint`: of the applied content, if the files are followed. */
+  /** The expected files, the user's first. `fingerprint`: that of the applied content, if the files are watched. */
   files: readonly { path: string; exists: boolean; fingerprint?: string }[];
-  /** True when a file could not be read: defaults are used in its place, or its previous content if the files are followed. */
+  /** True if a file could not be read: defaults are used instead, or its previous content if the files are watched. */
   isBroken: boolean;
-  /** What counts, and where it is written. */
+  /** The values in effect, with their position. */
   entries: readonly ConfigEntry[];
-  /** What a workspace says in vain: the user's own word stands against it. */
+  /** Values of a workspace that the user's values override. */
   overruled: readonly ConfigEntry[];
 }
 
-/** Reads the user's configuration, then the few keys that a workspace may set. Never throws: what is wrong is a diagnostic. */
+/** Reads the user's configuration, then the few keys that a workspace may set. Never throws: problems are diagnostics. */
 export async function loadSettings(around: Environment): Promise<LoadedSettings> {
   const files: ConfigFile[] = [];
   for (const { path, owner } of listConfigFiles(around)) files.push(await readConfig(path, owner));
   return mergeConfigFiles(files, around);
 }
 
-/** The configuration files, the user's first. */
+/** Returns the configuration files, the user's first. */
 export function listConfigFiles(around: Environment): readonly { path: string; owner: ConfigOwner }[] {
   const user = { path: getUserConfigPath(around), owner: "user" } as const;
   const workspace = { path: join(around.workspace, ".skillet", "config.toml"), owner: "workspace" } as const;
@@ -176,7 +176,7 @@ export function listConfigFiles(around: Environment): readonly { path: string; o
   return [user, ...(workspace.path === user.path ? [] : [workspace]), ...(existsSync(ash.path) ? [ash] : [])];
 }
 
-/** Merges configuration files into settings. Contract: `files` are those of `configFiles`, in their order. */
+/** Merges configuration files into settings. Contract: `files` are those of `listConfigFiles`, in the same order. */
 export function mergeConfigFiles(files: readonly ConfigFile[], around: Environment): LoadedSettings {
   const of = (owner: ConfigOwner) => files.find((file) => file.owner === owner)?.entries ?? [];
   const { entries, overruled } = mergeEntries([...of("ash"), ...of("user")], of("workspace"));
@@ -194,7 +194,7 @@ export function mergeConfigFiles(files: readonly ConfigFile[], around: Environme
   };
 }
 
-/** Whether a file could not be read as TOML. */
+/** Returns true if a file is not readable or not valid TOML. */
 export function isBrokenConfig({ findings }: ConfigFile): boolean {
   return findings.some(({ code }) => code === "config-syntax");
 }
@@ -219,7 +219,7 @@ export function createLiveView<T extends object, K extends keyof T>(now: () => T
   return Object.defineProperties({}, Object.fromEntries(properties)) as Pick<T, K>;
 }
 
-/** The user's own configuration file. */
+/** Returns the path of the user's configuration file. */
 export function getUserConfigPath({ skilletHome }: Environment): string {
   return join(skilletHome, "config.toml");
 }
@@ -233,7 +233,7 @@ function mergeEntries(
   for (const theirs of workspace) {
     const { row, value } = theirs;
     const ours = entries.get(formatEntryId(theirs));
-    if (ours?.value === value) continue; // The user says so, whoever says it too.
+    if (ours?.value === value) continue; // The user has set the same value.
     if (WORKSPACE_RULES[row.workspace ?? "always"](value, ours ? ours.value : row.default))
       entries.set(formatEntryId(theirs), theirs);
     else overruled.push(theirs);
@@ -245,7 +245,7 @@ function formatEntryId({ parts }: ConfigEntry): string {
   return JSON.stringify(parts);
 }
 
-/** Creates settings from judged entries. */
+/** Creates settings from validated entries. */
 export function createSettingsFromEntries(entries: readonly ConfigEntry[], around: Environment): Settings {
   const values = createConfigValues();
   for (const { row, value, parts } of entries) row.set(values, value, parts);
@@ -276,7 +276,7 @@ function diagnoseMissingSources(sources: readonly ExtraSource[], file: string): 
   const missing = sources.filter(({ path }) => !existsSync(path));
   const findings = missing.map(({ name, path }) => ({
     code: "config-source" as const,
-    message: `[sources.${name}] names ${path}, which is not there`,
+    message: `[sources.${name}] names ${path}, which does not exist`,
   }));
   return diagnose(findings, file);
 }

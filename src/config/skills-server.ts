@@ -15,14 +15,14 @@ import {
 } from "./mcp-connection.ts";
 import { onMcpShutdown } from "./mcp-shutdown.ts";
 
-/** The skills of a server, as it lists them. */
+/** The skills that a server lists. */
 export interface SkillsListing {
   skills: RemoteEntry[];
   /** Entries that cannot be used. */
   invalid: { uri: string; reason: string }[];
-  /** The server listed more than is read. */
+  /** True if the server lists more than the limit. */
   isCut: boolean;
-  /** For how long the listing is current, as the server states it. */
+  /** The lifetime of the listing, as set by the server. */
   ttlMs?: number;
 }
 
@@ -34,14 +34,14 @@ export interface SkillsServer {
   read(entry: RemoteEntry, uri: string): Promise<Uint8Array>;
 }
 
-/** Skills of one server that are read. */
+/** The maximum skills of one server. */
 export const MAX_SERVER_SKILLS = 1000;
 const MAX_PAGES = 60;
-/** Of one skill, as JSON: what a file may have as frontmatter, and the digests of all its files. */
+/** The maximum entry of one skill as JSON: its frontmatter and the digests of all its files. */
 const MAX_ENTRY_BYTES = 256 * 1024;
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 
-/** Returns the server that is reached so. Within a process each server is connected once. */
+/** Returns the server of a launch. Each server is connected once per process. */
 export function getSkillsServer(launch: McpLaunch): SkillsServer {
   const key = JSON.stringify(launch);
   const known = OPEN_SERVERS.get(key) ?? createSkillsServer(launch);
@@ -60,7 +60,7 @@ onMcpShutdown(async () => {
   await Promise.all(servers.map((server) => server.close()));
 });
 
-/** Thrown when the servers of this process are closed while one is asked. */
+/** Thrown if the servers of this process are closed during a request. */
 export class McpServersClosedError extends Error {}
 
 interface Connected {
@@ -76,7 +76,7 @@ function createSkillsServer(launch: McpLaunch): OpenedServer {
   const open = async (ms: number): Promise<Connected> => {
     const [{ SkillsClient: SkillsClientClass }, connection] = await Promise.all([
       loadPeer.mcpSkills(),
-      connectMcpServer(launch, { ms, signal: until(ms), onChanged: () => {} }),
+      connectMcpServer(launch, { timeoutMs: ms, signal: until(ms), onChanged: () => {} }),
     ]);
     limitListing(connection.client);
     return { connection, skills: new SkillsClientClass(connection.client, { skipInvalid: true }) };
@@ -102,7 +102,7 @@ function createSkillsServer(launch: McpLaunch): OpenedServer {
       } catch (error) {
         void drop();
         if (ending.signal.aborted) throw new McpServersClosedError("the servers were closed", { cause: error });
-        throw error instanceof SkillError ? error : failures.ofStart(error);
+        throw error instanceof SkillError ? error : failures.createStartError(error);
       }
     },
     async read(entry, uri) {
@@ -121,7 +121,7 @@ function createSkillsServer(launch: McpLaunch): OpenedServer {
         return file.bytes;
       } catch (error) {
         if (isVerificationError(error)) throw createMismatchError(launch.name, entry, error);
-        const { code, message, fix } = failures.ofCall(error, used?.connection.last());
+        const { code, message, fix } = failures.createCallProblem(error, used?.connection.describeEnd());
         throw new SkillError(code, { message, fix });
       }
     },
@@ -132,7 +132,7 @@ function createSkillsServer(launch: McpLaunch): OpenedServer {
   };
 }
 
-/** Ends the walk through the pages of `skills/list` where a server lists more than is read: the SDK would read all, or fail. */
+/** Stops reading pages of `skills/list` at the limit: the SDK would read all of them, or fail. */
 function limitListing(client: Client): void {
   const request = client.request.bind(client) as (...args: unknown[]) => Promise<unknown>;
   let pages = 0;
@@ -178,17 +178,17 @@ function parseListing({ skills, invalid, ttlMs }: ListedSkills): SkillsListing {
 }
 
 const MAX_INVALID = 20;
-/** What the Skills extension lets a skill have. */
+/** The limits of a skill in the Skills extension. */
 const SKILL_LIMITS = { files: 512, bytes: 16 * 1024 * 1024 };
 
 function findUnusableReason(resources: ListedSkills["skills"][number]["resources"]): string | undefined {
-  if (resources === "dynamic") return "its content is generated, so that it cannot be verified";
+  if (resources === "dynamic") return "its content is generated, so it cannot be verified";
   if (resources.length > SKILL_LIMITS.files) return `it has more than ${SKILL_LIMITS.files} files`;
   const bytes = resources.reduce((sum, { size }) => sum + size, 0);
   return bytes > SKILL_LIMITS.bytes ? "its files are larger than 16 MiB" : undefined;
 }
 
-/** The class is another one in each copy of the SDK. */
+/** Checks by name, because each copy of the SDK has its own class. */
 function isVerificationError(error: unknown): error is Error & { reason: string; uri: string } {
   return error instanceof Error && error.name === "SkillVerificationError";
 }
@@ -199,8 +199,8 @@ function createMismatchError(
   error: Error & { reason: string },
 ): SkillError {
   return new SkillError("remote-mismatch", {
-    message: `Skill '${name}': MCP server '${server}' sent other content than it listed: ${sanitizeLine(error.message, 300)}`,
-    fix: "run `skillet list --refresh` to read its listing again; if it stays so, do not use the skill",
+    message: `Skill '${name}': MCP server '${server}' sent content that differs from its listing: ${sanitizeLine(error.message, 300)}`,
+    fix: "run `skillet list --refresh` to read its listing again; if that does not help, do not use the skill",
     cause: error,
   });
 }

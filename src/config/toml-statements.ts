@@ -1,19 +1,19 @@
-/** A line of a TOML text that says something: the head of a table, or a key with its value. */
+/** A statement of a TOML text: a table header, or a key with its value. */
 export interface TomlStatement {
-  /** The whole key, with its table's before it. */
+  /** The complete key path, including its table. */
   parts: readonly string[];
-  /** How many of these are its table's. */
+  /** The number of parts that belong to the table. */
   table: number;
   isTable: boolean;
   line: number;
   start: number;
-  /** After its value, before what follows on its line. */
+  /** The offset after its value, before the rest of the line. */
   end: number;
-  /** Where its value begins. */
+  /** The offset of its value. */
   value: number;
 }
 
-/** What stands in a TOML text, in order. Contract: the text is valid; of another, it finds what it can. */
+/** Returns the statements of a TOML text, in order. Contract: the text is valid; in an invalid text it finds as many as possible. */
 export function parseTomlStatements(text: string): TomlStatement[] {
   const found: TomlStatement[] = [];
   let table: readonly string[] = [];
@@ -39,7 +39,7 @@ export function parseTomlStatements(text: string): TomlStatement[] {
   return found;
 }
 
-/** Says on which line a key stands, or its table; 1 when neither does. */
+/** Creates a function that returns the line of a key or of its table, or 1 if neither is found. */
 export function createLineFinder(statements: readonly TomlStatement[]): (parts: readonly string[]) => number {
   const lines = new Map<string, number>();
   for (const { parts, line } of statements) {
@@ -55,7 +55,7 @@ export function createLineFinder(statements: readonly TomlStatement[]): (parts: 
   };
 }
 
-/** No key has more parts. */
+/** The maximum parts of a known key. */
 const MAX_KEY_PARTS = 8;
 
 const PART = /"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+/.source;
@@ -67,28 +67,28 @@ function splitKey(dotted: string): string[] {
   return (dotted.match(new RegExp(PART, "g")) ?? []).map(unquoteKey);
 }
 
-/** A part of a key without its quotes. */
+/** Removes the quotes from a part of a key. */
 export function unquoteKey(part: string): string {
   if (/^'.*'$/s.test(part)) return part.slice(1, -1);
   if (!/^".*"$/s.test(part)) return part;
   try {
     return String(JSON.parse(part));
   } catch {
-    return part.slice(1, -1); // `\U0001F600` and the like: it is only looked for.
+    return part.slice(1, -1); // Escapes such as `\U0001F600`: the part is only used for lookups.
   }
 }
 
-/** Where the line ends that this place is on. */
+/** Returns the offset of the end of the line. */
 export function findLineEnd(text: string, from: number): number {
   const end = text.indexOf("\n", from);
   return end === -1 ? text.length : end;
 }
 
-// One of these at a time: texts that go over lines, texts on one, remarks, brackets, and anything else.
+// Matches one token: a multi-line string, a string, a comment, a bracket, or anything else.
 const TOKEN =
   /"""(?:[^\\]|\\[\s\S])*?"""+|'''[\s\S]*?'''+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[[\]{}]|[ \t\r]+|\n|[^[\]{}"'#\s]+|["']/y;
 
-/** Where a value ends that begins here: at its line's end, unless it is a text or a list that goes on. */
+/** Returns the end of a value: the end of its line, unless it is a multi-line string or list. */
 function findValueEnd(text: string, from: number): number {
   let depth = 0;
   let end = from;

@@ -10,16 +10,16 @@ export interface CatalogChange {
   added: readonly Skill[];
   changed: readonly Skill[];
   removed: readonly Skill[];
-  /** Files that became worse than they were. */
+  /** New diagnostics. */
   diagnostics: readonly Diagnostic[];
 }
 
 export interface WatchCatalogOptions {
-  /** Gets what `onChange` threw, or a source while it was read again. Watching goes on either way. */
+  /** Called with errors of `onChange` and of sources that are read again. Watching continues. */
   onError?: (error: unknown) => void;
 }
 
-/** Reloads the catalog when something changes in its folders, and tells what did. A file that is half-written is waited for. */
+/** Reloads the catalog when its folders change, and reports the changes. Waits for files that are being written. */
 export async function watchCatalog(
   first: Catalog,
   onChange: (change: CatalogChange) => void,
@@ -30,13 +30,13 @@ export async function watchCatalog(
   let isClosed = false;
   let watcher: Watcher | undefined;
   let work: Promise<void> = Promise.resolve();
-  /** One update after the other; one that fails does not stop the next. */
+  /** Runs updates one after the other. A failed update does not stop the next. */
   const queue = (paths: ReadonlySet<string>) => {
     work = work.then(() => update(paths)).catch((error) => options.onError?.(error));
   };
   const update = async (paths: ReadonlySet<string>) => {
     if (isClosed) return;
-    // A folder that came into being is watched from now on; what was written meanwhile is seen by the reading that follows.
+    // A new folder is watched from now on; the reload below finds files that were written meanwhile.
     if ([...paths].some((path) => folders.some((folder) => isInside(path, folder)))) await restart();
     const next = await reloadWhenSettled(catalog);
     if (isClosed) return;
@@ -62,7 +62,7 @@ export async function watchCatalog(
   };
 }
 
-/** Reads the catalog again, and once more where a file that was a skill is probably being written. */
+/** Reloads the catalog, and retries while the file of a known skill is probably being written. */
 async function reloadWhenSettled(catalog: Catalog): Promise<Catalog> {
   let next = await catalog.reload();
   for (let tries = 0; tries < MAX_RETRIES && hasBrokenSkill(catalog, next); tries++) {
@@ -75,7 +75,7 @@ async function reloadWhenSettled(catalog: Catalog): Promise<Catalog> {
 const MAX_RETRIES = 2;
 const RETRY_PAUSE_MS = 200;
 
-/** A file that was a skill and now cannot be read is probably being written. */
+/** Returns true if a file that was a skill cannot be read now: it is probably being written. */
 function hasBrokenSkill(before: Catalog, after: Catalog): boolean {
   const broken = new Set(after.diagnostics.filter(stopsLoading).map(({ file }) => file));
   return broken.size > 0 && before.skills.some(({ origin }) => origin.file !== undefined && broken.has(origin.file));
@@ -87,7 +87,7 @@ function compareCatalogs(before: Catalog, after: Catalog, paths: ReadonlySet<str
       (path) =>
         path === file || (folder !== undefined && (isInside(folder, path) || isInside(dirname(file ?? folder), path))),
     );
-  const said = new Set(before.diagnostics.map(formatDiagnosticKey));
+  const known = new Set(before.diagnostics.map(formatDiagnosticKey));
   return {
     catalog: after,
     added: after.skills.filter(({ name }) => !before.has(name)),
@@ -96,7 +96,7 @@ function compareCatalogs(before: Catalog, after: Catalog, paths: ReadonlySet<str
       const old = before.find(skill.name);
       return old !== undefined && (old.origin.file !== skill.origin.file || isTouched(skill));
     }),
-    diagnostics: after.diagnostics.filter((diagnostic) => !said.has(formatDiagnosticKey(diagnostic))),
+    diagnostics: after.diagnostics.filter((diagnostic) => !known.has(formatDiagnosticKey(diagnostic))),
   };
 }
 
