@@ -11,7 +11,10 @@ echo "uv is not installed on this machine: https://docs.astral.sh/uv shows how t
 exit 127
 `;
 
-/** Brings what was fetched for the skill into uv's cache before uv is used: it writes to what it reads from, and no two commands share that. */
+/**
+ * Copies the packages fetched for the skill into uv's cache before uv runs. uv writes to its cache, so no two commands
+ * share one.
+ */
 const UV_CACHE_SCRIPT = `#!/bin/sh
 if [ -n "$UV_CACHE_DIR" ] && [ ! -d "$UV_CACHE_DIR" ]; then
   mkdir -p "$UV_CACHE_DIR"
@@ -19,7 +22,7 @@ if [ -n "$UV_CACHE_DIR" ] && [ ! -d "$UV_CACHE_DIR" ]; then
 fi
 `;
 
-/** A tool of the packages that the user gave is there already, whatever uvx knows of it. */
+/** Runs a tool from the user's installed packages directly, even if uvx does not know it. */
 const FIND_TOOL_SCRIPT = `number=0 skip= tool=
 for word in "$@"; do
   number=$((number + 1))
@@ -36,7 +39,7 @@ if [ -n "$tool" ] && [ -x "/opt/skillet/venv/bin/$tool" ]; then
 fi
 `;
 
-/** What every sandbox finds in its /etc, so that programs which ask who and where they are get an answer. */
+/** Files in the /etc of every sandbox, so that programs can look up their user and host name. */
 const BASE_FILES: Readonly<Record<string, string>> = {
   "etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\nskill:x:1000:1000:skill:/home/skill:/bin/sh\n",
   "etc/group": "root:x:0:\nskill:x:1000:\n",
@@ -48,11 +51,14 @@ const BASE_FILES: Readonly<Record<string, string>> = {
   "opt/skillet/offline/uvx": `${UV_CACHE_SCRIPT}${FIND_TOOL_SCRIPT}exec /opt/skillet/bin/uvx "$@"\n`,
 };
 
-/** The programs that come with the host: Node, so that a skill's JavaScript runs with the version that is promised. */
+/**
+ * Creates the base files and returns their mounts, with the host's own programs. Node is one of them, so that a skill's
+ * JavaScript runs with the promised version.
+ */
 export function createBaseMounts(folder: string, userHome: string): Mount[] {
-  const place = join(folder, "furniture", shortHash(JSON.stringify(BASE_FILES)));
+  const base = join(folder, "furniture", shortHash(JSON.stringify(BASE_FILES)));
   for (const [path, text] of Object.entries(BASE_FILES)) {
-    const file = join(place, path);
+    const file = join(base, path);
     if (existsSync(file)) continue;
     makeReadableFolder(dirname(file));
     writeFileSync(`${file}.${process.pid}`, text);
@@ -63,18 +69,18 @@ export function createBaseMounts(folder: string, userHome: string): Mount[] {
   const programs = Array.from(found, ([name, program]): Mount => {
     return { from: makeReadableProgram(program, folder), to: `/opt/skillet/bin/${name}`, access: "read" };
   });
-  const isThere = (path: string) => programs.some(({ to }) => to === `/${path}`);
+  const isProvided = (path: string) => programs.some(({ to }) => to === `/${path}`);
   return [
     ...Object.keys(BASE_FILES)
-      .filter((path) => !isThere(path))
-      .map((path) => ({ from: join(place, path), to: `/${path}`, access: "read" as const })),
+      .filter((path) => !isProvided(path))
+      .map((path) => ({ from: join(base, path), to: `/${path}`, access: "read" as const })),
     ...programs,
   ];
 }
 
 /**
- * The program, or a copy, where only root can reach it, and where its path is not one of the system's: code sees in the list of its mounts where each
- * comes from, and a program below a home folder tells whose that is.
+ * Returns the program's path, or the path of a copy if the program is readable only by root or outside the system
+ * folders. Sandboxed code can list the sources of its mounts, and a path below a home folder reveals the user's name.
  */
 export function makeReadableProgram(program: string, folder: string): string {
   if (!isRoot() || (isSystemPath(program) && isReadableByOthers(program))) return program;

@@ -23,25 +23,28 @@ import { withSandboxSockets } from "./sandbox-socket.ts";
 import { createSeccompFilter, type SeccompOptions } from "./seccomp.ts";
 
 export interface BubblewrapOptions {
-  /** Its path. */
+  /** The path of bubblewrap. */
   program: string;
-  /** Returns the user that code runs as outside of its own view, where the caller is root: never root, and no account's. */
+  /**
+   * Returns the user ID that code runs as outside its namespace if the caller is root: never root, and never an
+   * account's.
+   */
   user?: () => number;
-  /** What every sandbox has besides. */
+  /** Mounts that every sandbox has in addition to those of the command. */
   mounts?: readonly Mount[];
-  /** False: no cgroup is made, as on a machine where none can be. */
+  /** False disables cgroups, as on a machine where none can be created. */
   cgroups?: boolean;
-  /** Starts bubblewrap where it cannot use up what its user has of inotify; found out when left out. */
+  /** Starts bubblewrap so that it cannot exhaust its user's inotify limits. Detected by default. */
   count?: CountedStart;
 }
 
-/** Linux: namespaces of its own for everything, made by bubblewrap, and a filter for system calls. */
+/** Creates the Linux sandbox: bubblewrap with its own namespaces for everything, and a system call filter. */
 export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
   let canDivide = options.cgroups !== false;
   let counted = options.count ?? createCountedStart();
   const run = async (command: SandboxCommand, runOptions: SandboxRunOptions): Promise<SandboxOutcome> => {
     const cgroup = canDivide ? createCgroup(command.limits) : undefined;
-    // A user that no account has shares no counts with anybody.
+    // A user without an account shares no resource counts with other programs.
     const count = runsAsAccount(command, options) ? counted : undefined;
     const allowsInotify = count !== undefined || !runsAsAccount(command, options);
     const filter = getSeccompFilter({ isCounted: cgroup !== undefined, allowsInotify });
@@ -53,7 +56,7 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
       bounds: cgroup ? "tree" : "process",
       resources: describeResources(cgroup !== undefined, allowsInotify),
     };
-    const said: Buffer[] = [];
+    const setupOutput: Buffer[] = [];
     try {
       const outcome = await runProcess(
         createBubblewrapProgram(command, options, { filter, cgroup, count, started, onMounted: runOptions.onMounted }),
@@ -62,14 +65,14 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
           ...runOptions,
           onOutput(stream, bytes) {
             if (stream === "stdout" || started.isInside) return runOptions.onOutput(stream, bytes);
-            said.push(bytes); // Of the programs that make the sandbox. It may be made in another way yet.
+            setupOutput.push(bytes); // Output of the programs that set up the sandbox. A second attempt may still succeed.
             return true;
           },
         },
       );
       const isStarted = started.isInside || started.status !== "";
       if (cgroup && outcome.exitCode === CGROUP_JOIN_FAILED && !isStarted) {
-        canDivide = false; // Nothing has run yet.
+        canDivide = false; // No code has run yet.
         return await run(command, runOptions);
       }
       if (count && outcome.ending === "exit" && !isStarted) {
@@ -77,8 +80,8 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
         return await run(command, runOptions);
       }
       if (outcome.ending === "exit" && !started.isInside && !started.status.includes("exit-code"))
-        throw createStartError(Buffer.concat(said).toString());
-      if (!started.isInside && said.length > 0) runOptions.onOutput("stderr", Buffer.concat(said));
+        throw createStartError(Buffer.concat(setupOutput).toString());
+      if (!started.isInside && setupOutput.length > 0) runOptions.onOutput("stderr", Buffer.concat(setupOutput));
       if (started.isTooLarge && outcome.ending === "exit") return { ...outcome, ...OUT_OF_MEMORY, isolation };
       return resolveOutcome(outcome, cgroup, isolation);
     } finally {
@@ -96,18 +99,20 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     paths: (command) => listSandboxPaths(createBubblewrapArguments(command, options.mounts)),
     async run(command, runOptions) {
       const user = options.user && (command.user || options.user());
-      const place = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
-      const own = { ...command, ...(user === undefined ? {} : { user }) };
-      return withSandboxSockets(own, { ...place, mapsPaths: true }, async (given) => {
-        if (given.network.length === 0) return run(given, runOptions);
+      const socketOptions = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
+      const ownCommand = { ...command, ...(user === undefined ? {} : { user }) };
+      return withSandboxSockets(ownCommand, { ...socketOptions, mapsPaths: true }, async (prepared) => {
+        if (prepared.network.length === 0) return run(prepared, runOptions);
         const { withNetwork } = await import("./network-forwarder.ts");
-        return withNetwork(given, { ...place, node: "/opt/skillet/bin/node" }, (opened) => run(opened, runOptions));
+        return withNetwork(prepared, { ...socketOptions, node: "/opt/skillet/bin/node" }, (opened) =>
+          run(opened, runOptions),
+        );
       });
     },
   };
 }
 
-/** Whether the code runs as a user whose other programs it could take something from. */
+/** Returns true if the code runs as a user who has other programs whose resources it could exhaust. */
 function runsAsAccount({ user }: SandboxCommand, options: BubblewrapOptions): boolean {
   return options.user === undefined || user === undefined || !isRunUser(user);
 }
@@ -139,14 +144,16 @@ interface BubblewrapParts {
   cgroup: Cgroup | undefined;
   count: CountedStart | undefined;
   onMounted: SandboxRunOptions["onMounted"];
-  /** What bubblewrap says of the process, whether all was ready for it, and whether it took too much where no group counts it. */
+  /**
+   * Bubblewrap's status output, whether setup is complete, and whether the code exceeded its memory without a cgroup.
+   */
   started: {
     status: string;
     isInside: boolean;
     isTooLarge: boolean;
     first?: number | undefined;
     unwatch?: () => void;
-    /** Resolves when nothing of the sandbox is left. */
+    /** Resolves when no process of the sandbox remains. */
     end?: () => Promise<void>;
   };
 }
@@ -160,15 +167,15 @@ function createBubblewrapProgram(command: SandboxCommand, options: BubblewrapOpt
     started.first = first;
     if (first !== undefined) started.end = createProcessEnder(first);
   };
-  // Not before: until bubblewrap is done, the folders of its process are the host's, with all the files in them.
+  // Not earlier: until bubblewrap is done, its process still sees the host's folders with all their files.
   const onInside = (child: ChildProcess) => {
     started.isInside = true;
     started.unwatch = watchProcessTree({
-      first: () => started.first,
+      getFirstPid: () => started.first,
       limits: command.limits,
       mounts: command.mounts,
       isCounted: cgroup !== undefined,
-      onTooMuch() {
+      onExceeded() {
         started.isTooLarge = true;
         killNamespace(child, started.first);
       },
@@ -179,7 +186,8 @@ function createBubblewrapProgram(command: SandboxCommand, options: BubblewrapOpt
   const bubblewrap = [options.program, "--args", "3", "--", ...limited];
   return {
     ...createStartCommand(bubblewrap, { cgroup, count, user }),
-    // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
+    // Sandboxed code can read bubblewrap's environment, and the loader would act on it. The code's own variables are
+    // passed as arguments.
     env: {},
     ...(user === undefined ? {} : { user }),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
@@ -189,7 +197,7 @@ function createBubblewrapProgram(command: SandboxCommand, options: BubblewrapOpt
       (pipe) => pipe.on("data", onStatus),
       (pipe, child) =>
         pipe.once("data", async () => {
-          if (!(await waitUntilTied(() => started.first, child))) return; // Nobody would end the watch of a tree that is gone.
+          if (!(await waitUntilTied(() => started.first, child))) return; // No later event would end the watch of a tree that is gone.
           onInside(child);
           onMounted?.();
           stopStartWatch(child);
@@ -208,7 +216,10 @@ interface StartParts extends Pick<BubblewrapParts, "cgroup" | "count"> {
   user: number | undefined;
 }
 
-/** Starts the watch, goes into the group, becomes the user that code runs as, then bubblewrap. One shell does as much of it as it can. */
+/**
+ * Returns the command that starts the watch, joins the cgroup, switches to the run's user and starts bubblewrap. One
+ * shell does as many of these steps as it can.
+ */
 function createStartCommand(bubblewrap: readonly string[], { cgroup, count, user }: StartParts) {
   if (!cgroup) {
     const [file = "", ...args] = count
@@ -216,28 +227,31 @@ function createStartCommand(bubblewrap: readonly string[], { cgroup, count, user
       : ["/bin/sh", "-c", `${START_WATCH_SCRIPT}; exec "$@"`, "sh", ...bubblewrap];
     return { file, args };
   }
-  const { doors } = cgroup;
-  const enter = doors.map((_, index) => `echo 0 > "$${index + 1}"`).join(" && ");
-  const script = `${START_WATCH_SCRIPT}; { ${enter}; } 2>/dev/null || exit ${CGROUP_JOIN_FAILED}; shift ${doors.length}; exec "$@"`;
+  const { procsFiles } = cgroup;
+  const enter = procsFiles.map((_, index) => `echo 0 > "$${index + 1}"`).join(" && ");
+  const script = `${START_WATCH_SCRIPT}; { ${enter}; } 2>/dev/null || exit ${CGROUP_JOIN_FAILED}; shift ${procsFiles.length}; exec "$@"`;
   const become = ["/usr/bin/setpriv", `--reuid=${user}`, `--regid=${user}`, "--clear-groups", "--"];
   const wrapped = count ? count(bubblewrap) : bubblewrap;
-  const args = ["-c", script, "sh", ...doors, ...(user === undefined ? [] : become), ...wrapped];
+  const args = ["-c", script, "sh", ...procsFiles, ...(user === undefined ? [] : become), ...wrapped];
   return { file: "/bin/sh", args, changesUser: true };
 }
 
 const CGROUP_JOIN_FAILED = 113;
 
-/** With the first process of a namespace all others end. It goes before bubblewrap, which keeps its number from being used again. */
+/**
+ * Kills the first process of the namespace, which ends all others. It is killed before bubblewrap, which keeps its PID
+ * from being reused.
+ */
 function killNamespace(child: ChildProcess, first: number | undefined): void {
   try {
     if (first !== undefined && first > 1) process.kill(first, "SIGKILL");
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
   killProcessGroup(child);
 }
 
-/** What bubblewrap is told, on descriptor 3: a command line can be read by everybody. */
+/** Creates bubblewrap's arguments, which it reads from descriptor 3: every user can read a command line. */
 export function createBubblewrapArguments(
   command: Pick<SandboxCommand, "env" | "folder" | "mounts" | "root" | "limits">,
   common: readonly Mount[] = [],
@@ -271,7 +285,7 @@ export function createBubblewrapArguments(
   return list;
 }
 
-/** Reads off the arguments which paths code sees: what is mounted later hides what is below it. */
+/** Returns the paths that code sees, derived from the arguments. Later mounts hide paths below them. */
 function listSandboxPaths(list: readonly string[]): SandboxPath[] {
   const paths = new Map<string, SandboxPath>();
   for (const [index, option] of list.entries()) {
@@ -283,18 +297,20 @@ function listSandboxPaths(list: readonly string[]): SandboxPath[] {
     else if (option === "--ro-bind" || (option === "--ro-bind-try" && existsSync(first)))
       paths.set(second, { path: second, access: "read", from: first });
   }
-  // A device in the place of a file is what it is masked with, and nothing to read.
+  // A file mounted from /dev/null is masked and cannot be read.
   return [...paths.values()].filter(({ from }) => from !== "/dev/null");
 }
 
 const OWN_PROGRAM_FOLDER = "/opt/skillet";
 
-/** A file can be put only over another one in a root that cannot be written to. */
+/**
+ * Returns true if the path can be a mount point. In a read-only root a file can only be mounted over an existing one.
+ */
 function canMount(path: string, root: string | undefined): boolean {
   return root === undefined || isInside(OWN_PROGRAM_FOLDER, path) || existsSync(`${root}${path}`);
 }
 
-/** Files of the kernel's that tell of the host, whatever the namespace. */
+/** Kernel files that reveal the host in every namespace. */
 const MASKED_FILES = ["cmdline", "kallsyms", "keys", "timer_list", "sched_debug", "version_signature", "kmsg"].map(
   (name) => `/proc/${name}`,
 );
@@ -303,7 +319,7 @@ function createTmpfsArguments(path: string, bytes: number, mode = "0755"): strin
   return ["--perms", mode, "--size", String(bytes), "--tmpfs", path];
 }
 
-/** The host's programs and libraries, and nothing else of it. */
+/** Creates the mounts of the host's programs and libraries, and nothing else of the host. */
 function createHostSystemMounts(): string[] {
   const folders = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"].flatMap((name) => {
     const stats = lstatSync(`/${name}`, { throwIfNoEntry: false });
@@ -333,10 +349,13 @@ function limitCommand({ argv, limits }: SandboxCommand, isCounted: boolean): str
   ];
 }
 
-/** Asks whether the host is still there, before any code of others runs: bubblewrap ties its first process to it only at the end. */
+/**
+ * Asks whether the host is still running before any untrusted code starts: bubblewrap ties its first process to the
+ * host only at the end.
+ */
 const HOST_GUARD_SCRIPT = 'echo >&6 && read -r go <&6 && exec 6<&- && exec "$@"';
 
-/** Bubblewrap gives a signal as a shell does. */
+/** Bubblewrap reports a signal as a shell does. */
 function resolveOutcome(
   outcome: Omit<SandboxOutcome, "isolation">,
   cgroup: Cgroup | undefined,
@@ -347,27 +366,27 @@ function resolveOutcome(
   return { ...outcome, ...(isOutOfMemory ? OUT_OF_MEMORY : {}), signal, isolation };
 }
 
-/** Whoever ended it, the kernel or this process. */
+/** The same outcome, whether the kernel or this process ended it. */
 const OUT_OF_MEMORY = { exitCode: undefined, ending: "memory" } as const;
 
-function createStartError(said: string): SkillError {
+function createStartError(output: string): SkillError {
   return new SkillError("sandbox-start", {
-    message: `The sandbox could not be started: ${said.trim().split("\n")[0] || "bubblewrap said nothing"}`,
-    fix: "`skillet doctor --sandbox` says what is missing",
+    message: `The sandbox could not be started: ${output.trim().split("\n")[0] || "bubblewrap printed nothing"}`,
+    fix: "run `skillet doctor --sandbox` to see what is missing",
   });
 }
 
-/** A NUL would end the argument, and begin an option. */
+/** A NUL would end the argument and start an option. */
 function createNulError(): SkillError {
   return new SkillError("sandbox-start", {
-    message: "A folder, a mount or a variable has a NUL in it",
-    fix: "remove it",
+    message: "A folder, mount or environment variable contains a NUL byte",
+    fix: "remove the NUL byte",
   });
 }
 
 function createArchitectureError(): SkillError {
   return new SkillError("sandbox-unavailable", {
-    message: `There is no filter of system calls for ${process.arch}`,
+    message: `The sandbox has no system call filter for ${process.arch}`,
     fix: 'set [sandbox] engine = "docker" or "podman" in config.toml',
   });
 }

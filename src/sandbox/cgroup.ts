@@ -12,18 +12,23 @@ import {
 import { dirname, join } from "node:path";
 import type { SandboxLimits } from "../host/sandbox-contract.ts";
 
-/** A cgroup for one run: it bounds all its processes together, and names them all when they are to end. */
+/** A cgroup for one run: it limits all processes of the run together, and lists them when they must end. */
 export interface Cgroup {
-  /** The files that a process writes 0 to, to be in it with all that it starts. Moving another one waits for the whole machine. */
-  readonly doors: readonly string[];
+  /**
+   * The files to which a process writes 0 to join the group, with everything it starts. Moving another process would
+   * block the whole machine.
+   */
+  readonly procsFiles: readonly string[];
   kill(): void;
-  /** Whether the kernel ended a process for want of memory. */
+  /** Returns true if the kernel killed a process because memory ran out. */
   ranOutOfMemory(): boolean;
-  /** Resolves when it is gone. */
+  /** Resolves when the group is removed. */
   remove(): Promise<void>;
 }
 
-/** Makes one, in the caller's own cgroup and so within its bounds; undefined where none can be had. */
+/**
+ * Creates a cgroup inside the caller's own one, and so within its limits. Returns undefined if that is not possible.
+ */
 export function createCgroup(limits: Pick<SandboxLimits, "memory" | "processes">): Cgroup | undefined {
   const name = `skillet-${readPidNamespace()}-${process.pid}-${++createdCount}`;
   for (const folder of listV2Parents()) {
@@ -43,12 +48,12 @@ export function createCgroup(limits: Pick<SandboxLimits, "memory" | "processes">
 
 let createdCount = 0;
 
-/** Numbers of processes say something only within it, and cgroups can be seen from several. */
+/** Process IDs are unique only within their PID namespace, and several namespaces can see the same cgroups. */
 function readPidNamespace(): string {
   try {
     return /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
   } catch {
-    return "0"; // There is no /proc, and so no cgroup either.
+    return "0"; // Without /proc there are no cgroups either.
   }
 }
 
@@ -63,20 +68,23 @@ const V2_LIMIT_FILES: LimitFiles = ({ memory, processes }) => [
 const V1_MEMORY_FILES: LimitFiles = ({ memory }) => [
   ["memory.limit_in_bytes", memory],
   ["memory.memsw.limit_in_bytes", memory, true],
-  // What TCP connections hold is not part of the rest here.
+  // cgroup v1 counts the memory of TCP connections separately.
   ["memory.kmem.tcp.limit_in_bytes", memory, true],
 ];
 const V1_PIDS_FILES: LimitFiles = ({ processes }) => [["pids.max", processes]];
 
 const CGROUP_MOUNT = "/sys/fs/cgroup";
 
-/** cgroup v2: the caller's own group and those above it that the caller may divide, then its own once it was made divisible. */
+/**
+ * Lists the possible parents in cgroup v2: the caller's own group and its ancestors if the caller may divide them, then
+ * its own group after delegation.
+ */
 function* listV2Parents(): Generator<string> {
   if (!existsSync(join(CGROUP_MOUNT, "cgroup.controllers"))) return;
   const own = readOwnPath("");
   for (let path = own; ; path = dirname(path)) {
     const folder = join(CGROUP_MOUNT, path);
-    // A process enters a group from another one only where it may write to the group around both.
+    // A process can move between groups only if it may write to their common ancestor.
     if (hasControllers(folder, "cgroup.subtree_control") && isWritable(folder, ["cgroup.procs"])) yield folder;
     if (path === "/") break;
   }
@@ -98,12 +106,13 @@ function isWritable(folder: string, files: readonly string[]): boolean {
   }
 }
 
-/** The group below a divided one that its own processes are in. */
+/** The child group of a divided group that holds the host's own processes. */
 const HOST_GROUP = "skillet-host";
 
 /**
- * Makes a group divisible that was delegated to this process, as to a systemd unit with `Delegate=yes`. A group with controllers for others below it
- * has no processes, so this one moves to a group of its own. Contract: nothing changes where other processes than this one and its children are in it.
+ * Makes a group divisible that was delegated to this process, as to a systemd unit with `Delegate=yes`. A group whose
+ * controllers are enabled for children must have no processes, so this process moves to a child group. Contract:
+ * changes nothing if the group contains other processes than this one and its children.
  */
 function delegateGroup(folder: string): string | undefined {
   if (!hasControllers(folder, "cgroup.controllers")) return undefined;
@@ -123,7 +132,7 @@ function delegateGroup(folder: string): string | undefined {
     try {
       move(folder);
     } catch {
-      // It is in a group below its own then, with the same bounds.
+      // The process then stays in the child group, with the same limits.
     }
     removeGroupFolder(leaf);
     return undefined;
@@ -134,7 +143,7 @@ function readParentPid(pid: string): string | undefined {
   return /^PPid:\s*(\d+)/m.exec(readTextOrEmpty(`/proc/${pid}/status`))?.[1];
 }
 
-/** cgroup v1: a folder for each of the two, the caller's own where it can be seen. */
+/** Finds the parents in cgroup v1: one folder per controller, the caller's own if it is visible. */
 function findV1Parents(): string[] | undefined {
   const folders = ["memory", "pids"].map((controller) => {
     const mount = join(CGROUP_MOUNT, controller);
@@ -169,13 +178,13 @@ function createInFolders(
     return createGroupHandle(folders);
   } catch {
     for (const folder of folders) removeGroupFolder(folder);
-    return undefined; // Not this caller's to divide.
+    return undefined; // The caller may not divide this group.
   }
 }
 
 function createGroupHandle(folders: readonly string[]): Cgroup {
   return {
-    doors: folders.map((folder) => join(folder, folders.length > 1 ? "tasks" : "cgroup.procs")),
+    procsFiles: folders.map((folder) => join(folder, folders.length > 1 ? "tasks" : "cgroup.procs")),
     kill: () => killCgroup(folders.at(-1) ?? ""),
     ranOutOfMemory: () => {
       const [folder = ""] = folders;
@@ -186,7 +195,7 @@ function createGroupHandle(folders: readonly string[]): Cgroup {
     async remove() {
       for (let tries = 0; tries < 100; tries++) {
         if (folders.map(removeGroupFolder).every(Boolean)) return;
-        await new Promise((resolve) => setTimeout(resolve, tries < 10 ? 1 : 10)); // The kernel takes its time with the last process.
+        await new Promise((resolve) => setTimeout(resolve, tries < 10 ? 1 : 10)); // The kernel removes the last process with a delay.
       }
     },
   };
@@ -195,15 +204,19 @@ function createGroupHandle(folders: readonly string[]): Cgroup {
 export function killCgroup(folder: string): void {
   for (const pid of readTextOrEmpty(join(folder, "cgroup.procs")).split("\n").map(Number)) {
     try {
-      // The kernel writes 0 for a process of another namespace, which to kill() is the caller's own group.
+      // The kernel writes 0 for a process of another namespace, which kill() would take for the caller's own process
+      // group.
       if (pid > 1) process.kill(pid, "SIGKILL");
     } catch {
-      // It is gone already.
+      // It has already exited.
     }
   }
 }
 
-/** What a host that died left behind. Whether one of another namespace lives cannot be told. */
+/**
+ * Removes the cgroups of hosts that died. Skips other PID namespaces, because their processes cannot be checked from
+ * here.
+ */
 export function removeStaleCgroups(parent: string): void {
   for (const name of readdirSync(parent)) {
     const [, namespace, pid] = /^skillet-(\d+)-(\d+)-\d+$/.exec(name) ?? [];

@@ -20,22 +20,25 @@ import { isRoot, NOBODY_UID } from "./sandbox-folders.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";
 
 export interface ContainerOptions {
-  /** The client's path: of docker, podman, or what speaks like one of them. */
+  /** The path of the client: docker, podman or a compatible program. */
   program: string;
   engine?: "docker" | "podman";
-  /** Has to be there: nothing is pulled. By its digest (`debian@sha256:…`) it is the same one each time. */
+  /** The image, which must be present: nothing is pulled. A digest (`debian@sha256:…`) pins it. */
   image: string;
-  /** Node in the image, for runs that have a network. */
+  /** The path of Node in the image, for runs with network access. */
   node?: string;
-  /** What every container has besides. */
+  /** Mounts that every container has in addition to those of the command. */
   mounts?: readonly Mount[];
-  /** Where the folder of each run is made, for its socket and variables: short, and one that the engine can mount from. */
+  /** The parent of each run's folder for its socket and variables: a short path that the engine can mount from. */
   folder?: string;
-  /** Where the client finds where its engine is. Of these variables it gets those that say so, and the code none. */
+  /**
+   * The environment with the engine's address. The client gets only the variables that locate its engine, and the code
+   * none of them.
+   */
   env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** A container a run, of an image that the operator chose: packages are in the image or they are nowhere. */
+/** Creates a sandbox that runs each command in a container from the operator's image. Packages must be in the image. */
 export function createContainerSandbox(options: ContainerOptions): Sandbox {
   const by = options.engine ?? (basename(options.program).includes("podman") ? "podman" : "docker");
   return {
@@ -46,12 +49,14 @@ export function createContainerSandbox(options: ContainerOptions): Sandbox {
     async run(command, runOptions) {
       if (command.root !== undefined) throw createPackagesError(by);
       const folder = await mkdtemp(join(options.folder ?? tmpdir(), "skillet-"));
-      // Users of a container can have other numbers outside, and the folder around the socket is private.
+      // Users of a container can have other IDs outside it, and the folder around the socket is private.
       const network = { folder, node: options.node ?? "node", socketMode: 0o666 };
       try {
-        const doors = { folder, socketMode: 0o666, mapsPaths: true };
-        return await withSandboxSockets(command, doors, (given) =>
-          withNetwork(given, network, (reaching) => runContainer({ ...options, by, folder }, reaching, runOptions)),
+        const socketOptions = { folder, socketMode: 0o666, mapsPaths: true };
+        return await withSandboxSockets(command, socketOptions, (prepared) =>
+          withNetwork(prepared, network, (networked) =>
+            runContainer({ ...options, by, folder }, networked, runOptions),
+          ),
         );
       } finally {
         await rm(folder, { recursive: true, force: true });
@@ -63,16 +68,16 @@ export function createContainerSandbox(options: ContainerOptions): Sandbox {
 export interface ContainerArgumentOptions {
   by: "docker" | "podman";
   image: string;
-  /** What it is killed by. */
+  /** The name by which the container is killed. */
   name: string;
-  /** A file with its variables: a command line can be read by everybody. */
+  /** The path of the file with the variables: every user can read a command line. */
   variables: string;
-  /** A file that the client writes when there is a container. */
+  /** The path of the file that the client writes once the container exists. */
   id: string;
   mounts?: readonly Mount[];
 }
 
-/** What the client is told. */
+/** Creates the arguments of the container client. */
 export function createContainerArguments(command: SandboxCommand, names: ContainerArgumentOptions): string[] {
   const { argv, folder, limits, stdin } = command;
   const [program, ...rest] = argv;
@@ -94,14 +99,17 @@ export function createContainerArguments(command: SandboxCommand, names: Contain
   ];
 }
 
-/** Whom it runs as: nobody, unless the caller is that user or may become it. */
+/**
+ * Returns the user that the container runs as: an unprivileged one, unless the caller is the wanted user or may become
+ * it.
+ */
 function formatUser(wanted: number | undefined): string {
   const isOwn = wanted === process.getuid?.();
   if (!wanted || !(isOwn || isRoot())) return `${NOBODY_UID}:${NOBODY_UID}`;
   return `${wanted}:${(isOwn && process.getgid?.()) || wanted}`;
 }
 
-/** Podman would pass on the host's proxies, and lets go of what the image and itself would set. */
+/** Stops Podman from passing on the host's proxies and from setting its own variables and those of the image. */
 const ENGINE_ARGUMENTS = { docker: [], podman: ["--http-proxy=false", "--unsetenv-all"] };
 
 type ContainerRun = ContainerOptions & { by: "docker" | "podman"; folder: string };
@@ -119,7 +127,7 @@ async function runContainer(
   const env = createClientEnv(options);
   const remove = () => removeContainer(program, name, env);
   const guard = startGuard([program, "rm", "--force", name], folder, env);
-  let said = "";
+  let stderrText = "";
   let stopping: Promise<unknown> | undefined;
   let outcome: Omit<SandboxOutcome, "isolation">;
   try {
@@ -131,58 +139,62 @@ async function runContainer(
         ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
         kill(child) {
           killProcessGroup(child);
-          // A client that is killed while the engine makes the container leaves one that was not there yet: once more, later.
-          stopping = remove().then((left) => (left ? undefined : sleep(300)));
+          // A client killed while the engine creates the container can leave one behind that did not exist yet, so
+          // remove it again later.
+          stopping = remove().then((problem) => (problem ? undefined : sleep(300)));
         },
       },
       command.limits.seconds,
       {
         ...runOptions,
         onOutput(stream, bytes) {
-          if (stream === "stderr" && said.length < 500) said += bytes;
+          if (stream === "stderr" && stderrText.length < 500) stderrText += bytes;
           return runOptions.onOutput(stream, bytes);
         },
       },
     );
     const isRefused = outcome.exitCode === 125 && (await readFile(id, "utf8").catch(() => "")) === "";
-    if (isRefused) throw createStartError(by, said);
+    if (isRefused) throw createStartError(by, stderrText);
   } catch (error) {
     await stopping;
-    await remove(); // As a rule there is none.
+    await remove(); // Usually there is no container.
     killProcessGroup(guard);
     throw error;
   }
   await stopping;
-  // Also after it ended by itself: the client can lose its engine, and the container goes on.
-  const left = await remove();
-  if (!left) killProcessGroup(guard); // Else it tries once more, at the end of this process.
+  // Also after a normal exit: the client can lose its engine while the container continues.
+  const problem = await remove();
+  if (!problem) killProcessGroup(guard); // Otherwise the guard tries again when this process ends.
   const signal = outcome.signal ?? getExitSignal(outcome.exitCode);
   const isolation = { level: "strong", by, bounds: "tree" } as const;
-  return addNotices({ ...outcome, signal, isolation }, left ? [left] : []);
+  return addNotices({ ...outcome, signal, isolation }, problem ? [problem] : []);
 }
 
-/** Gives what to tell of a container that is left. */
+/** Returns a problem if the container could not be removed. */
 async function removeContainer(
   program: string,
   name: string,
   env: Record<string, string>,
 ): Promise<Problem | undefined> {
-  const said = await new Promise<string | undefined>((resolve) => {
+  const failure = await new Promise<string | undefined>((resolve) => {
     const options = { env, cwd: "/", timeout: 10_000, killSignal: "SIGKILL" } as const;
     execFile(program, ["rm", "--force", name], options, (error, _, stderr) =>
       resolve(error ? stderr || error.message : undefined),
     );
   });
-  if (said === undefined || /no such container|no container with name|already in progress/i.test(said))
+  if (failure === undefined || /no such container|no container with name|already in progress/i.test(failure))
     return undefined;
   return {
     code: "sandbox-left",
-    message: `the container ${name} could not be removed: ${getFirstLine(said)}`,
+    message: `the container ${name} could not be removed: ${getFirstLine(failure)}`,
     fix: `run \`${basename(program)} rm --force ${name}\``,
   };
 }
 
-/** Waits for the end of this process, which closes the pipe however it dies: an engine does not stop with its client. */
+/**
+ * Starts a guard that removes the container when this process ends, which closes the pipe however it dies. An engine
+ * does not stop with its client.
+ */
 function startGuard(removal: readonly string[], folder: string, env: Record<string, string>): ChildProcess {
   const script = 'folder=$1; shift; read -r _; "$@"; rm -rf "$folder"';
   const guard = spawn("/bin/sh", ["-c", script, "sh", folder, ...removal], {
@@ -191,7 +203,7 @@ function startGuard(removal: readonly string[], folder: string, env: Record<stri
     detached: true,
     stdio: ["pipe", "ignore", "ignore"],
   });
-  guard.on("error", () => {}); // Then this process is all that removes it.
+  guard.on("error", () => {}); // Then only this process removes the container.
   guard.stdin.on("error", () => {});
   guard.unref();
   return guard;
@@ -202,7 +214,7 @@ const CLIENT_VARIABLES =
 
 function createClientEnv({ env = process.env, folder }: ContainerRun): Record<string, string> {
   const passed = Object.entries(env).filter((entry): entry is [string, string] => CLIENT_VARIABLES.test(entry[0]));
-  // Docker's own configuration can put proxies, and passwords with them, into every container.
+  // Docker's own configuration can put proxies, with their passwords, into every container.
   return { ...Object.fromEntries(passed), PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", DOCKER_CONFIG: folder };
 }
 
@@ -211,14 +223,14 @@ function formatEnvFile(variables: Readonly<Record<string, string>>): string {
     const line = `${name}=${value}\n`;
     if (!/^[A-Za-z_]\w*$/.test(name) || /[\0\r\n]/.test(value) || !value.isWellFormed())
       throw createVariableError(name);
-    // The client reads lines up to 64 KiB.
+    // The client reads lines of up to 64 KiB.
     if (Buffer.byteLength(line) > 65_000) throw createVariableError(name);
     return line;
   });
   return lines.join("");
 }
 
-/** One record of comma-separated values: a path with a comma would be two options. */
+/** Formats a mount as one CSV record: an unquoted path with a comma would become two options. */
 function formatMount({ from, to, access }: Mount): string {
   for (const path of [from, to]) if (/[\0\r\n]/.test(path)) throw createMountError(path);
   const fields = ["type=bind", `source=${from}`, `target=${to}`, ...(access === "read" ? ["readonly"] : [])];
@@ -226,33 +238,33 @@ function formatMount({ from, to, access }: Mount): string {
 }
 
 function getFirstLine(text: string): string {
-  return text.trim().split("\n")[0] || "it said nothing";
+  return text.trim().split("\n")[0] || "it printed nothing";
 }
 
-function createStartError(by: string, said: string): SkillError {
+function createStartError(by: string, stderrText: string): SkillError {
   return new SkillError("sandbox-start", {
-    message: `The container could not be started: ${getFirstLine(said)}`,
-    fix: `check with \`${by} info\` that the engine runs, and with \`${by} images\` that the image is there`,
+    message: `The container could not be started: ${getFirstLine(stderrText)}`,
+    fix: `check with \`${by} info\` that the engine runs, and with \`${by} images\` that the image is present`,
   });
 }
 
 function createPackagesError(by: string): SkillError {
   return new SkillError("sandbox-packages", {
     message: `Packages cannot be added to a ${by} container`,
-    fix: "put them into the image that [sandbox] image names in config.toml, or let bubblewrap be the engine",
+    fix: "add them to the image set as [sandbox] image in config.toml, or use bubblewrap as the engine",
   });
 }
 
 function createVariableError(name: string): SkillError {
   return new SkillError("variable-unusable", {
-    message: `The variable ${JSON.stringify(name)} has a line break, is longer than 64 KiB or is not text: a container cannot be given it`,
-    fix: "set it to one line, such as the base64 of the value, or let bubblewrap be the engine",
+    message: `The environment variable ${JSON.stringify(name)} cannot be passed to a container: it has a line break, is longer than 64 KiB or is not text`,
+    fix: "set it to one line, such as the value in base64, or use bubblewrap as the engine",
   });
 }
 
 function createMountError(path: string): SkillError {
   return new SkillError("mount-unusable", {
-    message: `A container cannot be given ${JSON.stringify(path)}: it has a line break`,
+    message: `The path ${JSON.stringify(path)} cannot be mounted in a container: it has a line break`,
     fix: "rename the folder",
   });
 }

@@ -14,17 +14,17 @@ import { createNoSandbox } from "./no-sandbox.ts";
 import { preparePipes } from "./pipes.ts";
 import { allocateRunUser, getSandboxFolder, isRoot } from "./sandbox-folders.ts";
 
-/** What a sandbox is opened with: the operator's settings, and skillet's own folder. */
+/** Options of `createSandbox`: the operator's settings and skillet's own folder. */
 export interface SandboxOptions {
   settings: SandboxSettings;
   home: string;
-  /** Where this user's own programs are looked for; the home folder when left out. */
+  /** The folder searched for the user's own programs. Defaults to the home folder. */
   userHome?: string;
 }
 
 /**
- * The sandbox that the operator chose, or the system's own, after it has shown that it holds. Throws a SkillError that says what to
- * do where there is none of the level: it never settles for less.
+ * Creates the sandbox that the operator chose, or the system's default, after it has passed its self-test. Throws a
+ * SkillError with a fix if no sandbox of the required level is available: it never falls back to a weaker one.
  */
 export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { settings } = options;
@@ -34,7 +34,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const wanted: IsolationLevel = settings.level ?? (process.platform === "darwin" ? "partial" : "strong");
   if (ISOLATION_LEVELS.indexOf(sandbox.level) < ISOLATION_LEVELS.indexOf(wanted)) {
     throw createUnavailableError(
-      `${engine} gives ${sandbox.level} isolation, and the configuration asks for ${wanted}`,
+      `${engine} provides ${sandbox.level} isolation, but the configuration requires ${wanted}`,
       'set [sandbox] engine = "docker" or "podman" with an image, or lower [sandbox] level, in config.toml',
     );
   }
@@ -45,9 +45,10 @@ const SANDBOX_ENGINES: Record<SandboxEngine, (options: SandboxOptions) => Promis
   async bubblewrap({ home, userHome: own = getUserHome(process.env) }) {
     const program = findSystemProgram("bwrap");
     if (process.platform !== "linux") {
-      throw createUnavailableError(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER_FIX);
+      throw createUnavailableError(`bubblewrap runs on Linux, not on ${process.platform}`, CONTAINER_FIX);
     }
-    if (!program) throw createUnavailableError("bubblewrap is not installed", "`skillet doctor --fix` installs it");
+    if (!program)
+      throw createUnavailableError("bubblewrap is not installed", "run `skillet doctor --fix` to install it");
     preparePipes();
     const sandbox = createBubblewrapSandbox({
       program,
@@ -62,7 +63,7 @@ const SANDBOX_ENGINES: Record<SandboxEngine, (options: SandboxOptions) => Promis
   async seatbelt({ home }) {
     const { createSeatbeltSandbox } = await import("./seatbelt.ts");
     const program = findSystemProgram("sandbox-exec");
-    if (!program) throw createUnavailableError("sandbox-exec is not there: it is macOS's own", CONTAINER_FIX);
+    if (!program) throw createUnavailableError("sandbox-exec was not found: it is part of macOS only", CONTAINER_FIX);
     const sandbox = createSeatbeltSandbox({ program });
     await requireSelfTest(sandbox, { parts: [program], home, remedy: () => CONTAINER_FIX });
     return sandbox;
@@ -80,15 +81,15 @@ async function createContainerEngine(
   if (!program || !existsSync(program)) {
     throw createUnavailableError(
       program
-        ? `${program}, which [sandbox] program names, is not there`
-        : `${engine} is not installed where only root can change it`,
+        ? `${program}, set as [sandbox] program, was not found`
+        : `${engine} is not installed in a folder that only root can change`,
       `install ${engine}, or set [sandbox] program = "/path/to/${engine}", or remove [sandbox] engine, in config.toml`,
     );
   }
   if (settings.image === undefined) {
     throw createUnavailableError(
       `${engine} has no image to run`,
-      '[sandbox] image = "debian@sha256:…" in config.toml names one',
+      'set [sandbox] image = "debian@sha256:…" in config.toml',
     );
   }
   const sandbox = createContainerSandbox({ program, engine, image: settings.image });
@@ -105,30 +106,33 @@ async function createContainerEngine(
 }
 
 interface TestedSandbox {
-  /** What it is made of: its program, and more. */
+  /** The parts whose change requires a new test: its program and, for a container, the image. */
   parts: readonly [program: string, ...string[]];
   home: string;
-  /** What to do about a promise that failed. */
+  /** Returns the fix for a failed check. */
   remedy(failed: string): string;
 }
 
-/** Tried once for these parts, kernel and user; remembered, because trying costs as much as a run. */
+/**
+ * Tests the sandbox once for these parts, kernel and user. The result is cached, because the test costs as much as a
+ * run.
+ */
 async function requireSelfTest(sandbox: Sandbox, { parts, home, remedy }: TestedSandbox): Promise<void> {
   const file = join(home, "cache", "sandbox.json");
-  const stamp = shortHash(
+  const fingerprint = shortHash(
     [...parts, fingerprintProgram(parts[0]), release(), process.getuid?.(), packageVersion()].join("\0"),
   );
-  if (readTestRecord(file) === stamp) return;
+  if (readTestRecord(file) === fingerprint) return;
   const failed = await findFailedPromise(sandbox);
-  if (failed !== undefined) throw createUnavailableError(`The sandbox does not hold: ${failed}`, remedy(failed));
+  if (failed !== undefined) throw createUnavailableError(`The sandbox failed its self-test: ${failed}`, remedy(failed));
   try {
     mkdirSync(dirname(file), { recursive: true });
-    // Never into what is there: a pipe would be waited for.
+    // Never write to an existing file: a named pipe would block.
     const draft = `${file}.${process.pid}`;
-    writeFileSync(draft, JSON.stringify({ passed: stamp }));
+    writeFileSync(draft, JSON.stringify({ passed: fingerprint }));
     renameSync(draft, file);
   } catch {
-    // Then it is tried again the next time.
+    // The test runs again next time.
   }
 }
 
@@ -149,7 +153,7 @@ function createUnavailableError(message: string, fix: string): SkillError {
   return new SkillError("sandbox-unavailable", { message, fix });
 }
 
-// A machine that is busy is not one whose sandbox does not hold.
+// Generous limits: a busy machine must not fail the test.
 const SELF_TEST_LIMITS = {
   seconds: 60,
   output: 64 * 1024,
@@ -158,7 +162,7 @@ const SELF_TEST_LIMITS = {
   disk: 1024 * 1024,
 };
 
-/** The shell can tell these of itself; what takes more than a shell, `skillet doctor --sandbox` tries. */
+/** Checks that a shell can make. `skillet doctor --sandbox` makes those that need more than a shell. */
 const SELF_TEST_SCRIPT = `
 for file in /proc/[0-9]*/environ; do tr '\\0' '\\n' < "$file" 2>/dev/null | sed 's/=.*//; s/^/variable /'; done
 sed -n 's/^CapEff:[^0-9a-f]*/capabilities /p; s/^NoNewPrivs:[^0-9]*/nonewprivs /p; s/^Seccomp:[^0-9]*/seccomp /p' /proc/self/status
@@ -168,10 +172,13 @@ for file in / /usr /etc; do ( : > "$file/.skillet-probe" ) 2>/dev/null && echo "
 echo end
 `;
 
-/** Tries what a sandbox promises; says what does not hold, or nothing. Of macOS, which has no /proc, little can be told. */
+/**
+ * Tests the guarantees of a sandbox and returns the first that does not hold, or undefined. On macOS, which has no
+ * /proc, few can be tested.
+ */
 export async function findFailedPromise(sandbox: Sandbox): Promise<string | undefined> {
   const marker = "SKILLET_SELF_TEST";
-  let said = "";
+  let output = "";
   try {
     const { ending, exitCode } = await sandbox.run(
       {
@@ -184,24 +191,27 @@ export async function findFailedPromise(sandbox: Sandbox): Promise<string | unde
       },
       {
         onOutput(stream, bytes) {
-          if (stream === "stdout") said += bytes;
+          if (stream === "stdout") output += bytes;
           return true;
         },
       },
     );
-    if (ending !== "exit" || exitCode !== 0) return `its test ended with ${ending}, exit ${exitCode}`;
+    if (ending !== "exit" || exitCode !== 0) return `the test ended with ${ending}, exit ${exitCode}`;
   } catch (error) {
     if (error instanceof SkillError) return error.message;
     throw error;
   }
-  const told = said.split("\n").map((line) => line.split(" "));
-  const all = (name: string) => told.filter(([key]) => key === name).map(([, value = ""]) => value);
+  const reports = output.split("\n").map((line) => line.split(" "));
+  const all = (name: string) => reports.filter(([key]) => key === name).map(([, value = ""]) => value);
   const known = new Set([...Object.keys(FIXED_VARIABLES), marker, "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"]);
   const isLinux = sandbox.level === "strong"; // Also in a container on another system.
-  const checks: [isHeld: boolean, otherwise: string][] = [
-    [all("end").length === 1, "its test did not come to its end"],
-    // An image may bring variables of its own; those of the host are never among them.
-    [all("variable").every((name) => known.has(name) || !(name in process.env)), "code sees variables of the host"],
+  const checks: [isHeld: boolean, failure: string][] = [
+    [all("end").length === 1, "the test did not finish"],
+    // An image may set its own variables; variables of the host are never among them.
+    [
+      all("variable").every((name) => known.has(name) || !(name in process.env)),
+      "code can read environment variables of the host",
+    ],
     [all("capabilities").every((value) => /^0+$/.test(value)), "code keeps privileges"],
     [!isLinux || all("nonewprivs")[0] === "1", "code can gain privileges"],
     [!isLinux || all("seccomp")[0] === "2", "system calls are not filtered"],
@@ -211,10 +221,10 @@ export async function findFailedPromise(sandbox: Sandbox): Promise<string | unde
   return checks.find(([isHeld]) => !isHeld)?.[1];
 }
 
-/** Why a system that has bubblewrap does not let it work, where it says so. */
+/** Returns the fix for a system setting that stops bubblewrap from creating namespaces, if one is found. */
 function findNamespaceFix(): string | undefined {
   if (readSysctl("kernel/apparmor_restrict_unprivileged_userns") === "1") {
-    return "Ubuntu lets only programs with a profile make namespaces: put `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }` into /etc/apparmor.d/bwrap and run `sudo systemctl reload apparmor`";
+    return "Ubuntu lets only programs with an AppArmor profile create namespaces: put `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }` into /etc/apparmor.d/bwrap and run `sudo systemctl reload apparmor`";
   }
   if (readSysctl("kernel/unprivileged_userns_clone") === "0")
     return "run `sudo sysctl -w kernel.unprivileged_userns_clone=1`";

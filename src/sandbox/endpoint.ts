@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
 import { domainToASCII } from "node:url";
 import type { Endpoint } from "../host/sandbox-contract.ts";
 
-/** Reads `host:port` or `[address]:port`: one exact host, one port, nothing else. A name in Unicode becomes its ASCII form. */
+/** Parses `host:port` or `[address]:port`: one exact host and one port. A Unicode name becomes its ASCII form. */
 export function parseEndpoint(text: string): Endpoint | undefined {
   const [, literal, name, digits = ""] = ENDPOINT_PATTERN.exec(text) ?? [];
   const host = literal === undefined ? parseHost(name ?? "") : parseIPv6(literal);
@@ -15,8 +15,8 @@ export function formatEndpoint({ host, port }: Endpoint): string {
 }
 
 /**
- * Whether an address is anything but one of the public internet's: of this machine, its networks, its cloud, or reserved. An IPv6
- * address that stands for an IPv4 one is judged as that one. What is no address counts as private.
+ * Returns true unless the address is on the public internet: for addresses of this machine, its networks and its cloud,
+ * and for reserved ones. An IPv6 address that embeds an IPv4 one is judged by that one. Text that is not an address counts as private.
  */
 export function isPrivateAddress(address: string): boolean {
   if (isIPv4(address)) return PRIVATE_RANGES.check(address, "ipv4");
@@ -26,7 +26,7 @@ export function isPrivateAddress(address: string): boolean {
     if (prefix.every((group, index) => group === groups[index]))
       return isPrivateAddress(formatEmbeddedIPv4(groups, at));
   }
-  // ISATAP, which any network can use for the last half of its addresses.
+  // ISATAP, which any network can use in the lower half of its addresses.
   if (((groups[4] ?? 0) & ~0x0200) === 0 && groups[5] === 0x5efe && isPrivateAddress(formatEmbeddedIPv4(groups, 6)))
     return true;
   return !PUBLIC_IPV6.check(address, "ipv6") || PRIVATE_RANGES.check(address, "ipv6");
@@ -38,8 +38,8 @@ const HOST_NAME_PATTERN = /^(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_
 
 function parseHost(text: string): string | undefined {
   if (isIPv4(text)) return text;
-  // What a URL ignores or decodes is not in a name; and what is an address only once it is decoded (`0x7f.1`, `127.1`, full-width
-  // digits) reads as a name to whoever wrote the list.
+  // Rejects characters that a URL ignores or decodes, and text that is an address only once decoded (`0x7f.1`, `127.1`,
+  // full-width digits): to the author of the list it reads as a name.
   if (/[\p{C}\s%/\\?#@<>^|]/u.test(text)) return undefined;
   const name = domainToASCII(text).replace(/\.$/, "");
   return HOST_NAME_PATTERN.test(name) && isIP(name) === 0 ? name : undefined;
@@ -48,12 +48,15 @@ function parseHost(text: string): string | undefined {
 function parseIPv6(text: string): string | undefined {
   if (!isIPv6(text) || text.includes("%")) return undefined;
   const groups = parseIPv6Groups(text);
-  // IPv4 in another dress is written as IPv4.
+  // An IPv4-mapped address must be written as IPv4.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) return undefined;
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
-/** Where an IPv6 address carries an IPv4 one: mapped, translated, compatible (so also `::` and `::1`), NAT64, 6to4. */
+/**
+ * Positions at which an IPv6 address embeds an IPv4 one: mapped, translated, compatible (so also `::` and `::1`),
+ * NAT64, 6to4.
+ */
 const EMBEDDED_IPV4: readonly { prefix: readonly number[]; at: number }[] = [
   { prefix: [0, 0, 0, 0, 0, 0xffff], at: 6 },
   { prefix: [0, 0, 0, 0, 0xffff, 0], at: 6 },
@@ -62,29 +65,29 @@ const EMBEDDED_IPV4: readonly { prefix: readonly number[]; at: number }[] = [
   { prefix: [0x2002], at: 1 },
 ];
 
-/** The only part of IPv6 that is in public use. */
+/** The only part of IPv6 in public use. */
 const PUBLIC_IPV6 = new BlockList();
 PUBLIC_IPV6.addSubnet("2000::", 3, "ipv6");
 
 const PRIVATE_RANGES = new BlockList();
 for (const range of [
-  "0.0.0.0/8", // this network, and `::`, `::1` and what is compatible with it
+  "0.0.0.0/8", // this network, and `::`, `::1` and the IPv4-compatible addresses
   "10.0.0.0/8",
-  "100.64.0.0/10", // shared by carriers, and the metadata service of a cloud
+  "100.64.0.0/10", // carrier-grade NAT, and the metadata service of one cloud
   "127.0.0.0/8",
-  "168.63.129.16/32", // a public address by its looks; in Azure, the machine's own host
+  "168.63.129.16/32", // looks public; in Azure, the host of the virtual machine
   "169.254.0.0/16", // link-local, and the metadata service of most clouds
   "172.16.0.0/12",
   "192.0.0.0/24",
   "192.0.2.0/24", // documentation
-  "192.88.99.0/24", // relays of 6to4
+  "192.88.99.0/24", // 6to4 relays
   "192.168.0.0/16",
-  "198.18.0.0/15", // measurements
+  "198.18.0.0/15", // benchmarks
   "198.51.100.0/24", // documentation
   "203.0.113.0/24", // documentation
   "224.0.0.0/4", // multicast
   "240.0.0.0/4", // reserved, and broadcast
-  "2001::/23", // Teredo and other protocols' own
+  "2001::/23", // Teredo and other protocol assignments
   "2001:db8::/32", // documentation
   "3fff::/20", // documentation
 ]) {
@@ -94,7 +97,7 @@ for (const range of [
 
 /** Contract: an IPv6 address without a zone. */
 function parseIPv6Groups(address: string): number[] {
-  // Only hexadecimal groups are left, as short as can be.
+  // The URL parser leaves only hexadecimal groups in their shortest form.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
   const numbers = (part: string) => (part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16)));
   if (tail === undefined) return numbers(head);

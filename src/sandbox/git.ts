@@ -8,38 +8,42 @@ import { escapeLine } from "../util/untrusted-text.ts";
 import { killProcessGroup } from "./process.ts";
 import { SYSTEM_ENV } from "./run-program.ts";
 
-/** git, with an environment of its own, for one repository of ours without a work tree: nothing is ever checked out. */
+/** git with its own environment, for one private repository without a work tree: nothing is ever checked out. */
 export interface Git {
-  /** Runs a command to its end, however it ends. Rejects when it cannot be started, says too much or nothing, or is called off. */
+  /**
+   * Runs a command and resolves with its result, whatever the exit code. Rejects if it cannot be started, prints too
+   * much, prints nothing for too long or is canceled.
+   */
   run(args: readonly string[], signal?: AbortSignal): Promise<GitResult>;
-  /** Where the server of a repository sends whoever asks for it; nothing when it does not. Nobody goes there. */
-  leadsTo(url: string): Promise<string | undefined>;
-  /** What a command writes, as it comes. Whoever stops reading ends it. Throws when it fails. */
+  /** Returns the address to which the server of a repository redirects, or undefined. Does not follow it. */
+  findRedirect(url: string): Promise<string | undefined>;
+  /** Yields the output of a command as it arrives. Ends the command if the caller stops reading. Throws if it fails. */
   stream(args: readonly string[], input: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
 export interface GitResult {
   code: number | null;
   stdout: Buffer;
-  /** What it said last. */
+  /** The end of its error output. */
   stderr: string;
 }
 
 export interface GitOptions {
-  /** The user's own variables. */
+  /** The user's own environment variables. */
   env: Readonly<Record<string, string | undefined>>;
-  /** Where its repository is or is to be: an absolute path, in a folder that is there. */
+  /** The absolute path of the repository, in an existing folder. */
   repository: string;
-  /** The only protocol that it may speak. */
+  /** The only protocol that git may use. */
   protocol: GitProtocol;
   signal?: AbortSignal | undefined;
-  /** Seconds that a command may take without a word. */
-  patience?: number;
+  /** Seconds that a command may take without any output. */
+  timeoutSeconds?: number;
 }
 
 /**
- * What each protocol takes from the user. A private repository needs the user's keys or whatever keeps the passwords, and a company's
- * network its proxies and certificates; no other setting of git is read, neither the user's nor the machine's.
+ * The environment variables and settings that each protocol takes from the user. A private repository needs the user's
+ * keys or credential helper, and a company's network its proxies and certificates. No other git setting is read,
+ * neither the user's nor the machine's.
  */
 const GIT_PROTOCOLS = {
   file: { variables: [], settings: undefined },
@@ -50,7 +54,7 @@ const GIT_PROTOCOLS = {
       ...["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"],
       ...["SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"],
     ],
-    // Who does not look at certificates elsewhere has to here, and who goes wherever a server says does not.
+    // Certificates are always verified and redirects are never followed, even if the user's settings say otherwise.
     settings: /^(?:credential|http)\.(?!.*(?:sslverify|followredirects)$)/i,
   },
   ssh: { variables: ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"], settings: undefined },
@@ -62,13 +66,13 @@ const TIMEOUT_SECONDS = 120;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const MAX_TAIL_LENGTH = 32_768;
 
-/** Throws a SkillError where there is no git. */
+/** Creates the git runner. Throws a SkillError if git is not installed. */
 export async function createGit({
   env,
   repository,
   protocol,
   signal,
-  patience = TIMEOUT_SECONDS,
+  timeoutSeconds: seconds = TIMEOUT_SECONDS,
 }: GitOptions): Promise<Git> {
   const program = findSystemProgram("git");
   if (program === undefined) throw createMissingGitError();
@@ -80,18 +84,19 @@ export async function createGit({
   const start = (args: readonly string[], input?: string, more = {}) =>
     startGit(program, [...GIT_SETTINGS, ...args], { ...variables, ...more }, input);
   return {
-    run: (args, other) => collectGitResult(start(args), { seconds: patience, signal: combineSignals(signal, other) }),
-    async leadsTo(url) {
+    run: (args, other) => collectGitResult(start(args), { seconds, signal: combineSignals(signal, other) }),
+    async findRedirect(url) {
       const traced = start(["ls-remote", "--quiet", "--", url], undefined, TRACE_VARIABLES);
-      const { stderr } = await collectGitResult(traced, { seconds: patience, signal });
+      const { stderr } = await collectGitResult(traced, { seconds, signal });
       return [...stderr.matchAll(/<= Recv header: location: (\S+)/gi)].at(-1)?.[1];
     },
-    stream: (args, input) => streamGitOutput(() => start(args, input), { seconds: patience, signal }),
+    stream: (args, input) => streamGitOutput(() => start(args, input), { seconds, signal }),
   };
 }
 
-// Nothing here ever has a work tree, so most of these could not act anyway. What `fsckObjects` refuses are mostly old mistakes in
-// dates and modes of honest repositories; names and links are judged when files are written.
+// Settings for every command. There is no work tree, so most of them could not act anyway. `fsckObjects` is not
+// enabled: it mostly rejects old mistakes in dates and modes of honest repositories. Names and symlinks are checked
+// when files are written.
 const GIT_SETTINGS = [
   "core.hooksPath=/dev/null",
   "core.fsmonitor=false",
@@ -102,7 +107,7 @@ const GIT_SETTINGS = [
   "filter.lfs.smudge=",
   "filter.lfs.process=",
   "filter.lfs.required=false",
-  // A server could send us to any other: whoever asks judges where it leads, and asks there.
+  // A server could redirect to any other host: the caller checks the target and fetches from there.
   "http.followRedirects=false",
   "protocol.ext.allow=never",
   "protocol.fd.allow=never",
@@ -110,13 +115,13 @@ const GIT_SETTINGS = [
   "advice.detachedHead=false",
   "gc.auto=0",
   "maintenance.auto=false",
-  // It is gone again in a moment: no disk needs to be waited for.
+  // The repository is deleted soon, so there is no need to wait for the disk.
   "core.fsync=none",
-  // One pack, however few objects there are: it is read again at once.
+  // One pack, however few objects there are: it is read at once.
   "fetch.unpackLimit=1",
 ].flatMap((setting) => ["-c", setting]);
 
-/** Says what headers come, without what signs somebody in. */
+/** Prints the received headers, with credentials redacted. */
 const TRACE_VARIABLES = { GIT_TRACE_CURL: "1", GIT_TRACE_CURL_NO_DATA: "1", GIT_TRACE_REDACT: "1" };
 
 const NEUTRAL_ENV = { PATH: SYSTEM_ENV["PATH"] ?? "", LC_ALL: "C" };
@@ -134,7 +139,7 @@ function createGitEnv(
     GIT_ATTR_NOSYSTEM: "1",
     GIT_TERMINAL_PROMPT: "0",
     GIT_ASKPASS: "false",
-    // Also for the other end of `file`, which reads the settings of a repository that is somebody else's.
+    // Also applies to the remote end of `file`, which reads the settings of an untrusted repository.
     GIT_ALLOW_PROTOCOL: protocol,
     GIT_NO_LAZY_FETCH: "1",
     GIT_LFS_SKIP_SMUDGE: "1",
@@ -149,7 +154,10 @@ function createGitEnv(
   return variables;
 }
 
-/** In variables, which only the user can read: arguments are seen by everybody, and a setting may hold a token. */
+/**
+ * Returns the user's settings as environment variables, which only the user can read. Every user can read arguments,
+ * and a setting may hold a token.
+ */
 async function readUserSettings(
   program: string,
   wanted: RegExp,
@@ -174,7 +182,8 @@ async function readUserSettings(
   return { GIT_CONFIG_COUNT: String(found.length), ...Object.fromEntries(numbered) };
 }
 
-// It leads a group of its own, without a terminal: nothing it starts can ask anybody, and all of it ends together.
+// Starts git in a new process group, without a terminal: nothing it starts can prompt the user, and all
+// of it ends together.
 function startGit(
   program: string,
   args: readonly string[],
@@ -183,7 +192,7 @@ function startGit(
 ): ChildProcess {
   const stdin = input === undefined ? "ignore" : "pipe";
   const child = spawn(program, args, { env, cwd: "/", detached: true, stdio: [stdin, "pipe", "pipe"] });
-  child.stdin?.on("error", () => {}).end(input); // Its own end says why it reads no more.
+  child.stdin?.on("error", () => {}).end(input); // The exit of git explains why it stopped reading.
   return child;
 }
 
@@ -209,7 +218,7 @@ async function collectGitResult(child: ChildProcess, bounds: GitBounds): Promise
 async function* streamGitOutput(begin: () => ChildProcess, bounds: GitBounds): AsyncGenerator<Buffer, void, undefined> {
   const child = begin();
   const watched = watchGit(child, bounds);
-  watched.end.catch(() => {}); // It is waited for below, or nobody wants to know.
+  watched.end.catch(() => {}); // It is awaited below, or the caller stopped reading.
   try {
     for await (const piece of child.stdout as Readable) {
       watched.heard();
@@ -218,8 +227,8 @@ async function* streamGitOutput(begin: () => ChildProcess, bounds: GitBounds): A
     const code = await watched.end;
     if (code === 0) return;
     throw new SkillError("git-failed", {
-      message: `git could not read what it fetched: ${truncateLine(escapeLine(watched.tail().trim()), 300)}`,
-      fix: "try again; if it stays so, the repository is damaged",
+      message: `git could not read the fetched objects: ${truncateLine(escapeLine(watched.tail().trim()), 300)}`,
+      fix: "try again; if it fails again, the repository is damaged",
     });
   } finally {
     watched.stop();
@@ -229,17 +238,17 @@ async function* streamGitOutput(begin: () => ChildProcess, bounds: GitBounds): A
 interface WatchedGit {
   end: Promise<number | null>;
   tail(): string;
-  /** It has said something. */
+  /** Restarts the timeout after output. */
   heard(): void;
-  /** Ends it, with all that it started; `why` is what `end` rejects with. */
-  stop(why?: Error): void;
+  /** Kills git and everything it started; `end` then rejects with `reason`. */
+  stop(reason?: Error): void;
 }
 
 function watchGit(child: ChildProcess, { seconds, signal }: GitBounds): WatchedGit {
   let tail = "";
   let failure: Error | undefined;
-  const stop = (why?: Error) => {
-    failure ??= why;
+  const stop = (reason?: Error) => {
+    failure ??= reason;
     if (child.exitCode === null && child.signalCode === null) killProcessGroup(child);
   };
   const onAbort = () => stop(createGitCancelError(signal));
@@ -267,39 +276,39 @@ function combineSignals(one: AbortSignal | undefined, other: AbortSignal | undef
 
 function createMissingGitError(): SkillError {
   return new SkillError("git-missing", {
-    message: "git is needed to fetch skills from a repository, and is not on this machine",
-    fix: "install it (`sudo apt-get install git`), or download the repository as an archive and add that",
+    message: "git is not installed, and fetching skills from a repository needs it",
+    fix: "install it (`sudo apt-get install git`), or download the repository as an archive and add the archive",
   });
 }
 
 function createGitStartError(error: unknown): SkillError {
   return new SkillError("git-missing", {
     message: `git could not be started: ${getErrorMessage(error)}`,
-    fix: "`git --version` says whether it works",
+    fix: "run `git --version` to check that it works",
     cause: error,
   });
 }
 
-/** Whoever called it off may have said why. */
+/** Returns the reason of the signal if it is a SkillError. */
 function createGitCancelError(signal: AbortSignal | undefined): Error {
   if (signal?.reason instanceof SkillError) return signal.reason;
   return new SkillError("fetch-aborted", {
-    message: "fetching was called off",
-    fix: "nothing of it is left: add it again",
+    message: "the fetch was canceled",
+    fix: "nothing was kept: add it again",
     cause: signal?.reason,
   });
 }
 
 function createGitTimeoutError(seconds: number): SkillError {
   return new SkillError("git-timeout", {
-    message: `git heard nothing for ${seconds} seconds and was stopped`,
-    fix: "check that the host can be reached, and try again",
+    message: `git received nothing for ${seconds} seconds and was stopped`,
+    fix: "check that the host is reachable, and try again",
   });
 }
 
 function createGitOutputError(): SkillError {
   return new SkillError("source-too-large", {
-    message: "the repository has more files than can be listed",
-    fix: "name the folder that the skills are in: ADDRESS//folder",
+    message: "the repository has too many files to list",
+    fix: "add the folder that contains the skills: ADDRESS//folder",
   });
 }

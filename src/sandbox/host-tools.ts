@@ -9,12 +9,14 @@ import { isRoot } from "./sandbox-folders.ts";
 const SYSTEM_PACKAGE_MANAGERS = ["apt-get", "dnf", "pacman", "apk"] as const;
 type SystemPackageManager = (typeof SYSTEM_PACKAGE_MANAGERS)[number];
 
-/** A program of the system that skillet needs for something. */
+/** A system program that skillet needs. */
 interface HostTool {
   program: string;
-  /** What cannot be done without it. */
+  /** The task that needs the program. */
   purpose: string;
-  /** The package it is in. A system whose manager has none has no use for it. */
+  /**
+   * The package that provides it, per package manager. A system whose manager has no entry does not need the program.
+   */
   packages: Partial<Record<SystemPackageManager, string>>;
 }
 
@@ -26,12 +28,12 @@ export const HOST_TOOLS: readonly HostTool[] = [
   },
   {
     program: "prlimit",
-    purpose: "bounds memory and processes where no cgroup can be had",
+    purpose: "limits memory and processes where no cgroup is available",
     packages: { "apt-get": "util-linux", dnf: "util-linux", pacman: "util-linux", apk: "util-linux-misc" },
   },
   {
     program: "newuidmap",
-    purpose: "lets an ordinary user build the system packages of skills",
+    purpose: "lets a user without root build the system packages of skills",
     packages: { "apt-get": "uidmap", dnf: "shadow-utils", pacman: "shadow", apk: "shadow-subids" },
   },
   {
@@ -46,7 +48,7 @@ export interface HostToolState {
   path: string | undefined;
 }
 
-/** Every tool that this user needs on this Linux, and where it is. */
+/** Lists the tools that this user needs on this Linux system, with their paths. */
 export function listHostTools(machine: Pick<HostMachine, "isRoot" | "manager"> = detectMachine()): HostToolState[] {
   return HOST_TOOLS.filter((tool) => isInstallable(tool, machine.manager)).map((tool) => ({
     tool,
@@ -54,17 +56,19 @@ export function listHostTools(machine: Pick<HostMachine, "isRoot" | "manager"> =
   }));
 }
 
-/** Where the manager is not known, a tool that all of them have. */
+/** With an unknown manager, only tools that all of them provide count. */
 function isInstallable({ packages }: HostTool, manager: SystemPackageManager | undefined): boolean {
   return (manager === undefined ? SYSTEM_PACKAGE_MANAGERS : [manager]).every((name) => packages[name] !== undefined);
 }
 
-/** What `planFix` needs to know of the machine. */
+/** Facts about the machine that `planHostToolFix` needs. */
 interface HostMachine {
   manager: SystemPackageManager | undefined;
   isRoot: boolean;
   hasSudo: boolean;
-  /** The user to give a range of ids to, by its number if it has no name; none when there is one, or when it is root. */
+  /**
+   * The user who needs a range of subordinate IDs, by its number if it has no name. Undefined if it has one or is root.
+   */
   userWithoutRange?: string | number | undefined;
 }
 
@@ -79,11 +83,11 @@ export function detectMachine(): HostMachine {
 
 interface HostToolFix {
   commands: string[][];
-  /** Programs that no command here brings. */
+  /** Programs that none of the commands installs. */
   left: string[];
 }
 
-/** The commands that bring what is missing, in order. Changes nothing. */
+/** Plans the commands that install missing tools, in order. Changes nothing. */
 export function planHostToolFix(states: readonly HostToolState[], machine: HostMachine): HostToolFix {
   const { manager, userWithoutRange: user } = machine;
   const missing = states.flatMap(({ tool, path }) =>
@@ -101,7 +105,7 @@ export function planHostToolFix(states: readonly HostToolState[], machine: HostM
   };
 }
 
-// Past what `useradd` gives to the first users of a machine.
+// Above the ranges that `useradd` gives to the first users of a machine.
 const SUBID_RANGE = "524288-589823";
 
 const INSTALL_COMMANDS: Record<SystemPackageManager, (packages: readonly string[]) => string[][]> = {
@@ -114,14 +118,14 @@ const INSTALL_COMMANDS: Record<SystemPackageManager, (packages: readonly string[
   apk: (packages) => [["apk", "add", ...packages]],
 };
 
-/** What a program of the system says that its version is. */
+/** Reads the version that a system program prints. */
 export function readProgramVersion(program: string | undefined): string | undefined {
-  if (program === undefined) return undefined; // It is macOS's own.
+  if (program === undefined) return undefined; // It is part of macOS.
   const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8", env: {} });
   return /\d+(?:\.\d+)+/.exec(stdout ?? "")?.[0];
 }
 
-/** Runs the commands one after the other. Contract: the first that failed, or nothing when all went well. */
+/** Runs the commands in order. Contract: resolves with the first command that failed, or undefined if all succeeded. */
 export async function applyHostToolFix(
   commands: readonly (readonly string[])[],
   onLine: (line: string) => void,
@@ -136,7 +140,7 @@ export async function applyHostToolFix(
 
 function runWithLines(path: string, args: readonly string[], onLine: (line: string) => void): Promise<number | null> {
   return new Promise((resolve) => {
-    // sudo asks for the password on the terminal itself.
+    // sudo prompts for the password on the terminal itself.
     const child = spawn(path, args, { env: SYSTEM_ENV, stdio: ["inherit", "pipe", "pipe"] });
     for (const stream of [child.stdout, child.stderr]) forEachLine(stream, onLine);
     child.on("error", () => resolve(null));
@@ -144,7 +148,7 @@ function runWithLines(path: string, args: readonly string[], onLine: (line: stri
   });
 }
 
-/** Package managers, by the lock file that each leaves in a project. */
+/** Package managers, by the lock file that each keeps in a project. */
 const NODE_PACKAGE_MANAGERS = [
   { lock: "pnpm-lock.yaml", command: ["pnpm", "add"] },
   { lock: "yarn.lock", command: ["yarn", "add"] },
@@ -158,11 +162,11 @@ interface NodePackagePlan {
   command: readonly string[];
 }
 
-/** Plans how packages are installed in the project that a folder is in; undefined where it is in none. */
+/** Plans the installation of packages in the project around a folder. Returns undefined if there is no project. */
 export function planNodePackages(folder: string, packages: readonly string[]): NodePackagePlan | undefined {
   const project = listParentFolders(folder).find((path) => existsSync(join(path, "package.json")));
   if (project === undefined) return undefined;
-  // A workspace of a monorepo has its lock file at the top.
+  // A monorepo has its lock file at the root.
   const locked = listParentFolders(project).flatMap((path) =>
     NODE_PACKAGE_MANAGERS.filter(({ lock }) => existsSync(join(path, lock))),
   );
@@ -171,15 +175,15 @@ export function planNodePackages(folder: string, packages: readonly string[]): N
 }
 
 /**
- * Runs the plan with the user's own package manager, at the user's terminal: it is found in PATH, and has the user's environment. Resolves
- * with its exit code, undefined where it could not be started.
+ * Runs the plan with the user's package manager, found in PATH, in the user's environment. Resolves with its exit code,
+ * or undefined if it could not be started.
  */
 export function applyNodePackages(
   { project, command: [program = "", ...args] }: NodePackagePlan,
   env: NodeJS.ProcessEnv,
 ) {
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
-  const shell = process.platform === "win32"; // There they are scripts.
+  const shell = process.platform === "win32"; // On Windows they are scripts.
   spawn(program, args, { cwd: project, env, stdio: ["ignore", "ignore", "inherit"], shell })
     .once("error", () => resolve(undefined))
     .once("close", (code) => resolve(code ?? 1));

@@ -3,7 +3,7 @@ import type { SandboxCommand, SandboxOutcome } from "../host/sandbox-contract.ts
 import { formatEndpoint } from "./endpoint.ts";
 import { type NetworkProxyOptions, openNetworkProxy, type ProxyRefusal } from "./network-proxy.ts";
 
-/** Where the proxy's socket is for the code in a sandbox. */
+/** The path of the proxy's socket inside a sandbox. */
 export const NETWORK_SOCKET = "/run/skillet/network.sock";
 
 export interface ForwardOptions {
@@ -11,7 +11,7 @@ export interface ForwardOptions {
   node: string;
   /** The path of the proxy's socket, as the sandbox sees it. */
   socket?: string;
-  /** Where it listens. Any free port when left out, which is right where the sandbox has a loopback interface of its own. */
+  /** The port to listen on. Defaults to any free port, which is right if the sandbox has its own loopback interface. */
   port?: number;
 }
 
@@ -19,7 +19,7 @@ export interface NetworkOptions
   extends Omit<NetworkProxyOptions, "endpoints" | "onRefused">,
     Pick<ForwardOptions, "node"> {}
 
-/** Runs a command for a sandbox without a network, with a way to what is open for it while it runs. */
+/** Runs a command in a sandbox without a network, with a proxy to its allowed endpoints while it runs. */
 export async function withNetwork(
   command: SandboxCommand,
   options: NetworkOptions,
@@ -41,7 +41,7 @@ export async function withNetwork(
   }
 }
 
-/** Makes notices of what a proxy refuses: each once, and no more than somebody reads. */
+/** Collects notices about refused connections: each once, and at most ten. */
 export function createRefusalNotices(): { notices: readonly Problem[]; onRefused: (refusal: ProxyRefusal) => void } {
   const notices: Problem[] = [];
   const onRefused = (refusal: ProxyRefusal) => {
@@ -58,38 +58,42 @@ export function addNotices(outcome: SandboxOutcome, notices: readonly Problem[])
   return notices.length === 0 ? outcome : { ...outcome, notices: [...(outcome.notices ?? []), ...notices] };
 }
 
-/** The operator's to read, not the code's: it tells a private name from one that there is not. */
+/** For the operator, not for the code: it distinguishes a private name from a nonexistent one. */
 function createRefusalNotice({ endpoint, reason }: ProxyRefusal): Problem {
   const name = formatEndpoint(endpoint);
-  const [why, fix] = {
-    closed: ["which is not open", `add "${name}" to network under [skills.<name>] in config.toml, if it may`],
+  const [reasonText, fix] = {
+    closed: ["which is not allowed", `to allow it, add "${name}" to network under [skills.<name>] in config.toml`],
     private: [
-      "which stands for an address that is not public",
-      "add that address by its number to network under [skills.<name>] in config.toml, if it may",
+      "which resolves to a private address",
+      "to allow it, add the numeric address to network under [skills.<name>] in config.toml",
     ],
-    unresolved: ["which could not be looked up", "check the name, and that this machine can look up names"],
+    unresolved: ["which could not be resolved", "check the name, and that this machine can resolve names"],
   }[reason] as [string, string];
-  return { code: "network-closed", message: `it asked for ${name}, ${why}`, fix };
+  return { code: "network-closed", message: `it tried to reach ${name}, ${reasonText}`, fix };
 }
 
-/** The same command, with a way to the proxy beside it: most programs know no unix socket, but an address in a variable. */
+/**
+ * Wraps a command with a local forwarder to the proxy: most programs cannot use a unix socket, but read a proxy address
+ * from a variable.
+ */
 export function wrapWithForwarder(
   argv: readonly [string, ...string[]],
   { node, socket = NETWORK_SOCKET, port = 0 }: ForwardOptions,
 ): [string, ...string[]] {
-  // Threads of its own would count against what the command may start.
+  // Node's own worker threads would count against the command's process limit.
   return [node, "--v8-pool-size=0", "--eval", FORWARDER_PROGRAM, "--", socket, String(port), ...argv];
 }
 
-/** What tells programs of the proxy. */
+/** Environment variables that set the proxy. */
 const ADDRESS_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-// Also an address of the loopback interface is the host's, where it is open.
+// Empty, because a loopback address can be an allowed endpoint of the host.
 const OTHER_VARIABLES = { NO_PROXY: "", no_proxy: "", NODE_USE_ENV_PROXY: "1" };
 export const PROXY_VARIABLES: readonly string[] = [...ADDRESS_VARIABLES, ...Object.keys(OTHER_VARIABLES)];
 
 /**
- * A program for Node, inside the sandbox: listens on the loopback interface, pipes each connection to the proxy's socket, and runs
- * the command meanwhile, whose end is its own. Nothing is trusted to it: what is open, the proxy decides.
+ * A program for Node inside the sandbox. It listens on the loopback interface, pipes each connection to the proxy's
+ * socket, runs the command and exits as the command does. It is not trusted: the proxy decides which endpoints are
+ * allowed.
  */
 const FORWARDER_PROGRAM = `"use strict";
 const { spawn } = require("node:child_process");
@@ -123,7 +127,7 @@ server.listen({ host: "127.0.0.1", port: Number(port) }, () => {
     if (signal === null) process.exit(code);
     for (const name of signals) process.off(name, pass);
     process.kill(process.pid, signal);
-    // The first process of a container does not die of its own signal.
+    // The first process of a container is not killed by its own signal.
     setTimeout(() => process.exit(128 + constants.signals[signal]), 100);
   });
 });

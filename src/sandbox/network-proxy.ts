@@ -6,46 +6,53 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Endpoint } from "../host/sandbox-contract.ts";
 import { formatEndpoint, isPrivateAddress, parseEndpoint } from "./endpoint.ts";
 import { listenOnPrivateSocket, type UnixSocketOptions } from "./sandbox-socket.ts";
-import { basicAuthorization, connectThrough, type UpstreamProxies, upstreamFor } from "./upstream-proxy.ts";
+import { connectThrough, findUpstreamProxy, formatBasicAuthorization, type UpstreamProxies } from "./upstream-proxy.ts";
 
 export interface NetworkProxyOptions extends ProxyRules, UnixSocketOptions {}
 
 export interface LoopbackProxyOptions extends ProxyRules {
-  /** Every request needs it: other users of this machine can connect to the port too. */
+  /** Required for every request: other users of this machine can connect to the port too. */
   password: string;
 }
 
 interface ProxyRules {
-  /** What is open: exactly these hosts, each at its port. */
+  /** The allowed endpoints: exactly these hosts, each with its port. */
   endpoints: readonly Endpoint[];
-  /** Opens every other host too, if all of its addresses are public. The endpoints may have private ones then. Defaults to false. */
+  /**
+   * Also allows every other host whose addresses are all public. The endpoints may then have private ones. Defaults to
+   * false.
+   */
   opensPublic?: boolean;
-  /** The user's own proxies, which connections are made through. */
+  /** The user's own proxies, through which connections are made. */
   upstream?: UpstreamProxies;
-  /** For the operator's eyes. Contract: does not throw. */
+  /** Reports refusals to the operator. Contract: does not throw. */
   onRefused?: (refusal: ProxyRefusal) => void;
-  /** An operator's own resolver, in place of the system's: all the addresses of a name. */
+  /** Resolves a host name to all its addresses. Defaults to the system's resolver. */
   lookup?: (host: string) => Promise<readonly string[]>;
-  /** After how long a connection on which nothing moves is closed. */
+  /** Seconds after which an idle connection is closed. */
   idleSeconds?: number;
 }
 
 export interface ProxyRefusal {
   endpoint: Endpoint;
-  /** Nobody opened it; or its name stands for an address that is not public; or for none. */
+  /**
+   * `closed`: not on the allowlist; `private`: the name resolves to a private address; `unresolved`: it resolves to
+   * none.
+   */
   reason: "closed" | "private" | "unresolved";
 }
 
 export interface NetworkProxy {
-  /** The path of its unix socket. */
+  /** The path of the unix socket. */
   socket: string;
-  /** Contract: every connection is gone when it resolves, and the socket too. */
+  /** Contract: all connections and the socket are gone when it resolves. */
   close(): Promise<void>;
 }
 
 /**
- * The one way out of a sandbox: an HTTP proxy for one run, on a unix socket. It resolves names itself, checks every address that a
- * name stands for, and connects to the very address that it checked. It follows nothing: where an answer leads is asked for anew.
+ * Opens the only way out of a sandbox: an HTTP proxy for one run, on a unix socket. It resolves names itself, checks
+ * every address of a name, and connects to exactly the address that it checked. It follows no redirects: the client
+ * must request the target again.
  */
 export async function openNetworkProxy(options: NetworkProxyOptions): Promise<NetworkProxy> {
   const { server, end } = createProxy(options);
@@ -61,13 +68,16 @@ export async function openNetworkProxy(options: NetworkProxyOptions): Promise<Ne
 }
 
 export interface LoopbackProxy {
-  /** Its address with the password: for the environment of a program, never for a command line, which other users can read. */
+  /**
+   * The address with the password: for the environment of a program, never for a command line, which other users can
+   * read.
+   */
   url: string;
-  /** Contract: every connection is gone when it resolves, and the port too. */
+  /** Contract: all connections and the port are gone when it resolves. */
   close(): Promise<void>;
 }
 
-/** The same proxy at a free port of the loopback interface, for a program outside of a sandbox. */
+/** Opens the same proxy on a free port of the loopback interface, for a program outside a sandbox. */
 export async function openLoopbackProxy(options: LoopbackProxyOptions): Promise<LoopbackProxy> {
   const { server, end } = createProxy(options, options.password);
   await new Promise<void>((resolve, reject) => server.on("error", reject).listen(0, "127.0.0.1", resolve));
@@ -101,7 +111,7 @@ function createProxy(options: ProxyRules, password?: string): { server: Server; 
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     insecureHTTPParser: false,
-    requireHostHeader: false, // Whatever it says, it is replaced.
+    requireHostHeader: false, // The header is replaced in any case.
     headersTimeout: HEADER_TIMEOUT_MS,
     requestTimeout: 0, // A long upload is not idle.
     connectionsCheckingInterval: 1000,
@@ -111,7 +121,7 @@ function createProxy(options: ProxyRules, password?: string): { server: Server; 
   server.timeout = run.idleMs;
   server.on("connection", run.keep);
   const isAllowed = ({ headers }: IncomingMessage) =>
-    password === undefined || headers["proxy-authorization"] === basicAuthorization(PROXY_USER, password);
+    password === undefined || headers["proxy-authorization"] === formatBasicAuthorization(PROXY_USER, password);
   server.on("connect", (request, client, head) => {
     if (isAllowed(request)) void openTunnel(run, request, client as Socket, head);
     else sendSocketAnswer(client as Socket, PASSWORD_NEEDED);
@@ -138,7 +148,7 @@ const MAX_CONNECTIONS = 64;
 const MAX_HEADER_BYTES = 32 * 1024;
 const HEADER_TIMEOUT_MS = 10_000;
 const CONNECT_TIMEOUT_MS = 10_000;
-/** For one of several addresses. */
+/** The timeout for one of several addresses. */
 const ADDRESS_TIMEOUT_MS = 4000;
 const IDLE_SECONDS = 120;
 
@@ -146,7 +156,7 @@ interface ProxyRun {
   options: ProxyRules;
   open: ReadonlySet<string>;
   idleMs: number;
-  /** Connections to the outside, also those that are being made. One client can ask for several at once. */
+  /** Outgoing connections, including those being made. One client can request several at once. */
   outgoing: number;
   isClosed: boolean;
   keep(stream: Duplex): void;
@@ -157,14 +167,14 @@ interface ProxyAnswer {
   line: string;
 }
 
-const MALFORMED_ANSWER: ProxyAnswer = { status: 400, line: "not opened: the request is not well-formed HTTP" };
+const MALFORMED_ANSWER: ProxyAnswer = { status: 400, line: "not allowed: the request is not well-formed HTTP" };
 const UNREADABLE_ANSWER: ProxyAnswer = {
   status: 403,
-  line: "not opened: ask for CONNECT host:port or http://host:port/ in full",
+  line: "not allowed: use CONNECT host:port or a full http://host:port/ address",
 };
-const PASSWORD_NEEDED: ProxyAnswer = { status: 407, line: "not opened: this proxy is for another program" };
-const BUSY_ANSWER: ProxyAnswer = { status: 503, line: `not opened: there are ${MAX_CONNECTIONS} connections already` };
-const UNREACHABLE_ANSWER: ProxyAnswer = { status: 502, line: "the host did not answer, or not in HTTP" };
+const PASSWORD_NEEDED: ProxyAnswer = { status: 407, line: "not allowed: this proxy is for another program" };
+const BUSY_ANSWER: ProxyAnswer = { status: 503, line: `not allowed: there are already ${MAX_CONNECTIONS} connections` };
+const UNREACHABLE_ANSWER: ProxyAnswer = { status: 502, line: "the host did not answer in HTTP" };
 
 async function openTunnel(run: ProxyRun, request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
   client.on("error", () => client.destroy());
@@ -199,7 +209,7 @@ async function forwardRequest(run: ProxyRun, request: IncomingMessage, response:
       maxHeaderSize: MAX_HEADER_BYTES,
     });
     sent.on("response", (received) => relayResponse(received, response));
-    // Nobody asked for it: no such header is passed on.
+    // Not requested: upgrade headers are not passed on.
     sent.on("upgrade", () => sendAnswer(response, UNREACHABLE_ANSWER));
     sent.on("error", () => sendAnswer(response, UNREACHABLE_ANSWER));
     request.pipe(sent);
@@ -224,7 +234,7 @@ function relayResponse(received: IncomingMessage, response: ServerResponse): voi
   }
 }
 
-/** A connection to an address that was checked, or what to say instead. */
+/** Connects to a checked address, or returns the answer to send instead. */
 async function connectEndpoint(
   run: ProxyRun,
   endpoint: Endpoint,
@@ -235,15 +245,15 @@ async function connectEndpoint(
   if (!isNamed && !opensPublic) return refuseEndpoint(run, endpoint, "closed");
   if (run.outgoing >= MAX_CONNECTIONS) return BUSY_ANSWER;
   const deadline = performance.now() + CONNECT_TIMEOUT_MS;
-  const upstream = proxies && upstreamFor(proxies, endpoint, scheme);
+  const upstream = proxies && findUpstreamProxy(proxies, endpoint, scheme);
   let socket: Socket | undefined;
   run.outgoing++;
   try {
-    // The upstream proxy looks up what the user named: often it alone can.
+    // The upstream proxy resolves the hosts that the user named: often only the proxy can.
     const isTrusted = upstream !== undefined && isNamed;
     const addresses = isTrusted ? [endpoint.host] : await resolveAddresses(run.options, endpoint.host);
     if (addresses.length === 0) return refuseEndpoint(run, endpoint, "unresolved");
-    // One that is private is enough: a public one beside it may be there to get the name past this.
+    // One private address is enough to refuse: a public one next to it may be there to pass this check.
     const mayBePrivate = isNamed && (opensPublic || isIP(endpoint.host) !== 0);
     if (!mayBePrivate && addresses.some(isPrivateAddress)) return refuseEndpoint(run, endpoint, "private");
     for (const host of addresses) {
@@ -254,17 +264,17 @@ async function connectEndpoint(
         : connectAddress(run, address));
     }
     socket?.once("close", () => run.outgoing--);
-    return socket ?? (upstream ? upstreamFailed(upstream) : UNREACHABLE_ANSWER);
+    return socket ?? (upstream ? createUpstreamFailure(upstream) : UNREACHABLE_ANSWER);
   } finally {
     if (!socket) run.outgoing--;
   }
 }
 
-function upstreamFailed({ host }: URL): ProxyAnswer {
-  return { status: 502, line: `your proxy ${host} made no connection to the host` };
+function createUpstreamFailure({ host }: URL): ProxyAnswer {
+  return { status: 502, line: `your proxy ${host} could not connect to the host` };
 }
 
-/** An address that the operator wrote stands for itself. */
+/** Resolves a host. A numeric address that the operator wrote needs no lookup. */
 async function resolveAddresses({ lookup = lookUpAddresses }: ProxyRules, host: string): Promise<readonly string[]> {
   if (isIP(host) !== 0) return [host];
   const found = Promise.resolve(host)
@@ -294,17 +304,17 @@ function connectAddress(run: ProxyRun, { host, port }: Endpoint): Promise<Socket
 function refuseEndpoint(run: ProxyRun, endpoint: Endpoint, reason: ProxyRefusal["reason"]): ProxyAnswer {
   run.options.onRefused?.({ endpoint, reason });
   const name = `"${formatEndpoint(endpoint)}"`;
-  if (run.options.opensPublic) return { status: 403, line: `not opened: ${name} ${PUBLIC_ONLY[reason]}` };
-  // Whether a name stands for a private address or for none is not the code's to learn.
+  if (run.options.opensPublic) return { status: 403, line: `not allowed: ${name} ${PUBLIC_ONLY[reason]}` };
+  // The code must not learn whether a name has a private address or none.
   const line =
     reason === "closed"
-      ? `not opened: the operator can add ${name} to network in config.toml`
-      : `not opened: ${name} cannot be looked up or has no public address; the operator can add a private one by its number to network in config.toml`;
+      ? `not allowed: the operator can add ${name} to network in config.toml`
+      : `not allowed: ${name} cannot be looked up or has no public address; the operator can add a private numeric address to network in config.toml`;
   return { status: 403, line };
 }
 
 const PUBLIC_ONLY: Readonly<Record<ProxyRefusal["reason"], string>> = {
-  closed: "is not open",
+  closed: "is not on the allowlist",
   private: "has a private address",
   unresolved: "cannot be looked up",
 };
@@ -315,7 +325,7 @@ function parseTarget(url: string): { endpoint: Endpoint; path: string } | undefi
   return endpoint && { endpoint, path: rest.startsWith("/") ? rest : `/${rest}` };
 }
 
-/** How the body's end is told, said anew; undefined where two readers could see two ends, or two hosts. */
+/** Creates new headers that frame the body. Returns undefined if two readers could see two different ends or hosts. */
 function createFramingHeaders({ method = "", headersDistinct }: IncomingMessage): string[] | undefined {
   const { host = [], "content-length": lengths = [], "transfer-encoding": codings = [] } = headersDistinct;
   if (host.length > 1 || lengths.length > 1 || codings.length > 1) return undefined;
@@ -344,7 +354,7 @@ function sendAnswer(response: ServerResponse, { status, line }: ProxyAnswer): vo
     .end(`${line}\n`);
 }
 
-/** The line is also the reason, which is all that most clients show of a tunnel that is refused. */
+/** Sends the answer line also as the HTTP reason phrase, which is all that most clients show of a refused tunnel. */
 function sendSocketAnswer(client: Socket, { status, line }: ProxyAnswer): void {
   const head = `Content-Type: text/plain\r\nContent-Length: ${line.length + 1}\r\nConnection: close\r\n`;
   client.write(`HTTP/1.1 ${status} ${line}\r\n${head}\r\n${line}\n`);

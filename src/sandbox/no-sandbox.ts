@@ -7,8 +7,9 @@ import { allocateRunUser, isRoot, SYSTEM_SANDBOX_FOLDER } from "./sandbox-folder
 import { withSandboxSockets } from "./sandbox-socket.ts";
 
 /**
- * No isolation but for the variables, the time and the output. Only ever where the operator says `level = "none"`. Code of a skill does
- * not run as root here either: where the caller is root, it runs as the user that the command names, or as one that no account has.
+ * Creates the sandbox for `level = "none"`: no isolation except a clean environment, the timeout and the output limit.
+ * Only used if the operator sets it. If the caller is root, code runs as the user that the command names, or as one
+ * without an account, never as root.
  */
 export function createNoSandbox(): Sandbox {
   const sandbox: Sandbox = {
@@ -20,9 +21,9 @@ export function createNoSandbox(): Sandbox {
       if (command.root !== undefined) throw createPackagesError();
       const user = isRoot() ? command.user || allocateRunUser() : undefined;
       const owner = user === undefined ? {} : { owner: { uid: user, gid: user } };
-      return withSandboxSockets(command, { folder: tmpdir(), ...owner, mapsPaths: false }, async (given) => {
+      return withSandboxSockets(command, { folder: tmpdir(), ...owner, mapsPaths: false }, async (prepared) => {
         const outcome = await runProcess(
-          createUnsandboxedProgram(given, sandbox, user),
+          createUnsandboxedProgram(prepared, sandbox, user),
           command.limits.seconds,
           options,
         );
@@ -41,14 +42,14 @@ function createUnsandboxedProgram(command: SandboxCommand, sandbox: Sandbox, use
     args,
     env: { ...FIXED_VARIABLES, HOME: "/tmp", ...env },
     folder: mapSandboxPath(sandbox, mounts, folder),
-    ...(user === undefined ? {} : { user }), // Without the groups of root: Node leaves them when it changes the user.
+    ...(user === undefined ? {} : { user }), // Without root's groups: Node drops them when it changes the user.
     ...(stdin === undefined ? {} : { stdin }),
   };
 }
 
 function createPackagesError(): SkillError {
   return new SkillError("sandbox-packages", {
-    message: "Packages cannot be added where nothing is kept apart",
+    message: "Packages cannot be added without a sandbox",
     fix: 'install them on this machine, or remove [sandbox] level = "none" from config.toml',
   });
 }

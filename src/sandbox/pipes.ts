@@ -5,15 +5,15 @@ import { join } from "node:path";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { findSystemProgram } from "../util/system.ts";
 
-/** Both ends of a pipe, as descriptors. */
+/** Both ends of a pipe, as file descriptors. */
 export interface Pipe {
   read: number;
   write: number;
 }
 
 /**
- * A pipe of the system's own kind, or nothing where none can be had. What Node puts in its place is a socket, and a program that
- * opens /dev/stdout or /dev/stderr again, as many scripts do, gets an error from one. Contract: does not throw.
+ * Returns a real pipe, or undefined if none can be created. Node would use a socket instead, and a program that reopens
+ * /dev/stdout or /dev/stderr, as many scripts do, gets an error from one. Contract: does not throw.
  */
 export function takePipe(user?: number): Pipe | undefined {
   if (readyPipes.length === 0) makePipesNow();
@@ -29,7 +29,7 @@ export function takePipe(user?: number): Pipe | undefined {
   }
 }
 
-/** A text to read as standard input, from the start each time it is opened: a file that has no name. */
+/** Creates a nameless file with the text for standard input. Each open reads it from the start. */
 export function createInputFile(text: string, user?: number): number {
   let folder: string | undefined;
   try {
@@ -40,8 +40,8 @@ export function createInputFile(text: string, user?: number): number {
     return openSync(path, constants.O_RDONLY);
   } catch (error) {
     throw new SkillError("sandbox-start", {
-      message: `What the code is to read could not be written to a file in ${tmpdir()}: ${getErrorMessage(error)}`,
-      fix: "set TMPDIR to a folder that can be written to",
+      message: `The standard input could not be written to a file in ${tmpdir()}: ${getErrorMessage(error)}`,
+      fix: "set TMPDIR to a writable folder",
       cause: error,
     });
   } finally {
@@ -49,7 +49,10 @@ export function createInputFile(text: string, user?: number): number {
   }
 }
 
-/** Where there is no such user (root of a namespace of its own) the program cannot be started either, and that is what is told. */
+/**
+ * Ignores an invalid user (as for root in its own namespace): the program cannot be started then either, and that error
+ * is reported.
+ */
 function ignoreInvalidUser(change: () => void): void {
   try {
     change();
@@ -60,11 +63,11 @@ function ignoreInvalidUser(change: () => void): void {
 
 const readyPipes: Pipe[] = [];
 let takenCount = 0;
-/** For a start two; a host that goes on has some ready, made while it does other things. */
+/** Two at first; a long-running host keeps some ready, made in the background. */
 const [INITIAL_PIPES, POOL_SIZE, REFILL_BELOW] = [2, 12, 4];
 let isRefilling = false;
 
-/** Makes the first ones while other things are prepared. */
+/** Creates pipes in the background while the caller prepares other things. */
 export function preparePipes(count = INITIAL_PIPES): void {
   const program = readyPipes.length < REFILL_BELOW && !isRefilling ? findMkfifo() : undefined;
   const names = program && createFifoNames(count);
@@ -86,7 +89,7 @@ function makePipesNow(): void {
   removeFifoFolder(names.folder);
 }
 
-// Node cannot make one, so a program of the system does.
+// Node cannot create a pipe, so a system program does.
 function findMkfifo(): string | undefined {
   return process.platform === "linux" ? findSystemProgram("mkfifo") : undefined;
 }
@@ -101,16 +104,16 @@ function createFifoNames(count: number): FifoNames | undefined {
     const folder = mkdtempSync(join(tmpdir(), `skillet-pipes-${process.pid}-`));
     return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
   } catch {
-    return undefined; // TMPDIR is not there, or full.
+    return undefined; // TMPDIR is missing or full.
   }
 }
 
-/** The ends stay open when the names are gone. */
+/** Opens both ends, which stay open after the names are deleted. */
 function openFifos(paths: readonly string[]): void {
   try {
     for (const path of paths) readyPipes.push(openBothEnds(path));
   } catch {
-    // There are too many open files: those that there are will do.
+    // Too many open files: the pipes opened so far are enough.
   }
 }
 
@@ -128,6 +131,6 @@ function removeFifoFolder(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch {
-    // Too many open files, again. It holds nothing that could be read.
+    // Too many open files, again. The folder holds nothing that could be read.
   }
 }

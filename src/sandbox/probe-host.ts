@@ -24,24 +24,24 @@ import type { ProbeResult } from "./probes.ts";
 import { getSandboxFolder, makeReadableFolder } from "./sandbox-folders.ts";
 import { findUvPrograms } from "./uv.ts";
 
-// Programs and settings of the system, which every sandbox reads.
+// Folders with the system's programs and settings, which every sandbox can read.
 const SYSTEM_FOLDERS = ["/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib64"];
 
-/** What lies about on the host for a probe to find, should it get that far. */
+/** Decoys on the host that a probe would find if it escaped. */
 export interface ProbeBait {
-  /** Stands in the environment and on the command line of a process. */
+  /** Included in the environment and the command line of a process. */
   token: string;
   files: readonly string[];
-  /** Folders that the list of a sandbox's mounts must not name, apart from what is inside of the second ones. */
+  /** Folders that a sandbox's list of mounts must not name, except paths inside `namedFolders`. */
   hiddenFolders: readonly string[];
   namedFolders: readonly string[];
-  /** Of 127.0.0.1 and ::1. */
+  /** The port on 127.0.0.1 and ::1. */
   port: number;
   abstractSocket: string;
   socket: string;
-  /** How many connections came in. */
+  /** Returns the number of incoming connections. */
   reached(): number;
-  /** With the probe's program, and one that everybody can write to. */
+  /** The folder with the probe's program, and a world-writable folder. */
   program: string;
   workspace: string;
   remove(): void;
@@ -50,9 +50,9 @@ export interface ProbeBait {
 export async function createProbeBait(home: string): Promise<ProbeBait> {
   const token = `bait-${randomUUID()}`;
   const programs = [process.execPath, ...findUvPrograms(getUserHome(process.env)).values()];
-  const place = getSandboxFolder(home);
-  makeReadableFolder(place);
-  const folder = mkdtempSync(join(place, "probe-"));
+  const base = getSandboxFolder(home);
+  makeReadableFolder(base);
+  const folder = mkdtempSync(join(base, "probe-"));
   const program = join(folder, "program");
   const workspace = join(folder, "workspace");
   for (const path of [folder, program, workspace]) {
@@ -65,9 +65,9 @@ export async function createProbeBait(home: string): Promise<ProbeBait> {
   const files = [home, getUserHome(process.env), tmpdir(), process.cwd()].map((path) =>
     join(path, `.skillet-${token}`),
   );
-  const laid = files.filter((path) => doesSucceed(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
-  const neighbour = spawn("/bin/sleep", ["300"], { argv0: token, env: { SKILLET_BAIT: token }, stdio: "ignore" });
-  neighbour.on("error", () => {});
+  const written = files.filter((path) => doesSucceed(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
+  const neighbor = spawn("/bin/sleep", ["300"], { argv0: token, env: { SKILLET_BAIT: token }, stdio: "ignore" });
+  neighbor.on("error", () => {});
   let count = 0;
   const socket = join(tmpdir(), `${token.slice(0, 24)}.sock`);
   const servers: Server[] = [];
@@ -88,9 +88,9 @@ export async function createProbeBait(home: string): Promise<ProbeBait> {
   if (process.platform === "linux") await listen({ path: `\0${token}` });
   return {
     token,
-    files: laid,
+    files: written,
     hiddenFolders: [getUserHome(process.env), tmpdir(), process.cwd()].filter((path) => path !== "/"),
-    namedFolders: [...SYSTEM_FOLDERS, place, ...programs.map((path) => dirname(realpathSync(path)))],
+    namedFolders: [...SYSTEM_FOLDERS, base, ...programs.map((path) => dirname(realpathSync(path)))],
     port,
     abstractSocket: token,
     socket,
@@ -98,14 +98,14 @@ export async function createProbeBait(home: string): Promise<ProbeBait> {
     program,
     workspace,
     remove() {
-      neighbour.kill("SIGKILL");
+      neighbor.kill("SIGKILL");
       for (const server of servers) server.close();
-      for (const path of [...laid, folder]) rmSync(path, { recursive: true, force: true });
+      for (const path of [...written, folder]) rmSync(path, { recursive: true, force: true });
     },
   };
 }
 
-/** Makes a named pipe that everybody can write to, and opens it for reading. Undefined where the system has no `mkfifo`. */
+/** Creates a world-writable named pipe and opens it for reading. Returns undefined if the system has no `mkfifo`. */
 export function openNamedPipe(path: string): number | undefined {
   const program = findSystemProgram("mkfifo");
   if (program === undefined || spawnSync(program, [path], { env: {} }).status !== 0) return undefined;
@@ -115,11 +115,11 @@ export function openNamedPipe(path: string): number | undefined {
 
 interface HostProcess {
   pid: number;
-  /** On the host. */
+  /** User IDs on the host. */
   users: readonly number[];
 }
 
-/** The host's processes with a text on their command line; undefined where the system does not tell. */
+/** Finds the host's processes with a text on their command line. Returns undefined if the system cannot list them. */
 export function findHostProcesses(text: string): HostProcess[] | undefined {
   if (process.platform !== "linux") return undefined;
   return listPids()
@@ -127,10 +127,13 @@ export function findHostProcesses(text: string): HostProcess[] | undefined {
     .map((pid) => ({ pid, users: readProcessUsers(pid) }));
 }
 
-/** Resolves when there is no process with a text on its command line, or gives up. In milliseconds, how long it took. */
-export async function waitUntilGone(text: string, mostMs: number): Promise<number | undefined> {
+/**
+ * Waits until no process has the text on its command line. Resolves with the milliseconds it took, or undefined after
+ * `maxMs`.
+ */
+export async function waitUntilGone(text: string, maxMs: number): Promise<number | undefined> {
   const start = performance.now();
-  while (performance.now() - start < mostMs) {
+  while (performance.now() - start < maxMs) {
     if (findHostProcesses(text)?.length === 0) return performance.now() - start;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -145,7 +148,7 @@ function readProcFile(pid: number, file: string): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "latin1");
   } catch {
-    return ""; // It is gone already.
+    return ""; // It has already exited.
   }
 }
 
@@ -163,57 +166,60 @@ function doesSucceed(action: () => void): boolean {
   }
 }
 
-/** The moments at which skillet is killed, by the number of processes of the run that are there then. */
+/** The moments at which skillet is killed, by the number of the run's processes at that time. */
 const KILL_MOMENTS = [
-  { name: "nothing is left when skillet is killed while a sandbox starts", processes: 2 },
-  { name: "nothing is left when skillet is killed while code runs", processes: 4 },
+  { name: "no process remains when skillet is killed while a sandbox starts", processes: 2 },
+  { name: "no process remains when skillet is killed while code runs", processes: 4 },
 ];
 
-// In the background, in its own session, and deaf to signals.
+// Runs in the background, in its own session, and ignores signals.
 const LINGERING_SCRIPT = `trap '' TERM HUP INT
 (setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
 while :; do sleep 0.2; done`;
 
-// The token is in a variable and not on the command line: only processes of the run have it there.
+// The token is in a variable and not on this program's command line: only processes of the run have it there.
 const HOST_PROGRAM = `const { module, settings, home, argv } = JSON.parse(process.env.SKILLET_PROBE);
-const { openSandbox } = await import(module);
+const { createSandbox } = await import(module);
 const limits = { seconds: 30, output: 1024, memory: 128 * 1024 * 1024, processes: 64, disk: 1024 * 1024 };
-const sandbox = await openSandbox({ settings, home });
+const sandbox = await createSandbox({ settings, home });
 await sandbox.run({ argv, env: {}, folder: "/", mounts: [], network: [], limits }, { onOutput: () => true });`;
 
 interface KilledHostOptions {
   settings: SandboxSettings;
   /** Skillet's own folder. */
   home: string;
-  /** The file that exports `openSandbox`. Defaults to the one of this package. */
+  /** The file that exports `createSandbox`. Defaults to the one of this package. */
   module?: string | undefined;
 }
 
-/** Starts runs in other processes of skillet, kills these, and looks for what is left of the runs. */
+/** Starts runs in other skillet processes, kills these, and looks for remaining processes of the runs. */
 export async function probeKilledHost(options: KilledHostOptions): Promise<ProbeResult[]> {
   const root = packageRoot();
   const module = options.module ?? (root === undefined ? undefined : join(root, "dist", "sandbox.js"));
   const results: ProbeResult[] = [];
   for (const { name, processes } of KILL_MOMENTS) {
-    const left = module === undefined ? undefined : await killHost({ ...options, module }, processes);
+    const remaining = module === undefined ? undefined : await killHost({ ...options, module }, processes);
     const detail =
-      left === undefined ? "its processes cannot be seen from outside" : left === 0 ? "" : "some are still there";
-    results.push({ id: "Q-15", name, holds: left === undefined ? undefined : left === 0, detail });
+      remaining === undefined ? "its processes are not visible from outside" : remaining === 0 ? "" : "some still run";
+    results.push({ id: "Q-15", name, holds: remaining === undefined ? undefined : remaining === 0, detail });
   }
   return results;
 }
 
-/** Kills a host when its run has this many processes. Returns how many of them are left a second later; undefined if there never were as many. */
+/**
+ * Kills a host when its run has this many processes. Returns how many remain a second later, or undefined if there
+ * never were as many.
+ */
 async function killHost(
   options: KilledHostOptions & { module: string },
   processes: number,
 ): Promise<number | undefined> {
   const token = `orphan-${randomUUID()}`;
   if (findHostProcesses(token) === undefined) return undefined;
-  const given = { ...options, argv: ["/bin/sh", "-c", LINGERING_SCRIPT, "sh", token] };
+  const probeOptions = { ...options, argv: ["/bin/sh", "-c", LINGERING_SCRIPT, "sh", token] };
   const host = spawn(process.execPath, ["--input-type=module", "-e", HOST_PROGRAM], {
     stdio: "ignore",
-    env: { ...process.env, SKILLET_PROBE: JSON.stringify(given) },
+    env: { ...process.env, SKILLET_PROBE: JSON.stringify(probeOptions) },
   });
   let isOver = false;
   for (const event of ["exit", "error"]) host.once(event, () => (isOver = true));
@@ -226,72 +232,72 @@ async function killHost(
   }
   host.kill("SIGKILL");
   const isGone = (await waitUntilGone(token, 1000)) !== undefined;
-  const left = findHostProcesses(token) ?? [];
-  for (const { pid } of left) killProcess(pid);
+  const remaining = findHostProcesses(token) ?? [];
+  for (const { pid } of remaining) killProcess(pid);
   if (count < processes) return undefined;
-  return isGone ? 0 : left.length;
+  return isGone ? 0 : remaining.length;
 }
 
 function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
 }
 
-/** Everything that is tried, in the order in which it is told. */
+/** All checks, in the order in which they are reported. */
 export const PROBE_CHECKS = {
-  variables: ["Q-01", "code sees only its declared and the fixed variables"],
+  variables: ["Q-01", "code sees only its declared environment variables and the fixed ones"],
   "command-lines": ["Q-01", "no secret is on a command line that code can read"],
-  "host-command-lines": ["Q-01", "no secret is on a command line that others can read"],
+  "host-command-lines": ["Q-01", "no secret is on a command line that other users can read"],
   processes: ["Q-01", "code sees only its own processes"],
-  descriptors: ["Q-01", "code inherits no open file of the host's"],
+  descriptors: ["Q-01", "code inherits no open file of the host"],
   "two-files": ["Q-02", "two runs share no files"],
   "two-processes": ["Q-02", "two runs do not see each other's processes"],
-  inotify: ["Q-02", "a run leaves inotify to the user's programs and to other runs"],
+  inotify: ["Q-02", "a run cannot exhaust inotify for the user's programs and other runs"],
   "two-ipc": ["Q-02", "two runs share no sockets, memory, queues or semaphores"],
-  home: ["Q-13", "the home folder, the working folder and /tmp are not there"],
-  "system-files": ["Q-13", "passwords, keys and root's folder cannot be read"],
+  home: ["Q-13", "the home folder, the working directory and /tmp of the host are hidden"],
+  "system-files": ["Q-13", "passwords, keys and root's home folder cannot be read"],
   "kernel-memory": ["Q-13", "the kernel's memory and its devices cannot be read"],
-  sockets: ["Q-13", "no service of the host's can be called on a socket"],
+  sockets: ["Q-13", "no service of the host can be reached on a socket"],
   mounts: ["Q-13", "the list of mounts names only the documented paths of the host"],
   writes: ["Q-13", "the system, the skill and the kernel's settings cannot be changed"],
   user: ["Q-13", "code does not run as root, seen from outside"],
-  capabilities: ["Q-13", "code has no privilege"],
-  "no-new-privileges": ["Q-13", "code can gain no privilege by starting a program"],
-  filter: ["Q-13", "system calls are filtered, those of every process"],
+  capabilities: ["Q-13", "code has no capabilities"],
+  "no-new-privileges": ["Q-13", "code cannot gain privileges by starting a program"],
+  filter: ["Q-13", "the system calls of every process are filtered"],
   "system-calls": ["Q-13", "mount, ptrace, bpf, keyctl, io_uring and the like are refused"],
-  "unknown-calls": ["Q-13", "system calls that are not on the allowlist give ENOSYS"],
-  namespaces: ["Q-13", "code can make no namespace of its own"],
+  "unknown-calls": ["Q-13", "system calls that are not on the allowlist return ENOSYS"],
+  namespaces: ["Q-13", "code cannot create a namespace"],
   terminal: ["Q-13", "code cannot type into a terminal"],
-  root: ["Q-13", "code cannot become another user, nor make a device"],
-  "set-id": ["Q-13", "code can leave no set-id program in the workspace"],
-  level: ["Q-13", "the result says how the code was kept apart"],
-  "loopback-4": ["Q-14", "127.0.0.1 is not the host's"],
-  "loopback-6": ["Q-14", "::1 is not the host's"],
+  root: ["Q-13", "code cannot become another user or create a device"],
+  "set-id": ["Q-13", "code cannot create a setuid or setgid program in the workspace"],
+  level: ["Q-13", "the result reports the isolation of the code"],
+  "loopback-4": ["Q-14", "127.0.0.1 of the host is out of reach"],
+  "loopback-6": ["Q-14", "::1 of the host is out of reach"],
   metadata: ["Q-14", "the cloud's metadata service is out of reach"],
   internet: ["Q-14", "the internet is out of reach"],
-  "abstract-socket": ["Q-14", "abstract sockets of the host's are out of reach"],
-  "unix-socket": ["Q-14", "unix sockets of the host's are out of reach"],
+  "abstract-socket": ["Q-14", "abstract sockets of the host are out of reach"],
+  "unix-socket": ["Q-14", "unix sockets of the host are out of reach"],
   docker: ["Q-14", "the Docker service is out of reach"],
-  devices: ["Q-14", "there is no network device but its own loopback"],
+  devices: ["Q-14", "there is no network device except its own loopback"],
   families: ["Q-14", "VSOCK, netlink, packet and other sockets are refused"],
-  reached: ["Q-14", "nothing arrived at the host's sockets"],
-  timeout: ["Q-15", "a time-out ends every descendant within a second"],
+  reached: ["Q-14", "no connection arrived at the host's sockets"],
+  timeout: ["Q-15", "a timeout ends every descendant within a second"],
   abort: ["Q-15", "an abort ends every descendant within a second"],
   output: ["Q-15", "too much output ends every descendant within a second"],
   tie: ["Q-15", "code cannot make the first process outlive its host"],
-  memory: ["Q-17", "memory is bounded"],
-  "shared-mapping": ["Q-17", "memory that processes share is bounded"],
-  "system-v-memory": ["Q-17", "System V shared memory is bounded"],
-  "memory-file": ["Q-17", "files in memory are bounded"],
-  "socket-buffers": ["Q-17", "what the kernel holds for sockets is bounded"],
-  "open-files": ["Q-17", "the open files of a process are bounded"],
-  forks: ["Q-17", "processes are bounded"],
-  disk: ["Q-17", "every place that can be written to is bounded"],
-  "file-size": ["Q-17", "the size of a file is bounded"],
-  "file-count": ["Q-17", "the number of files in memory is bounded"],
+  memory: ["Q-17", "memory is limited"],
+  "shared-mapping": ["Q-17", "memory that processes share is limited"],
+  "system-v-memory": ["Q-17", "System V shared memory is limited"],
+  "memory-file": ["Q-17", "files in memory are limited"],
+  "socket-buffers": ["Q-17", "the kernel's memory for sockets is limited"],
+  "open-files": ["Q-17", "the open files of a process are limited"],
+  forks: ["Q-17", "the number of processes is limited"],
+  disk: ["Q-17", "every writable folder is limited in size"],
+  "file-size": ["Q-17", "the size of a file is limited"],
+  "file-count": ["Q-17", "the number of files in memory is limited"],
 } as const satisfies Record<string, readonly [id: string, name: string]>;
 
 export type ProbeCheck = keyof typeof PROBE_CHECKS;

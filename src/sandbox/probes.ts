@@ -24,11 +24,11 @@ import { getMaxFileCount } from "./resource-limits.ts";
 import { INSPECTED_CALLS, SYSTEM_CALLS } from "./seccomp.ts";
 
 export interface ProbeResult {
-  /** The promise that it is a part of. */
+  /** The ID of the guarantee that it belongs to. */
   id: string;
-  /** What holds, as a sentence without its end. */
+  /** The guarantee, as a sentence without a period. */
   name: string;
-  /** Undefined where it could not be tried. */
+  /** Undefined if it could not be tested. */
   holds: boolean | undefined;
   detail: string;
 }
@@ -36,7 +36,7 @@ export interface ProbeResult {
 export interface ProbeOptions {
   /** Skillet's own folder. */
   home: string;
-  /** Called with each result as it is known. Contract: does not throw. */
+  /** Called with each result as soon as it is known. Contract: does not throw. */
   onProbe?: (result: ProbeResult) => void;
 }
 
@@ -46,48 +46,48 @@ const CALL_NUMBERS = {
   x64: { mmap: 9, memfd: 319, prctl: 157, inotify: 294 },
   arm64: { mmap: 222, memfd: 279, prctl: 167, inotify: 26 },
 };
-// Asynchronous input and output, as it was before io_uring: not on the allowlist, and answered by kernels of every age.
+// Asynchronous I/O from before io_uring: not on the allowlist, and known to kernels of every age.
 const UNLISTED_CALLS = { x64: { io_setup: 206, io_destroy: 207 }, arm64: { io_setup: 0, io_destroy: 1 } };
 const SECRET_NAME = "PROBE_SECRET";
 
 /**
- * Tries what a sandbox promises, with bait laid out on the host and a program inside that goes for it. Where there is no isolation
- * nothing is run, and there is nothing to tell.
+ * Tests the guarantees of a sandbox, with decoys on the host and a program inside that tries to reach them. Without
+ * isolation nothing is run and the result is empty.
  */
 export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOptions): Promise<ProbeResult[]> {
   if (sandbox.level === "none") return [];
   const bait = await createProbeBait(home);
   const results = new Map<ProbeCheck, ProbeResult>();
-  const told: ReportCheck = (check, holds, detail = "") => {
+  const report: ReportCheck = (check, holds, detail = "") => {
     if (!isProbeCheck(check) || results.has(check)) return;
     const [id, name] = PROBE_CHECKS[check];
     const isNotPromised = holds === false && sandbox.by !== "bubblewrap" && BUBBLEWRAP_CHECKS.has(check);
     const result = isNotPromised
-      ? { id, name, holds: undefined, detail: `${sandbox.by} does not promise it` }
+      ? { id, name, holds: undefined, detail: `${sandbox.by} does not guarantee it` }
       : { id, name, holds: holds ?? undefined, detail };
     results.set(check, result);
     onProbe?.(result);
   };
-  const scene: ProbeContext = { sandbox, bait, told, secret: `secret-${randomUUID()}` };
+  const context: ProbeContext = { sandbox, bait, report, secret: `secret-${randomUUID()}` };
   try {
-    let problem = "the probe did not come to its end";
+    let problem = "the probe did not finish";
     const tried = (action: Promise<unknown>) =>
       action.catch((error) => {
         problem = getErrorMessage(error);
       });
-    await Promise.all([probeFromInside, probeEndings, probeConcurrentRuns].map((action) => tried(action(scene))));
-    await Promise.all([tried(runProbePart(scene, "disk")), tried(probeForks(scene))]);
-    await Promise.all([tried(probeFiles(scene)), tried(probeInotify(scene))]);
-    for (const kind of MEMORY_CHECKS) await tried(probeMemory(scene, kind)); // One by one: it takes from the host what it gets.
-    told("reached", bait.reached() === 0, bait.reached() === 0 ? "" : `${bait.reached()} connections`);
-    for (const check of Object.keys(PROBE_CHECKS)) told(check, undefined, problem);
+    await Promise.all([probeFromInside, probeEndings, probeConcurrentRuns].map((action) => tried(action(context))));
+    await Promise.all([tried(runProbePart(context, "disk")), tried(probeForks(context))]);
+    await Promise.all([tried(probeFiles(context)), tried(probeInotify(context))]);
+    for (const kind of MEMORY_CHECKS) await tried(probeMemory(context, kind)); // One by one: each takes memory from the host.
+    report("reached", bait.reached() === 0, bait.reached() === 0 ? "" : `${bait.reached()} connections`);
+    for (const check of Object.keys(PROBE_CHECKS)) report(check, undefined, problem);
   } finally {
     bait.remove();
   }
   return Object.keys(PROBE_CHECKS).flatMap((check) => results.get(check as ProbeCheck) ?? []);
 }
 
-/** Promises of bubblewrap alone. */
+/** Guarantees of bubblewrap only. */
 const BUBBLEWRAP_CHECKS: ReadonlySet<ProbeCheck> = new Set([
   "open-files",
   "inotify",
@@ -101,7 +101,7 @@ type ReportCheck = (check: string, holds: boolean | null | undefined, detail?: s
 interface ProbeContext {
   sandbox: Sandbox;
   bait: ProbeBait;
-  told: ReportCheck;
+  report: ReportCheck;
   secret: string;
 }
 
@@ -109,19 +109,19 @@ function isProbeCheck(name: string): name is ProbeCheck {
   return Object.hasOwn(PROBE_CHECKS, name);
 }
 
-async function probeFromInside(scene: ProbeContext): Promise<void> {
+async function probeFromInside(context: ProbeContext): Promise<void> {
   let isAtEnd = false;
-  const { isolation, ending, exitCode } = await runProbePart(scene, "look", {
+  const { isolation, ending, exitCode } = await runProbePart(context, "look", {
     onLine({ check, holds, detail }) {
-      scene.told(check, holds, detail);
+      context.report(check, holds, detail);
       if (check === "end") isAtEnd = true;
     },
   });
-  if (!isAtEnd) throw new Error(describeIncompleteProbe(scene.sandbox, ending, exitCode));
-  scene.told("level", isolation.level === scene.sandbox.level, `${isolation.level}, ${isolation.by}`);
+  if (!isAtEnd) throw new Error(describeIncompleteProbe(context.sandbox, ending, exitCode));
+  context.report("level", isolation.level === context.sandbox.level, `${isolation.level}, ${isolation.by}`);
 }
 
-/** Whether the program that looks around came to its end: without it little is known. */
+/** Returns true if the program that inspects the sandbox finished: without it little is known. */
 export function isProbeComplete(results: readonly ProbeResult[]): boolean {
   return results.some(({ name, holds }) => name === PROBE_CHECKS.level[1] && holds !== undefined);
 }
@@ -131,20 +131,23 @@ function describeIncompleteProbe(
   ending: SandboxOutcome["ending"],
   exitCode: number | undefined,
 ): string {
-  const needed = system === "own" && exitCode === 127 ? "; the image has to have node" : "";
+  const needed = system === "own" && exitCode === 127 ? "; the image must contain node" : "";
   return `the probe ended with ${exitCode === undefined ? ending : `exit ${exitCode}`}${needed}`;
 }
 
 interface ProbePartOptions {
   limits?: Partial<SandboxLimits>;
   signal?: AbortSignal;
-  /** Left of the program's own arguments. */
+  /** An extra command-line argument of the program, by which its process is found. */
   token?: string;
   otherToken?: string;
   onLine?: (line: ProbeLine) => void;
 }
 
-/** The mount points of the host's file systems by device: a list of mounts names paths from the top of their file system. */
+/**
+ * Reads the mount points of the host's file systems by device: a list of mounts names paths from the root of their file
+ * system.
+ */
 function readHostMounts(): Record<string, string> {
   let text = "";
   try {
@@ -158,13 +161,13 @@ function readHostMounts(): Record<string, string> {
   );
 }
 
-/** Runs one part of the program. What it says is told, unless somebody else listens. */
+/** Runs one part of the program. Its lines are reported unless `onLine` is set. */
 async function runProbePart(
-  scene: ProbeContext,
+  context: ProbeContext,
   name: string,
   options: ProbePartOptions = {},
 ): Promise<SandboxOutcome> {
-  const { sandbox, bait, secret } = scene;
+  const { sandbox, bait, secret } = context;
   const limits = { ...PROBE_LIMITS, ...options.limits };
   const mounts: Mount[] = [
     { from: bait.program, to: "/skill", access: "read" },
@@ -200,7 +203,7 @@ async function runProbePart(
   };
   const node = isAllOurs ? "/opt/skillet/bin/node" : sandbox.system === "own" ? "node" : process.execPath;
   const argv: SandboxCommand["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];
-  return runInProbe(scene, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
+  return runInProbe(context, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
 }
 
 interface ProbeRun extends Omit<ProbePartOptions, "limits"> {
@@ -211,14 +214,14 @@ interface ProbeRun extends Omit<ProbePartOptions, "limits"> {
   onText?: (text: string) => boolean;
 }
 
-async function runInProbe({ sandbox, secret, told }: ProbeContext, options: ProbeRun): Promise<SandboxOutcome> {
+async function runInProbe({ sandbox, secret, report }: ProbeContext, options: ProbeRun): Promise<SandboxOutcome> {
   const {
     argv,
     mounts = [],
     limits,
     stdin,
     signal,
-    onLine = ({ check, holds, detail }) => told(check, holds, detail),
+    onLine = ({ check, holds, detail }) => report(check, holds, detail),
   } = options;
   let rest = "";
   const onText = (text: string) => {
@@ -238,7 +241,7 @@ async function runInProbe({ sandbox, secret, told }: ProbeContext, options: Prob
   );
 }
 
-/** What is no line of the program's, such as a warning of Node's, is passed over. */
+/** Parses a line of the program, and skips others, such as a warning of Node. */
 function parseProbeLine(text: string): ProbeLine | undefined {
   try {
     const line = JSON.parse(text);
@@ -248,110 +251,106 @@ function parseProbeLine(text: string): ProbeLine | undefined {
   }
 }
 
-// In the background twice, with a session of its own, and deaf.
+// Forks twice into the background, with its own session, and ignores signals.
 const LINGERING_SCRIPT = `trap '' TERM HUP INT
 (setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
 sleep 0.3; echo ready
 [ "$2" = output ] && exec yes "$1"
 while :; do sleep 0.2; done`;
 
-/** Starts what does not want to end, and looks from outside whether it is gone. */
-async function probeEndings(scene: ProbeContext): Promise<void> {
+/** Starts processes that do not end by themselves, and checks from outside that they are gone. */
+async function probeEndings(context: ProbeContext): Promise<void> {
   await Promise.all(
     (["timeout", "abort", "output"] as const).map(async (ending) => {
       const token = `linger-${randomUUID()}`;
       const stop = new AbortController();
       let alive = 0;
       let bytes = 0;
-      const outcome = await runInProbe(scene, {
+      const outcome = await runInProbe(context, {
         argv: ["/bin/sh", "-c", LINGERING_SCRIPT, "sh", token, ending],
         limits: { ...PROBE_LIMITS, seconds: ending === "timeout" ? 1 : PROBE_LIMITS.seconds },
         signal: stop.signal,
         onText(text) {
-          if (text.startsWith("ready")) alive = probeFromOutside(scene, token);
+          if (text.startsWith("ready")) alive = probeFromOutside(context, token);
           if (ending === "abort") stop.abort();
           bytes += text.length;
           return bytes < MIB;
         },
       });
       const ms = await waitUntilGone(token, 1000);
-      if (alive === 0) scene.told(ending, undefined, "its processes cannot be seen from outside");
+      if (alive === 0) context.report(ending, undefined, "its processes are not visible from outside");
       else
-        scene.told(
-          ending,
-          ms !== undefined && outcome.ending === ending,
-          ms === undefined ? "some are still there" : "",
-        );
+        context.report(ending, ms !== undefined && outcome.ending === ending, ms === undefined ? "some still run" : "");
     }),
   );
 }
 
-/** How many processes there are of a run, and what can be told of them from outside. */
-function probeFromOutside({ told, secret }: ProbeContext, token: string): number {
+/** Counts the processes of a run, and reports the checks that can be made from outside. */
+function probeFromOutside({ report, secret }: ProbeContext, token: string): number {
   const found = findHostProcesses(token) ?? [];
   if (found.length < 2) return 0;
   const users = new Set(found.flatMap((one) => one.users));
-  told("user", !users.has(0), `user ${[...users].join(", ")}`);
-  told("host-command-lines", findHostProcesses(secret)?.length === 0);
+  report("user", !users.has(0), `user ${[...users].join(", ")}`);
+  report("host-command-lines", findHostProcesses(secret)?.length === 0);
   return found.length;
 }
 
-/** Two at once, of which the second looks for the first. */
-async function probeConcurrentRuns(scene: ProbeContext): Promise<void> {
+/** Starts two runs at once, of which the second looks for the first. */
+async function probeConcurrentRuns(context: ProbeContext): Promise<void> {
   const token = `one-${randomUUID()}`;
   const stop = new AbortController();
   let second: Promise<SandboxOutcome> | undefined;
-  await runProbePart(scene, "one", {
+  await runProbePart(context, "one", {
     token,
     signal: stop.signal,
     onLine({ check }) {
-      if (check === "ready") second = runProbePart(scene, "two", { otherToken: token }).finally(() => stop.abort());
+      if (check === "ready") second = runProbePart(context, "two", { otherToken: token }).finally(() => stop.abort());
     },
   });
   await second;
 }
 
-/** The last number that a shell came to, which starts one process after the other. */
-async function probeForks(scene: ProbeContext): Promise<void> {
+/** Reads the last number that a shell printed while it started one process after the other. */
+async function probeForks(context: ProbeContext): Promise<void> {
   const text = 'i=0; while [ "$i" -lt 200 ]; do sleep 2 & i=$((i + 1)); echo "$i"; done';
-  let said = "";
-  const { isolation } = await runInProbe(scene, {
+  let output = "";
+  const { isolation } = await runInProbe(context, {
     argv: ["/bin/sh", "-c", text],
     limits: { ...PROBE_LIMITS, processes: 24 },
     onText(piece) {
-      said += piece;
+      output += piece;
       return true;
     },
   });
-  const most = Number(said.trim().split("\n").at(-1));
-  scene.told(
+  const started = Number(output.trim().split("\n").at(-1));
+  context.report(
     "forks",
-    most > 0 && most < 24,
-    `${most} of 24, ${isolation.bounds === "tree" ? "all together" : "by its user"}`,
+    started > 0 && started < 24,
+    `${started} of 24, ${isolation.bounds === "tree" ? "counted per run" : "counted per user"}`,
   );
 }
 
-/** Makes four times as many files as it may have. */
-async function probeFiles(scene: ProbeContext): Promise<void> {
+/** Creates four times as many files as allowed. */
+async function probeFiles(context: ProbeContext): Promise<void> {
   let isBegun = false;
-  const { ending } = await runProbePart(scene, "file-count", {
+  const { ending } = await runProbePart(context, "file-count", {
     onLine() {
       isBegun = true;
     },
   });
-  if (isBegun) scene.told("file-count", ending === "memory", ending);
+  if (isBegun) context.report("file-count", ending === "memory", ending);
 }
 
-// A program of its own: one process has one instance for all that it watches.
+// A separate program: one process has one inotify instance for everything it watches.
 const WATCH_PROGRAM = 'require("node:fs").watch("/", () => {}).close()';
 
-/** Takes all of inotify that it can get, while a program of this user and another run need some. */
-async function probeInotify(scene: ProbeContext): Promise<void> {
+/** Takes all inotify instances it can get, while a program of this user and another run need some. */
+async function probeInotify(context: ProbeContext): Promise<void> {
   const stop = new AbortController();
   let others: Promise<unknown> | undefined;
   const lookNow = async () => {
     let another = "0";
-    await runProbePart(scene, "inotify-one", {
+    await runProbePart(context, "inotify-one", {
       onLine({ check, detail }) {
         if (check === "held") another = detail;
       },
@@ -362,10 +361,10 @@ async function probeInotify(scene: ProbeContext): Promise<void> {
         .once("exit", (code) => resolve(code === 0)),
     );
     const isRefused = held === "0" && another === "0";
-    scene.told("inotify", own && (another === "1" || isRefused), isRefused ? "refused" : `${held} taken`);
+    context.report("inotify", own && (another === "1" || isRefused), isRefused ? "refused" : `${held} taken`);
   };
   let held = "0";
-  await runProbePart(scene, "inotify", {
+  await runProbePart(context, "inotify", {
     signal: stop.signal,
     onLine({ check, detail }) {
       if (check !== "held") return;
@@ -378,12 +377,12 @@ async function probeInotify(scene: ProbeContext): Promise<void> {
 
 const MEMORY_CHECKS = ["memory", "shared-mapping", "system-v-memory", "memory-file", "socket-buffers"] as const;
 
-/** Asks for four times what there is, and counts what it got. */
-async function probeMemory(scene: ProbeContext, kind: (typeof MEMORY_CHECKS)[number]): Promise<void> {
+/** Allocates four times the limit, and counts what it got. */
+async function probeMemory(context: ProbeContext, kind: (typeof MEMORY_CHECKS)[number]): Promise<void> {
   const limits = { memory: (kind === "memory" ? 256 : 128) * MIB };
   let got = 0;
   let [isKept, isAtEnd] = [false, false];
-  const outcome = await runProbePart(scene, kind, {
+  const outcome = await runProbePart(context, kind, {
     limits,
     onLine({ check, holds, detail }) {
       if (check === kind) got = Math.max(got, Number(detail));
@@ -394,9 +393,9 @@ async function probeMemory(scene: ProbeContext, kind: (typeof MEMORY_CHECKS)[num
   const share = outcome.isolation.bounds === "tree" ? "all processes together" : "watched by the host";
   const isTried = kind === "memory" ? got > 0 : isAtEnd || outcome.ending === "memory";
   const detail = `${got / MIB} of ${limits.memory / MIB} MiB, ${share}`;
-  // Where the kernel does not count, the host looks now and then.
+  // Where the kernel does not count, the host checks at intervals.
   const isBounded = outcome.isolation.bounds === "tree" || kind === "memory" ? got <= limits.memory : !isKept;
-  scene.told(kind, isTried ? isBounded : undefined, isTried ? detail : "there is no Perl");
+  context.report(kind, isTried ? isBounded : undefined, isTried ? detail : "Perl is not installed");
 }
 
 function getCallNumber(call: string): number {

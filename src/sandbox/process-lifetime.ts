@@ -7,21 +7,23 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 const START_WATCH_FD = 7;
 
 /**
- * Shell text that starts a process which ends the start of a sandbox when the host dies: it kills the process group when descriptor 7 is
- * closed, and exits when it reads a line from it. Bubblewrap's inner process waits for its outer one before the kernel ties it to that one's
- * end: if the outer one is killed then, nothing else would end the inner one. It has not left the group yet.
+ * Shell text that starts a watch process, which ends the start of a sandbox if the host dies. It kills the process
+ * group when descriptor 7 is closed, and exits when it reads a line from it. Bubblewrap's inner process waits for its
+ * outer one before the kernel ties their ends together. If the outer one is killed before that, nothing else would end
+ * the inner one, which is still in the group.
  */
 export const START_WATCH_SCRIPT = `{ read -r started <&${START_WATCH_FD} || kill -9 0; } > /dev/null 2>&1 3<&- 4<&- 5<&- 6<&- & exec ${START_WATCH_FD}<&-`;
 
-/** Ends the start watch. Contract: the sandbox's first process ends with bubblewrap by now. */
+/** Ends the start watch. Contract: the sandbox's first process now ends with bubblewrap. */
 export function stopStartWatch(child: ChildProcess): void {
   const stdio: readonly unknown[] = child.stdio;
   (stdio[START_WATCH_FD] as Writable | undefined)?.end("started\n");
 }
 
 /**
- * Resolves when the first process of a sandbox ends with its parent; with false if bubblewrap ended before. Bubblewrap installs the filter of
- * system calls in that process right after it has asked the kernel to end it with its parent.
+ * Resolves with true when the first process of a sandbox is tied to its parent's end, and with false if bubblewrap
+ * exited before. Bubblewrap installs the system call filter in that process right after it has asked the kernel for
+ * this tie.
  */
 export async function waitUntilTied(first: () => number | undefined, child: ChildProcess): Promise<boolean> {
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
@@ -33,13 +35,13 @@ function isTied(pid: number | undefined): boolean {
   if (pid === undefined) return false;
   ownFilterCount ??= countFilters("self") ?? 0;
   const count = countFilters(pid);
-  return count === undefined || count > ownFilterCount; // Gone: it needs no ties.
+  return count === undefined || count > ownFilterCount; // Undefined: it has exited and needs no tie.
 }
 
-// Every process has the filters of the one that started it.
+// A process inherits the filters of its parent.
 let ownFilterCount: number | undefined;
 
-/** Counts the filters of system calls of a process. Undefined if it is gone. */
+/** Counts the system call filters of a process. Returns undefined if it has exited. */
 function countFilters(pid: number | "self"): number | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -51,27 +53,30 @@ function countFilters(pid: number | "self"): number | undefined {
   }
 }
 
-/** A file system with many files in it is taken down by the last process that sees it, as part of that process' end. */
+/**
+ * Generous: the last process that sees a file system removes its files when it exits, which can take long.
+ */
 const END_TIMEOUT_MS = 30_000;
 const POLL_MS = 2;
 
 /**
- * Returns what ends a process and resolves when it is gone. Contract: the process is there when this is called; the first of a namespace
- * of processes is gone after all others of it.
+ * Returns a function that kills a process and resolves when it is gone. Contract: the process exists when this is
+ * called; the first process of a PID namespace exits after all others in it.
  */
 export function createProcessEnder(pid: number): () => Promise<void> {
   const begun = readProcessState(pid)?.begun;
-  const isThere = () => {
+  const isRunning = () => {
     const now = readProcessState(pid);
-    // Its number may be another one's by now. Nobody may have asked a zombie for its exit code, where the first process of a container does not.
+    // Its PID may have been reused. A zombie counts as gone: the first process of a container may never collect its
+    // exit code.
     return now !== undefined && now.begun === begun && now.state !== "Z" && now.state !== "X";
   };
   return async () => {
     const start = performance.now();
     const waited = () => performance.now() - start;
-    for (let tries = 0; isThere() && waited() < END_TIMEOUT_MS; tries++) {
+    for (let tries = 0; isRunning() && waited() < END_TIMEOUT_MS; tries++) {
       if (tries === 0) killPid(pid);
-      // Mostly it takes less than the shortest time that a timer knows.
+      // Usually it takes less time than the shortest timer.
       if (waited() < POLL_MS) await setImmediate();
       else await setTimeout(waited() < 100 ? 1 : 10);
     }
@@ -82,14 +87,14 @@ function killPid(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
 }
 
 function readProcessState(pid: number): { state: string; begun: string } | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // Its name, in brackets, may have anything in it.
+    // The process name, in parentheses, may contain anything.
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
     return { state: fields[0] ?? "", begun: fields[19] ?? "" };
   } catch {

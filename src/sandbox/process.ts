@@ -11,31 +11,31 @@ import { createInputFile, type Pipe, takePipe } from "./pipes.ts";
 export interface Program {
   file: string;
   args: readonly string[];
-  /** All of its variables. */
+  /** All of its environment variables. */
   env: Readonly<Record<string, string>>;
-  /** Where it starts; `/` when left out, so that no path of the host's is told. */
+  /** The working directory. Defaults to `/`, so that no path of the host is revealed. */
   folder?: string;
-  /** Whom it runs as; the caller, when left out. */
+  /** The user ID it runs as. Defaults to the caller's. */
   user?: number;
-  /** Whether it becomes that user by itself. */
+  /** True if the program switches to that user itself. */
   changesUser?: boolean;
   stdin?: string;
-  /** Its standard input where that holds secrets: through a pipe, so that it comes to no disk, however shortly. */
+  /** Standard input that holds secrets: sent through a pipe, so that it is never written to a disk. */
   secretInput?: string;
-  /** More pipes, from descriptor 3 on: bytes to write into it, or what to do with it. */
+  /** More pipes, from descriptor 3 on: bytes to write, or a function that uses the pipe. */
   pipes?: readonly (Uint8Array | ((pipe: Readable & Writable, child: ChildProcess) => void))[];
-  /** Ends it and all that it started. Its process group, when left out. */
+  /** Kills the program and everything it started. Defaults to killing its process group. */
   kill?: (child: ChildProcess) => void;
 }
 
-/** How long what is left in the pipes is waited for when the process is gone, since a child of it may hold them open. */
+/** Milliseconds to wait for remaining output after the process has exited, since a child may hold the pipes open. */
 const DRAIN_MS = 500;
 
-/** Runs a program to its end, or to the end of its time, or of the caller's patience with its output. */
+/** Runs a program until it exits, times out, is aborted, or produces too much output. */
 export async function runProcess(
   program: Program,
   seconds: number,
-  { onOutput, signal, waited }: SandboxRunOptions,
+  { onOutput, signal, getWaitedMs }: SandboxRunOptions,
 ): Promise<Omit<SandboxOutcome, "isolation">> {
   if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
   const start = performance.now();
@@ -43,13 +43,13 @@ export async function runProcess(
   const { child, stdout, stderr } = startProgram(program);
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   let ending: ProcessEnding = "exit";
-  const stop = (why: ProcessEnding) => {
-    if (ending !== "exit" || (isOver() && why !== "output")) return;
-    ending = why;
+  const stop = (cause: ProcessEnding) => {
+    if (ending !== "exit" || (isOver() && cause !== "output")) return;
+    ending = cause;
     if (!isOver()) kill(child);
   };
   const onAbort = () => stop("abort");
-  const stopTimer = startPausableTimer(seconds * 1000, () => stop("timeout"), waited);
+  const stopTimer = startPausableTimer(seconds * 1000, () => stop("timeout"), getWaitedMs);
   signal?.addEventListener("abort", onAbort);
   for (const [name, stream] of [
     ["stdout", stdout],
@@ -59,21 +59,22 @@ export async function runProcess(
       if ((ending === "exit" || ending === "output") && !onOutput(name, bytes)) stop("output");
     });
   }
-  let held: NodeJS.Timeout | undefined;
-  const letGo = () => {
+  let drainTimer: NodeJS.Timeout | undefined;
+  const closeStreams = () => {
     for (const stream of [stdout, stderr, ...child.stdio]) stream?.destroy();
   };
   child.once("exit", () => {
-    // Not at once: where this thread was busy for so long, nothing of what was said last has been read yet, and it is read before this.
-    held = setTimeout(() => setImmediate(letGo), DRAIN_MS);
+    // Not at once: if this thread was busy for that long, the last output has not been read yet and is read before
+    // this.
+    drainTimer = setTimeout(() => setImmediate(closeStreams), DRAIN_MS);
   });
   try {
-    // Not `events.once`, which ends with the first error: those are no end.
+    // Not `events.once`, which rejects on the first error: an error here is not the end.
     const closed = [child, stdout, stderr].map((part) => new Promise((resolve) => part.once("close", resolve)));
     await Promise.race([Promise.all(closed), waitForStartError(program.file, child)]);
   } finally {
     stopTimer();
-    clearTimeout(held);
+    clearTimeout(drainTimer);
     signal?.removeEventListener("abort", onAbort);
   }
   const isOwn = ending === "exit" || ending === "output";
@@ -86,7 +87,7 @@ export async function runProcess(
   };
 }
 
-/** The signal that an exit code stands for, where a program gives one as a shell does. */
+/** Returns the signal that an exit code encodes, as a shell does. */
 export function getExitSignal(exitCode: number | undefined): string | undefined {
   return Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode)?.[0];
 }
@@ -113,7 +114,7 @@ function startProgram(program: Program): StartedProgram {
       ...(user === undefined || changesUser ? {} : { uid: user, gid: user }),
     });
   } catch (error) {
-    ends.push(output?.read, errors?.read); // Some things Node says at once: a user that there is not, a NUL.
+    ends.push(output?.read, errors?.read); // Node throws some errors at once: an unknown user, a NUL byte.
     throw createStartError(file, error);
   } finally {
     for (const fd of ends) if (fd !== undefined) closeSync(fd);
@@ -132,7 +133,7 @@ function startProgram(program: Program): StartedProgram {
   return { child, stdout: reader(output, child.stdout), stderr: reader(errors, child.stderr) };
 }
 
-/** Contract: rejects when the program could not be started, and never resolves. */
+/** Contract: rejects if the program could not be started, and never resolves. */
 function waitForStartError(file: string, child: ChildProcess): Promise<never> {
   return new Promise((_, reject) => {
     child.on("error", (error) => {
@@ -141,7 +142,7 @@ function waitForStartError(file: string, child: ChildProcess): Promise<never> {
   });
 }
 
-/** Descriptors that this process was started with go on to whatever it starts: what they lead to is put out of reach. */
+/** Replaces descriptors that this process inherited, which would otherwise be passed on to every program it starts. */
 function createStdio(first: readonly ("ignore" | "pipe" | number)[], pipes: number): ("ignore" | "pipe" | number)[] {
   const stdio = [...first, ...Array(pipes).fill("pipe")];
   for (const fd of getInheritedDescriptors()) {
@@ -151,7 +152,7 @@ function createStdio(first: readonly ("ignore" | "pipe" | number)[], pipes: numb
   return stdio;
 }
 
-// Looked at once: whatever Node opens itself is closed on exec.
+// Read once: descriptors that Node opens itself are closed on exec.
 function getInheritedDescriptors(): readonly number[] {
   descriptorCache ??= listDescriptors();
   return descriptorCache;
@@ -165,7 +166,7 @@ function listDescriptors(): number[] {
       .map(Number)
       .filter((fd) => fd > 2 && !isClosedOnExec(fd));
   } catch {
-    return []; // Not Linux, where none of the others passes them on.
+    return []; // Not Linux; the other systems do not pass them on.
   }
 }
 
@@ -174,7 +175,7 @@ function isClosedOnExec(fd: number): boolean {
     const flags = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1] ?? "0";
     return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) !== 0;
   } catch {
-    return true; // It was the one that the folder was read with.
+    return true; // The descriptor with which the folder was read.
   }
 }
 
@@ -186,14 +187,14 @@ function openDevNull(): number {
   return devNull;
 }
 
-/** Contract: the process leads its group, as every one started here does. */
+/** Kills a process and its group. Contract: the process leads its group, as every process started here does. */
 export function killProcessGroup({ pid }: Pick<ChildProcess, "pid">): void {
   if (pid === undefined) return;
   for (const target of [-pid, pid]) {
     try {
       process.kill(target, "SIGKILL");
     } catch {
-      // It is gone already.
+      // It has already exited.
     }
   }
 }
@@ -201,10 +202,10 @@ export function killProcessGroup({ pid }: Pick<ChildProcess, "pid">): void {
 function createStartError(file: string, error: unknown): SkillError {
   return new SkillError("sandbox-start", {
     message: `${file} could not be started: ${getErrorMessage(error)}`,
-    fix: "`skillet doctor --sandbox` says what is missing",
+    fix: "run `skillet doctor --sandbox` to see what is missing",
     cause: error,
   });
 }
 
-// A pipe whose other end is gone: the process' own end says why.
+// The other end of a pipe is gone: the exit of the process explains why.
 function ignoreError(): void {}

@@ -8,7 +8,7 @@ import { killProcessGroup } from "./process.ts";
 export interface ProgramResult {
   code: number | null;
   stdout: string;
-  /** What it said last, on both streams. */
+  /** The end of its output, of both streams. */
   tail: string;
 }
 
@@ -16,24 +16,27 @@ export interface ProgramOptions {
   signal?: AbortSignal | undefined;
   onLine?: ((line: string) => void) | undefined;
   env?: Readonly<Record<string, string>>;
-  /** Where it starts. */
+  /** The working directory. */
   folder?: string;
-  /** The builder's turn, which the program has too: nobody else builds before it has ended, whatever becomes of this process. */
+  /**
+   * The descriptor of the build lock, which the program inherits: no other build starts before the program has exited,
+   * even if this process dies.
+   */
   turn?: number | undefined;
 }
 
-/** Which of its open files is the turn that a program was given. */
+/** The descriptor number of the build lock in a program that inherits it. */
 export const TURN_DESCRIPTOR = 3;
 
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/** All that a program of the system is told of this one. */
+/** The whole environment of a system program. */
 export const SYSTEM_ENV: Readonly<Record<string, string>> = {
   PATH: SYSTEM_PATH,
   LC_ALL: "C",
   DEBIAN_FRONTEND: "noninteractive",
 };
 
-/** Runs a program of the system, or the one at a whole path, to its end, or to that of this process. */
+/** Runs a system program, or the program at an absolute path, until it exits or this process does. */
 export async function runProgram(
   program: string,
   args: readonly string[],
@@ -56,14 +59,14 @@ export function resolveSystemProgram(program: string): string {
   const path = findSystemProgram(program);
   if (path !== undefined) return path;
   throw new SkillError("package-tools", {
-    message: `${program} is needed to build system packages, and is not on this machine`,
-    fix: "`skillet doctor --fix` installs it",
+    message: `${program} is not installed, and building system packages needs it`,
+    fix: "run `skillet doctor --fix` to install it",
   });
 }
 
 /**
- * What came of a process. Rejects when it cannot be started or is called off; nothing of it is left then.
- * Contract: it leads its group, so that what it started ends with it.
+ * Collects the result of a process. Rejects if it cannot be started or is canceled, and then kills everything it
+ * started. Contract: the process leads its group.
  */
 export function collectProgramResult(child: ChildProcess, { signal, onLine }: ProgramOptions): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
@@ -96,7 +99,7 @@ export function collectProgramResult(child: ChildProcess, { signal, onLine }: Pr
 
 const MAX_TAIL_LENGTH = 4096;
 
-/** Gives the lines of a stream, each whole, however they come in. The stream is text from then on. */
+/** Calls `onLine` with each complete line of a stream. Sets the stream to text. */
 export function forEachLine(stream: Readable, onLine: (line: string) => void): void {
   let rest = "";
   stream.setEncoding("utf8").on("data", (chunk: string) => {
@@ -111,8 +114,8 @@ export function forEachLine(stream: Readable, onLine: (line: string) => void): v
 
 export function createProgramCancelError(signal: AbortSignal): SkillError {
   return new SkillError("package-aborted", {
-    message: "building the system packages was called off",
-    fix: "nothing of it is left: build again",
+    message: "the build of the system packages was canceled",
+    fix: "nothing was kept: build again",
     cause: signal.reason,
   });
 }

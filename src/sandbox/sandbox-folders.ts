@@ -21,8 +21,8 @@ import { readRegularFile } from "../util/file-access.ts";
 import { isInside } from "../util/safe-path.ts";
 
 /**
- * Where sandboxes find what they are made of: copies of skills, package layers. As root that is not root's own folder, since code
- * never runs as root and has to read it.
+ * Returns the folder with the parts of sandboxes: copies of skills and package layers. For root it is outside root's
+ * home, since code never runs as root and must read it.
  */
 export function getSandboxFolder(skilletHome: string): string {
   return isRoot() ? SYSTEM_SANDBOX_FOLDER : skilletHome;
@@ -30,18 +30,21 @@ export function getSandboxFolder(skilletHome: string): string {
 
 export const SYSTEM_SANDBOX_FOLDER = "/var/lib/skillet";
 
-/** Whom code runs as where the caller is root and has no other users to give: nobody. */
+/** The unprivileged user that code runs as if the caller is root and no other user IDs are available. */
 export const NOBODY_UID = 65534;
 
-/** Users that no account has and nothing hands out: neither distributions nor systemd use this range. One for each process and 64 runs of it. */
+/**
+ * User IDs without an account: neither distributions nor systemd use this range. Each process has 64 of them for its
+ * runs.
+ */
 const RUN_USERS = { first: 0x7000_0000, count: 0x1000_0000, ofProcess: 64 };
 
 let usedRunUsers = 0;
 let hasRunUsers: boolean | undefined;
 
 /**
- * Returns a user for one run, where the caller is root: what the kernel counts for a user, such as inotify instances, is this run's alone.
- * Nobody, where the caller is root of a namespace without such users.
+ * Returns a user ID for one run if the caller is root: what the kernel counts per user, such as inotify instances, then
+ * counts for this run alone. Returns `NOBODY_UID` if the caller is root of a namespace without such IDs.
  */
 export function allocateRunUser(): number {
   hasRunUsers ??= isRangeMapped(RUN_USERS);
@@ -76,8 +79,8 @@ export function getSkillStoreFolder(skilletHome: string): string {
 const MAX_UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
 
 /**
- * Puts a skill's files where code may read them, under the name of their digest, and gives the folder. What is there stays as it
- * is: a run sees the bytes that were judged, whatever happens to the original meanwhile.
+ * Copies a skill's files to a folder that code may read, named by their digest, and returns it. An existing copy stays
+ * unchanged: a run sees the bytes that were checked, even if the original changes meanwhile.
  */
 export function storeSkillCopy(copy: SkillCopy, store: string): string {
   const folder = join(store, copy.digest.replace("sha256:", ""));
@@ -88,33 +91,38 @@ export function storeSkillCopy(copy: SkillCopy, store: string): string {
   const draft = join(store, `.${randomUUID()}`);
   try {
     makeReadableFolder(store);
-    chmodSync(store, isRoot() ? 0o711 : 0o700); // Who cannot list it cannot find a copy of what is private.
+    chmodSync(store, isRoot() ? 0o711 : 0o700); // A user who cannot list the folder cannot find copies of private skills.
     for (const [path, { bytes, executable }] of copy.files)
       writeStoredFile(draft, path, bytes, executable ? 0o755 : 0o644);
     renameSync(draft, folder);
   } catch (error) {
     if (existsSync(draft)) rmSync(draft, { recursive: true, force: true });
-    if (!existsSync(folder)) throw createStoreError(store, error); // Another run may just have put it there.
+    if (!existsSync(folder)) throw createStoreError(store, error); // Another run may have created it just now.
   }
   removeUnusedCopies(store);
   return folder;
 }
 
-/** The same for code that nothing keeps from writing there: what is not as it was judged is put there anew. */
+/**
+ * Stores a copy for code that is not prevented from writing to it: a copy that differs from the checked files is
+ * replaced.
+ */
 export function storeVerifiedCopy(copy: SkillCopy, store: string): string {
   const folder = storeSkillCopy(copy, store);
   if (isUnmodified(folder, copy)) return folder;
   return withFileLock(`${folder}.mending`, () => {
     if (isUnmodified(folder, copy)) return folder;
-    if (existsSync(folder)) renameSync(folder, join(store, `.${randomUUID()}`)); // Whoever reads it goes on; it is swept later.
+    if (existsSync(folder)) renameSync(folder, join(store, `.${randomUUID()}`)); // Runs that read it continue; it is removed later.
     return storeSkillCopy(copy, store);
   });
 }
 
 function isUnmodified(folder: string, { files }: SkillCopy): boolean {
   try {
-    const there = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
-    if (there.length !== files.size) return false;
+    const existing = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
+      (entry) => !entry.isDirectory(),
+    );
+    if (existing.length !== files.size) return false;
     return [...files].every(([path, { bytes }]) =>
       readRegularFile(join(folder, path), { limit: bytes.length, refusesLinks: true }).equals(bytes),
     );
@@ -123,7 +131,7 @@ function isUnmodified(folder: string, { files }: SkillCopy): boolean {
   }
 }
 
-/** A folder that code may read, also where the umask says otherwise. */
+/** Creates a folder that code may read, whatever the umask. */
 export function makeReadableFolder(path: string): void {
   if (existsSync(path)) return;
   makeReadableFolder(dirname(path));
@@ -139,7 +147,7 @@ function writeStoredFile(root: string, path: string, bytes: Uint8Array, mode: nu
   chmodSync(file, mode);
 }
 
-/** What nobody used for a month goes, and what a run left that was killed while it wrote. */
+/** Removes copies unused for a month, and drafts of runs that were killed while writing. */
 function removeUnusedCopies(store: string): void {
   const now = Date.now();
   for (const name of readdirSync(store)) {
@@ -154,48 +162,51 @@ function touchFolder(folder: string): void {
     const now = new Date();
     utimesSync(folder, now, now);
   } catch {
-    // Root's own, and so not swept by this user.
+    // The folder belongs to root, so this user does not remove it.
   }
 }
 
 function createStoreError(store: string, cause: unknown): SkillError {
   return new SkillError("unwritable", {
-    message: `A copy of the skill cannot be put into ${store}: ${getErrorMessage(cause)}`,
-    fix: "check that the folder can be written to, and that there is room",
+    message: `The skill cannot be copied to ${store}: ${getErrorMessage(cause)}`,
+    fix: "check that the folder is writable and the disk has free space",
     cause,
   });
 }
 
-/** Where roots are kept. */
+/** The folders of package builds. */
 export interface PackageFolders {
-  /** What this user builds. */
+  /** The folder that this user builds in. */
   own: string;
-  /** What root built for everybody. Only read. */
+  /** Packages that root built for all users. Read-only. */
   shared: string | undefined;
 }
 
-/** Root builds for everybody, any other user for itself; SKILLET_PACKAGES names another folder to build in. */
+/**
+ * Resolves the package folders: root builds for all users, any other user for itself. SKILLET_PACKAGES sets another
+ * folder to build in.
+ */
 export function resolvePackageFolders({ skilletHome, env }: Pick<Environment, "skilletHome" | "env">): PackageFolders {
-  const given = env["SKILLET_PACKAGES"];
-  const own = given ? resolve(given) : join(getSandboxFolder(skilletHome), "packages");
+  const configured = env["SKILLET_PACKAGES"];
+  const own = configured ? resolve(configured) : join(getSandboxFolder(skilletHome), "packages");
   const shared = join(SYSTEM_SANDBOX_FOLDER, "packages");
   return { own, shared: own === shared ? undefined : shared };
 }
 
 const PACKAGE_SUBFOLDERS = ["bases", "layers", "sets", "staging", "apt", "libraries", "locks"] as const;
 
-/** Throws where others could change what is built, or lead what is written elsewhere. */
-export function makePackageFolder(place: string): void {
-  const folders = PACKAGE_SUBFOLDERS.map((folder) => join(place, folder));
+/** Creates the package folder. Throws if other users could change what is built, or redirect writes. */
+export function makePackageFolder(root: string): void {
+  const folders = PACKAGE_SUBFOLDERS.map((folder) => join(root, folder));
   for (const folder of folders) makeReadableFolder(folder);
-  if (areTrustedFolders(place, ...folders)) return;
+  if (areTrustedFolders(root, ...folders)) return;
   throw new SkillError("package-place", {
-    message: `${place} is somebody else's, or others can write to it: nothing is built there`,
-    fix: `\`chmod go-w\` it and the folders in it, or name another one in SKILLET_PACKAGES`,
+    message: `${root} belongs to another user, or other users can write to it: nothing is built there`,
+    fix: `run \`chmod go-w\` on it and its subfolders, or set SKILLET_PACKAGES to another folder`,
   });
 }
 
-/** Whether none but root and this user can have changed what is in these folders. */
+/** Returns true if only root and this user can have changed the content of these folders. */
 export function areTrustedFolders(...folders: string[]): boolean {
   return folders.every((folder) => {
     const stat = lstatSync(folder, { throwIfNoEntry: false });

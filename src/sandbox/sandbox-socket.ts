@@ -5,23 +5,27 @@ import { SkillError } from "../errors/problem.ts";
 import type { Mount, SandboxCommand, SandboxOutcome, SandboxSocket } from "../host/sandbox-contract.ts";
 
 interface SandboxSocketOptions extends UnixSocketOptions {
-  /** Whether the sandbox puts it where the door says; else the code is told where it really is. */
+  /** True if the sandbox mounts the socket at its declared path; otherwise the code gets the real path. */
   mapsPaths: boolean;
 }
 
-/** Runs a command with its doors: a unix socket each, which is in this one sandbox, and gone when the command ends. */
+/** Runs a command with its sockets. Each is a unix socket that exists only in this sandbox, until the command ends. */
 export async function withSandboxSockets(
   command: SandboxCommand,
   options: SandboxSocketOptions,
   run: (command: SandboxCommand, sockets: readonly string[]) => Promise<SandboxOutcome>,
 ): Promise<SandboxOutcome> {
-  const { doors = [] } = command;
-  if (doors.length === 0) return run(command, []);
+  const { sockets = [] } = command;
+  if (sockets.length === 0) return run(command, []);
   const opened: OpenSandboxSocket[] = [];
   try {
-    for (const door of doors) opened.push(await openSandboxSocket(door, options));
-    const mounts = opened.map(({ socket, door }): Mount => ({ from: socket, to: door.to, access: "read" }));
-    const env = opened.map(({ socket, door }) => [door.variable, options.mapsPaths ? door.to : socket] as const);
+    for (const definition of sockets) opened.push(await openSandboxSocket(definition, options));
+    const mounts = opened.map(
+      ({ socket, definition }): Mount => ({ from: socket, to: definition.path, access: "read" }),
+    );
+    const env = opened.map(
+      ({ socket, definition }) => [definition.variable, options.mapsPaths ? definition.path : socket] as const,
+    );
     return await run(
       { ...command, mounts: [...command.mounts, ...mounts], env: { ...command.env, ...Object.fromEntries(env) } },
       opened.map(({ socket }) => socket),
@@ -32,24 +36,24 @@ export async function withSandboxSockets(
 }
 
 interface OpenSandboxSocket {
-  door: SandboxSocket;
+  definition: SandboxSocket;
   socket: string;
-  /** Contract: every connection is gone when it resolves, and the socket too. */
+  /** Contract: all connections and the socket are gone when it resolves. */
   close(): Promise<void>;
 }
 
-async function openSandboxSocket(door: SandboxSocket, options: SandboxSocketOptions): Promise<OpenSandboxSocket> {
+async function openSandboxSocket(definition: SandboxSocket, options: SandboxSocketOptions): Promise<OpenSandboxSocket> {
   const connections = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (connection) => {
     connections.add(connection);
     connection.on("error", () => connection.destroy());
     connection.once("close", () => connections.delete(connection));
-    door.onConnection(connection);
+    definition.onConnection(connection);
   });
   server.maxConnections = MAX_CONNECTIONS;
   const { path, close } = await listenOnPrivateSocket(server, "door", options);
   return {
-    door,
+    definition,
     socket: path,
     async close() {
       const closed = close();
@@ -62,21 +66,24 @@ async function openSandboxSocket(door: SandboxSocket, options: SandboxSocketOpti
 const MAX_CONNECTIONS = 64;
 
 export interface UnixSocketOptions {
-  /** Where the socket's own folder is made, which none but its owner can enter. Short: a socket's path has 107 bytes at most. */
+  /**
+   * The parent of the socket's folder, which only its owner can enter. Keep it short: a socket path has at most 107
+   * bytes.
+   */
   folder: string;
-  /** Whose the socket is, where the sandbox runs as somebody else. */
+  /** The owner of the socket, if the sandbox runs as another user. */
   owner?: { uid: number; gid: number };
-  /** 0666 for a container, whose users have other numbers outside. */
+  /** 0666 for a container, whose users have other IDs outside. */
   socketMode?: number;
 }
 
 interface UnixSocket {
   path: string;
-  /** Contract: the socket is gone when it resolves. It waits for connections, which are the caller's to end. */
+  /** Contract: the socket is gone when it resolves. It waits for open connections, which the caller must end. */
   close(): Promise<void>;
 }
 
-/** Lets a server listen on a socket that one sandbox is given, and nobody else. */
+/** Makes a server listen on a socket that only one sandbox gets. */
 export async function listenOnPrivateSocket(
   server: Server,
   name: string,
@@ -90,9 +97,9 @@ export async function listenOnPrivateSocket(
   };
   try {
     if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw createPathLengthError(path);
-    // The handler stays: a connection that cannot be accepted is an error too, and the run goes on.
+    // The handler stays: a connection that cannot be accepted is an error too, and the run continues.
     await new Promise<void>((resolve, reject) => server.on("error", reject).listen(path, resolve));
-    // The folder is its owner's alone until here, so that nobody else can be first.
+    // Until here only its owner can enter the folder, so no other user can connect first.
     await chmod(path, options.socketMode ?? 0o600);
     if (options.owner) {
       await chown(path, options.owner.uid, options.owner.gid);
@@ -109,7 +116,7 @@ const MAX_PATH_BYTES = process.platform === "darwin" ? 103 : 107;
 
 function createPathLengthError(path: string): SkillError {
   return new SkillError("socket-path", {
-    message: `The path of a socket has ${MAX_PATH_BYTES} bytes at most, and ${path} has more`,
+    message: `The socket path ${path} is longer than ${MAX_PATH_BYTES} bytes`,
     fix: "set TMPDIR to a shorter folder",
   });
 }

@@ -10,24 +10,27 @@ import { type Program, runProcess } from "./process.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";
 
 export interface SeatbeltOptions {
-  /** `/usr/bin/sandbox-exec`. */
+  /** The path of `/usr/bin/sandbox-exec`. */
   program: string;
-  /** Node and what it needs to run, for skills in JavaScript and for runs that have a network; this process' own when left out. */
+  /**
+   * The path of Node, for skills in JavaScript and for runs with network access. Defaults to the Node of this process.
+   */
   node?: string;
-  /** Where the private folder of each run is made. Short: it holds a socket. */
+  /** The parent of each run's private folder. Keep it short: it holds a socket. */
   folder?: string;
 }
 
 /**
- * macOS: a profile for the process and all that it starts. Not promised, since the system has no means for it: that descendants
- * which left the process group end, that memory, processes or disk are bounded, and that processes of other runs are not seen.
+ * Creates the macOS sandbox: a profile for the process and everything it starts. macOS has no means to guarantee that
+ * descendants outside the process group end, that memory, processes or disk are limited, or that processes of other
+ * runs are hidden.
  */
 export function createSeatbeltSandbox(options: SeatbeltOptions): Sandbox {
   const { program, node = process.execPath, folder = tmpdir() } = options;
   const sandbox: Sandbox = {
     level: "partial",
     by: "seatbelt",
-    // Nothing can be mounted: what is mounted to `/skill` is seen where it really is, and `seenPath` translates.
+    // macOS cannot mount: code sees what is mounted at `/skill` under its real path, and `mapSandboxPath` translates.
     mapsPaths: false,
     system: "host",
     async run(command, runOptions) {
@@ -36,8 +39,8 @@ export function createSeatbeltSandbox(options: SeatbeltOptions): Sandbox {
       try {
         const network = await openSeatbeltNetwork(command, own);
         try {
-          return await withSandboxSockets(command, { folder: own, mapsPaths: false }, async (given, sockets) => {
-            const prepared = await prepareSeatbeltRun(given, { sandbox, own, node, network, sockets });
+          return await withSandboxSockets(command, { folder: own, mapsPaths: false }, async (withSockets, sockets) => {
+            const prepared = await prepareSeatbeltRun(withSockets, { sandbox, own, node, network, sockets });
             const outcome = await runProcess({ file: program, ...prepared }, command.limits.seconds, runOptions);
             const isolation = { level: "partial", by: "seatbelt", bounds: "none" } as const;
             return addNotices({ ...outcome, isolation }, network?.notices ?? []);
@@ -54,46 +57,49 @@ export function createSeatbeltSandbox(options: SeatbeltOptions): Sandbox {
 }
 
 export interface SeatbeltPaths {
-  /** The run's own folders, which it can write to. */
+  /** The run's own writable folders. */
   home: string;
   temporary: string;
   node: string;
-  /** The proxy's socket and the forwarder's port, where something is open. */
+  /** The proxy's socket and the forwarder's port, if the run has network access. */
   socket?: string;
   port?: number;
-  /** Those of its doors. */
+  /** The paths of the run's sandbox sockets. */
   sockets?: readonly string[];
 }
 
 /**
- * What sandbox-exec is told, in its own language: the last rule that fits decides, and what none allows is denied. Contract: real
- * paths, since a rule is compared with where a link leads.
+ * Formats the profile for sandbox-exec: the last matching rule decides, and everything else is denied. Contract: real
+ * paths, since the system compares rules with the target of a symlink.
  */
-export function formatSeatbeltProfile({ mounts }: Pick<SandboxCommand, "mounts">, places: SeatbeltPaths): string {
+export function formatSeatbeltProfile({ mounts }: Pick<SandboxCommand, "mounts">, paths: SeatbeltPaths): string {
   const writable = [
-    places.home,
-    places.temporary,
+    paths.home,
+    paths.temporary,
     ...mounts.filter(({ access }) => access === "read-write").map(({ from }) => from),
   ];
   const readable = [...new Set([...SYSTEM_FOLDERS, ...mounts.map(({ from }) => from), ...writable])];
   return [
     BASE_RULES,
-    // To know that a folder is there is not to see what is in it.
+    // Metadata only: code may know that a folder exists, but not its content.
     formatRule(
       "allow file-read-metadata",
-      [...new Set([...readable, places.node].flatMap(listParents)), ...SYSTEM_LINKS].map(formatLiteral),
+      [...new Set([...readable, paths.node].flatMap(listParents)), ...SYSTEM_LINKS].map(formatLiteral),
     ),
-    formatRule("allow file-read* file-map-executable", [...readable.map(formatSubpath), formatLiteral(places.node)]),
+    formatRule("allow file-read* file-map-executable", [...readable.map(formatSubpath), formatLiteral(paths.node)]),
     formatRule("allow file-write*", writable.map(formatSubpath)),
-    // A skill's folder stays as it is, also where it is in a folder that can be written to.
+    // A skill's folder stays read-only, also inside a writable folder.
     ...formatDenyRules(mounts.filter(({ access }) => access === "read").map(({ from }) => from)),
-    ...(places.socket === undefined || places.port === undefined ? [] : formatNetworkRules(places.socket, places.port)),
-    ...(places.sockets ?? []).flatMap(formatSocketRules),
+    ...(paths.socket === undefined || paths.port === undefined ? [] : formatNetworkRules(paths.socket, paths.port)),
+    ...(paths.sockets ?? []).flatMap(formatSocketRules),
     "",
   ].join("\n");
 }
 
-/** What programs need to start at all. No service is named that would act for its caller: those are ways out. */
+/**
+ * Rules that every program needs to start. No service is allowed that would act for its caller, since that would be a
+ * way out.
+ */
 const BASE_RULES = `(version 1)
 (deny default)
 (allow process-fork)
@@ -125,7 +131,9 @@ const BASE_RULES = `(version 1)
 (allow file-read* file-write-data (subpath "/dev/fd"))
 (allow file-read* file-write-data file-ioctl (literal "/dev/null") (literal "/dev/dtracehelper"))`;
 
-/** What comes with the system, and programs that were added to it. Nothing of a user's: not all of /System, where all disks are. */
+/**
+ * Folders of the system and of installed programs. Nothing of a user, and not all of /System, which contains all disks.
+ */
 const SYSTEM_FOLDERS = [
   "/bin",
   "/sbin",
@@ -149,7 +157,7 @@ const SYSTEM_FOLDERS = [
   ),
 ];
 
-/** Where the system leads elsewhere. */
+/** Symlinks of the system. */
 const SYSTEM_LINKS = ["/dev", "/etc", "/tmp", "/var", "/private/var/run"];
 
 function listParents(path: string): string[] {
@@ -158,7 +166,7 @@ function listParents(path: string): string[] {
 }
 
 function formatNetworkRules(socket: string, port: number): string[] {
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new RangeError(`${port} is no port`);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new RangeError(`${port} is not a port`);
   return [
     ...formatSocketRules(socket),
     `(allow network-bind network-inbound (local ip "localhost:${port}"))`,
@@ -189,7 +197,7 @@ function formatLiteral(path: string): string {
   return `(literal ${quoteSbplString(path)})`;
 }
 
-/** A string of the language, which ends at a quotation mark that no backslash stands before. */
+/** Quotes a string for the profile language, in which a quotation mark ends a string unless a backslash precedes it. */
 function quoteSbplString(path: string): string {
   if (!path.startsWith("/") || /[\u0000-\u001f\u007f]/.test(path) || !path.isWellFormed()) throw createPathError(path);
   return `"${path.replace(/["\\]/g, "\\$&")}"`;
@@ -211,19 +219,19 @@ async function prepareSeatbeltRun(
   const mounts = await Promise.all(
     command.mounts.map(async (mount) => ({ ...mount, from: await realpath(mount.from) })),
   );
-  const places = {
+  const paths = {
     home: join(own, "home"),
     temporary: join(own, "tmp"),
     node: await realpath(node),
     ...network,
     sockets,
   };
-  await Promise.all([mkdir(places.home), mkdir(places.temporary)]);
-  const argv = network ? wrapWithForwarder(command.argv, { ...network, node: places.node }) : command.argv;
-  const path = `${dirname(places.node)}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin`;
+  await Promise.all([mkdir(paths.home), mkdir(paths.temporary)]);
+  const argv = network ? wrapWithForwarder(command.argv, { ...network, node: paths.node }) : command.argv;
+  const path = `${dirname(paths.node)}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin`;
   return {
-    args: ["-p", formatSeatbeltProfile({ mounts }, places), "--", ...argv],
-    env: { ...FIXED_VARIABLES, PATH: path, HOME: places.home, TMPDIR: places.temporary, ...command.env },
+    args: ["-p", formatSeatbeltProfile({ mounts }, paths), "--", ...argv],
+    env: { ...FIXED_VARIABLES, PATH: path, HOME: paths.home, TMPDIR: paths.temporary, ...command.env },
     folder: mapSandboxPath(sandbox, mounts, command.folder),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
   };
@@ -236,7 +244,10 @@ interface SeatbeltNetwork {
   close(): Promise<void>;
 }
 
-/** There is one loopback interface for all: the port is known before the profile is written, and only what is open is behind it. */
+/**
+ * Opens the network for a run. All processes share one loopback interface, so the port is chosen before the profile is
+ * written, and only the proxy is behind it.
+ */
 async function openSeatbeltNetwork({ network }: SandboxCommand, folder: string): Promise<SeatbeltNetwork | undefined> {
   if (network.length === 0) return undefined;
   const port = await findFreePort();
@@ -254,14 +265,14 @@ async function findFreePort(): Promise<number> {
 
 function createPackagesError(): SkillError {
   return new SkillError("sandbox-packages", {
-    message: "Packages cannot be added to a sandbox of macOS",
+    message: "Packages cannot be added to a macOS sandbox",
     fix: 'install them on this machine, or set [sandbox] engine = "docker" with an image that has them in config.toml',
   });
 }
 
 function createPathError(path: string): SkillError {
   return new SkillError("mount-unusable", {
-    message: `A sandbox cannot be given ${JSON.stringify(path)}: a whole path without control characters is needed`,
+    message: `The path ${JSON.stringify(path)} cannot be mounted in a sandbox: it must be absolute and have no control characters`,
     fix: "rename the folder",
   });
 }

@@ -1,4 +1,7 @@
-/** Which argument is the mode of a file, and where it counts only for a new one, which one says so. */
+/**
+ * The position of the argument with a file's mode and, if the mode counts only for a new file, of the flags that create
+ * one.
+ */
 const MODE_ARGUMENTS: Readonly<Record<string, { mode: number; flags?: number }>> = {
   chmod: { mode: 1 },
   fchmod: { mode: 1 },
@@ -17,18 +20,22 @@ const SECCOMP_ARCHITECTURES: Readonly<Record<string, { column: 0 | 1; audit: num
 };
 
 export interface SeccompOptions {
-  /** False where no cgroup counts the memory that no limit of a process does: it is refused then. */
+  /** False if no cgroup counts memory outside the process limits: calls that allocate it are then refused. */
   isCounted?: boolean;
-  /** False where code could take all inotify instances of a real user: they are refused then. */
+  /** False if code could take all inotify instances of an account: they are then refused. */
   allowsInotify?: boolean;
-  /** True where set-id programs may be made: in a system that is being built, from which they are taken again. */
+  /**
+   * True if setuid and setgid programs may be created: in a system that is being built, from which they are removed
+   * again.
+   */
   allowsSetId?: boolean;
 }
 
 /**
- * The filter that the kernel runs at every system call of a sandbox, as classic BPF; undefined for a machine that it is not known
- * for. It is an allowlist: a call that is in no table is answered with ENOSYS. It keeps what namespaces do not: AF_VSOCK ignores them, a
- * terminal takes typed input, and a new user namespace opens the parts of the kernel that were written for root.
+ * Creates the filter that the kernel runs at every system call of a sandbox, as classic BPF. Returns undefined for an
+ * unknown architecture. It is an allowlist: a call that is in no table returns ENOSYS. It covers gaps of namespaces:
+ * AF_VSOCK ignores them, a terminal accepts injected input, and a new user namespace opens parts of the kernel that
+ * were written for root.
  */
 export function createSeccompFilter(
   architecture: string = process.arch,
@@ -38,8 +45,8 @@ export function createSeccompFilter(
   const machine = SECCOMP_ARCHITECTURES[architecture];
   if (!machine) return undefined;
   const numberOf = (name: string) => (SYSTEM_CALLS[name] ?? ALLOWED_CALLS[name])?.[machine.column] ?? -1;
-  // Where set-id programs may be made, nothing looks at the modes of files.
-  const judgedElsewhere = allowsSetId
+  // If setuid and setgid programs may be created, the modes of files are not checked.
+  const uncheckedCalls = allowsSetId
     ? Object.fromEntries(Object.keys(MODE_ARGUMENTS).map((name) => [name, SYSTEM_CALLS[name] ?? NO_NUMBERS]))
     : {};
   const program = [
@@ -48,7 +55,7 @@ export function createSeccompFilter(
     // The x32 calls: the same kernel under other numbers.
     ...(architecture === "x64" ? [jumpIf(AT_LEAST, 0x4000_0000, 0, 1), returnValue(encodeErrno(ENOSYS))] : []),
     ...matchCall(numberOf("socket"), [
-      // Its queues are in no table that the host reads, and a cgroup of version 1 does not count them. Programs fall back to TCP.
+      // MPTCP queues are in no table that the host reads, and cgroup v1 does not count them. Programs fall back to TCP.
       ...[
         loadWord(getArgumentOffset(2)),
         jumpIf(EQUAL, IPPROTO_MPTCP, 0, 1),
@@ -57,7 +64,7 @@ export function createSeccompFilter(
       ...allowValues(FAMILIES, EAFNOSUPPORT),
     ]),
     ...matchCall(numberOf("socketpair"), allowValues([AF_UNIX], EAFNOSUPPORT)),
-    // The size of a socket's buffer, which no limit of a process counts. The kernel too takes less than what is asked for, in silence.
+    // The size of a socket's buffer, which no process limit counts. The kernel too silently uses less than requested.
     ...(isCounted ? [] : matchCall(numberOf("setsockopt"), ignoreOptions(SOL_SOCKET, [SO_SNDBUF, SO_RCVBUF]))),
     ...(allowsInotify
       ? []
@@ -77,11 +84,12 @@ export function createSeccompFilter(
     // The first process of a sandbox can be written to through /proc, and must not be made to outlive its host.
     ...matchCall(numberOf("prctl"), [
       loadWord(getArgumentOffset(0)),
-      // Where the host counts what processes hold, none may hide from it.
+      // If the host counts the resources of processes, none may hide from it.
       ...(isCounted ? [] : [jumpIf(EQUAL, PR_SET_DUMPABLE, 0, 1), returnValue(IGNORE)]),
       ...denyValues([PR_SET_PDEATHSIG]),
     ]),
-    // What they take is in memory, where a filter cannot look. Told that they do not exist, runtimes use `clone` and `openat`.
+    // Their arguments are in memory, where a filter cannot look. If these calls do not exist, runtimes use `clone` and
+    // `openat`.
     ...matchCall(numberOf("clone3"), [returnValue(encodeErrno(ENOSYS))]),
     ...matchCall(numberOf("openat2"), [returnValue(encodeErrno(ENOSYS))]),
     ...Object.keys(SYSTEM_CALLS)
@@ -90,10 +98,10 @@ export function createSeccompFilter(
         matchCall(numberOf(name), [returnValue(encodeErrno(name.startsWith("io_uring") ? ENOSYS : EPERM))]),
       ),
     ...createCallRanges(
-      { ...ALLOWED_CALLS, ...(isCounted ? UNCOUNTED_CALLS : {}), ...judgedElsewhere },
+      { ...ALLOWED_CALLS, ...(isCounted ? UNCOUNTED_CALLS : {}), ...uncheckedCalls },
       machine.column,
     ).flatMap(([first, last]) => [jumpIf(AT_LEAST, first, 0, 2), jumpIf(ABOVE, last, 1, 0), returnValue(ALLOW)]),
-    // What is not known does not exist: programs fall back to what is older.
+    // Unknown calls do not exist: programs fall back to older ones.
     returnValue(encodeErrno(ENOSYS)),
   ];
   const bytes = Buffer.alloc(program.length * 8);
@@ -106,7 +114,7 @@ export function createSeccompFilter(
   return bytes;
 }
 
-/** Their arguments are looked at. */
+/** Calls whose arguments are checked. */
 export const INSPECTED_CALLS: ReadonlySet<string> = new Set([
   ...["socket", "socketpair", "ioctl", "clone", "clone3", "openat2", "prctl"],
   ...Object.keys(MODE_ARGUMENTS),
@@ -114,7 +122,7 @@ export const INSPECTED_CALLS: ReadonlySet<string> = new Set([
 
 const NO_NUMBERS: SystemCallNumbers = [-1, -1];
 
-/** The numbers of these calls as ranges, so that the program stays short. */
+/** Returns the numbers of these calls as ranges, which keeps the program short. */
 function createCallRanges(
   calls: Readonly<Record<string, SystemCallNumbers>>,
   column: 0 | 1,
@@ -131,7 +139,7 @@ function createCallRanges(
 
 interface Instruction {
   code: number;
-  /** How many instructions to skip. */
+  /** The number of instructions to skip. */
   yes: number;
   no: number;
   value: number;
@@ -153,7 +161,7 @@ const returnValue = (value: number): Instruction => ({ code: 0x06, yes: 0, no: 0
 const ALLOW = 0x7fff_0000;
 const KILL = 0x8000_0000;
 const encodeErrno = (errno: number) => 0x0005_0000 | errno;
-/** The call is not made, and its caller told that it was. */
+/** Skips the call and reports success to its caller. */
 const IGNORE = encodeErrno(0);
 const EPERM = 1;
 const EMFILE = 24;
@@ -163,7 +171,7 @@ const EAFNOSUPPORT = 97;
 
 const AF_UNIX = 1;
 const IPPROTO_MPTCP = 262;
-/** Unix sockets, and the internet ones that reach no further than the sandbox's own loopback. */
+/** Unix sockets, and internet sockets, which reach only the sandbox's own loopback. */
 const FAMILIES = [AF_UNIX, 2, 10];
 const SET_ID = 0o6000;
 /** O_CREAT, O_TMPFILE. */
@@ -183,7 +191,7 @@ function branchOnValue(field: number, value: number, yes: Instruction[], no: Ins
   return [loadWord(field), jumpIf(EQUAL, value, no.length, 0), ...no, ...yes];
 }
 
-/** Contract: every way through `body` answers. */
+/** Contract: every path through `body` returns. */
 function matchCall(number: number, body: Instruction[]): Instruction[] {
   return [jumpIf(EQUAL, number, 0, body.length), ...body];
 }
@@ -194,15 +202,15 @@ function allowValues(values: readonly number[], errno: number): Instruction[] {
 }
 
 function refuseSetId(mode: number, flags: number | undefined): Instruction[] {
-  const judged = [
+  const modeCheck = [
     loadWord(getArgumentOffset(mode)),
     jumpIf(ANY_BIT, SET_ID, 0, 1),
     returnValue(encodeErrno(EPERM)),
     returnValue(ALLOW),
   ];
   return flags === undefined
-    ? judged
-    : [loadWord(getArgumentOffset(flags)), jumpIf(ANY_BIT, NEW_FILE, 1, 0), returnValue(ALLOW), ...judged];
+    ? modeCheck
+    : [loadWord(getArgumentOffset(flags)), jumpIf(ANY_BIT, NEW_FILE, 1, 0), returnValue(ALLOW), ...modeCheck];
 }
 
 /** Contract: the call's first argument is a descriptor, its second a level, its third an option. */
@@ -219,10 +227,10 @@ function denyValues(values: readonly number[]): Instruction[] {
   return [...tests, returnValue(ALLOW), returnValue(encodeErrno(EPERM))];
 }
 
-/** A system call's number on each machine; -1 where the kernel has none of the name. */
+/** The number of a system call on each architecture; -1 if the kernel has no call of that name. */
 type SystemCallNumbers = readonly [x64: number, arm64: number];
 
-/** Calls whose arguments are looked at, or that are answered with an error of their own. Any call that is in no table is answered with ENOSYS. */
+/** Calls whose arguments are checked, or that have their own error. Any call that is in no table returns ENOSYS. */
 export const SYSTEM_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
   socket: [41, 198],
   socketpair: [53, 199],
@@ -230,7 +238,7 @@ export const SYSTEM_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
   clone: [56, 220],
   clone3: [435, 435],
   prctl: [157, 167],
-  // A set-id program that is left in the workspace acts for its owner on the host, whoever starts it.
+  // A setuid program in the workspace acts for its owner on the host, whichever user starts it.
   chmod: [90, -1],
   fchmod: [91, 52],
   fchmodat: [268, 53],
@@ -265,7 +273,7 @@ export const SYSTEM_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
   fanotify_init: [300, 262],
   quotactl: [179, 60],
   quotactl_fd: [443, 443],
-  // The kernel itself, and the parts of it with the longest record of holes
+  // The kernel itself, and its parts with the longest record of vulnerabilities
   bpf: [321, 280],
   keyctl: [250, 219],
   add_key: [248, 217],
@@ -304,7 +312,10 @@ export const SYSTEM_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
   move_pages: [279, 239],
 };
 
-/** Memory that no limit of a process counts, in user space or in the kernel: refused where there is no cgroup to count it. */
+/**
+ * Calls that allocate memory which no process limit counts, in user space or in the kernel: refused if no cgroup counts
+ * it.
+ */
 export const UNCOUNTED_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
   memfd_create: [319, 279],
   memfd_secret: [447, 447],
@@ -314,8 +325,9 @@ export const UNCOUNTED_CALLS: Readonly<Record<string, SystemCallNumbers>> = {
 };
 
 /**
- * Calls that programs may make with any argument: what Node, Python, git, the tools of apt and shells live by. As `name x64 arm64`, in the order
- * of the numbers on x64. Not `io_setup` and its like: the whole machine has one count of them, which one program can use up.
+ * Calls that programs may make with any argument: those that Node, Python, git, apt's tools and shells need. As `name
+ * x64 arm64`, in the order of the x64 numbers. Not `io_setup` and the like: the whole machine shares one count of them,
+ * which one program can use up.
  */
 export const ALLOWED_CALLS: Readonly<Record<string, SystemCallNumbers>> = parseCallTable(`
   read 0 63, write 1 64, close 3 57, stat 4 -1, fstat 5 80, lstat 6 -1, poll 7 -1, lseek 8 62, mmap 9 222, mprotect 10 226,

@@ -4,22 +4,29 @@ import type { Duplex } from "node:stream";
 import type { Endpoint } from "../host/sandbox-contract.ts";
 import { formatEndpoint } from "./endpoint.ts";
 
-/** The HTTP proxies that a user configured, by the scheme of what is requested. */
+/** The HTTP proxies that a user configured, by the scheme of the request. */
 export interface UpstreamProxies {
   http?: URL | undefined;
   https?: URL | undefined;
-  /** Hosts that are connected to directly, as in the variable `NO_PROXY`. */
+  /** Hosts with a direct connection, as in the variable `NO_PROXY`. */
   noProxy: readonly string[];
 }
 
 /** Returns the proxy to connect through, or undefined if the connection is direct. */
-export function upstreamFor(proxies: UpstreamProxies, endpoint: Endpoint, scheme: "http" | "https"): URL | undefined {
+export function findUpstreamProxy(
+  proxies: UpstreamProxies,
+  endpoint: Endpoint,
+  scheme: "http" | "https",
+): URL | undefined {
   return proxies.noProxy.some((entry) => isExcepted(entry.trim().toLowerCase(), endpoint))
     ? undefined
     : proxies[scheme];
 }
 
-/** An entry is `*`, a domain with its subdomains, an address or a network, each perhaps with a port. */
+/**
+ * Returns true if an entry of `NO_PROXY` matches: `*`, a domain with its subdomains, an address or a network, each
+ * optionally with a port.
+ */
 function isExcepted(entry: string, { host, port }: Endpoint): boolean {
   if (entry === "*") return true;
   const [, literal, plain = "", wantedPort] = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d+))?$/.exec(entry) ?? [];
@@ -39,14 +46,14 @@ function isInNetwork(address: string, network: string): boolean {
 }
 
 interface ConnectOptions {
-  /** Holds a connection so that it can be ended. */
+  /** Registers a connection so that it can be closed later. */
   keep(stream: Duplex): void;
   timeoutMs: number;
-  /** After how long a tunnel on which nothing moves is closed. */
+  /** Milliseconds after which an idle tunnel is closed. */
   idleMs: number;
 }
 
-/** Opens a tunnel through a proxy. Undefined if the proxy does not answer, or refuses. */
+/** Opens a tunnel through a proxy. Resolves with undefined if the proxy does not answer or refuses. */
 export async function connectThrough(
   proxy: URL,
   target: Endpoint,
@@ -59,7 +66,7 @@ export async function connectThrough(
     username === ""
       ? {}
       : {
-          "Proxy-Authorization": basicAuthorization(decodeURIComponent(username), decodeURIComponent(password)),
+          "Proxy-Authorization": formatBasicAuthorization(decodeURIComponent(username), decodeURIComponent(password)),
         };
   // Rarely needed.
   const send = isTls ? (await import("node:https")).request : httpRequest;
@@ -91,6 +98,6 @@ export async function connectThrough(
   });
 }
 
-export function basicAuthorization(user: string, password: string): string {
+export function formatBasicAuthorization(user: string, password: string): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 }

@@ -7,12 +7,12 @@ import { findSystemProgram } from "../util/system.ts";
 import { stripCredentials } from "../util/text.ts";
 import { isRoot, makeReadableFolder, NOBODY_UID } from "./sandbox-folders.ts";
 
-/** A Python script that declares what it needs in its own comments. */
+/** A Python script that declares its packages in its own comments. */
 export interface UvScript {
-  /** As the sandbox sees it: uv knows an environment by the path of its script. */
+  /** Its path inside the sandbox: uv identifies an environment by the path of its script. */
   path: string;
   bytes: Uint8Array;
-  /** The index that it is resolved by, where that is not uv's own. Without a name and password. */
+  /** The index to resolve with, if it is not uv's default. Without a user name and password. */
   index?: string | undefined;
 }
 
@@ -20,30 +20,30 @@ export interface UvOptions {
   sandbox: Sandbox;
   /** The folder of the script's skill. */
   skill: Mount;
-  /** Where what was fetched is kept. */
+  /** The folder that keeps the fetched packages. */
   folder: string;
-  /** Where Python packages come from. */
+  /** The hosts that Python packages come from. */
   index: readonly Endpoint[];
-  /** The same with a name and password, where the user's index has one. */
+  /** The address of the index with its user name and password, if the user's index has them. */
   indexUrl?: string | undefined;
-  /** Put it also where something has been fetched already. */
+  /** Fetches again even if the packages have already been fetched. */
   update?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
 
-/** What commands of a skill need to use uv offline. */
+/** The variables and mounts that commands of a skill need to use uv offline. */
 export interface UvAccess {
   env: Record<string, string>;
   mounts: Mount[];
 }
 
 const UV_CACHE_FOLDER = "/home/skill/.cache/uv";
-/** Where a sandbox finds what was fetched, in a folder for each script. */
+/** The folder in the sandbox with the fetched packages, one subfolder per script. */
 export const UV_FETCHED_FOLDER = "/opt/skillet/uv";
-/** The folder of `uv` and `uvx` that bring it into uv's cache first. */
+/** The folder of `uv` and `uvx` scripts that copy the packages into uv's cache first. */
 export const UV_PROGRAM_FOLDER = "/opt/skillet/offline";
-// Wheels only: to build a package is to run its code.
+// Wheels only: building a package would run its code.
 const UV_VARIABLES = {
   UV_CACHE_DIR: UV_CACHE_FOLDER,
   UV_NO_BUILD: "1",
@@ -60,7 +60,7 @@ const UV_FETCH_LIMITS: SandboxLimits = {
   disk: 2048 * MIB,
 };
 
-/** uv and uvx by name, where the system has them, or this user. */
+/** Finds uv and uvx by name, installed for the system or for this user. */
 export function findUvPrograms(userHome: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const name of ["uv", "uvx"]) {
@@ -73,19 +73,19 @@ export function findUvPrograms(userHome: string): Map<string, string> {
   return found;
 }
 
-/** Whether what a script declares has been fetched. */
+/** Returns true if the packages that a script declares have been fetched. */
 export function isScriptFetched(script: UvScript, folder: string): boolean {
   return existsSync(getFetchFolder(script, folder));
 }
 
-/** The mounts and variables with which `uv` and `uvx` find what was fetched for these scripts. */
+/** Creates the mounts and variables with which `uv` and `uvx` find the packages fetched for these scripts. */
 export function createUvAccess(scripts: readonly UvScript[], folder: string): UvAccess {
-  const places = scripts
+  const folders = scripts
     .filter((script) => isScriptFetched(script, folder))
     .map((script) => getFetchFolder(script, folder));
   return {
     env: { ...UV_VARIABLES, ...createIndexVariable(scripts[0]?.index), UV_OFFLINE: "1" },
-    mounts: [...new Set(places)].map((from) => ({
+    mounts: [...new Set(folders)].map((from) => ({
       from,
       to: `${UV_FETCHED_FOLDER}/${basename(from)}`,
       access: "read",
@@ -93,7 +93,7 @@ export function createUvAccess(scripts: readonly UvScript[], folder: string): Uv
   };
 }
 
-/** The command for a script, offline. */
+/** Creates the command that runs a script offline. */
 export function createUvCommand(path: string): [string, ...string[]] {
   return ["uv", "run", "--offline", "--script", path];
 }
@@ -102,16 +102,16 @@ function createIndexVariable(index: string | undefined): Record<string, string> 
   return index === undefined ? {} : { UV_DEFAULT_INDEX: index };
 }
 
-/** Fetches what a script declares, in a sandbox that reaches the index and nothing else. Runs nothing of it. */
+/** Fetches the packages that a script declares, in a sandbox that reaches only the index. Runs none of their code. */
 export async function fetchScriptPackages(script: UvScript, options: UvOptions): Promise<void> {
   const { sandbox, skill, folder, index, indexUrl, update = false, signal, onProgress } = options;
-  const place = getFetchFolder(script, folder);
-  const draft = createTemporaryPath(place);
+  const target = getFetchFolder(script, folder);
+  const draft = createTemporaryPath(target);
   makeReadableFolder(join(folder, "python"));
   mkdirSync(draft, { mode: 0o755 });
   if (isRoot()) chownSync(draft, NOBODY_UID, NOBODY_UID);
   onProgress(`fetching the Python packages of ${script.path}`);
-  let said = "";
+  let output = "";
   try {
     const { exitCode, ending } = await sandbox.run(
       {
@@ -126,22 +126,22 @@ export async function fetchScriptPackages(script: UvScript, options: UvOptions):
       {
         signal,
         onOutput(_, bytes) {
-          said = `${said}${bytes}`.slice(-2000);
+          output = `${output}${bytes}`.slice(-2000);
           return true;
         },
       },
     );
     if (signal.aborted) throw createFetchCancelError(script.path, signal);
-    if (exitCode !== 0) throw createFetchError(script.path, ending === "exit" ? said : ending);
-    if (update) moveToTemporaryPath(place);
-    moveIntoPlace(draft, place);
+    if (exitCode !== 0) throw createFetchError(script.path, ending === "exit" ? output : ending);
+    if (update) moveToTemporaryPath(target);
+    moveIntoPlace(draft, target);
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
   removeFetches(findStaleFetches(folder));
 }
 
-/** What was fetched for other scripts than these. Looks only. */
+/** Finds packages fetched for scripts other than these. Removes nothing. */
 export function findUnusedFetches(folder: string, kept: readonly UvScript[]): string[] {
   const names = new Set(kept.map((script) => basename(getFetchFolder(script, folder))));
   return listNames(folder)
@@ -149,7 +149,7 @@ export function findUnusedFetches(folder: string, kept: readonly UvScript[]): st
     .map((name) => join(folder, "python", name));
 }
 
-/** What was given up half-made, or replaced. What is younger than an hour may be in use: a fetch has ten minutes. */
+/** Finds incomplete and replaced fetches. Those younger than an hour may be in use: a fetch has ten minutes. */
 export function findStaleFetches(folder: string): string[] {
   const isOld = (path: string) => Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > HOUR_MS;
   return listNames(folder)
@@ -164,26 +164,26 @@ export function removeFetches(paths: readonly string[]): void {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** No two ask for the same one, in this process or another. */
-const createTemporaryPath = (place: string) => `${place}.${randomUUID()}`;
+/** Unique in this and every other process. */
+const createTemporaryPath = (target: string) => `${target}.${randomUUID()}`;
 const isTemporaryName = (name: string) => name.includes(".");
 
-/** Running scripts may read from it: it is removed later. */
-function moveToTemporaryPath(place: string): void {
+/** Moves it away instead of removing it, because running scripts may read from it. */
+function moveToTemporaryPath(target: string): void {
   try {
-    utimesSync(place, new Date(), new Date()); // Its age is counted from now.
-    renameSync(place, createTemporaryPath(place));
+    utimesSync(target, new Date(), new Date()); // Its age counts from now.
+    renameSync(target, createTemporaryPath(target));
   } catch (error) {
-    if (existsSync(place)) throw error; // Another update may just have moved it.
+    if (existsSync(target)) throw error; // Another update may have moved it just now.
   }
 }
 
-/** What another run put there meanwhile is as good. */
-function moveIntoPlace(draft: string, place: string): void {
+/** A fetch that another run completed meanwhile is as good. */
+function moveIntoPlace(draft: string, target: string): void {
   try {
-    renameSync(draft, place);
+    renameSync(draft, target);
   } catch (error) {
-    if (!existsSync(place)) throw error;
+    if (!existsSync(target)) throw error;
   }
 }
 
@@ -199,16 +199,16 @@ function getFetchFolder({ bytes, path, index }: UvScript, folder: string): strin
 
 function createFetchCancelError(path: string, signal: AbortSignal): SkillError {
   return new SkillError("package-aborted", {
-    message: `fetching the Python packages of ${path} was called off`,
-    fix: "nothing of it is left: build again",
+    message: `the fetch of the Python packages of ${path} was canceled`,
+    fix: "nothing was kept: build again",
     cause: signal.reason,
   });
 }
 
-function createFetchError(path: string, why: string): SkillError {
-  const last = stripCredentials(why).trim().split("\n").at(-1) ?? "";
+function createFetchError(path: string, reason: string): SkillError {
+  const last = stripCredentials(reason).trim().split("\n").at(-1) ?? "";
   return new SkillError("python-packages", {
     message: `The Python packages of ${path} could not be fetched: ${last || "uv gave no reason"}`,
-    fix: "check what the script declares, and that [sandbox] python_index in config.toml names where it comes from",
+    fix: "check the packages that the script declares, and [sandbox] python_index in config.toml",
   });
 }

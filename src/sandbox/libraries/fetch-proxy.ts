@@ -7,40 +7,40 @@ import type { ProxyRefusal } from "../network-proxy.ts";
 import type { ProgramResult } from "../run-program.ts";
 import type { UpstreamProxies } from "../upstream-proxy.ts";
 
-/** The user's own configuration of pip or npm, as far as it names hosts. */
+/** The hosts in the user's own configuration of pip or npm. */
 export interface FetchSettings {
   /** The addresses of indexes and registries. Local folders among them are ignored. */
   indexes: readonly string[];
-  /** The user's own proxies, by the scheme of what is requested. */
+  /** The user's own proxies, by the scheme of the request. */
   proxy: { http?: string | undefined; https?: string | undefined; noProxy: readonly string[] };
 }
 
 export interface FetchResult extends ProgramResult {
-  /** A host that was requested and has no address, as `host:port`. */
+  /** A requested host that could not be resolved, as `host:port`. */
   unresolved?: string | undefined;
 }
 
 export interface FetchOptions {
-  /** The packages that are fetched, for messages. */
+  /** The packages to fetch, for messages. */
   wanted: readonly string[];
-  /** How the user names a further index, for messages. */
+  /** The command that adds another index, for messages. */
   addIndex: string;
   settings: FetchSettings;
   signal: AbortSignal;
 }
 
 /**
- * Runs pip or npm so that they reach public addresses and the user's own indexes, and nothing else: what an index or a package names is
- * not requested at a private address. Throws a SkillError, and ends the program, at the first address that is private.
- * Contract: `start` gives the program these variables and no other proxy, and ends it with the signal.
+ * Runs pip or npm so that they reach only public addresses and the user's own indexes: a host named by an index or a
+ * package is not reached at a private address. At the first private address it ends the program and throws a
+ * SkillError. Contract: `start` gives the program these variables and no other proxy, and ends it with the signal.
  */
 export async function fetchThroughProxy(
   { wanted, addIndex, settings, signal }: FetchOptions,
   start: (variables: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<ProgramResult>,
 ): Promise<FetchResult> {
   const upstream = readProxies(settings.proxy);
-  const endpoints = settings.indexes.flatMap((index) => endpointsOf(index, upstream));
-  const { openLoopbackProxy } = await import("../network-proxy.ts"); // Node's HTTP is heavy for who only imports the library.
+  const endpoints = settings.indexes.flatMap((index) => listIndexEndpoints(index, upstream));
+  const { openLoopbackProxy } = await import("../network-proxy.ts"); // Loaded late: Node's HTTP is heavy for code that only imports the library.
   const refused = new AbortController();
   const refusals: ProxyRefusal[] = [];
   const proxy = await openLoopbackProxy({
@@ -53,22 +53,24 @@ export async function fetchThroughProxy(
       if (refusal.reason === "private") refused.abort();
     },
   });
-  const privateOne = () => refusals.find(({ reason }) => reason === "private");
+  const findPrivateRefusal = () => refusals.find(({ reason }) => reason === "private");
   try {
-    const result = await start(proxyVariables(proxy.url), AbortSignal.any([signal, refused.signal]));
-    // npm goes on without an optional package.
+    const result = await start(createProxyVariables(proxy.url), AbortSignal.any([signal, refused.signal]));
+    // npm continues without an optional package.
     if (refused.signal.aborted) throw refused.signal.reason;
     return { ...result, unresolved: refusals[0] && formatEndpoint(refusals[0].endpoint) };
   } catch (error) {
-    const found = signal.aborted ? undefined : privateOne();
-    throw found ? privateAddress(wanted, found, addIndex) : error;
+    const found = signal.aborted ? undefined : findPrivateRefusal();
+    throw found ? createPrivateAddressError(wanted, found, addIndex) : error;
   } finally {
     await proxy.close();
   }
 }
 
-/** The variables of the environment that both programs may be given: without those of any proxy, and without other spellings of `own`. */
-export function withoutProxies(
+/**
+ * Returns the environment variables to pass to both programs: without any proxy, and without other spellings of `own`.
+ */
+export function removeProxyVariables(
   env: Readonly<Record<string, string | undefined>>,
   own: Readonly<Record<string, string>>,
 ): Record<string, string> {
@@ -81,8 +83,8 @@ export function withoutProxies(
   );
 }
 
-/** The proxies that variables of the environment name. In lower case first, as curl reads them. */
-export function environmentProxies(
+/** Reads the proxies from environment variables. Lower case has precedence, as in curl. */
+export function readEnvironmentProxies(
   env: Readonly<Record<string, string | undefined>>,
 ): FetchSettings["proxy"] & { all?: string | undefined } {
   const value = (name: string) => env[name] || env[name.toUpperCase()] || undefined;
@@ -94,7 +96,7 @@ export function environmentProxies(
   };
 }
 
-function proxyVariables(url: string): Record<string, string> {
+function createProxyVariables(url: string): Record<string, string> {
   const names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
   return { ...Object.fromEntries(names.map((name) => [name, url])), NO_PROXY: "", no_proxy: "" };
 }
@@ -109,19 +111,19 @@ function readProxy(text: string | undefined): URL | undefined {
   if (url && /^https?:$/.test(url.protocol)) return url;
   throw new SkillError("library-tools", {
     message: `packages cannot be fetched through the proxy ${truncateLine(stripCredentials(text), 200)}: it is not an HTTP proxy`,
-    fix: "set HTTPS_PROXY, or the proxy in your configuration of pip or npm, to an address that starts with http:// or https://",
+    fix: "set HTTPS_PROXY, or the proxy in your pip or npm configuration, to an address that starts with http:// or https://",
   });
 }
 
 /**
- * PyPI has its files at another host. Both are public, and only an upstream proxy needs to be given that name: many refuse an address
- * in place of a name, and some networks can look up names only there.
+ * Hosts with the files of an index. PyPI keeps its files at another host. Both are public, and only an upstream proxy
+ * needs the name: many refuse an address in place of a name, and in some networks only the proxy can resolve names.
  */
 const FILE_HOSTS: Readonly<Record<string, Endpoint>> = {
   "pypi.org:443": { host: "files.pythonhosted.org", port: 443 },
 };
 
-function endpointsOf(index: string, upstream: UpstreamProxies): Endpoint[] {
+function listIndexEndpoints(index: string, upstream: UpstreamProxies): Endpoint[] {
   const url = URL.parse(index);
   if (!url || !/^https?:$/.test(url.protocol)) return [];
   const endpoint = parseEndpoint(`${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`);
@@ -129,16 +131,20 @@ function endpointsOf(index: string, upstream: UpstreamProxies): Endpoint[] {
   return [endpoint, files].filter((one) => one !== undefined);
 }
 
-function privateAddress(wanted: readonly string[], { endpoint }: ProxyRefusal, addIndex: string): SkillError {
+function createPrivateAddressError(
+  wanted: readonly string[],
+  { endpoint }: ProxyRefusal,
+  addIndex: string,
+): SkillError {
   return new SkillError("library-private-address", {
-    message: `${truncateLine(wanted.join(", "), 200)}: the package, its index or a dependency names ${formatEndpoint(endpoint)}, which is a private address. It was not requested`,
+    message: `${truncateLine(wanted.join(", "), 200)}: the package, its index or a dependency refers to ${formatEndpoint(endpoint)}, which is a private address. It was not requested`,
     fix: `choose another version or another package. If that host is your own, add it as an index: ${addIndex}`,
   });
 }
 
-export function notLookedUp(wanted: readonly string[], host: string): SkillError {
+export function createUnresolvedHostError(wanted: readonly string[], host: string): SkillError {
   return new SkillError("library-unresolved", {
-    message: `${truncateLine(wanted.join(", "), 200)} cannot be fetched: ${host} cannot be looked up`,
-    fix: "check the name in your configuration of pip or npm, and that this machine can look up names",
+    message: `${truncateLine(wanted.join(", "), 200)} cannot be fetched: ${host} cannot be resolved`,
+    fix: "check the host in your pip or npm configuration, and that this machine can resolve names",
   });
 }

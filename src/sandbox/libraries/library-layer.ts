@@ -37,29 +37,29 @@ import {
 import { NPM_SOURCE } from "./npm.ts";
 import { PIP_SOURCE } from "./pip.ts";
 
-/** Where a kind of libraries comes from, and how it is put in place. Nothing of a package is run by either. */
+/** The source of one kind of libraries: resolves, fetches and installs them. It never runs code of a package. */
 export interface LibrarySource {
-  /** Where the layer is for code in a sandbox. */
+  /** The path of the layer in a sandbox. */
   mountPoint: string;
-  /** The folder of its programs there, and whether they go before those of the system. */
+  /** The folder of its programs there, and whether it precedes the system's in PATH. */
   programs: string;
   isFirst: boolean;
   env: Readonly<Record<string, string>>;
-  /** Resolves what is wanted to exact files. */
+  /** Resolves the requested packages to exact files. */
   resolve(wanted: readonly string[], context: LibraryContext): Promise<LockedLibrary[]>;
-  /** Fetches the files of a lock into `downloads`, unless they are there. */
+  /** Fetches the files of a lock into `downloads`, unless they are there already. */
   fetch(packages: readonly LockedLibrary[], context: LibraryContext): Promise<void>;
-  /** Puts the files in `downloads` into the layer, in a sandbox without a network. */
+  /** Installs the files in `downloads` into the layer, in a sandbox without a network. */
   install(packages: readonly LockedLibrary[], context: LibraryInstallContext): Promise<void>;
 }
 
 export interface LibraryContext {
-  /** Where this build may write, and where its programs start. */
+  /** The folder that this build may write to, which is also the working directory of its programs. */
   folder: string;
   downloads: string;
-  /** The user's own variables, with what they set for pip and npm. */
+  /** The user's environment variables, including those for pip and npm. */
   env: Readonly<Record<string, string | undefined>>;
-  places: PackageFolders;
+  folders: PackageFolders;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
@@ -67,7 +67,7 @@ export interface LibraryContext {
 interface LibraryInstallContext extends LibraryContext {
   /** The layer that is being built. */
   draft: string;
-  /** Runs a command in the sandbox, where the layer is mounted as it will be. Throws when it fails. */
+  /** Runs a command in the sandbox, with the layer at its final mount point. Throws if it fails. */
   runInside(argv: readonly [string, ...string[]], mounts: readonly Mount[]): Promise<void>;
 }
 
@@ -76,19 +76,22 @@ const LIBRARY_SOURCES: Readonly<Record<LibraryKind, LibrarySource>> = { python: 
 export interface LibraryLayer {
   set: LibrarySet;
   lock: LibraryLock;
-  /** The folder that is mounted. */
+  /** The folder to mount. */
   files: string;
 }
 
-/** The layer of a set, if it is built. Throws a SkillError if it is not as it was built. */
+/** Finds the layer of a set if it is built. Throws a SkillError if it was modified after the build. */
 export function findLibraryLayer(set: LibrarySet, { own, shared }: PackageFolders): LibraryLayer | undefined {
-  for (const place of [own, shared]) {
-    if (place === undefined) continue;
-    const lock = readLibraryLock(place, set);
-    const folder = lock && getLayerFolder(place, lock);
+  for (const packageFolder of [own, shared]) {
+    if (packageFolder === undefined) continue;
+    const lock = readLibraryLock(packageFolder, set);
+    const folder = lock && getLayerFolder(packageFolder, lock);
     if (!lock || folder === undefined || !existsSync(folder)) continue;
     const files = join(folder, "files");
-    if (!areTrustedFolders(place, join(place, "libraries"), join(place, "locks"), folder, files)) continue;
+    if (
+      !areTrustedFolders(packageFolder, join(packageFolder, "libraries"), join(packageFolder, "locks"), folder, files)
+    )
+      continue;
     requireUnmodifiedLayer(folder, set);
     return { set, lock, files };
   }
@@ -98,32 +101,34 @@ export function findLibraryLayer(set: LibrarySet, { own, shared }: PackageFolder
 export interface LibraryBuildOptions {
   sandbox: Sandbox;
   env: Readonly<Record<string, string | undefined>>;
-  /** Resolve again, also where there is a lock. */
+  /** Resolves again even if there is a lock file. */
   update?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
 
-/** Builds the layer of a set by its lock, or resolves it first. Contract: nothing is left of a build that failed. */
+/**
+ * Builds the layer of a set from its lock file, or resolves it first. Contract: a failed build leaves nothing behind.
+ */
 export async function buildLibraryLayer(
   set: LibrarySet,
-  places: PackageFolders,
+  packageFolders: PackageFolders,
   options: LibraryBuildOptions,
 ): Promise<LibraryLayer> {
   const { signal, update = false } = options;
   const source = LIBRARY_SOURCES[set.kind];
-  const place = places.own;
-  makePackageFolder(place);
-  removeStaleBuilds(place);
-  const folder = join(place, "libraries", `.${randomUUID()}`);
+  const packageFolder = packageFolders.own;
+  makePackageFolder(packageFolder);
+  removeStaleBuilds(packageFolder);
+  const folder = join(packageFolder, "libraries", `.${randomUUID()}`);
   const downloads = join(folder, "downloads");
   mkdirSync(folder, { mode: 0o755 });
   mkdirSync(downloads, { mode: 0o755 });
-  const context: LibraryContext = { ...options, folder, downloads, places };
+  const context: LibraryContext = { ...options, folder, downloads, folders: packageFolders };
   try {
-    const known = update ? undefined : (readLibraryLock(place, set) ?? readSharedLock(set, places));
+    const known = update ? undefined : (readLibraryLock(packageFolder, set) ?? readSharedLock(set, packageFolders));
     const lock = known ?? (await resolveLibraryLock(set, source, context));
-    const finished = getLayerFolder(place, lock);
+    const finished = getLayerFolder(packageFolder, lock);
     if (!isUnmodifiedLayer(finished)) {
       await source.fetch(lock.packages, context);
       await verifyLibraries(lock, downloads);
@@ -131,7 +136,7 @@ export async function buildLibraryLayer(
       await installLibraries(source, lock, { ...options, ...context, layer });
       moveLayerIntoPlace(layer, finished);
     }
-    writeLibraryLock(place, lock);
+    writeLibraryLock(packageFolder, lock);
     return { set, lock, files: join(finished, "files") };
   } catch (error) {
     throw signal.aborted ? createProgramCancelError(signal) : error;
@@ -140,14 +145,19 @@ export async function buildLibraryLayer(
   }
 }
 
-/** What another build put there meanwhile is as good, and may be in use. What was changed is moved aside, and removed later. */
+/**
+ * Moves a layer to its final path. A layer that another build created meanwhile is as good and may be in use. A
+ * modified one is moved aside and removed later.
+ */
 function moveLayerIntoPlace(layer: string, finished: string): void {
   if (isUnmodifiedLayer(finished)) return;
   if (existsSync(finished)) renameSync(finished, join(dirname(finished), `.${randomUUID()}`));
   renameSync(layer, finished);
 }
 
-/** The mounts and variables that give code the layers, and the folders of their programs before and after those of the system. */
+/**
+ * Creates the mounts and variables that give code the layers, and the program folders before and after the system's.
+ */
 export function createLibraryMounts(layers: readonly LibraryLayer[]): {
   mounts: Mount[];
   env: Record<string, string>;
@@ -170,33 +180,37 @@ export interface LibrarySummary {
   folder: string;
   bytes: number;
   built: string;
-  /** Whether it is what the lock of its set names. */
+  /** True if the lock file of its set still refers to it. */
   isCurrent: boolean;
   isOwn: boolean;
 }
 
 export function listLibraryLayers({ own, shared }: PackageFolders): LibrarySummary[] {
-  return [own, shared].flatMap((place) =>
-    listNames(place).flatMap((name) => {
-      const folder = join(place ?? "", "libraries", name);
+  return [own, shared].flatMap((packageFolder) =>
+    listNames(packageFolder).flatMap((name) => {
+      const folder = join(packageFolder ?? "", "libraries", name);
       const notes = readLayerNotes(folder);
       if (!notes) return [];
       const { kind, wanted, target, bytes, built } = notes;
       const isCurrent =
-        getLayerFolder(place ?? "", notes) === folder && isCurrentLayer(place ?? "", { kind, wanted, target }, notes);
-      return [{ kind, wanted, folder, bytes, built, isCurrent, isOwn: place === own }];
+        getLayerFolder(packageFolder ?? "", notes) === folder &&
+        isCurrentLayer(packageFolder ?? "", { kind, wanted, target }, notes);
+      return [{ kind, wanted, folder, bytes, built, isCurrent, isOwn: packageFolder === own }];
     }),
   );
 }
 
-/** Layers of the own place that are for none of these sets, or were replaced. Their locks stay: what is built again is the same. */
-export function findUnusedLibraryLayers(places: PackageFolders, kept: readonly LibrarySet[]): LibrarySummary[] {
-  return listLibraryLayers(places).filter(
+/**
+ * Finds the user's own layers that belong to none of these sets or were replaced. Their lock files stay, so that a new
+ * build gives the same result.
+ */
+export function findUnusedLibraryLayers(packageFolders: PackageFolders, kept: readonly LibrarySet[]): LibrarySummary[] {
+  return listLibraryLayers(packageFolders).filter(
     (library) => library.isOwn && (!library.isCurrent || !kept.some((set) => isLayerOfSet(library, set))),
   );
 }
 
-/** Whether a layer was built for a set. */
+/** Returns true if a layer was built for a set. */
 export function isLayerOfSet({ kind, wanted }: LibrarySummary, set: LibrarySet): boolean {
   return set.kind === kind && JSON.stringify(set.wanted) === JSON.stringify(wanted);
 }
@@ -212,17 +226,17 @@ async function resolveLibraryLock(
 ): Promise<LibraryLock> {
   context.onProgress(`resolving ${set.wanted.join(", ")}`);
   const packages = await source.resolve(set.wanted, context);
-  const odd: LockedLibrary | undefined = packages.filter((one: unknown) => !isLockedLibrary(one))[0];
-  if (odd) {
+  const invalid: LockedLibrary | undefined = packages.filter((one: unknown) => !isLockedLibrary(one))[0];
+  if (invalid) {
     throw new SkillError("library-unresolved", {
-      message: `${odd.name} ${odd.version} has no file that can be locked: ${odd.file || "it has none"}`,
-      fix: "choose another version of it, or another package",
+      message: `${invalid.name} ${invalid.version} has no file that can be locked: ${invalid.file || "no file"}`,
+      fix: "choose another version or another package",
     });
   }
   return { ...set, packages };
 }
 
-/** Root's lock is one that a user may build by. */
+/** Reads the lock file that root built with, which a user may build from, too. */
 function readSharedLock(set: LibrarySet, { shared }: PackageFolders): LibraryLock | undefined {
   const isSafe = shared !== undefined && areTrustedFolders(shared, join(shared, "locks"));
   return isSafe ? readLibraryLock(shared, set) : undefined;
@@ -243,7 +257,7 @@ async function installLibraries(
     draft,
     async runInside(argv, mounts) {
       if (isRoot()) chownTree(draft, NOBODY_UID);
-      let said = "";
+      let output = "";
       const { exitCode, ending } = await sandbox.run(
         {
           argv,
@@ -257,15 +271,15 @@ async function installLibraries(
         {
           signal,
           onOutput(_, bytes) {
-            said = `${said}${bytes}`.slice(-2000);
+            output = `${output}${bytes}`.slice(-2000);
             return true;
           },
         },
       );
       if (exitCode === 0) return;
       throw new SkillError("library-install", {
-        message: `${lock.wanted.join(", ")} could not be installed: ${getLastLine(said) || ending}`,
-        fix: "choose another version of it; packages that must be built are not supported",
+        message: `${lock.wanted.join(", ")} could not be installed: ${getLastLine(output) || ending}`,
+        fix: "choose another version; packages that must be built are not supported",
       });
     },
   });
@@ -286,7 +300,7 @@ function getLastLine(text: string): string {
 const MIB = 1024 * 1024;
 const LIBRARY_BUILD_LIMITS = { seconds: 600, output: 16 * MIB, memory: 2048 * MIB, processes: 256, disk: 2048 * MIB };
 
-/** What is kept beside a layer. */
+/** The metadata stored next to a layer. */
 interface LayerNotes extends LibraryLock {
   digest: string;
   fingerprint: string;
@@ -294,17 +308,17 @@ interface LayerNotes extends LibraryLock {
   built: string;
 }
 
-function getLayerFolder(place: string, lock: LibraryLock): string {
+function getLayerFolder(packageFolder: string, lock: LibraryLock): string {
   return join(
-    place,
+    packageFolder,
     "libraries",
     `${formatLibrarySetId(lock)}-${hashLibraryText(formatLibraryLock(lock)).slice(0, 16)}`,
   );
 }
 
-function isCurrentLayer(place: string, set: LibrarySet, lock: LibraryLock): boolean {
+function isCurrentLayer(packageFolder: string, set: LibrarySet, lock: LibraryLock): boolean {
   try {
-    const current = readLibraryLock(place, set);
+    const current = readLibraryLock(packageFolder, set);
     return current !== undefined && formatLibraryLock(current) === formatLibraryLock(lock);
   } catch {
     return false;
@@ -314,8 +328,8 @@ function isCurrentLayer(place: string, set: LibrarySet, lock: LibraryLock): bool
 function requireUnmodifiedLayer(folder: string, { wanted }: LibrarySet): void {
   if (isUnmodifiedLayer(folder)) return;
   throw new SkillError("library-tampered", {
-    message: `the packages ${wanted.join(", ")} in ${folder} are not as they were built`,
-    fix: "`skillet packages build` builds them again, as their lock file says",
+    message: `the packages ${wanted.join(", ")} in ${folder} were modified after they were built`,
+    fix: "run `skillet packages build` to build them again from their lock file",
   });
 }
 
@@ -334,9 +348,9 @@ function readLayerNotes(folder: string): LayerNotes | undefined {
   }
 }
 
-function listNames(place: string | undefined): string[] {
-  const folder = join(place ?? "", "libraries");
-  if (place === undefined || !existsSync(folder)) return [];
+function listNames(packageFolder: string | undefined): string[] {
+  const folder = join(packageFolder ?? "", "libraries");
+  if (packageFolder === undefined || !existsSync(folder)) return [];
   return readdirSync(folder)
     .filter((name) => !name.startsWith("."))
     .sort(compareText);
@@ -344,9 +358,9 @@ function listNames(place: string | undefined): string[] {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Removes what a killed build left, or an update replaced. A build has ten minutes, and so has what reads a layer. */
-function removeStaleBuilds(place: string): void {
-  const folder = join(place, "libraries");
+/** Removes the remains of killed builds and replaced layers. A build, and a run that reads a layer, has ten minutes. */
+function removeStaleBuilds(packageFolder: string): void {
+  const folder = join(packageFolder, "libraries");
   for (const name of readdirSync(folder).filter((one) => one.startsWith("."))) {
     const path = join(folder, name);
     const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
@@ -354,16 +368,16 @@ function removeStaleBuilds(place: string): void {
   }
 }
 
-/** The content of a folder. */
+/** The digest of a folder's content. */
 interface TreeDigest {
-  /** Changes with any byte, name, link or execute bit. */
+  /** Changes with any byte, name, symlink or execute bit. */
   digest: string;
-  /** Changes with any write, by what the kernel notes of a file: cheap to compare. */
+  /** Changes with any write, according to the file metadata: cheap to compare. */
   fingerprint: string;
   bytes: number;
 }
 
-/** Makes a built folder readable by everybody and writable by its owner alone, who is the caller. Devices and pipes are removed. */
+/** Makes a built folder readable by all users and writable only by its owner, the caller. Removes devices and pipes. */
 function setTreePermissions(folder: string): void {
   for (const { path, stat } of walkTree(folder)) {
     if (!stat.isFile() && !stat.isDirectory() && !stat.isSymbolicLink()) {
@@ -375,7 +389,7 @@ function setTreePermissions(folder: string): void {
   }
 }
 
-/** Makes a user the owner of all in a folder. */
+/** Makes a user the owner of everything in a folder. */
 function chownTree(folder: string, user: number): void {
   for (const { path } of walkTree(folder)) lchownSync(path, user, user);
 }
@@ -413,7 +427,7 @@ interface TreeEntry {
   stat: Stats;
 }
 
-/** Everything in a folder and the folder itself, in one order on every machine. */
+/** Yields a folder and everything in it, in the same order on every machine. */
 function* walkTree(folder: string, name = ""): Generator<TreeEntry> {
   const path = join(folder, name);
   const stat = lstatSync(path);

@@ -7,14 +7,14 @@ import { isJsonObject } from "../../util/objects.ts";
 import { compareText } from "../../util/text.ts";
 import { makeReadableFolder } from "../sandbox-folders.ts";
 
-/** Libraries are packages of a language, in contrast to those of the system. */
+/** Libraries are packages of a programming language, as opposed to system packages. */
 export const LIBRARY_KINDS = ["python", "npm"] as const;
 export type LibraryKind = (typeof LIBRARY_KINDS)[number];
 
-/** The packages that are wanted together. */
+/** A set of packages that are installed together. */
 export interface LibrarySet {
   kind: LibraryKind;
-  /** As they were given, each once, in order. */
+  /** The requested packages, each once, sorted. */
   wanted: readonly string[];
   /** The interpreter and machine that they are resolved for. */
   target: string;
@@ -23,9 +23,9 @@ export interface LibrarySet {
 export interface LockedLibrary {
   name: string;
   version: string;
-  /** The wheel or tarball that it comes as. */
+  /** The wheel or tarball of the package. */
   file: string;
-  /** The hash of that file, as npm writes it: `sha512-…` in base64. */
+  /** The hash of that file, in npm's format: `sha512-…` in base64. */
   integrity: string;
   /** npm: the folders that it is unpacked to. */
   places?: readonly string[];
@@ -39,35 +39,35 @@ export function createLibrarySet(kind: LibraryKind, wanted: readonly string[], t
   return { kind, wanted: [...new Set(wanted)].sort(compareText), target };
 }
 
-/** The name of a set in file names. */
+/** Formats the name of a set in file names. */
 export function formatLibrarySetId({ kind, wanted, target }: LibrarySet): string {
   return `${kind}-${hashLibraryText(JSON.stringify([wanted, target])).slice(0, 32)}`;
 }
 
-export function getLibraryLockFile(place: string, set: LibrarySet): string {
-  return join(place, "locks", `${formatLibrarySetId(set)}.json`);
+export function getLibraryLockFile(packageFolder: string, set: LibrarySet): string {
+  return join(packageFolder, "locks", `${formatLibrarySetId(set)}.json`);
 }
 
-/** The lock of a set in a place; nothing where there is none, or it is not one of this set. */
-export function readLibraryLock(place: string, set: LibrarySet): LibraryLock | undefined {
-  const file = getLibraryLockFile(place, set);
+/** Reads the lock file of a set. Returns undefined if it is missing, and throws if it belongs to another set. */
+export function readLibraryLock(packageFolder: string, set: LibrarySet): LibraryLock | undefined {
+  const file = getLibraryLockFile(packageFolder, set);
   if (!existsSync(file)) return undefined;
   const lock = parseLibraryLock(readRegularText(file));
   if (lock && formatLibrarySetId(lock) === formatLibrarySetId(set)) return lock;
   throw new SkillError("library-lock", {
     message: `${file} is not a lock file of ${set.wanted.join(", ")}`,
-    fix: "`skillet packages build --update` writes it again",
+    fix: "run `skillet packages build --update` to write it again",
   });
 }
 
-export function writeLibraryLock(place: string, lock: LibraryLock): void {
-  const file = getLibraryLockFile(place, lock);
-  makeReadableFolder(join(place, "locks"));
+export function writeLibraryLock(packageFolder: string, lock: LibraryLock): void {
+  const file = getLibraryLockFile(packageFolder, lock);
+  makeReadableFolder(join(packageFolder, "locks"));
   writeFileSync(`${file}.${process.pid}`, formatLibraryLock(lock), { mode: 0o644 });
   renameSync(`${file}.${process.pid}`, file);
 }
 
-/** One text for one lock: packages in order. */
+/** Formats a lock canonically: packages are sorted. */
 export function formatLibraryLock({ kind, wanted, target, packages }: LibraryLock): string {
   const sorted = packages
     .map(({ name, version, file, integrity, places }) => ({
@@ -78,15 +78,13 @@ export function formatLibraryLock({ kind, wanted, target, packages }: LibraryLoc
   return `${JSON.stringify({ version: 1, kind, wanted, target, packages: sorted }, null, 2)}\n`;
 }
 
-/** Refuses files that are not, byte for byte, those of the lock. */
+/** Throws if a file differs from the lock. */
 export async function verifyLibraries({ packages }: LibraryLock, folder: string): Promise<void> {
   for (const { file, integrity, name, version } of packages) {
     const [, algorithm = "", expected = ""] = INTEGRITY_PATTERN.exec(integrity) ?? [];
     const found = existsSync(join(folder, file)) ? await computeIntegrity(join(folder, file), algorithm) : "";
     if (found === `${algorithm}-${expected}`) continue;
-    throw createTamperedLibraryError(
-      `${name} ${version} is not the file that the lock names: its ${algorithm} differs`,
-    );
+    throw createTamperedLibraryError(`${name} ${version} differs from its lock file: its ${algorithm} does not match`);
   }
 }
 
@@ -99,7 +97,7 @@ export async function computeIntegrity(path: string, algorithm: string): Promise
 export function createTamperedLibraryError(message: string): SkillError {
   return new SkillError("library-tampered", {
     message,
-    fix: "nothing of it was used; if you expected a new version, `skillet packages build --update` resolves again",
+    fix: "nothing was used; if you expected a new version, run `skillet packages build --update` to resolve again",
   });
 }
 
@@ -108,16 +106,16 @@ export function hashLibraryText(text: string): string {
 }
 
 export const INTEGRITY_PATTERN = /^(sha256|sha384|sha512)-([A-Za-z0-9+/]{43,88}={0,2})$/;
-/** Nothing that pip or npm take for an option, a URL or another line. */
+/** Excludes everything that pip or npm treat as an option, a URL or another line. */
 const LIBRARY_NAME_PATTERN = /^(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~][\w.~-]*$/;
 const LIBRARY_VERSION_PATTERN = /^[0-9A-Za-z][0-9A-Za-z.+!_-]*$/;
-/** A file in the folder of downloads, and nothing else. */
+/** A file name in the download folder, and nothing else. */
 const LIBRARY_FILE_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._+!~-]*\.(?:whl|tgz)$/;
-/** Folders of Node's resolution: names of packages below `node_modules`, at any depth. */
+/** Folders in which Node resolves packages: package names below `node_modules`, at any depth. */
 const NODE_MODULES_PATTERN =
   /^node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*(?:\/node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*)*$/;
 
-/** A lock decides what is unpacked where, so what is not exactly one is none. */
+/** Parses a lock file strictly: it decides which files are unpacked where. */
 function parseLibraryLock(text: string): LibraryLock | undefined {
   let lock: unknown;
   try {
@@ -143,6 +141,6 @@ export function isLockedLibrary(value: unknown): value is LockedLibrary {
     LIBRARY_FILE_PATTERN.test(String(file)) &&
     INTEGRITY_PATTERN.test(String(integrity)) &&
     Array.isArray(places) &&
-    places.every((place) => typeof place === "string" && NODE_MODULES_PATTERN.test(place))
+    places.every((path) => typeof path === "string" && NODE_MODULES_PATTERN.test(path))
   );
 }

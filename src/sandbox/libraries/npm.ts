@@ -20,21 +20,27 @@ import { findSystemProgram } from "../../util/system.ts";
 import { formatCount, stripCredentials, truncateLine } from "../../util/text.ts";
 import { runProgram } from "../run-program.ts";
 import {
-  environmentProxies,
+  createUnresolvedHostError,
   type FetchResult,
   type FetchSettings,
   fetchThroughProxy,
-  notLookedUp,
-  withoutProxies,
+  readEnvironmentProxies,
+  removeProxyVariables,
 } from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
 import { createTamperedLibraryError, type LockedLibrary } from "./library-lock.ts";
 
-/** At the root, where Node looks last from any folder: `NODE_PATH` counts for `require` alone, and not for `import`. */
+/**
+ * The mount point at the root, where Node looks last from any folder: `NODE_PATH` works for `require` only, not for
+ * `import`.
+ */
 const MODULES_FOLDER = "/node_modules";
 const TARBALL_FOLDER = "/opt/skillet/tarballs";
 
-/** npm packages: resolved and fetched by npm with the user's own configuration. No script of a package is run. */
+/**
+ * The source of npm packages: npm resolves and fetches them with the user's own configuration. No script of a package
+ * is run.
+ */
 export const NPM_SOURCE: LibrarySource = {
   mountPoint: MODULES_FOLDER,
   programs: `${MODULES_FOLDER}/.bin`,
@@ -70,7 +76,7 @@ export const NPM_SOURCE: LibrarySource = {
   async install(packages, context) {
     const { draft, downloads } = context;
     const folders = packages.flatMap(({ file, places = [] }) =>
-      // Outer packages first: those in them are unpacked into their folders.
+      // Outer packages first: nested ones are unpacked into their folders.
       places.map((place) => ({ file, place: place.slice("node_modules/".length) })),
     );
     folders.sort((a, b) => a.place.length - b.place.length);
@@ -92,7 +98,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done`;
 
-/** Whatever the user's own configuration prefers: this is read below. */
+/** Override the user's configuration, because the lock file is read below. */
 const NPM_LOCK_OPTIONS = ["--lockfile-version=3", "--install-strategy=hoisted", "--no-global"];
 const NPM_OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
 
@@ -110,33 +116,34 @@ async function runNpm(
     PATH: [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter),
     npm_config_cache: join(folder, "cache"),
     npm_config_logs_max: "0",
-    // Not even looked at, where npm knows these. `allow_remote` would refuse the tarballs of registries too.
+    // npm versions that know these settings do not even look at such packages. `allow_remote` would also refuse the
+    // tarballs of registries.
     npm_config_allow_git: "none",
     npm_config_allow_file: "none",
     npm_config_allow_directory: "none",
     // For an npm that does not know them: git could reach hosts by ssh, past any proxy.
     npm_config_git: "/dev/null",
   };
-  const settings = await readSettings(program, env, { folder, signal, env: { ...given(env), ...own } });
+  const settings = await readSettings(program, env, { folder, signal, env: { ...omitUnsetVariables(env), ...own } });
   return fetchThroughProxy({ wanted, settings, signal, addIndex: ADD_REGISTRY }, (variables, signal) => {
     const url = variables["HTTPS_PROXY"] ?? "";
-    // npm ignores an empty `noproxy` and uses that of the user's .npmrc. No host has this name.
+    // npm ignores an empty `noproxy` and uses the one in the user's .npmrc. No host has this name.
     const proxies = { npm_config_proxy: url, npm_config_https_proxy: url, npm_config_noproxy: "<none>" };
-    const all = { ...withoutProxies(env, own), ...own, ...variables, ...proxies };
+    const all = { ...removeProxyVariables(env, own), ...own, ...variables, ...proxies };
     return runProgram(process.execPath, [program, ...args], { folder, signal, env: all });
   });
 }
 
 const ADD_REGISTRY = "npm config set @SCOPE:registry URL";
 
-/** Reads the registries and proxies that npm would use. `npm config` leaves out those with a password. */
+/** Reads the registries and proxies that npm would use. `npm config` omits those with a password. */
 async function readSettings(
   program: string,
   env: LibraryContext["env"],
   options: { folder: string; signal: AbortSignal; env: Record<string, string> },
 ): Promise<FetchSettings> {
   const npm = join(dirname(dirname(program)), "lib/npm.js");
-  const { code, stdout, tail } = await runProgram(process.execPath, ["--eval", settingsReader(npm)], options);
+  const { code, stdout, tail } = await runProgram(process.execPath, ["--eval", createSettingsReader(npm)], options);
   const found = code === 0 ? JSON.parse(stdout) : undefined;
   if (!found) {
     throw new SkillError("library-tools", {
@@ -144,7 +151,7 @@ async function readSettings(
       fix: "check that `npm config list` works, and that npm is version 9 or later",
     });
   }
-  const { http, https, noProxy } = environmentProxies(env);
+  const { http, https, noProxy } = readEnvironmentProxies(env);
   const proxy = found.proxy ?? undefined;
   return {
     indexes: found.registries,
@@ -156,8 +163,8 @@ async function readSettings(
   };
 }
 
-/** A program that prints what npm would use. */
-const settingsReader = (npm: string) => `"use strict";
+/** Creates a program that prints the settings npm would use. */
+const createSettingsReader = (npm: string) => `"use strict";
 const Npm = require(${JSON.stringify(npm)});
 (async () => {
   const npm = new Npm();
@@ -171,27 +178,30 @@ const Npm = require(${JSON.stringify(npm)});
 })();
 `;
 
-/** The user's own variables, without those that are not set. */
-function given(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+/** Removes variables that are not set. */
+function omitUnsetVariables(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );
 }
 
-/** npm's own program: beside this Node, of the system, or the user's by the PATH. Never one that a workspace or another user put there. */
+/**
+ * Finds npm's own program: next to this Node, the system's, or the user's in PATH. Never one from a workspace or
+ * another user.
+ */
 function findNpmProgram(env: Readonly<Record<string, string | undefined>>): string {
-  const beside = join(dirname(realpathSync(process.execPath)), "../lib/node_modules/npm/bin/npm-cli.js");
+  const bundled = join(dirname(realpathSync(process.execPath)), "../lib/node_modules/npm/bin/npm-cli.js");
   const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
-  const ofUser = folders
+  const userProgram = folders
     .filter((folder) => !/(?:^|\/)node_modules(?:\/|$)/.test(folder))
     .map((folder) => join(folder, "npm"))
     .find(isTrustedProgram);
-  const found = existsSync(beside) ? beside : (findSystemProgram("npm") ?? ofUser);
+  const found = existsSync(bundled) ? bundled : (findSystemProgram("npm") ?? userProgram);
   const script = found && realpathSync(found);
   if (script !== undefined && /\.[cm]?js$/.test(basename(script))) return script;
   throw new SkillError("library-tools", {
-    message: "npm is needed to fetch npm packages, and is not on this machine",
-    fix: "install it with Node, or: sudo apt-get install npm",
+    message: "npm is not installed, and fetching npm packages needs it",
+    fix: "install it with Node, or run: sudo apt-get install npm",
   });
 }
 
@@ -205,7 +215,7 @@ function isTrustedProgram(path: string): boolean {
   }
 }
 
-/** The packages of npm's lock file for this machine, each once. Throws at one that is not from a registry. */
+/** Parses the packages of npm's lock file for this machine, each once. Throws if one is not from a registry. */
 function parseNpmLock(file: string): LockedLibrary[] {
   const lock: unknown = JSON.parse(readFileSync(file, "utf8"));
   const entries = isJsonObject(lock) && isJsonObject(lock["packages"]) ? Object.entries(lock["packages"]) : [];
@@ -218,7 +228,7 @@ function parseNpmLock(file: string): LockedLibrary[] {
     if (entry["link"] === true || integrity === "" || isOutsideRegistry(entry["resolved"])) {
       throw new SkillError("library-unresolved", {
         message: `the npm package ${truncateLine(name, 100)} is not from a registry: ${truncateLine(String(entry["resolved"] ?? "it has no hash"), 200)}`,
-        fix: "choose another version, or another package",
+        fix: "choose another version or another package",
       });
     }
     const known = found.get(`${name}@${version}`) ?? {
@@ -234,17 +244,17 @@ function parseNpmLock(file: string): LockedLibrary[] {
   return [...found.values()];
 }
 
-/** Git repositories, folders, and files that no list of versions names. */
+/** Returns true for Git repositories, folders, and files that are not a registry's versions. */
 function isOutsideRegistry(resolved: unknown): boolean {
   return typeof resolved === "string" && !/^https?:\/\/[^\s]+\/-\/[^\s]+\.tgz$/.test(resolved);
 }
 
-/** As `npm pack` names it. */
+/** Formats the file name as `npm pack` does. */
 function formatTarballName(name: string, version: string): string {
   return `${name.replace(/^@/, "").replaceAll("/", "-")}-${version}.tgz`;
 }
 
-/** Whether a package is for this system: optional ones often are for one alone. */
+/** Returns true if a package supports this system: optional ones often support only one. */
 function isForThisSystem(entry: Readonly<Record<string, unknown>>): boolean {
   const libc = existsSync("/etc/alpine-release") ? "musl" : "glibc";
   return (
@@ -254,7 +264,7 @@ function isForThisSystem(entry: Readonly<Record<string, unknown>>): boolean {
   );
 }
 
-/** A list of names that it is for, or, with `!`, that it is not for. */
+/** Checks a list of allowed names or, with `!`, of excluded ones. */
 function allowsName(list: unknown, name: string): boolean {
   if (!Array.isArray(list) || list.length === 0) return true;
   const [not, only] = [
@@ -264,7 +274,7 @@ function allowsName(list: unknown, name: string): boolean {
   return !not.includes(`!${name}`) && (only.length === 0 || only.includes(name) || only.includes("any"));
 }
 
-/** npm unpacks no links either. */
+/** Removes symlinks: npm does not unpack them either. */
 function removeLinks(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
@@ -273,7 +283,7 @@ function removeLinks(folder: string): void {
   }
 }
 
-/** Links to the programs of a package, as npm makes them. */
+/** Creates symlinks to the programs of a package, as npm does. */
 function linkPrograms(draft: string, place: string): void {
   const folder = join(draft, place);
   const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
@@ -293,11 +303,11 @@ function linkPrograms(draft: string, place: string): void {
 function createNpmError(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
   const what = truncateLine(wanted.join(", "), 200);
   if (/EINTEGRITY/.test(tail))
-    return createTamperedLibraryError(`${what}: the registry gives a file with another hash than it names`);
-  if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
+    return createTamperedLibraryError(`${what}: the registry sent a file that does not match its hash`);
+  if (unresolved !== undefined) return createUnresolvedHostError(wanted, unresolved);
   const lines = stripCredentials(tail).split("\n");
   const errors = lines.filter((line) => /^npm (?:error|ERR!)/.test(line));
-  const said = truncateLine(
+  const output = truncateLine(
     (errors.length > 0 ? errors : lines.slice(-2))
       .map((line) => line.replace(/^npm (?:error|ERR!) ?/, "").trim())
       .filter((line) => line !== "" && !/complete log|^code /.test(line))
@@ -307,6 +317,6 @@ function createNpmError(wanted: readonly string[], { tail, unresolved }: FetchRe
   );
   const fix = /E404|ETARGET/.test(tail)
     ? "check the name and the version"
-    : "npm uses your own configuration (`npm config list`): check that its registry can be reached";
-  return new SkillError("library-unresolved", { message: `npm found no way to get ${what}: ${said}`, fix });
+    : "npm uses your own configuration (`npm config list`): check that its registry is reachable";
+  return new SkillError("library-unresolved", { message: `npm could not get ${what}: ${output}`, fix });
 }

@@ -8,12 +8,12 @@ import { findSystemProgram } from "../../util/system.ts";
 import { compareText, stripCredentials, truncateLine } from "../../util/text.ts";
 import { runProgram } from "../run-program.ts";
 import {
-  environmentProxies,
+  createUnresolvedHostError,
   type FetchResult,
   type FetchSettings,
   fetchThroughProxy,
-  notLookedUp,
-  withoutProxies,
+  readEnvironmentProxies,
+  removeProxyVariables,
 } from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
 import { computeIntegrity, createTamperedLibraryError, type LockedLibrary } from "./library-lock.ts";
@@ -22,12 +22,15 @@ const VENV_FOLDER = "/opt/skillet/venv";
 const WHEEL_FOLDER = "/opt/skillet/wheels";
 const PIP_WHEEL_FOLDER = "/opt/skillet/pip";
 
-/** Python packages: resolved and fetched by pip with the user's own configuration, wheels only, since building one would run its code. */
+/**
+ * The source of Python packages: pip resolves and fetches them with the user's own configuration. Wheels only, since
+ * building a package would run its code.
+ */
 export const PIP_SOURCE: LibrarySource = {
   mountPoint: VENV_FOLDER,
   programs: `${VENV_FOLDER}/bin`,
-  isFirst: true, // Its python3 is what finds the packages.
-  // uv takes a wheel from there for `uv run --with NAME` and `uvx NAME`.
+  isFirst: true, // Its python3 finds the packages.
+  // uv takes wheels from there for `uv run --with NAME` and `uvx NAME`.
   env: { VIRTUAL_ENV: VENV_FOLDER, UV_FIND_LINKS: `${VENV_FOLDER}/wheels` },
   async resolve(wanted, context) {
     const pip = await findPip(context);
@@ -51,7 +54,7 @@ export const PIP_SOURCE: LibrarySource = {
   async install(packages, context) {
     const pip = await findPip(context);
     const { draft, downloads } = context;
-    // By hand: Debian has the module that makes one in another package.
+    // Created by hand: Debian ships the venv module in another package.
     mkdirSync(join(draft, "bin"), { mode: 0o755 });
     symlinkSync("/usr/bin/python3", join(draft, "bin/python3"));
     symlinkSync("python3", join(draft, "bin/python"));
@@ -79,8 +82,8 @@ const PIP_OPTIONS = ["--quiet", "--disable-pip-version-check", "--no-input", "--
 const URL_REFUSED = "a dependency is a URL, which is refused";
 
 /**
- * Runs pip so that nothing of a package can run: `--only-binary` does not count for a dependency that is a URL, which pip would fetch from
- * anywhere and build. The first argument is the wheel of pip; empty for the system's.
+ * Runs pip so that no code of a package can run. `--only-binary` does not apply to a dependency that is a URL, which
+ * pip would fetch from anywhere and build. The first argument is pip's wheel, or empty for the system's pip.
  */
 const GUARDED_PIP_SCRIPT = `import runpy, sys
 wheel = sys.argv.pop(1)
@@ -97,13 +100,13 @@ Requirement.__init__ = read_plain
 STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "pty.spawn"}
 def refuse(event, args):
     if event in STARTS and str(args[0] if args else "").rpartition("/")[2] != "keyring":
-        raise PermissionError("pip may start no program here")
+        raise PermissionError("pip must not start programs here")
 sys.addaudithook(refuse)
 sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__")
 `;
 
-/** The interpreter that code gets, by which wheels are chosen. Nothing where there is none. */
+/** Returns the interpreter that code gets, for which wheels are chosen. Undefined without python3. */
 export function getPythonTarget(): string | undefined {
   const python = findSystemProgram("python3");
   return python && `${basename(realpathSync(python))}-${process.platform}-${process.arch}`;
@@ -111,20 +114,22 @@ export function getPythonTarget(): string | undefined {
 
 interface PipProgram {
   python: string;
-  /** The wheel of it on the host; empty for the system's. */
+  /** The path of pip's wheel on the host; empty for the system's pip. */
   wheel: string;
-  /** How it is started in a sandbox. */
+  /** The arguments that start pip in a sandbox. */
   inSandbox: readonly string[];
   mounts: readonly Mount[];
 }
 
-/** The system's pip; else the wheel of it that Debian keeps for virtual environments; else that wheel from a layer of its own. */
-async function findPip({ places, onProgress, signal }: LibraryContext): Promise<PipProgram> {
+/**
+ * Finds the system's pip, or pip's wheel that Debian keeps for virtual environments, or builds a layer with that wheel.
+ */
+async function findPip({ folders: packageFolders, onProgress, signal }: LibraryContext): Promise<PipProgram> {
   const python = findSystemProgram("python3");
   if (python === undefined) {
     throw new SkillError("library-tools", {
-      message: "python3 is needed to fetch Python packages, and is not on this machine",
-      fix: "install it: sudo apt-get install python3",
+      message: "python3 is not installed, and fetching Python packages needs it",
+      fix: "run: sudo apt-get install python3",
     });
   }
   const hasPip = spawnSync(python, ["-I", "-c", "import pip"], { env: {}, stdio: "ignore" }).status === 0;
@@ -132,12 +137,12 @@ async function findPip({ places, onProgress, signal }: LibraryContext): Promise<
   const own = findPipWheel(DEBIAN_WHEEL_FOLDER);
   if (own !== undefined) return { python, wheel: own, inSandbox: [`${own}/pip`], mounts: [] };
   const { buildPackages } = await import("../packages/apt-packages.ts");
-  const built = await buildPackages(["python3-pip-whl"], places, { onProgress, signal });
+  const built = await buildPackages(["python3-pip-whl"], packageFolders, { onProgress, signal });
   const wheel = "root" in built ? findPipWheel(join(built.root, DEBIAN_WHEEL_FOLDER)) : undefined;
   if (wheel === undefined) {
     throw new SkillError("library-tools", {
-      message: "pip is needed to fetch Python packages, and is not on this machine",
-      fix: "install it: sudo apt-get install python3-pip",
+      message: "pip is not installed, and fetching Python packages needs it",
+      fix: "run: sudo apt-get install python3-pip",
     });
   }
   const mount: Mount = { from: wheel, to: `${PIP_WHEEL_FOLDER}/${basename(wheel)}`, access: "read" };
@@ -162,12 +167,12 @@ async function runPip(
     runProgram(pip.python, ["-I", "-c", code, pip.wheel, ...rest], {
       folder,
       signal: until,
-      env: { ...withoutProxies(env, own), ...own, ...more },
+      env: { ...removeProxyVariables(env, own), ...own, ...more },
     });
-  const ofUser = env["PIP_PROXY"] === undefined ? {} : { PIP_PROXY: env["PIP_PROXY"] };
-  const read = await start(READ_SETTINGS, [], ofUser, signal);
+  const userProxy = env["PIP_PROXY"] === undefined ? {} : { PIP_PROXY: env["PIP_PROXY"] };
+  const read = await start(READ_SETTINGS, [], userProxy, signal);
   if (read.code !== 0) throw createPipError(wanted, read);
-  const settings = fetchSettings(read.stdout, env);
+  const settings = parseFetchSettings(read.stdout, env);
   return fetchThroughProxy({ wanted, settings, signal, addIndex: ADD_INDEX }, (variables, until) =>
     start(GUARDED_PIP_SCRIPT, args, { ...variables, PIP_PROXY: variables["HTTPS_PROXY"] ?? "" }, until),
   );
@@ -186,14 +191,14 @@ indexes = [] if options.no_index else [options.index_url, *options.extra_index_u
 print(json.dumps({"indexes": [*indexes, *options.find_links], "proxy": options.proxy}))
 `;
 
-function fetchSettings(text: string, env: LibraryContext["env"]): FetchSettings {
+function parseFetchSettings(text: string, env: LibraryContext["env"]): FetchSettings {
   const { indexes, proxy } = JSON.parse(text) as { indexes: string[]; proxy: string | null };
   if (proxy) return { indexes, proxy: { http: proxy, https: proxy, noProxy: [] } };
-  const { http, https, all, noProxy } = environmentProxies(env);
+  const { http, https, all, noProxy } = readEnvironmentProxies(env);
   return { indexes, proxy: { http: http ?? all, https: https ?? all, noProxy } };
 }
 
-/** Who has an index set for uv alone means it for Python packages. */
+/** Reads uv's index: a user who sets an index only for uv means it for all Python packages. */
 function readUvIndex(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const index = env["UV_DEFAULT_INDEX"] ?? env["UV_INDEX_URL"];
   return env["PIP_INDEX_URL"] === undefined && index !== undefined ? { PIP_INDEX_URL: index } : {};
@@ -215,7 +220,7 @@ function formatRequirements(packages: readonly LockedLibrary[]): string {
     .join("");
 }
 
-/** `sha256-BASE64` as pip writes it. */
+/** Formats `sha256-BASE64` as pip does. */
 function formatPipHash(integrity: string): string {
   const dash = integrity.indexOf("-");
   return `${integrity.slice(0, dash)}:${Buffer.from(integrity.slice(dash + 1), "base64").toString("hex")}`;
@@ -225,18 +230,18 @@ function createPipError(wanted: readonly string[], { tail, unresolved }: FetchRe
   const what = wanted.join(", ");
   if (/DO NOT MATCH THE HASHES/i.test(tail))
     return createTamperedLibraryError(
-      `${what}: the index gives a file with another hash than its lock or its own list says`,
+      `${what}: the index sent a file that does not match the hash in the lock file or the index`,
     );
-  if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
+  if (unresolved !== undefined) return createUnresolvedHostError(wanted, unresolved);
   const errors = tail.split("\n").filter((line) => line.startsWith("ERROR:"));
-  const said = truncateLine(
+  const output = truncateLine(
     stripCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),
     500,
   );
   const fix = tail.includes(URL_REFUSED)
-    ? "choose another version of it, or another package: what a package needs comes from your index alone"
+    ? "choose another version or another package: dependencies must come from your index"
     : /No matching distribution|Could not find a version/i.test(tail)
       ? "check the name and the version; packages without a wheel for this Python are not supported, since building one would run its code"
-      : "pip uses your own configuration (`pip config list`): check that its index can be reached";
-  return new SkillError("library-unresolved", { message: `pip found no way to get ${what}: ${said}`, fix });
+      : "pip uses your own configuration (`pip config list`): check that its index is reachable";
+  return new SkillError("library-unresolved", { message: `pip could not get ${what}: ${output}`, fix });
 }

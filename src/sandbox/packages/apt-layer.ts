@@ -29,32 +29,33 @@ import {
 } from "./apt.ts";
 import { type IdRange, runInRange } from "./id-range.ts";
 
-/** A root with a set of packages, ready to be mounted. */
+/** A root file system with a set of packages, ready to be mounted. */
 export interface AptLayer {
   root: string;
   lock: LayerLock;
 }
 
 export interface AptLayerOptions extends ProgramOptions {
-  place: string;
+  packageFolder: string;
   range: IdRange;
   apt: Apt;
 }
 
 type PackageSet = Pick<LayerLock, "suite" | "arch" | "base" | "names">;
 
-/** The layer of a set in a place, unless somebody else could have changed it. */
-export function findAptLayer(place: string, set: PackageSet): AptLayer | undefined {
-  const name = readLayerLink(join(place, "sets", formatSetKey(set)));
+/** Finds the layer of a set in a package folder, unless another user could have changed it. */
+export function findAptLayer(packageFolder: string, set: PackageSet): AptLayer | undefined {
+  const name = readLayerLink(join(packageFolder, "sets", formatSetKey(set)));
   if (name === undefined) return undefined;
-  const folder = join(place, "layers", name);
+  const folder = join(packageFolder, "layers", name);
   const root = join(folder, "root");
-  if (!areTrustedFolders(place, join(place, "sets"), join(place, "layers"), folder, root)) return undefined;
+  if (!areTrustedFolders(packageFolder, join(packageFolder, "sets"), join(packageFolder, "layers"), folder, root))
+    return undefined;
   const lock = readLayerLock(folder);
   return lock && { root, lock };
 }
 
-/** Resolves a set on a base, to exact packages. */
+/** Resolves a set on a base to exact packages. */
 export async function resolveLayerLock(
   set: PackageSet,
   base: BaseSystem,
@@ -62,27 +63,27 @@ export async function resolveLayerLock(
 ): Promise<LayerLock> {
   const packages = await apt.resolve(set.names, base.root, { signal });
   const installed = readdirSync(join(base.root, "var/lib/dpkg/info"));
-  const isThere = (name: string) =>
+  const isAvailable = (name: string) =>
     packages.some((entry) => entry.name === name) ||
     installed.some((file) => file === `${name}.list` || file === `${name}:${set.arch}.list`);
-  const missing = set.names.filter((name) => !isThere(name));
+  const missing = set.names.filter((name) => !isAvailable(name));
   if (missing.length > 0) throw createUnknownPackageError(missing, set.suite);
   return { kind: "layer", suite: set.suite, arch: set.arch, base: base.id, names: set.names, packages };
 }
 
 export function createUnknownPackageError(names: readonly string[], suite: string): SkillError {
   return new SkillError("package-unresolved", {
-    message: `there is no system package ${names.join(", ")} in ${suite}`,
-    fix: "check the names with `apt-cache policy NAME`: they are those of the host's own release",
+    message: `${suite} has no system package ${names.join(", ")}`,
+    fix: "check the names with `apt-cache policy NAME`: they must exist in the host's release",
   });
 }
 
-/** Fetches what the lock says and installs it into a copy of the base. */
+/** Fetches the packages of the lock and installs them into a copy of the base. */
 export async function buildAptLayer(lock: LayerLock, base: BaseSystem, options: AptLayerOptions): Promise<AptLayer> {
-  const { apt, place } = options;
+  const { apt, packageFolder } = options;
   const name = `${formatSetKey(lock)}-${hashLockText(formatPackageLock(lock)).slice(0, 16)}`;
-  const link = join(place, "sets", formatSetKey(lock));
-  const finished = join(place, "layers", name);
+  const link = join(packageFolder, "sets", formatSetKey(lock));
+  const finished = join(packageFolder, "layers", name);
   if (!existsSync(finished)) {
     try {
       const debs = await apt.fetch(lock.names, base.root, { ...options, lock: lock.packages });
@@ -96,27 +97,27 @@ export async function buildAptLayer(lock: LayerLock, base: BaseSystem, options: 
   return { root: join(finished, "root"), lock };
 }
 
-/** Installs debs into a copy of a base, with no network, and puts it in its place when all of it went well. */
+/** Installs debs into a copy of a base, without a network, and moves it to its final path if all succeeded. */
 export async function installDebs(
   finished: string,
   debs: readonly string[],
   options: Omit<AptLayerOptions, "apt"> & { base: BaseSystem; lock: LayerLock },
 ): Promise<void> {
-  const { base, range, place } = options;
-  const staging = createStagingFolder(place, `layer-${process.pid}`, range);
+  const { base, range, packageFolder } = options;
+  const staging = createStagingFolder(packageFolder, `layer-${process.pid}`, range);
   try {
     const root = join(staging, "root");
     const copying = [...createHostProgramMounts(), "--bind", staging, "/mnt", "--ro-bind", base.root, "/media"];
     requireSuccess(await runInRange(copying, ["/bin/sh", "-c", COPY_SCRIPT], options), "the base could not be copied");
-    const given = debs.flatMap((deb, index) => ["--ro-bind", deb, `/run/debs/${index}.deb`]);
-    const inside = ["--bind", root, "/", "--tmpfs", "/tmp", "--tmpfs", "/run", "--dir", "/run/lock", ...given];
+    const debMounts = debs.flatMap((deb, index) => ["--ro-bind", deb, `/run/debs/${index}.deb`]);
+    const inside = ["--bind", root, "/", "--tmpfs", "/tmp", "--tmpfs", "/run", "--dir", "/run/lock", ...debMounts];
     if (debs.length > 0)
       requireSuccess(
         await runInRange(inside, ["/bin/sh", "-c", INSTALL_SCRIPT], options),
         "a package could not be installed",
       );
-    const shared = base.place === place ? { base: base.root } : {};
-    const { bytes } = await tidyRoot(root, { range, place, isOpen: false, signal: options.signal, ...shared });
+    const shared = base.packageFolder === packageFolder ? { base: base.root } : {};
+    const { bytes } = await tidyRoot(root, { range, packageFolder, isOpen: false, signal: options.signal, ...shared });
     writeFileSync(join(staging, "layer.json"), JSON.stringify({ bytes, built: new Date().toISOString() }));
     publishRoot(staging, finished, options.lock, range);
   } finally {
@@ -130,34 +131,34 @@ cp -dR --preserve=mode,timestamps,links --reflink=auto /media/. /mnt/root
 chmod 1777 /mnt/root/var/tmp
 `;
 
-// No lists are there and no network is: what is not among the given files cannot be had.
+// Without package lists and a network, only the given files can be installed.
 const INSTALL_SCRIPT = `set -eu; umask 022
 apt-get -q -o APT::Sandbox::User=root -o APT::Install-Recommends=false install -y --allow-downgrades --no-remove /run/debs/*.deb
 rm -rf /var/log/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/cache/apt/*.bin /var/cache/ldconfig
 `;
 
-/** A minimal system of one release, that layers are copies of. */
+/** A minimal system of one release. Layers are copies of it. */
 export interface BaseSystem {
   id: string;
   root: string;
-  /** The place it is in. */
-  place: string;
+  /** The package folder that contains it. */
+  packageFolder: string;
 }
 
-/** The newest base in each place. */
+/** Finds the newest base in each package folder. */
 export function findBaseSystems({ own, shared }: PackageFolders, { suite, arch }: DebianHost): BaseSystem[] {
-  return [own, shared].flatMap((place) => {
-    if (place === undefined) return [];
-    const id = readLayerLink(join(place, "bases", `${suite}-${arch}`));
-    const folder = id === undefined ? "" : join(place, "bases", id);
+  return [own, shared].flatMap((packageFolder) => {
+    if (packageFolder === undefined) return [];
+    const id = readLayerLink(join(packageFolder, "bases", `${suite}-${arch}`));
+    const folder = id === undefined ? "" : join(packageFolder, "bases", id);
     const root = join(folder, "root");
-    if (id === undefined || !areTrustedFolders(place, join(place, "bases"), folder, root)) return [];
-    if (!MOUNT_POINTS.every((point) => existsSync(join(root, point)))) return []; // Made by an older version.
-    return [{ id, place, root }];
+    if (id === undefined || !areTrustedFolders(packageFolder, join(packageFolder, "bases"), folder, root)) return [];
+    if (!MOUNT_POINTS.every((point) => existsSync(join(root, point)))) return []; // Built by an older version.
+    return [{ id, packageFolder, root }];
   });
 }
 
-/** Where a link of ours points: a name beside it, or nothing. */
+/** Reads the target of a symlink in the package folder: a name in the same folder, or undefined. */
 export function readLayerLink(link: string): string | undefined {
   try {
     const target = readlinkSync(link);
@@ -167,15 +168,15 @@ export function readLayerLink(link: string): string | undefined {
   }
 }
 
-/** Puts `target` where `link` says, in one step. */
+/** Points `link` to `target` in one step. */
 function replaceLayerLink(link: string, target: string): void {
-  const made = `${link}.${process.pid}`;
-  rmSync(made, { force: true });
-  symlinkSync(target, made);
-  renameSync(made, link);
+  const draft = `${link}.${process.pid}`;
+  rmSync(draft, { force: true });
+  symlinkSync(target, draft);
+  renameSync(draft, link);
 }
 
-/** Where the sandbox mounts things: the root itself is read-only. */
+/** The mount points of the sandbox, created here because the root itself is read-only. */
 export const MOUNT_POINTS = [
   ...["/skill", "/workspace", "/node_modules", "/home/skill", "/opt/skillet", "/proc", "/dev", "/tmp", "/run", "/sys"],
   ...["/mnt", "/usr/share/man/man1", "/usr/share/man/man7"],
@@ -183,27 +184,27 @@ export const MOUNT_POINTS = [
 const MOUNT_FILES = "/etc/hosts /etc/hostname /etc/resolv.conf /etc/machine-id";
 const EXCLUDED_PATHS = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*"];
 
-/** The lock of a base is all that it is: what a base is named after. */
+/** Creates the lock of a base. It determines the whole base, which is named after it. */
 export function createBaseLock(debian: DebianHost, packages: readonly LockedPackage[]): LayerLock {
   return { kind: "layer", ...debian, base: undefined, names: [], packages };
 }
 
-/** Builds a base from these packages. mmdebstrap would run their scripts as the host's root, when called by it. */
+/** Builds a base from these packages. mmdebstrap would run their scripts as the host's root if root calls it. */
 export async function buildBaseSystem(
   lock: LayerLock,
-  options: ProgramOptions & { place: string; range: IdRange; apt: Apt },
+  options: ProgramOptions & { packageFolder: string; range: IdRange; apt: Apt },
 ) {
-  const { place, range, apt } = options;
+  const { packageFolder, range, apt } = options;
   const id = `${lock.suite}-${lock.arch}-${hashLockText(formatPackageLock(lock) + MOUNT_POINTS.join(" ")).slice(0, 16)}`;
-  const link = join(place, "bases", `${lock.suite}-${lock.arch}`);
-  const finished = join(place, "bases", id);
-  const base: BaseSystem = { id, place, root: join(finished, "root") };
+  const link = join(packageFolder, "bases", `${lock.suite}-${lock.arch}`);
+  const finished = join(packageFolder, "bases", id);
+  const base: BaseSystem = { id, packageFolder, root: join(finished, "root") };
   if (existsSync(finished)) {
     replaceLayerLink(link, id);
     return base;
   }
   const debs = await apt.fetch("base", undefined, { ...options, lock: lock.packages });
-  const staging = createStagingFolder(place, `base-${process.pid}`, range);
+  const staging = createStagingFolder(packageFolder, `base-${process.pid}`, range);
   try {
     const root = join(staging, "root");
     const mounts = [...createHostProgramMounts(), "--bind", staging, "/mnt", "--ro-bind", debs, "/media"];
@@ -216,7 +217,7 @@ export async function buildBaseSystem(
       await runInRange(inside, ["/bin/bash", "-c", CONFIGURE_SCRIPT], options),
       "the base could not be set up",
     );
-    await tidyRoot(root, { range, place, isOpen: true, signal: options.signal });
+    await tidyRoot(root, { range, packageFolder, isOpen: true, signal: options.signal });
     publishRoot(staging, finished, lock, range);
     replaceLayerLink(link, id);
     return base;
@@ -226,7 +227,7 @@ export async function buildBaseSystem(
   }
 }
 
-/** Makes a staged folder what it was built for, in one step. */
+/** Moves a staged folder to its final path in one step. */
 function publishRoot(staging: string, finished: string, lock: LayerLock, range: IdRange): void {
   if (range.builder) chownSync(staging, 0, 0);
   chmodSync(staging, 0o755);
@@ -255,15 +256,15 @@ for file in ${MOUNT_FILES}; do [ -e $file ] || : > $file; done
 rm -rf /var/log/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/lib/apt/lists/*
 `;
 
-/** A folder for one build, that only the builder can enter. */
-function createStagingFolder(place: string, name: string, { builder }: IdRange): string {
-  const folder = join(place, "staging", name);
+/** Creates a folder for one build that only the builder can enter. */
+function createStagingFolder(packageFolder: string, name: string, { builder }: IdRange): string {
+  const folder = join(packageFolder, "staging", name);
   mkdirSync(folder, { mode: 0o700 });
   if (builder) chownSync(folder, builder.uid, builder.gid);
   return folder;
 }
 
-/** The host's programs, and nothing else of it. */
+/** Creates the mounts of the host's programs, and nothing else of the host. */
 export function createHostProgramMounts(): string[] {
   const links = listUsrLinks().flatMap((name) => ["--symlink", readlinkSync(`/${name}`), `/${name}`]);
   const folders = USR_LINK_NAMES.filter((name) => existsSync(`/${name}`) && !listUsrLinks().includes(name));
@@ -277,36 +278,39 @@ export function createHostProgramMounts(): string[] {
 
 const USR_LINK_NAMES = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/** Which of the top folders are links into /usr here, and so in any root of the same release. */
+/** Lists the top-level folders that are symlinks into /usr here, and so in any root of the same release. */
 function listUsrLinks(): string[] {
   return USR_LINK_NAMES.filter((name) => lstatSync(`/${name}`, { throwIfNoEntry: false })?.isSymbolicLink());
 }
 
 interface TidyOptions extends ProgramOptions {
   range: IdRange;
-  /** The place that both roots are in. */
-  place: string;
-  /** A root in the same place: files that are the same become one with its. */
+  /** The package folder that contains both roots. */
+  packageFolder: string;
+  /** A root in the same package folder: identical files become hard links to its files. */
   base?: string;
-  /** Make everything readable by everybody: true for a base, which holds nothing of anybody's. */
+  /** Makes everything readable by all users: true for a base, which contains no user's data. */
   isOpen: boolean;
 }
 
-/** Makes a finished root fit to be mounted by anybody: the builder owns all of it, nobody else can write to it, nothing in it has rights of its own. */
+/**
+ * Makes a finished root safe to mount for all users: the builder owns everything, no other user can write to it, and no
+ * file has setuid, setgid or capability bits.
+ */
 async function tidyRoot(root: string, options: TidyOptions): Promise<{ bytes: number }> {
-  const { range, place, base = "", isOpen } = options;
+  const { range, packageFolder, base = "", isOpen } = options;
   const args = (at: string, known: string) => ["-e", TIDY_SCRIPT, at, known, isOpen ? "open" : ""];
-  // Not where it is: that may be below a folder that a range has of its own.
-  const mounted = (path: string) => (path === "" ? "" : `/mnt${path.slice(place.length)}`);
+  // Not its own path, which may be below a folder that only the range can enter.
+  const mounted = (path: string) => (path === "" ? "" : `/mnt${path.slice(packageFolder.length)}`);
   // Root needs no range to change owners. No code of a package is run here.
   const result = range.builder
     ? await runProgram("perl", args(root, base), options)
     : await runInRange(
-        [...createHostProgramMounts(), "--bind", place, "/mnt"],
+        [...createHostProgramMounts(), "--bind", packageFolder, "/mnt"],
         ["/usr/bin/perl", ...args(mounted(root), mounted(base))],
         options,
       );
-  requireSuccess(result, "the new root could not be put in order");
+  requireSuccess(result, "the permissions of the new root could not be set");
   return { bytes: Number(result.stdout.trim()) };
 }
 
@@ -332,7 +336,7 @@ sub walk { my ($inner) = @_; opendir(my $handle, "$root$inner") or die "$inner: 
 POSIX::lchown(0, 0, $root); chmod 0755, $root; walk(''); print $bytes;
 `;
 
-/** Removes a folder, also where a build broke off and files belong to the range. */
+/** Removes a folder, even if a build was interrupted and files belong to the range. */
 export async function removeBuildTree(folder: string, range: () => IdRange): Promise<void> {
   try {
     rmSync(folder, { recursive: true, force: true });
@@ -354,6 +358,6 @@ function requireSuccess(result: ProgramResult, what: string): void {
   if (result.code === 0) return;
   throw new SkillError("package-install", {
     message: `${what}: ${truncateLine(result.tail.slice(-800))}`,
-    fix: "nothing of it is left; if it is a package's own script that fails without a network, that package cannot be used",
+    fix: "nothing was kept; a package whose own script needs a network cannot be used",
   });
 }

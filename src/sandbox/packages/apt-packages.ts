@@ -43,23 +43,26 @@ type PackageRoot =
   | { kind: "layer"; root: string; lock: LayerLock }
   | { kind: "missing"; fix: string };
 
-/** The root that a skill with these packages runs on. Looks only: takes milliseconds, builds nothing. Throws at a bad name. */
-export function findPackageRoot(packages: readonly string[], places: PackageFolders): PackageRoot {
+/**
+ * Finds the root that a skill with these packages runs on. Read-only: takes milliseconds, builds nothing. Throws on an
+ * invalid name.
+ */
+export function findPackageRoot(packages: readonly string[], packageFolders: PackageFolders): PackageRoot {
   const names = parsePackageSet(packages);
   if (names.length === 0) return { kind: "none" };
   const lock = findHostPackages(names);
   if (lock) return { kind: "host", lock };
   const debian = detectDebian();
-  const layer = debian && findCurrentLayer(names, places, debian);
+  const layer = debian && findCurrentLayer(names, packageFolders, debian);
   if (layer) return { kind: "layer", ...layer };
   return { kind: "missing", fix: debian ? `build them once: \`skillet packages build\`` : getDebianFix() };
 }
 
 export interface PackagePlan {
   names: readonly string[];
-  /** What serves already, or how it would be had. */
+  /** The root that already provides the packages, or `build`. */
   by: "none" | "host" | "layer" | "build";
-  /** The base system, when there is none yet. */
+  /** The packages of the base system, if it is not built yet. */
   base: readonly LockedPackage[];
   packages: readonly LockedPackage[];
   /** Bytes to fetch. */
@@ -69,24 +72,24 @@ export interface PackagePlan {
 interface PackageBuildOptions {
   onProgress?: ((text: string) => void) | undefined;
   signal?: AbortSignal | undefined;
-  /** Ask the archive for newer versions, also of what is built already. */
+  /** Checks the archive for newer versions, even if a layer exists. */
   update?: boolean;
 }
 
-/** What building would fetch. Fetches the lists of packages, and nothing else. */
+/** Plans a build: returns the packages to fetch. Fetches only the package lists. */
 export async function planPackages(
   packages: readonly string[],
-  places: PackageFolders,
+  packageFolders: PackageFolders,
   options: PackageBuildOptions = {},
 ): Promise<PackagePlan> {
   const names = parsePackageSet(packages);
-  const found = findPackageRoot(names, places);
+  const found = findPackageRoot(names, packageFolders);
   if (found.kind !== "missing" && (found.kind !== "layer" || !options.update))
     return { names, by: found.kind, base: [], packages: [], download: 0 };
   const debian = requireDebian();
-  return withBuilderLock(places.own, createBuilderOptions(options), async (turn) => {
-    const apt = await createUpdatedApt(places.own, debian, { ...options, turn });
-    const base = findBaseSystems(places, debian)[0];
+  return withBuilderLock(packageFolders.own, createBuilderOptions(options), async (turn) => {
+    const apt = await createUpdatedApt(packageFolders.own, debian, { ...options, turn });
+    const base = findBaseSystems(packageFolders, debian)[0];
     const [system, wanted] = base
       ? [[], (await resolveLayerLock({ ...debian, base: base.id, names }, base, { ...options, apt })).packages]
       : await resolveWithBase(names, debian, { ...options, apt });
@@ -95,29 +98,38 @@ export async function planPackages(
   });
 }
 
-/** Builds what is not built yet. Contract: the host's own packages stay as they are, and nothing is left of what failed. */
+/**
+ * Builds missing layers. Contract: the host's own packages stay unchanged, and a failed build leaves nothing behind.
+ */
 export async function buildPackages(
   packages: readonly string[],
-  places: PackageFolders,
+  packageFolders: PackageFolders,
   options: PackageBuildOptions = {},
 ): Promise<Exclude<PackageRoot, { kind: "missing" }>> {
   const names = parsePackageSet(packages);
-  const found = findPackageRoot(names, places);
+  const found = findPackageRoot(names, packageFolders);
   if (found.kind !== "missing" && (found.kind !== "layer" || !options.update)) return found;
   const debian = requireDebian();
   requireBuildTools();
   const range = resolveIdRange();
-  const { onProgress: say = () => {}, signal } = options;
-  return withBuilderLock(places.own, createBuilderOptions(options), async (turn) => {
-    const built = options.update ? undefined : findCurrentLayer(names, places, debian); // By whom we waited for.
+  const { onProgress: report = () => {}, signal } = options;
+  return withBuilderLock(packageFolders.own, createBuilderOptions(options), async (turn) => {
+    const built = options.update ? undefined : findCurrentLayer(names, packageFolders, debian); // Built by the process that held the lock.
     if (built) return { kind: "layer", ...built };
-    const apt = await createUpdatedApt(places.own, debian, { ...options, turn });
-    const shared = { place: places.own, range, apt, signal, onLine: createAptProgress(say, debian.arch) };
+    const apt = await createUpdatedApt(packageFolders.own, debian, { ...options, turn });
+    const shared = {
+      packageFolder: packageFolders.own,
+      range,
+      apt,
+      signal,
+      onLine: createAptProgress(report, debian.arch),
+    };
     const base =
-      (!options.update && findBaseSystems(places, debian)[0]) || (await buildNewBase(debian, { ...shared, say }));
-    say(`resolving ${names.join(", ")}`);
+      (!options.update && findBaseSystems(packageFolders, debian)[0]) ||
+      (await buildNewBase(debian, { ...shared, report }));
+    report(`resolving ${names.join(", ")}`);
     const lock = await resolveLayerLock({ ...debian, base: base.id, names }, base, { apt, signal });
-    say(`installing ${lock.packages.map(({ name, version }) => `${name} ${version}`).join(", ") || "nothing more"}`);
+    report(`installing ${lock.packages.map(({ name, version }) => `${name} ${version}`).join(", ") || "nothing more"}`);
     return { kind: "layer", ...(await buildAptLayer(lock, base, shared)) };
   });
 }
@@ -127,42 +139,55 @@ export interface AptLayerSummary {
   suite: string;
   arch: string;
   root: string;
-  /** What it takes, beside what it shares with its base. */
+  /** Its size, without the files shared with its base. */
   bytes: number;
   built: string;
-  /** Whether a run with these packages gets this one. */
+  /** True if a run with these packages uses this layer. */
   isCurrent: boolean;
   isOwn: boolean;
 }
 
-export function listAptLayers(places: PackageFolders): AptLayerSummary[] {
+export function listAptLayers(packageFolders: PackageFolders): AptLayerSummary[] {
   const debian = detectDebian();
-  return [places.own, places.shared].flatMap((place) =>
-    place === undefined
+  return [packageFolders.own, packageFolders.shared].flatMap((packageFolder) =>
+    packageFolder === undefined
       ? []
-      : listNames(join(place, "layers")).flatMap((name) => {
-          const folder = join(place, "layers", name);
+      : listNames(join(packageFolder, "layers")).flatMap((name) => {
+          const folder = join(packageFolder, "layers", name);
           const lock = readLayerLock(folder);
           if (!lock) return [];
           const root = join(folder, "root");
-          const isCurrent = debian !== undefined && findCurrentLayer(lock.names, places, debian)?.root === root;
+          const isCurrent = debian !== undefined && findCurrentLayer(lock.names, packageFolders, debian)?.root === root;
           const { names, suite, arch } = lock;
-          return [{ names, suite, arch, root, ...readRootNotes(folder), isCurrent, isOwn: place === places.own }];
+          return [
+            {
+              names,
+              suite,
+              arch,
+              root,
+              ...readRootNotes(folder),
+              isCurrent,
+              isOwn: packageFolder === packageFolders.own,
+            },
+          ];
         }),
   );
 }
 
 export interface UnusedAptLayers {
   layers: AptLayerSummary[];
-  /** Their ids. */
+  /** The IDs of the bases. */
   bases: string[];
 }
 
-/** What of the own place is not for these sets: layers of others and those that newer ones replaced, and bases that nothing stands on. */
-export function findUnusedLayers(places: PackageFolders, keepSets: readonly (readonly string[])[]): UnusedAptLayers {
-  const { own } = places;
+/** Finds the user's own layers that are not for these sets or were replaced, and bases that no layer uses. */
+export function findUnusedLayers(
+  packageFolders: PackageFolders,
+  keepSets: readonly (readonly string[])[],
+): UnusedAptLayers {
+  const { own } = packageFolders;
   const kept = new Set(keepSets.map((names) => parsePackageSet(names).join(" ")));
-  const layers = listAptLayers(places).filter(
+  const layers = listAptLayers(packageFolders).filter(
     ({ names, isOwn, isCurrent }) => isOwn && (!isCurrent || !kept.has(names.join(" "))),
   );
   const gone = new Set(layers.map(({ root }) => dirname(root)));
@@ -176,15 +201,15 @@ export function findUnusedLayers(places: PackageFolders, keepSets: readonly (rea
   return { layers, bases };
 }
 
-/** Removes what is not for these sets, and says what that was. */
+/** Removes the layers that are not for these sets, and returns them. */
 export async function pruneAptLayers(
-  places: PackageFolders,
+  packageFolders: PackageFolders,
   keepSets: readonly (readonly string[])[],
 ): Promise<UnusedAptLayers> {
-  const { own } = places;
+  const { own } = packageFolders;
   if (!existsSync(own)) return { layers: [], bases: [] };
   return withBuilderLock(own, { range: resolveIdRange }, async () => {
-    const unused = findUnusedLayers(places, keepSets);
+    const unused = findUnusedLayers(packageFolders, keepSets);
     for (const { root } of unused.layers) await removeBuildTree(dirname(root), resolveIdRange);
     for (const key of listNames(join(own, "sets"))) {
       const target = readLayerLink(join(own, "sets", key));
@@ -195,11 +220,12 @@ export async function pruneAptLayers(
   });
 }
 
-function findCurrentLayer(names: readonly string[], places: PackageFolders, debian: DebianHost) {
-  const bases = findBaseSystems(places, debian);
+function findCurrentLayer(names: readonly string[], packageFolders: PackageFolders, debian: DebianHost) {
+  const bases = findBaseSystems(packageFolders, debian);
   for (const { id } of bases) {
-    for (const place of [places.own, places.shared]) {
-      const layer = place === undefined ? undefined : findAptLayer(place, { ...debian, base: id, names });
+    for (const packageFolder of [packageFolders.own, packageFolders.shared]) {
+      const layer =
+        packageFolder === undefined ? undefined : findAptLayer(packageFolder, { ...debian, base: id, names });
       if (layer) return layer;
     }
   }
@@ -207,24 +233,24 @@ function findCurrentLayer(names: readonly string[], places: PackageFolders, debi
 }
 
 async function createUpdatedApt(
-  place: string,
+  packageFolder: string,
   debian: DebianHost,
   options: PackageBuildOptions & { turn: number },
 ): Promise<Apt> {
-  requireFreeSpace(place);
-  const apt = createApt(place, debian, options.turn);
-  options.onProgress?.("reading the lists of packages");
+  requireFreeSpace(packageFolder);
+  const apt = createApt(packageFolder, debian, options.turn);
+  options.onProgress?.("reading the package lists");
   await apt.update({ signal: options.signal, force: options.update ?? false });
   return apt;
 }
 
-/** On a full disk apt waits for ever. The lists of packages alone, and a base, take more than this. */
-function requireFreeSpace(place: string): void {
-  const { bavail, bsize } = statfsSync(place);
+/** On a full disk apt waits forever. The package lists and a base alone take more than this. */
+function requireFreeSpace(packageFolder: string): void {
+  const { bavail, bsize } = statfsSync(packageFolder);
   if (bavail * bsize >= MIN_FREE_BYTES) return;
   throw new SkillError("package-room", {
-    message: `there is no room to build system packages in ${place}: ${Math.floor((bavail * bsize) / MIB)} MiB are free`,
-    fix: `make ${MIN_FREE_BYTES / MIB} MiB of room, or name another folder in SKILLET_PACKAGES`,
+    message: `not enough disk space to build system packages in ${packageFolder}: ${Math.floor((bavail * bsize) / MIB)} MiB are free`,
+    fix: `free ${MIN_FREE_BYTES / MIB} MiB, or set SKILLET_PACKAGES to another folder`,
   });
 }
 
@@ -232,16 +258,16 @@ const MIB = 1024 * 1024;
 const MIN_FREE_BYTES = 256 * MIB;
 
 interface BaseOptions extends LayerOptions {
-  say(text: string): void;
+  report(text: string): void;
 }
 
-async function buildNewBase(debian: DebianHost, { say, ...options }: BaseOptions): Promise<BaseSystem> {
+async function buildNewBase(debian: DebianHost, { report, ...options }: BaseOptions): Promise<BaseSystem> {
   const packages = await options.apt.resolve("base", undefined, options);
-  say(`making the base system of ${debian.suite}: ${packages.length} packages, once`);
+  report(`building the base system of ${debian.suite}: ${packages.length} packages, once`);
   return buildBaseSystem(createBaseLock(debian, packages), options);
 }
 
-/** Resolves the base and a set at once: together they are what would be there. */
+/** Resolves the base and a set together, as they would be installed. */
 async function resolveWithBase(
   names: readonly string[],
   debian: DebianHost,
@@ -256,7 +282,7 @@ async function resolveWithBase(
 }
 
 function createBuilderOptions({ onProgress, signal }: PackageBuildOptions) {
-  return { range: resolveIdRange, signal, onWait: () => onProgress?.("waiting for another build to end") };
+  return { range: resolveIdRange, signal, onWait: () => onProgress?.("waiting for another build to finish") };
 }
 
 function requireBuildTools(): void {
@@ -265,8 +291,8 @@ function requireBuildTools(): void {
   const missing = needed.filter((program) => findSystemProgram(program) === undefined);
   if (missing.length === 0) return;
   throw new SkillError("package-tools", {
-    message: `${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} needed to build system packages, and not on this machine`,
-    fix: "`skillet doctor --fix` installs what is missing",
+    message: `${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} not installed, and building system packages needs ${missing.length === 1 ? "it" : "them"}`,
+    fix: "run `skillet doctor --fix` to install missing programs",
   });
 }
 
@@ -297,20 +323,23 @@ function listNames(folder: string): string[] {
 
 const MAX_PACKAGES = 32;
 
-/** The names of a skill's `packages` as a set: each once, in order. Throws at one that apt would not take as a plain name. */
+/**
+ * Parses the names of a skill's `packages` as a set: each once, sorted. Throws if apt would not treat one as a plain
+ * name.
+ */
 export function parsePackageSet(names: readonly string[]): string[] {
   const bad = names.find((name) => !isSystemPackageName(name));
   if (bad !== undefined) {
     throw new SkillError("package-name", {
-      message: `'${truncateLine(bad, 80)}' is not the name of a system package`,
-      fix: "`packages` takes exact names, as `jq` or `g++`: two to 64 lower-case letters, digits, `+`, `.` and `-`; no version, pattern, path or option",
+      message: `'${truncateLine(bad, 80)}' is not a system package name`,
+      fix: "`packages` takes exact names such as `jq` or `g++`: 2 to 64 lower-case letters, digits, `+`, `.` and `-`; no version, pattern, path or option",
     });
   }
   const set = [...new Set(names)].sort(compareText);
   if (set.length > MAX_PACKAGES) {
     throw new SkillError("package-count", {
-      message: `${set.length} system packages are more than the ${MAX_PACKAGES} that a skill may ask for`,
-      fix: "name only what the skill's scripts call: what a package needs itself comes with it",
+      message: `${set.length} system packages exceed the limit of ${MAX_PACKAGES} per skill`,
+      fix: "list only the programs that the skill's scripts call: dependencies are installed automatically",
     });
   }
   return set;
@@ -322,45 +351,51 @@ interface BuilderOptions {
   onWait?: () => void;
 }
 
-/** Does something as the only builder of a place. The turn is over when this process has ended, however that is, and all that it gave it to. */
+/**
+ * Runs `work` as the only builder in a package folder. The lock is released when this process and every program that
+ * inherited the lock have exited.
+ */
 export async function withBuilderLock<Value>(
-  place: string,
+  packageFolder: string,
   options: BuilderOptions,
   work: (turn: number) => Promise<Value>,
 ): Promise<Value> {
-  makePackageFolder(place);
-  // Read too, so that a pipe in its place is not waited for.
-  const turn = openSync(join(place, "lock"), constants.O_RDWR | constants.O_CREAT);
+  makePackageFolder(packageFolder);
+  // Opened for reading too, so that a pipe at this path does not block.
+  const turn = openSync(join(packageFolder, "lock"), constants.O_RDWR | constants.O_CREAT);
   try {
     await acquireBuilderLock(turn, options);
-    // Nobody else builds now: what lies here is of a build that was killed.
-    for (const name of readdirSync(join(place, "staging")))
-      await removeBuildTree(join(place, "staging", name), options.range);
+    // This process is the only builder now: anything here is from a killed build.
+    for (const name of readdirSync(join(packageFolder, "staging")))
+      await removeBuildTree(join(packageFolder, "staging", name), options.range);
     return await work(turn);
   } finally {
     closeSync(turn);
   }
 }
 
-/** Locks the file that is open here. The kernel keeps the lock while anybody has it open; the program that asked for it has not. */
+/**
+ * Locks the open file. The kernel keeps the lock while any process has the file open; the program that requested it
+ * exits.
+ */
 async function acquireBuilderLock(turn: number, { signal, onWait }: BuilderOptions): Promise<void> {
   const waiting = setTimeout(() => onWait?.(), 500);
   try {
     const { code, tail } = await runProgram("flock", [String(TURN_DESCRIPTOR)], { signal, turn });
-    if (code !== 0) throw new Error(`the lock of the builder cannot be had: ${tail}`);
+    if (code !== 0) throw new Error(`the build lock could not be acquired: ${tail}`);
   } finally {
     clearTimeout(waiting);
   }
 }
 
-/** Says how far it is, from the lines of apt and dpkg. Each thing once: what was fetched is got again from where it was put. */
-export function createAptProgress(say: (text: string) => void, arch: string): (line: string) => void {
-  const said = new Set<string>();
+/** Reports progress from the lines of apt and dpkg, each once: apt gets fetched files again from its cache. */
+export function createAptProgress(report: (text: string) => void, arch: string): (line: string) => void {
+  const reported = new Set<string>();
   return (line) => {
     const text = parseFetchedLine(line, arch) ?? parseSetUpLine(line);
-    if (text === undefined || said.has(text)) return;
-    said.add(text);
-    say(text);
+    if (text === undefined || reported.has(text)) return;
+    reported.add(text);
+    report(text);
   };
 }
 

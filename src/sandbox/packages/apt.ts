@@ -12,15 +12,18 @@ import { compareText, truncateLine } from "../../util/text.ts";
 import { type ProgramOptions, type ProgramResult, runProgram, SYSTEM_ENV } from "../run-program.ts";
 import { makeReadableFolder } from "../sandbox-folders.ts";
 
-/** apt with the host's sources, keys and proxies, and with nothing else of the host's: neither its lists nor its packages. */
+/** apt with the host's sources, keys and proxies, but without its package lists and installed packages. */
 export interface Apt {
-  /** Fetches the lists of packages, unless those here are of today. */
+  /** Fetches the package lists, unless they are less than a day old. */
   update(options: ProgramOptions & { force?: boolean }): Promise<void>;
-  /** What would have to be installed for these, into this root or one without any package. Nothing is fetched. */
+  /** Returns the packages to install for this selection, into this root or an empty one. Fetches nothing. */
   resolve(wanted: AptSelection, root: string | undefined, options: ProgramOptions): Promise<LockedPackage[]>;
-  /** Fetches what `resolve` gave for the same, into a folder, and refuses what is not exactly that. */
+  /**
+   * Fetches the packages that `resolve` returned for the same selection into a folder. Throws if a file differs from
+   * the lock.
+   */
   fetch(wanted: AptSelection, root: string | undefined, options: AptFetchOptions): Promise<string>;
-  /** Removes what was fetched. */
+  /** Removes the fetched files. */
   clean(): void;
 }
 
@@ -28,25 +31,25 @@ interface AptFetchOptions extends ProgramOptions {
   lock: readonly LockedPackage[];
 }
 
-/** Names, or what every system has. */
+/** Package names, or the packages that every system has. */
 type AptSelection = readonly string[] | "base";
 
-/** Contract: this process is the place's builder, by this turn. */
-export function createApt(place: string, { arch }: DebianHost, turn: number): Apt {
-  const folder = join(place, "apt");
+/** Creates apt for a package folder. Contract: this process holds the build lock `turn`. */
+export function createApt(packageFolder: string, { arch }: DebianHost, turn: number): Apt {
+  const folder = join(packageFolder, "apt");
   const lists = join(folder, "state", "lists");
   const debs = join(folder, "cache", "archives");
   const conf = join(folder, "apt.conf");
   const status = join(folder, "dpkg", "status");
-  for (const made of [join(folder, "state"), lists, join(folder, "cache"), debs, dirname(status)])
-    makeReadableFolder(made);
+  for (const path of [join(folder, "state"), lists, join(folder, "cache"), debs, dirname(status)])
+    makeReadableFolder(path);
   writeFileSync(conf, APT_CONFIG);
 
-  /** A copy, because apt puts its lock beside it: a root may be read-only, and others build on it. */
+  /** A copy, because apt puts its lock file next to it: a root may be read-only, and other builds use it. */
   const putStatus = (text: string) => {
-    // What apt made of all packages holds as long as this file is untouched, which saves it half a second.
+    // apt's cache of all packages stays valid while this file is unchanged, which saves half a second.
     if (existsSync(status) && readFileSync(status, "utf8") === text) return;
-    rmSync(join(folder, "cache", "pkgcache.bin"), { force: true }); // It would compare the second and the size alone.
+    rmSync(join(folder, "cache", "pkgcache.bin"), { force: true }); // apt would compare only the modification time in seconds and the size.
     writeFileSync(status, text);
   };
   const apt = (root: string | undefined, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> => {
@@ -61,8 +64,8 @@ export function createApt(place: string, { arch }: DebianHost, turn: number): Ap
       "APT::Architecture": arch,
       "APT::Architectures::": arch,
     };
-    const settled = Object.entries(settings).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
-    return runProgram("apt-get", ["-c", conf, ...settled, "-q", ...args], { ...options, turn });
+    const settingArgs = Object.entries(settings).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+    return runProgram("apt-get", ["-c", conf, ...settingArgs, "-q", ...args], { ...options, turn });
   };
   const clean = () => {
     rmSync(debs, { recursive: true, force: true });
@@ -76,17 +79,16 @@ export function createApt(place: string, { arch }: DebianHost, turn: number): Ap
       const stamp = join(folder, "updated");
       const age = Date.now() - (statSync(stamp, { throwIfNoEntry: false })?.mtimeMs ?? 0);
       if (!force && age >= 0 && age < MAX_LIST_AGE_MS) return;
-      rmSync(stamp, { force: true }); // Until all of them are new, they may be of two days.
+      rmSync(stamp, { force: true }); // Until all lists are new, they may be of different days.
       const result = await apt(undefined, ["update", "--error-on=any"], options);
-      if (result.code !== 0)
-        throw createAptError("package-download", "apt could not fetch the lists of packages", result);
+      if (result.code !== 0) throw createAptError("package-download", "apt could not fetch the package lists", result);
       writeFileSync(stamp, "");
     },
     async resolve(wanted, root, options) {
-      clean(); // What a killed build had fetched would not be named.
+      clean(); // Files fetched by a killed build would not be listed.
       const result = await install(wanted, root, ["--print-uris", "-qq"], { signal: options.signal });
       if (result.code !== 0)
-        throw createAptError("package-unresolved", `apt finds no way to install ${formatSelection(wanted)}`, result);
+        throw createAptError("package-unresolved", `apt cannot install ${formatSelection(wanted)}`, result);
       return result.stdout.split("\n").filter(Boolean).map(parseUriLine);
     },
     async fetch(wanted, root, { lock, ...options }) {
@@ -103,7 +105,7 @@ export function createApt(place: string, { arch }: DebianHost, turn: number): Ap
 
 const MAX_LIST_AGE_MS = 24 * 60 * 60 * 1000;
 
-// What the host does after its own updates (hooks that clean its cache, tell its desktop) is not for ours.
+// The host's hooks after its own updates, such as cleaning its cache or notifying its desktop, must not run here.
 const APT_CONFIG = `#clear APT::Update;
 #clear APT::Architectures;
 #clear DPkg;
@@ -118,14 +120,14 @@ Dir::Cache::pkgcache "pkgcache.bin";
 Dir::Cache::srcpkgcache "srcpkgcache.bin";
 `;
 
-/** Without the architecture, apt would also take the name for those of other machines. */
+/** Without the architecture, apt would also match packages of other architectures. */
 function createAptPatterns(wanted: AptSelection, arch: string): string[] {
   const exactly = (what: string) => `?and(${what},?architecture(${arch}))`;
   if (wanted === "base") return [exactly("?essential"), exactly("?exact-name(apt)")];
   return wanted.map((name) => exactly(`?exact-name(${name})`));
 }
 
-/** A line of `--print-uris`: 'address' file size hash. */
+/** Parses a line of `--print-uris`: 'address' file size hash. */
 function parseUriLine(line: string): LockedPackage {
   const [, address = "", file = "", size = "", sha256 = ""] =
     /^'([^']+)' (\S+) (\d+) SHA256:([0-9a-f]{64})$/.exec(line) ?? [];
@@ -134,31 +136,31 @@ function parseUriLine(line: string): LockedPackage {
   const entry = { name, version: version.replaceAll("%3a", ":"), arch, sha256, size: Number(size), path };
   if (isSystemPackageName(name) && formatDebName(entry) === file) return entry;
   throw new SkillError("package-unresolved", {
-    message: `apt names no SHA-256 for a package: ${truncateLine(line, 200)}`,
-    fix: "the archive it comes from is too old to be trusted: take it out of /etc/apt/sources.list.d",
+    message: `apt reports no SHA-256 for a package: ${truncateLine(line, 200)}`,
+    fix: "its archive is too old to be trusted: remove it from /etc/apt/sources.list.d",
   });
 }
 
 function createAptError(code: ErrorCode, what: string, { tail }: ProgramResult): SkillError {
-  const said = tail
+  const errors = tail
     .split("\n")
     .filter((line) => /^(?:E:|Err:| )/.test(line))
     .map((line) => line.trim());
-  const lines = said.length > 0 ? said : tail.split("\n").slice(-3);
+  const lines = errors.length > 0 ? errors : tail.split("\n").slice(-3);
   return new SkillError(code, {
     message: `${what}: ${truncateLine(lines.join("; "), 600)}`,
     fix:
       code === "package-unresolved"
-        ? "check the names with `apt-cache policy NAME`: they are those of the host's own release"
-        : "`sudo apt-get update` shows whether the host's own sources can be reached",
+        ? "check the names with `apt-cache policy NAME`: they must exist in the host's release"
+        : "run `sudo apt-get update` to check that the host's sources are reachable",
   });
 }
 
 const formatSelection = (wanted: AptSelection) => (wanted === "base" ? "the base system" : wanted.join(", "));
 
-/** What the host is, as far as packages go. */
+/** The release and architecture of the host. */
 export interface DebianHost {
-  /** `bookworm`, `noble`. */
+  /** For example `bookworm` or `noble`. */
   suite: string;
   arch: string;
 }
@@ -173,7 +175,7 @@ const DEBIAN_ARCHITECTURES: Partial<Record<string, string>> = {
   s390x: "s390x",
 };
 
-/** The host's system, or nothing where it is not one with apt. */
+/** Detects the host's system. Returns undefined if it has no apt. */
 export function detectDebian(): DebianHost | undefined {
   const arch = DEBIAN_ARCHITECTURES[machine()];
   if (platform() !== "linux" || arch === undefined || !existsSync("/var/lib/dpkg/status")) return undefined;
@@ -181,21 +183,21 @@ export function detectDebian(): DebianHost | undefined {
   return suite === undefined ? undefined : { suite, arch };
 }
 
-/** The host's system. Throws with the remedy where packages cannot be had. */
+/** Returns the host's system. Throws with a fix if packages are not available. */
 export function requireDebian(): DebianHost {
   const debian = detectDebian();
   if (debian && findSystemProgram("apt-get")) return debian;
   throw new SkillError("package-system", {
     message: `system packages need Linux with apt (Debian, Ubuntu); this is ${readSystemName()}`,
-    fix: "install the programs yourself and take `packages` out of the skill, or run skillet in a Debian machine or container",
+    fix: "install the programs yourself and remove `packages` from the skill, or run skillet in a Debian machine or container",
   });
 }
 
-/** The versions on the host, if it has every package of the set and its /usr can stand for a root. */
+/** Finds the versions on the host if it has every package of the set and its /usr can serve as a root. */
 export function findHostPackages(names: readonly string[]): HostLock | undefined {
   const debian = detectDebian();
   if (!debian || !lstatSync("/bin").isSymbolicLink()) return undefined;
-  // Asking dpkg takes 10 ms; that a package is not there is known without.
+  // Asking dpkg takes 10 ms; a missing package is detected without it.
   const isListed = (name: string) =>
     ["", `:${debian.arch}`].some((suffix) => existsSync(`/var/lib/dpkg/info/${name}${suffix}.list`));
   if (!names.every(isListed)) return undefined;
@@ -221,11 +223,11 @@ function readSystemName(): string {
   return /^PRETTY_NAME="?([^"\n]*)"?$/m.exec(readTextOr("/etc/os-release", ""))?.[1] ?? "another Linux";
 }
 
-function readTextOr(path: string, otherwise: string): string {
+function readTextOr(path: string, fallback: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 
@@ -233,26 +235,26 @@ export interface LockedPackage {
   name: string;
   version: string;
   arch: string;
-  /** Of the .deb, in hexadecimal. */
+  /** The hash of the .deb, in hexadecimal. */
   sha256: string;
   size: number;
-  /** In the archive: the same on every mirror. */
+  /** The path in the archive: the same on every mirror. */
   path: string;
 }
 
-/** Exactly what a root is made of, beside what is in its base. */
+/** The exact packages of a root, in addition to those of its base. */
 export interface LayerLock {
   kind: "layer";
   suite: string;
   arch: string;
-  /** The id of the base it stands on; none when it is a base itself. */
+  /** The ID of its base; undefined for a base itself. */
   base: string | undefined;
-  /** What was asked for. */
+  /** The requested packages. */
   names: readonly string[];
   packages: readonly LockedPackage[];
 }
 
-/** The host's own packages, as they were when they were asked for. */
+/** The host's own packages at the time of the request. */
 export interface HostLock {
   kind: "host";
   suite: string;
@@ -262,7 +264,7 @@ export interface HostLock {
 
 export type PackageLock = LayerLock | HostLock;
 
-/** One text for one lock: keys and packages in order. */
+/** Formats a lock canonically: keys and packages are sorted. */
 export function formatPackageLock(lock: PackageLock): string {
   const packages = lock.packages.map(sortKeys).sort((a, b) => compareText(String(a["name"]), String(b["name"])));
   return `${JSON.stringify(sortKeys({ ...lock, packages }), null, 2)}\n`;
@@ -272,12 +274,12 @@ export function hashLockText(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** What a set is found by: the same names on the same base. */
+/** Formats the key of a set: the same names on the same base. */
 export function formatSetKey(lock: Pick<LayerLock, "suite" | "arch" | "base" | "names">): string {
   return hashLockText(JSON.stringify([lock.suite, lock.arch, lock.base, lock.names])).slice(0, 32);
 }
 
-/** The lock in a folder that was built, or nothing where what is there is none. */
+/** Reads the lock file of a built layer. Returns undefined if it is missing or invalid. */
 export function readLayerLock(folder: string): LayerLock | undefined {
   try {
     const lock: unknown = JSON.parse(readRegularText(join(folder, "lock.json")));
@@ -309,7 +311,7 @@ const toRecord = (value: unknown) =>
   (typeof value === "object" && value !== null ? value : {}) as Partial<Record<string, unknown>>;
 const areAllTexts = (...values: unknown[]) => values.every((value) => typeof value === "string");
 
-/** Refuses debs that are not, byte for byte, those of the lock. */
+/** Throws if a deb differs from the lock. */
 async function verifyDebs(packages: readonly LockedPackage[], folder: string): Promise<void> {
   for (const entry of packages) {
     const file = join(folder, formatDebName(entry));
@@ -317,13 +319,13 @@ async function verifyDebs(packages: readonly LockedPackage[], folder: string): P
     const isRight = size === entry.size && (await hashDebFile(file)) === entry.sha256;
     if (isRight) continue;
     throw new SkillError("package-tampered", {
-      message: `${formatDebName(entry)} is not what the archive's signed index says: its ${size === entry.size ? "SHA-256" : "size"} differs`,
+      message: `${formatDebName(entry)} does not match the archive's signed index: its ${size === entry.size ? "SHA-256" : "size"} differs`,
       fix: "nothing was installed: try again later or from another mirror",
     });
   }
 }
 
-/** How apt names the file, whatever the archive calls it. */
+/** Formats the file name that apt uses, whatever the archive calls it. */
 export function formatDebName({ name, version, arch }: LockedPackage): string {
   return `${name}_${version.replaceAll(":", "%3a")}_${arch}.deb`;
 }

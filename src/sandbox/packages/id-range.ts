@@ -17,9 +17,9 @@ import { createSeccompFilter } from "../seccomp.ts";
 
 type IdMapping = readonly [inside: number, outside: number, count: number];
 
-/** The ids that a build has: all 65536 that Debian's packages use, none of them one with rights on the host. */
+/** The user and group IDs of a build: all 65536 that Debian's packages use, none with rights on the host. */
 export interface IdRange {
-  /** Who starts the sandbox, where it is not this user: root itself never does. */
+  /** The user that starts the sandbox if it is not this user: root never starts it itself. */
   builder: { uid: number; gid: number } | undefined;
   uids: readonly IdMapping[];
   gids: readonly IdMapping[];
@@ -28,7 +28,7 @@ export interface IdRange {
 const RANGE_SIZE = 65536;
 const FIRST_RANGE_ID = 1_000_000;
 
-/** The range of this user: of root one that nobody was given, else what /etc/subuid says. */
+/** Resolves the range of this user: for root an unassigned one, otherwise the one in /etc/subuid. */
 export function resolveIdRange(): IdRange {
   const uid = process.getuid?.() ?? 0;
   const gid = process.getgid?.() ?? 0;
@@ -41,8 +41,8 @@ export function resolveIdRange(): IdRange {
     const row = rows.find(isOwnSubid);
     if (row) return row.start;
     throw new SkillError("package-range", {
-      message: `the user ${readUserName() ?? uid} has no range of ${RANGE_SIZE} ids in /etc/subuid and /etc/subgid to build system packages with`,
-      fix: `${readUserName() === undefined ? "" : "`skillet doctor --fix` adds one, or "}root builds for everybody: \`sudo skillet packages build\``,
+      message: `the user ${readUserName() ?? uid} has no range of ${RANGE_SIZE} IDs in /etc/subuid and /etc/subgid, which building system packages needs`,
+      fix: `${readUserName() === undefined ? "" : "run `skillet doctor --fix` to add one, or "}build for all users as root: \`sudo skillet packages build\``,
     });
   };
   const rows = (self: number, start: number): IdMapping[] => [
@@ -52,7 +52,7 @@ export function resolveIdRange(): IdRange {
   return { builder: undefined, uids: rows(uid, mine(uids)), gids: rows(gid, mine(gids)) };
 }
 
-/** The name of this user, if it has no range; its number, if it has no name either and so can be given none. */
+/** Returns the name of this user if it has no range, or its number if it has no name and so cannot get a range. */
 export function findUserWithoutRange(): string | number | undefined {
   if (isRoot() || ["/etc/subuid", "/etc/subgid"].every((file) => readSubids(file).some(isOwnSubid))) return undefined;
   return readUserName() ?? process.getuid?.();
@@ -62,19 +62,20 @@ function isOwnSubid({ who, count }: SubidEntry): boolean {
   return count >= RANGE_SIZE - 1 && (who === readUserName() || who === String(process.getuid?.()));
 }
 
-// What Docker leaves a container's root, but for raw sockets and devices. They hold for the range only.
+// The capabilities that Docker leaves to a container's root, except those for raw sockets and devices. They apply to
+// the range only.
 const RANGE_CAPABILITIES = [
   ...["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "SETFCAP"],
   ...["SYS_CHROOT", "AUDIT_WRITE"],
 ];
 
-/** Runs a program as the root of the range: no network, no processes and no files but those that `mounts` names. */
+/** Runs a program as root of the range: without a network, other processes, or files other than `mounts`. */
 export async function runInRange(
   mounts: readonly string[],
   argv: readonly string[],
   options: ProgramOptions & { range: IdRange },
 ): Promise<ProgramResult> {
-  const filter = createSeccompFilter(process.arch, { allowsSetId: true }); // A network namespace alone does not stop AF_VSOCK.
+  const filter = createSeccompFilter(process.arch, { allowsSetId: true }); // A network namespace alone does not block AF_VSOCK.
   const args = [
     ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
     ...["--die-with-parent", "--new-session", "--userns-block-fd", "4", "--info-fd", "3", "--hostname", "skillet"],
@@ -87,13 +88,14 @@ export async function runInRange(
   const child = spawn(resolveSystemProgram("bwrap"), args, {
     env: { ...SYSTEM_ENV, HOME: "/root", ...options.env },
     cwd: "/",
-    // What bwrap forks waits for its ids before it dies with its parent: only the group reaches it.
+    // The process that bwrap forks waits for its IDs before it is tied to its parent: until then only the group reaches
+    // it.
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", "pipe"],
     ...builder,
   });
   const result = collectProgramResult(child, options);
-  result.catch(() => {}); // Called off while the ids are mapped: it is asked for below.
+  result.catch(() => {}); // If it is canceled while the IDs are mapped, the result is awaited below.
   const calls = (child.stdio as readonly unknown[])[5] as Writable;
   calls.on("error", () => {}).end(filter);
   try {
@@ -103,20 +105,20 @@ export async function runInRange(
     const { tail } = await result;
     throw new SkillError("package-sandbox", {
       message: `the sandbox for building system packages cannot be started: ${tail || (error as Error).message}`,
-      fix: "`skillet doctor` says whether user namespaces are allowed here",
+      fix: "run `skillet doctor` to check that user namespaces are allowed",
       cause: error,
     });
   }
   return result;
 }
 
-/** bwrap waits until somebody with the right to do so has said which ids it has. */
+/** Maps the IDs: bwrap waits until a privileged process has set them. */
 async function mapIds(child: ChildProcess, { range, signal }: ProgramOptions & { range: IdRange }): Promise<void> {
   const { builder, uids, gids } = range;
   const pid = await readChildPid(child.stdio[3] as Readable);
   killOnAbort(child, pid, signal);
   const go = child.stdio[4] as Writable;
-  go.on("error", () => {}); // It died: its own words say why.
+  go.on("error", () => {}); // It died: its output explains why.
   if (builder) {
     writeFileSync(`/proc/${pid}/gid_map`, formatIdMap(gids));
     writeFileSync(`/proc/${pid}/uid_map`, formatIdMap(uids));
@@ -131,7 +133,9 @@ async function mapIds(child: ChildProcess, { range, signal }: ProgramOptions & {
   go.end("1");
 }
 
-/** Once it has its ids it leaves the group, and for a moment nothing ties it to its parent: who calls it off ends it itself. */
+/**
+ * Kills the child on abort. Once it has its IDs it leaves the group, and for a moment nothing ties it to its parent.
+ */
 function killOnAbort(child: ChildProcess, pid: number, signal: AbortSignal | undefined): void {
   const end = () => killProcessGroup({ pid });
   signal?.addEventListener("abort", end, { once: true });
@@ -139,16 +143,16 @@ function killOnAbort(child: ChildProcess, pid: number, signal: AbortSignal | und
   if (signal?.aborted) end();
 }
 
-/** Read to its end: bwrap dies of a reader that left. */
+/** Reads the stream to its end: bwrap dies if its reader leaves. */
 function readChildPid(info: Readable): Promise<number> {
   return new Promise((resolve, reject) => {
-    let said = "";
+    let output = "";
     info.setEncoding("utf8").on("data", (chunk: string) => {
-      said += chunk;
-      const found = /"child-pid":\s*(\d+)[,\s]/.exec(said)?.[1];
+      output += chunk;
+      const found = /"child-pid":\s*(\d+)[,\s]/.exec(output)?.[1];
       if (found !== undefined) resolve(Number(found));
     });
-    info.on("error", reject).on("close", () => reject(new Error("bwrap ended before it had started")));
+    info.on("error", reject).on("close", () => reject(new Error("bwrap exited before it started")));
   });
 }
 
@@ -175,6 +179,6 @@ function readUserName(): string | undefined {
   try {
     return userInfo().username;
   } catch {
-    return undefined; // A uid without an account.
+    return undefined; // A user ID without an account.
   }
 }
