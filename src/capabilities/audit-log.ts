@@ -8,13 +8,13 @@ import { isJsonObject } from "../util/objects.ts";
 import { compareText, formatCount } from "../util/text.ts";
 
 /**
- * The log in skillet's own folder. A line is with the system when `add` returns, so it outlives this process however that ends. It is not
- * forced to the disk: that takes longer than all the rest of a call, and a machine that loses power may lose the last seconds of it.
+ * Creates the audit log in skillet's home folder. A line reaches the kernel before `add` returns, so it survives a crash of this process.
+ * It is not fsynced: that takes longer than the rest of a call, so a power failure may lose the last seconds.
  */
 export function createAuditLog(skilletHome: string): Audit {
   const file = join(skilletHome, "audit.jsonl");
   const headFile = join(skilletHome, "audit.head");
-  // What this process wrote last. While the file is as large as it was then, nobody else has added to it.
+  // The last line that this process wrote. While the file size is unchanged, no other process has appended to it.
   let known: { inode: number; size: number; head: AuditHead } | undefined;
   return {
     file,
@@ -28,7 +28,7 @@ export function createAuditLog(skilletHome: string): Audit {
           const before = isKnown && known ? known.head : resolveLastLine(readLastLine(fd, size), readHead(headFile));
           known = undefined;
           const line = chainAuditEntry(entry, at, before);
-          // One that was cut short keeps its own line: this one is whole.
+          // A truncated last line keeps its own line, so this one stays intact.
           const bytes = Buffer.from(`${endsWithNewline(fd, size, isKnown) ? "" : "\n"}${stringifyCanonical(line)}\n`);
           appendBytes(fd, bytes, size);
           writeHead(headFile, line);
@@ -50,12 +50,12 @@ const APPEND_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT |
 const WRITE_FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 const CHUNK_BYTES = 64 * 1024;
-/** In bytes. None of ours is: each of its texts is bounded. */
+/** Longer than any line that skillet writes: every field is bounded. */
 const MAX_LINE_BYTES = 64 * 1024;
 
 /**
- * What the next line is tied to. The head when it is further than the file or says otherwise: were it the file's last line, whoever cuts
- * off the end would only have to wait for the next one.
+ * Returns the head that the next line chains to. `audit.head` wins if it is ahead of the file or differs: if the file's last line won,
+ * cutting off the end would go unnoticed after the next line.
  */
 function resolveLastLine(line: AuditLine | undefined, head: AuditSnapshot["head"]): AuditHead {
   const written = head === "unreadable" ? undefined : head;
@@ -69,7 +69,7 @@ function readLastLine(fd: number, size: number): AuditLine | undefined {
     const texts = readBytes(fd, start, size - start)
       .toString()
       .split("\n");
-    if (start > 0) texts.shift(); // Its beginning is before the window.
+    if (start > 0) texts.shift(); // It starts before the window.
     for (const text of texts.reverse()) {
       const line = parseAuditLine(text);
       if (line) return line;
@@ -93,7 +93,7 @@ function readBytes(fd: number, start: number, length: number): Buffer {
   return bytes.subarray(0, done);
 }
 
-/** Whole or not at all: a disk that is full takes half a line. */
+/** Appends all bytes or none: a full disk accepts half a line. */
 function appendBytes(fd: number, bytes: Buffer, size: number): void {
   let done = 0;
   try {
@@ -105,7 +105,7 @@ function appendBytes(fd: number, bytes: Buffer, size: number): void {
   }
 }
 
-// Always as long, and written in one go in its place: making a file anew and forcing it to the disk takes longer than a whole call.
+// Fixed length, written in place: creating a file again and syncing it takes longer than a whole call.
 function writeHead(file: string, { seq, hash }: AuditHead): void {
   const text = stringifyCanonical({ hash, seq });
   withOpenFile(file, WRITE_FLAGS, (fd) => writeSync(fd, `${text.padEnd(HEAD_BYTES - 1)}\n`, 0));
@@ -128,13 +128,13 @@ function takeSnapshot(file: string, headFile: string): AuditSnapshot {
   let seen: ReturnType<typeof look>;
   try {
     seen = look();
-    // With nothing there, no folder is made only to see that.
+    // Without a log, do not create the folder only to check.
     if (seen.head !== undefined || seen.size !== undefined) seen = withFileLock(file, look);
   } catch {
-    seen = look(); // A copy that cannot be written to: then nobody adds to it either.
+    seen = look(); // A read-only copy: no process appends to it either.
   }
   const { head, size } = seen;
-  return { head, isThere: size !== undefined, lines: readLines(file, size ?? 0) };
+  return { head, exists: size !== undefined, lines: readLines(file, size ?? 0) };
 }
 
 function readSize(file: string): number | undefined {
@@ -146,7 +146,7 @@ function readSize(file: string): number | undefined {
   }
 }
 
-/** Line by line, however long the file is. */
+/** Reads line by line, so the size of the file does not matter. */
 function* readLines(file: string, end = readSize(file) ?? 0): Generator<AuditFileLine> {
   if (end === 0) return;
   const fd = openRegularFile(file, READ_FLAGS);
@@ -200,17 +200,17 @@ function openRegularFile(file: string, flags: number): number {
 function createAuditFileError(file: string, cause: unknown): SkillError {
   if (cause instanceof SkillError) return cause;
   return new SkillError("audit-unwritable", {
-    message: `${file} cannot be written or read: ${getErrorMessage(cause)}`,
-    fix: "check that it is a file of yours and that the disk has room; while it cannot be written, nothing is done for skills",
+    message: `Cannot read or write ${file}: ${getErrorMessage(cause)}`,
+    fix: "check that you own the file and that the disk is not full; skills cannot use capabilities until it is writable",
     cause,
   });
 }
 
 /**
- * Whether every line is as it was written, follows the one before, and none is missing at the end. It is no proof against somebody who can
- * write both files, and cuts both: who wants that keeps the head elsewhere, and compares.
+ * Verifies that every line is unmodified, follows the previous one, and none is missing at the end. It cannot detect an attacker who
+ * truncates both files; to detect that, keep a copy of the head on another machine and compare.
  */
-function verifyAudit({ lines, isThere, head }: AuditSnapshot): AuditVerdict {
+function verifyAudit({ lines, exists, head }: AuditSnapshot): AuditVerdict {
   let last: AuditHead = { seq: 0, hash: GENESIS_HASH };
   let whole = 0;
   let number = 0;
@@ -228,20 +228,20 @@ function verifyAudit({ lines, isThere, head }: AuditSnapshot): AuditVerdict {
     last = { seq, hash };
     whole++;
   }
-  const missing = findEndProblem(last, head, isThere);
+  const missing = findEndProblem(last, head, exists);
   if (missing !== undefined) return no(number + 1, missing);
   return { isWhole: true, lines: whole, head: last.hash, ...(torn.length > 0 ? { torn } : {}) };
 }
 
 /**
- * The beginning of a line and no more: whoever wrote it was stopped. Nothing is known to have been lost by it, since the line before and the
- * line after are tied to each other; one that was whole before is missed by the next line, or by the head.
+ * Returns true for the first part of a line whose writer was stopped. No data is known to be lost: the lines before and after it are
+ * chained to each other. If a complete line was damaged, the next line or the head reveals it.
  */
 function isTorn({ text }: AuditFileLine): boolean {
   return text !== undefined && text !== "" && isLineStart(text) && !isJson(text);
 }
 
-/** Keys are in order: one of these is always the first. */
+/** Keys are sorted, so every line starts with one of these. */
 const LINE_STARTS = ["account", "approval", "at"].map((key) => `{"${key}":"`);
 
 function isLineStart(text: string): boolean {
@@ -259,43 +259,41 @@ function isJson(text: string): boolean {
 
 function findLineProblem({ text }: AuditFileLine, last: AuditHead, head: AuditSnapshot["head"]): string | undefined {
   const line = text === undefined ? undefined : parseAuditLine(text);
-  if (text === undefined || !line) return "is no line of this log: something else wrote it, or it was edited";
+  if (text === undefined || !line) return "is not an audit entry: another program wrote it, or it was edited";
   if (hashAuditLine(line) !== line.hash || stringifyCanonical(line) !== text)
-    return "was edited: its hash is not that of what it says";
-  if (line.seq <= last.seq)
-    return `is number ${line.seq} and stands after number ${last.seq}: it was repeated or moved`;
+    return "was edited: its hash does not match its content";
+  if (line.seq <= last.seq) return `is number ${line.seq} but follows number ${last.seq}: it was repeated or moved`;
   if (line.seq > last.seq + 1) {
     const gone = line.seq - last.seq - 1;
-    return `is number ${line.seq} and stands after number ${last.seq}: ${formatCount(gone, "line")} before it ${gone === 1 ? "was" : "were"} removed or moved`;
+    return `is number ${line.seq} but follows number ${last.seq}: ${formatCount(gone, "line")} before it ${gone === 1 ? "was" : "were"} removed or moved`;
   }
   if (line.prev !== last.hash) return `does not follow the line before it: one of the two was replaced`;
   if (typeof head === "object" && head.seq === line.seq && head.hash !== line.hash)
-    return "is not the one that was written as the last: it was replaced";
+    return "is not the last line that skillet wrote: it was replaced";
   return undefined;
 }
 
-/** One line more than the head says is one whose writer was stopped in between. */
-function findEndProblem(last: AuditHead, head: AuditSnapshot["head"], isThere: boolean): string | undefined {
-  if (head === "unreadable")
-    return "audit.head cannot be read, so it is not known whether lines are missing at the end";
+/** Allows one line more than the head: its writer was stopped before it updated the head. */
+function findEndProblem(last: AuditHead, head: AuditSnapshot["head"], exists: boolean): string | undefined {
+  if (head === "unreadable") return "audit.head cannot be read, so missing lines at the end cannot be detected";
   if (head === undefined)
-    return last.seq === 0 ? undefined : "audit.head is gone, so it is not known whether lines are missing at the end";
-  if (!isThere) return `the log is gone, and it had ${formatCount(head.seq, "line")}`;
+    return last.seq === 0 ? undefined : "audit.head is missing, so missing lines at the end cannot be detected";
+  if (!exists) return `the log is missing; it had ${formatCount(head.seq, "line")}`;
   if (last.seq < head.seq) {
     const gone = head.seq - last.seq;
     return `${formatCount(gone, "line")} at the end ${gone === 1 ? "is" : "are"} missing: the last was number ${head.seq}`;
   }
-  if (last.seq > head.seq + 1) return `the last ${last.seq - head.seq} lines were added by something else than skillet`;
+  if (last.seq > head.seq + 1) return `the last ${last.seq - head.seq} lines were not added by skillet`;
   return undefined;
 }
 
-/** What the first line is tied to. */
+/** The `prev` hash of the first line. */
 export const GENESIS_HASH = "0".repeat(64);
 
-/** In characters, of each text in a line. */
+/** In characters, for each text field of a line. */
 const MAX_FIELD_LENGTH = 300;
 
-/** All that a line says of what happened. What else an entry has is left out: nothing comes into the log by accident. */
+/** All fields of a line. Other properties of an entry are dropped, so nothing gets into the log by accident. */
 const AUDIT_FIELDS: Record<keyof AuditEntry, "string" | "number"> = {
   run: "string",
   skill: "string",
@@ -314,27 +312,27 @@ const AUDIT_FIELDS: Record<keyof AuditEntry, "string" | "number"> = {
   count: "number",
 };
 
-/** The last line that was written, as `audit.head` has it: so that a log whose end was cut off is known from a whole one. */
+/** The last line written, as stored in `audit.head`. It reveals a log whose end was cut off. */
 interface AuditHead {
   seq: number;
   hash: string;
 }
 
-/** A line of a file; without its text when that is longer than any line of ours. */
+/** A line of the file. `text` is undefined if it is longer than any line skillet writes. */
 interface AuditFileLine {
   number: number;
   text: string | undefined;
 }
 
-/** All at one moment: lines that are added meanwhile are not looked at. */
+/** The log at one moment: lines appended later are ignored. */
 interface AuditSnapshot {
   lines: Iterable<AuditFileLine>;
-  isThere: boolean;
-  /** `undefined`: there is none. `"unreadable"`: it is none. */
+  exists: boolean;
+  /** `undefined` if the file does not exist, `"unreadable"` if its content is invalid. */
   head: AuditHead | "unreadable" | undefined;
 }
 
-/** The same text for the same value: keys in order, nothing in between, and ASCII alone, so that no terminal shows another line than there is. */
+/** Serializes a value to canonical JSON: sorted keys, no whitespace, ASCII only, so no terminal can render a line differently. */
 export function stringifyCanonical(value: unknown): string {
   return sortAndStringify(value).replace(
     /[\x7f-\uffff]/g,
@@ -342,18 +340,18 @@ export function stringifyCanonical(value: unknown): string {
   );
 }
 
-/** The next line, tied to the one before. */
+/** Returns the next line, chained to the previous one. */
 export function chainAuditEntry(entry: AuditEntry, at: string, before: { seq: number; hash: string }): AuditLine {
   const line = { ...boundEntry(entry), seq: before.seq + 1, at, prev: before.hash };
   return { ...line, hash: hashAuditLine(line) };
 }
 
-/** What the hash of a line must be. */
+/** Returns the expected hash of a line. */
 export function hashAuditLine({ hash: _, ...line }: Partial<AuditLine>): string {
   return hash("sha256", stringifyCanonical(line));
 }
 
-/** A line of the log as it was written, or nothing when it is none. */
+/** Parses a line of the log; undefined if it is not one. */
 function parseAuditLine(text: string): AuditLine | undefined {
   let line: unknown;
   try {

@@ -18,61 +18,61 @@ import { createNameDeduplicator } from "./credential-filter.ts";
 import { withProviderTimeout } from "./provider-contract.ts";
 import type { SignInFlows } from "./sign-in-flows.ts";
 
-/** A run, as its broker knows it. Nothing of it is ever taken from a request. */
+/** A run as its broker knows it. No field is ever taken from a request. */
 export interface BrokerRun {
   run: string;
   skill: Skill;
   /** The skill's folder or file. */
-  place: string;
+  path: string;
   caller: Caller | undefined;
-  /** Until when what it is given holds, as `Date.now` counts: later by as long as people were waited for. */
-  until(): number;
+  /** The time until which its tokens are valid, in `Date.now` milliseconds. It moves back while the run waits for people. */
+  getDeadline(): number;
   signal: AbortSignal;
-  /** Returns why the skill may not act any more: it was disabled since the run began. */
-  revoked?(): BrokerProblem | undefined;
-  /** Takes what nobody is shown out of a text. */
-  hide(text: string): string;
-  /** As those of a port: what was done is remembered, also when the program is killed. */
+  /** Returns the reason if the skill was disabled after the run began. */
+  findRevocation?(): BrokerProblem | undefined;
+  /** Removes secrets from a text. */
+  redact(text: string): string;
+  /** Runs and records a step as `StepRunner` does: the result survives a kill of the program. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
-  done<T>(name: string): { value: T } | undefined;
-  /** Somebody's word. Throws when the run goes no further until there is one. Ends with the signal: then nobody is asked any more. */
-  agree(name: string, effect: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
-  /** Where the words of an input come from, as far as that is from others; and what came from others now. */
-  originsOf(value: unknown, schema: JsonObject): readonly string[];
+  findStep<T>(name: string): { value: T } | undefined;
+  /** Requests an approval. Throws if the run must halt until it is granted. Aborting the signal withdraws the request. */
+  requestApproval(name: string, effect: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
+  /** Returns the untrusted sources that an input's text came from. `addOrigin` records text that arrives now. */
+  findOrigins(value: unknown, schema: JsonObject): readonly string[];
   addOrigin(label: string, text: string): void;
-  /** Called with what came of each call. */
+  /** Called with the outcome of each call. */
   onCalled?(called: CapabilityOutcome): void;
 }
 
-/** What came of a call, for whoever looks on. */
+/** The outcome of a call, for observers. */
 export interface CapabilityOutcome {
   capability: string;
   operation: string;
-  /** `ok`, or the code of what refused it. */
+  /** `ok`, or the error code of the refusal. */
   outcome: string;
   ms: number;
 }
 
-/** What all calls of one run share. */
+/** The state shared by all calls of one run. */
 export interface BrokerContext {
   run: BrokerRun;
   capabilities: Capabilities;
-  /** Which call of the run is being made. */
-  place: string;
-  /** How many were made, and how many sign-ins begun. */
+  /** The call of the run that is in progress. */
+  callId: string;
+  /** The number of calls made, and of sign-ins begun. */
   calls: number;
   signIns: number;
-  /** What somebody was asked about, by the names of the questions. */
-  asked: Set<string>;
-  /** How often the same was asked at one place. */
-  seen: Map<string, number>;
-  /** Words that were given, by their id, and what for. They are used at once, and hold for nothing more. */
-  words: Map<string, string>;
-  /** What was asked for with a key. */
-  keyed: Map<string, { digest: string; answer: Promise<unknown> }>;
+  /** The approval questions asked so far, by name. */
+  questions: Set<string>;
+  /** The number of identical requests within one call. */
+  repeatCounts: Map<string, number>;
+  /** Approvals by id, with the digest of the call they cover. Each is used up at once and covers nothing else. */
+  usedApprovals: Map<string, string>;
+  /** Answers to requests that had an idempotency key. */
+  answersByKey: Map<string, { digest: string; answer: Promise<unknown> }>;
   descriptions: Map<CapabilityProvider, Promise<ProviderDescription>>;
   auth: SignInFlows;
-  /** Why the run goes no further for now. */
+  /** Halts the run until an approval is granted. */
   halt(): void;
   audit(entry: Pick<AuditEntry, "method" | "outcome"> & Partial<AuditEntry>): void;
 }
@@ -87,136 +87,136 @@ export function createProviderContext({ run, skill, caller }: BrokerRun): Provid
   return { run, skill: skill.name, source: skill.origin.source, ...omitUndefined({ user: userId }), chat };
 }
 
-/** What a provider serves, asked once a run. Contract: ends with the run, or when the provider has had its time. */
+/** Returns what a provider serves; loaded once per run. Contract: ends with the run, or when the provider's timeout passes. */
 export function loadProviderDescription(
-  scene: BrokerContext,
+  context: BrokerContext,
   provider: CapabilityProvider,
 ): Promise<ProviderDescription> {
-  const known = scene.descriptions.get(provider);
+  const known = context.descriptions.get(provider);
   if (known) return known;
   const { namespace, seconds } = provider;
-  const { signal } = scene.run;
-  const asked = withProviderTimeout(async (inner) => provider.describe({ signal: inner }), {
+  const { signal } = context.run;
+  const description = withProviderTimeout(async (inner) => provider.describe({ signal: inner }), {
     namespace,
     seconds,
     signal,
   });
-  scene.descriptions.set(provider, asked);
-  asked.catch(() => scene.descriptions.delete(provider));
-  return asked;
+  context.descriptions.set(provider, description);
+  description.catch(() => context.descriptions.delete(provider));
+  return description;
 }
 
 export async function findProviderOperation(
-  scene: BrokerContext,
+  context: BrokerContext,
   provider: CapabilityProvider,
   capability: string,
   operation: string,
 ): Promise<{ found: OperationDescription } | { names: readonly string[] }> {
-  const { capabilities } = await loadProviderDescription(scene, provider);
+  const { capabilities } = await loadProviderDescription(context, provider);
   const operations = capabilities.find(({ id }) => id === capability)?.operations ?? [];
   const found = operations.find(({ name }) => name === operation);
   return found ? { found } : { names: operations.map(({ name }) => name) };
 }
 
-/** The same for the same value, whatever the order of its keys. */
+/** Returns the same digest for equal values, whatever the order of their keys. */
 export function digestJson(value: unknown): string {
   return `sha256:${hash("sha256", stringifyCanonical(value))}`;
 }
 
-/** A short name for a value, which nobody can give to another one. */
+/** Returns a short, collision-resistant id for a value. */
 export function createShortDigest(value: unknown): string {
   return digestJson(value).slice("sha256:".length, "sha256:".length + 32);
 }
 
-/** JSON without what nobody is shown, be it a text, a number or a name. Contract: no value is lost, also where two names become one. */
-export function redactJson(value: unknown, hide: (text: string) => string): unknown {
-  if (Array.isArray(value)) return value.map((item) => redactJson(item, hide));
+/** Redacts the texts, numbers and keys of a JSON value. Contract: no value is lost, even if two keys become equal. */
+export function redactJson(value: unknown, redact: (text: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((item) => redactJson(item, redact));
   if (isJsonObject(value)) {
     const freeName = createNameDeduplicator();
     return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [freeName(hide(key)), redactJson(item, hide)]),
+      Object.entries(value).map(([key, item]) => [freeName(redact(key)), redactJson(item, redact)]),
     );
   }
-  const shown = hide(String(value));
+  const shown = redact(String(value));
   return shown === String(value) ? value : shown;
 }
 
 interface BrokerQuestion {
-  /** The same for the same question, however often the run is gone on with. */
+  /** Identical for the same question, however often the run is resumed. */
   name: string;
-  effect: ApprovalRequest;
-  /** What it is known by, for whoever waits. */
-  about: string;
-  /** Ends when whoever asked is gone. */
-  gone?: AbortSignal | undefined;
+  request: ApprovalRequest;
+  /** The name shown to the user who waits for it. */
+  label: string;
+  /** Aborts when the client disconnects. */
+  clientSignal?: AbortSignal | undefined;
 }
 
-/** Asks whether something may be done, now and once. Gives why it is not. */
+/** Requests approval for one action, to be done now and once. Returns the refusal if it is not granted. */
 export async function requestBrokerApproval(
-  scene: BrokerContext,
-  { name, effect, about, gone }: BrokerQuestion,
+  context: BrokerContext,
+  { name, request, label, clientSignal }: BrokerQuestion,
 ): Promise<(BrokerAnswer & { ok: false }) | undefined> {
-  const { run } = scene;
-  const tooMany = await countApprovalQuestion(scene, name);
+  const { run } = context;
+  const tooMany = await countApprovalQuestion(context, name);
   if (tooMany) return tooMany;
-  const signal = AbortSignal.any([run.signal, ...(gone ? [gone] : [])]);
-  let word: Approval;
+  const signal = AbortSignal.any([run.signal, ...(clientSignal ? [clientSignal] : [])]);
+  let approval: Approval;
   try {
-    word = await run.agree(name, effect, signal);
+    approval = await run.requestApproval(name, request, signal);
   } catch (error) {
     if (signal.aborted) return refuseWithdrawnRequest();
     if (!(error instanceof SkillError && error.code === "halted")) throw error;
-    scene.halt();
+    context.halt();
     return refuseRequest(
       APPROVAL_PENDING,
-      `It waits for the user to agree (${about})`,
-      "end here: the run goes on when there is a word",
+      `Waiting for the user's approval (${label})`,
+      "end here: the run resumes after the approval",
     );
   }
   if (signal.aborted) return refuseWithdrawnRequest();
-  if (word.isApproved) return undefined;
-  const why = word.reason ? `: ${run.hide(word.reason)}` : "";
+  if (approval.isApproved) return undefined;
+  const why = approval.reason ? `: ${run.redact(approval.reason)}` : "";
   return refuseRequest(
     "not-approved",
-    `The user did not agree${why}`,
-    "do not ask for the same again; find another way, or end",
+    `The user did not approve it${why}`,
+    "do not request the same again; find another way, or end",
   );
 }
 
 export const APPROVAL_PENDING = "approval-pending";
 export const REQUEST_WITHDRAWN = "request-withdrawn";
 
-/** A word for whoever is not there any more is none: nothing is done behind a run's back. */
+/** An approval that arrives after the requester has gone is ignored: nothing happens that the run does not know about. */
 function refuseWithdrawnRequest(): BrokerAnswer & { ok: false } {
   return refuseRequest(
     REQUEST_WITHDRAWN,
-    "Nobody waits for it any more: it was not done",
-    "ask again, and wait for the answer",
+    "The request was withdrawn: nothing was done",
+    "send it again, and wait for the answer",
   );
 }
 
-/** How much a run may ask of providers. Counted when one is about to be asked. */
-export function countCall(scene: BrokerContext): (BrokerAnswer & { ok: false }) | undefined {
-  const { calls } = scene.capabilities.quota;
-  if (scene.calls >= calls) return refuseOverQuota(`${calls} calls of capabilities`, "calls_per_run");
-  scene.calls++;
+/** Counts a call against the run's quota, just before a provider is called. */
+export function countCall(context: BrokerContext): (BrokerAnswer & { ok: false }) | undefined {
+  const { calls } = context.capabilities.quota;
+  if (context.calls >= calls) return refuseOverQuota(`${calls} capability calls`, "calls_per_run");
+  context.calls++;
   return undefined;
 }
 
 /**
- * How often its user is asked about a change. Counted with the question, and written down: who asks until somebody is tired, or lets the run
- * wait each time, gets no more answers than others.
+ * Counts an approval question against the run's quota and records it. A skill cannot get more answers by asking until the user gives in,
+ * or by halting the run each time.
  */
 async function countApprovalQuestion(
-  scene: BrokerContext,
+  context: BrokerContext,
   question: string,
 ): Promise<(BrokerAnswer & { ok: false }) | undefined> {
-  const { changes } = scene.capabilities.quota;
-  const { run, asked } = scene;
-  if (asked.size === 0) for (const name of readAskedQuestions(scene)) asked.add(name);
+  const { changes } = context.capabilities.quota;
+  const { run, questions: asked } = context;
+  if (asked.size === 0) for (const name of readAskedQuestions(context)) asked.add(name);
   if (asked.has(question)) return undefined;
   if (asked.size >= changes)
-    return refuseOverQuota(`${changes} changes, with those that were not agreed to`, "changes_per_run");
+    return refuseOverQuota(`${changes} changes, including those that were not approved`, "changes_per_run");
   const step = formatQuestionStep(asked.size);
   asked.add(question);
   await run.step(step, async () => question);
@@ -225,7 +225,7 @@ async function countApprovalQuestion(
 
 function* readAskedQuestions({ run }: BrokerContext): Generator<string> {
   for (let number = 0; ; number++) {
-    const known = run.done<string>(formatQuestionStep(number));
+    const known = run.findStep<string>(formatQuestionStep(number));
     if (!known) return;
     yield known.value;
   }
@@ -238,7 +238,7 @@ function formatQuestionStep(number: number): string {
 function refuseOverQuota(what: string, key: string): BrokerAnswer & { ok: false } {
   return refuseRequest(
     "quota-reached",
-    `This run has made all of its ${what}`,
-    `finish with what there is; the operator's limit is [capabilities] ${key} in config.toml`,
+    `This run has used all of its ${what}`,
+    `finish with the results so far; the operator's limit is [capabilities] ${key} in config.toml`,
   );
 }

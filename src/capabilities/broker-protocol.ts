@@ -3,46 +3,46 @@ import type { JsonObject } from "../util/objects.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 
 /**
- * What code in a sandbox and the broker of its run say to each other: one line of JSON each way on a unix socket, one request a
- * connection. Who asks is known by the socket; the token must say the same.
+ * The protocol between code in a sandbox and the broker of its run: one line of JSON each way on a unix socket, one request per
+ * connection. The socket identifies the run; the token must match it.
  */
 export const BROKER_PROTOCOL_VERSION = 1;
 
-/** Where the socket is for the code in a sandbox; where a sandbox maps no paths, the variable says another place. */
+/** The path of the socket inside a sandbox. Where the sandbox maps no paths, the environment variable has the real one. */
 export const CAPABILITY_SOCKET = "/run/skillet/capability.sock";
 export const SOCKET_VARIABLE = "SKILLET_CAPABILITY_SOCKET";
 export const TOKEN_VARIABLE = "SKILLET_CAPABILITY_TOKEN";
 
-/** In bytes, with the line's end. A larger request is refused before it is read to its end. */
+/** In bytes, including the newline. A larger request is refused before it is read completely. */
 export const MAX_BROKER_REQUEST_BYTES = 1024 * 1024;
 
 export const BROKER_METHODS = ["list", "invoke", "auth.begin", "auth.complete", "auth.poll"] as const;
 export type BrokerMethod = (typeof BROKER_METHODS)[number];
 
-/** A request. What else stands in it is refused: nobody says in it who they are. */
+/** A request. Unknown keys are refused: a request cannot claim an identity. */
 export interface BrokerRequest {
   v: typeof BROKER_PROTOCOL_VERSION;
   token: string;
-  /** Another one each time; up to 64 characters. */
+  /** Unique per request; up to 64 characters. */
   nonce: string;
   method: BrokerMethod;
-  /** Of `invoke`: `capability`, `operation`, `input`, and where wanted `account`, `key`, `approval`; of `auth.begin`: `capability`, `scopes`; of what follows it: `flow`, `callback`. */
+  /** For `invoke`: `capability`, `operation`, `input`, optional `account`, `key`, `approval`; for `auth.begin`: `capability`, `scopes`; for later auth methods: `flow`, `callback`. */
   params: JsonObject;
 }
 
-/** An answer. */
+/** A reply. */
 export type BrokerReply = { v: typeof BROKER_PROTOCOL_VERSION; id: string } & (
   | { ok: true; result: JsonObject }
   | { ok: false; error: { code: string; message: string; fix?: string } }
 );
 
-/** What `list` gives, of what the skill declares and no more. */
+/** The result of `list`: only capabilities that the skill declares. */
 export interface CapabilityList {
   capabilities: {
     id: string;
     description: string;
     is_ready: boolean;
-    /** Why it is not, and what to do. */
+    /** The reason it is not ready, and the fix. */
     problem?: string;
     operations: { name: string; description: string; mutating: boolean; input: JsonObject }[];
   }[];
@@ -51,14 +51,14 @@ export interface CapabilityList {
 export interface InvokeResult {
   capability: string;
   operation: string;
-  /** Whatever it says is data of others. */
+  /** All output is untrusted text. */
   label: "untrusted";
   output: unknown;
-  /** The word that it was done with; it holds for no second time. */
+  /** The approval it was done with. It cannot be used again. */
   approval?: string;
-  /** It was done before, with the same key or before the run was gone on with: this is what came of it then. */
+  /** The call was made before, with the same key or before the run was resumed; this is its recorded result. */
   is_repeated?: true;
-  /** How many values were taken out, since they looked like credentials. */
+  /** The number of values removed because they looked like credentials. */
   removed?: number;
 }
 
@@ -78,7 +78,7 @@ export interface AuthResult {
   interval_seconds?: number;
 }
 
-/** What a request came to. A refusal is such an answer, never an exception. */
+/** The answer to a request. A refusal is an answer too, never an exception. */
 export type BrokerAnswer = { ok: true; result: JsonObject } | { ok: false; error: BrokerProblem };
 
 export interface BrokerProblem {
@@ -94,7 +94,7 @@ export function refuseRequest(code: ErrorCode, message: string, fix?: string): B
   };
 }
 
-/** What came of it when it was done: it was not done again. */
+/** Marks a recorded answer: the call was not made again. */
 export function markAsRepeated(answer: BrokerAnswer): BrokerAnswer {
   return answer.ok ? { ok: true, result: { ...answer.result, is_repeated: true } } : answer;
 }
@@ -104,14 +104,18 @@ export function formatReply(id: string, answer: BrokerAnswer): string {
   return `${JSON.stringify(reply)}\n`;
 }
 
-/** What a provider did not do, in its own words as far as they are fit to be told. */
+/** Converts an error of a provider to an answer, in the provider's own words after redaction. */
 export function createErrorAnswer(
   error: unknown,
-  hide: (text: string) => string,
-  usual: ErrorCode = "provider-failed",
+  redact: (text: string) => string,
+  defaultCode: ErrorCode = "provider-failed",
 ): BrokerAnswer & { ok: false } {
   const { code, message, fix } = Object(error) as { code?: unknown; message?: unknown; fix?: unknown };
   const isOurs = typeof code === "string" && /^[a-z]+(?:-[a-z]+)*$/.test(code);
-  const say = (text: unknown) => hide(String(text ?? ""));
-  return refuseRequest(isOurs ? (code as ErrorCode) : usual, say(message), fix === undefined ? undefined : say(fix));
+  const clean = (text: unknown) => redact(String(text ?? ""));
+  return refuseRequest(
+    isOurs ? (code as ErrorCode) : defaultCode,
+    clean(message),
+    fix === undefined ? undefined : clean(fix),
+  );
 }

@@ -26,23 +26,23 @@ import { invokeCapability, refuseCapability } from "./invoke-capability.ts";
 import { isNestedTooDeep, MAX_NESTING } from "./provider-protocol.ts";
 import { approveSignIn, createSignInFlows, handleSignIn } from "./sign-in-flows.ts";
 
-/** Between one run and the providers: nothing of a sensitive system is reached but through it. */
+/** The gateway between one run and the providers: sensitive systems are only reached through it. */
 export interface Broker {
-  /** Says which call of the run is being made, so that what is asked for in it is known again when it is made again. */
-  at(place: string): void;
-  /** A way in for one sandbox, with what its code must show there. */
-  door(): Promise<{ door: SandboxSocket; env: Readonly<Record<string, string>> }>;
-  /** What the skill has, with what can be done with it. */
+  /** Sets the call of the run in progress, so that its requests are recognized when the call is replayed. */
+  setCallId(callId: string): void;
+  /** Creates the socket for one sandbox, with the variables that its code needs to authenticate. */
+  createSocket(): Promise<{ door: SandboxSocket; env: Readonly<Record<string, string>> }>;
+  /** Lists the skill's capabilities and their operations. */
   list(): Promise<CapabilityList>;
-  /** For the run itself, which needs no token: it is who it is. Contract: resolves. */
+  /** Calls an operation for the run itself, which needs no token. Contract: resolves. */
   invoke(params: JsonObject): Promise<BrokerAnswer>;
-  /** Ends when the run goes no further for now: what it started is to end too. */
+  /** Aborts when the run halts: everything it started must end too. */
   readonly halted: AbortSignal;
-  /** From now on everything is refused. */
+  /** Refuses every request from now on. */
   close(): void;
 }
 
-/** One key for all runs of this process: a token is held to what it says. */
+/** One signing key for all runs of this process: tokens are bound to their run by their claims. */
 let processTokens: BrokerTokens | undefined;
 
 function getProcessTokens(): BrokerTokens {
@@ -62,18 +62,24 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
   };
   const auth = createSignInFlows({
     vault: capabilities.vault,
-    // A sign-in that another skill began is one that there is not, unless this one may begin it too.
-    providerOf: (asked) => (refuseCapability(scene, asked) ? undefined : capabilities.providerOf(asked, skill)),
-    agree: (flow, namespace, credential) => approveSignIn(scene, flow, { namespace, credential }),
+    // A sign-in that another skill began does not exist for this one, unless it may begin it too.
+    findProvider: (asked) => (refuseCapability(context, asked) ? undefined : capabilities.findProvider(asked, skill)),
+    approve: (flow, namespace, credential) => approveSignIn(context, flow, { namespace, credential }),
   });
-  const scene: BrokerContext = {
+  const context: BrokerContext = {
     auth,
     run: { ...run, signal: AbortSignal.any([run.signal, ended.signal]) },
-    ...{ capabilities, place: "0", calls: 0, signIns: 0 },
-    ...{ asked: new Set(), seen: new Map(), words: new Map(), keyed: new Map(), descriptions: new Map() },
+    ...{ capabilities, callId: "0", calls: 0, signIns: 0 },
+    ...{
+      questions: new Set(),
+      repeatCounts: new Map(),
+      usedApprovals: new Map(),
+      answersByKey: new Map(),
+      descriptions: new Map(),
+    },
     halt: () => halted.abort(),
     audit(entry) {
-      // Who is refused again and again fills no disk.
+      // Repeated refusals must not fill the disk.
       const isRefusal = !["ok", "begun", "repeated"].includes(entry.outcome);
       if (isRefusal && ++refusals > MAX_AUDITED_REFUSALS) return;
       capabilities.audit.add({ ...who, ...entry });
@@ -81,14 +87,14 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
   };
   const nonces = new Set<string>();
   const frameProblem = async ({ token, nonce }: BrokerRequest, until: number): Promise<BrokerAnswer | undefined> => {
-    if (scene.run.signal.aborted) return refuseRequest("run-ended", "This run has ended");
-    // While people are waited for, the run's time stands still, and so does that of what it was given.
-    const waited = run.until() - until;
-    const problem = await signing.problemOf(token, { run: id, skill: skill.name }, Date.now() - waited);
-    if (problem)
-      return refuseRequest(problem, TOKEN_PROBLEMS[problem], `it stands in ${TOKEN_VARIABLE} of each command`);
-    if (nonces.size >= MAX_NONCES) return refuseRequest("quota-reached", "This run has asked too often");
-    if (nonces.has(nonce)) return refuseRequest("nonce-used", "This request was made before", "make it anew");
+    if (context.run.signal.aborted) return refuseRequest("run-ended", "This run has ended");
+    // While the run waits for people, its clock stops, and the lifetime of its tokens is extended.
+    const waited = run.getDeadline() - until;
+    const problem = await signing.findProblem(token, { run: id, skill: skill.name }, Date.now() - waited);
+    if (problem) return refuseRequest(problem, TOKEN_PROBLEMS[problem], `each command has it in ${TOKEN_VARIABLE}`);
+    if (nonces.size >= MAX_NONCES) return refuseRequest("quota-reached", "This run has made too many requests");
+    if (nonces.has(nonce))
+      return refuseRequest("nonce-used", "This nonce was used before", "send the request again with a new nonce");
     nonces.add(nonce);
     return undefined;
   };
@@ -97,21 +103,21 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     { until, gone }: ConnectionContext,
   ): Promise<BrokerAnswer> => {
     if (typeof line !== "string")
-      return auditAnswer(scene, "frame", refuseRequest(line.unread, READ_PROBLEMS[line.unread]));
+      return auditAnswer(context, "frame", refuseRequest(line.unread, READ_PROBLEMS[line.unread]));
     const frame = parseBrokerRequest(line);
-    if ("problem" in frame) return auditAnswer(scene, "frame", refuseRequest("frame-invalid", frame.problem));
+    if ("problem" in frame) return auditAnswer(context, "frame", refuseRequest("frame-invalid", frame.problem));
     const problem = await frameProblem(frame, until);
-    if (problem) return auditAnswer(scene, frame.method, problem);
-    return METHOD_HANDLERS[frame.method](scene, frame.params, gone);
+    if (problem) return auditAnswer(context, frame.method, problem);
+    return METHOD_HANDLERS[frame.method](context, frame.params, gone);
   };
   return {
     halted: halted.signal,
-    at(place) {
-      scene.place = place;
-      scene.seen.clear();
+    setCallId(callId) {
+      context.callId = callId;
+      context.repeatCounts.clear();
     },
-    async door() {
-      const until = run.until();
+    async createSocket() {
+      const until = run.getDeadline();
       const token = await signing.issue({
         run: id,
         skill: skill.name,
@@ -123,16 +129,16 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
         connection.once("close", () => gone.abort());
         const asker = { until, gone: gone.signal };
         answerConnection(connection, async (line) =>
-          formatReply(createRequestId(), await answerErrors(() => answer(line, asker), scene)),
+          formatReply(createRequestId(), await answerErrors(() => answer(line, asker), context)),
         );
       };
       return {
-        door: { to: CAPABILITY_SOCKET, variable: SOCKET_VARIABLE, onConnection },
+        door: { path: CAPABILITY_SOCKET, variable: SOCKET_VARIABLE, onConnection },
         env: { [TOKEN_VARIABLE]: token },
       };
     },
-    list: () => listCapabilities(scene),
-    invoke: (params) => answerErrors(() => invokeCapability(scene, params), scene),
+    list: () => listCapabilities(context),
+    invoke: (params) => answerErrors(() => invokeCapability(context, params), context),
     close() {
       if (ended.signal.aborted) return;
       ended.abort();
@@ -140,7 +146,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
       const count = refusals - MAX_AUDITED_REFUSALS;
       try {
         capabilities.audit.add({ ...who, method: "refused", outcome: "too-many", count });
-      } catch {} // The refusals before it are written down.
+      } catch {} // The first refusals are recorded.
     },
   };
 }
@@ -149,46 +155,46 @@ const MAX_AUDITED_REFUSALS = 100;
 const MAX_NONCES = 10_000;
 
 interface ConnectionContext {
-  /** What its token was given until. */
+  /** The expiry of its token. */
   until: number;
-  /** Ends when nobody reads the answer any more. */
+  /** Aborts when the client disconnects. */
   gone: AbortSignal;
 }
 
 const METHOD_HANDLERS: Record<
   BrokerMethod,
-  (scene: BrokerContext, params: JsonObject, gone: AbortSignal) => Promise<BrokerAnswer>
+  (context: BrokerContext, params: JsonObject, gone: AbortSignal) => Promise<BrokerAnswer>
 > = {
-  list: async (scene) => auditAnswer(scene, "list", { ok: true, result: { ...(await listCapabilities(scene)) } }),
+  list: async (context) => auditAnswer(context, "list", { ok: true, result: { ...(await listCapabilities(context)) } }),
   invoke: invokeCapability,
-  "auth.begin": (scene, params) => handleSignIn(scene, "begin", params),
-  "auth.complete": (scene, params) => handleSignIn(scene, "complete", params),
-  "auth.poll": (scene, params) => handleSignIn(scene, "poll", params),
+  "auth.begin": (context, params) => handleSignIn(context, "begin", params),
+  "auth.complete": (context, params) => handleSignIn(context, "complete", params),
+  "auth.poll": (context, params) => handleSignIn(context, "poll", params),
 };
 
 const TOKEN_PROBLEMS = {
   "token-missing": "The request has no token",
-  "token-invalid": "The token is not one of this run",
+  "token-invalid": "The token is not valid for this run",
   "token-expired": "The token has expired",
 };
 
 const READ_PROBLEMS: Record<BrokerReadProblem, string> = {
   "frame-too-large": "The request is larger than 1 MiB",
   "frame-timeout": "The request did not arrive in time",
-  "frame-cut": "There was no request",
+  "frame-cut": "The connection was closed without a request",
 };
 
-function auditAnswer(scene: BrokerContext, method: string, answer: BrokerAnswer): BrokerAnswer {
-  scene.audit({ method, outcome: answer.ok ? "ok" : answer.error.code });
+function auditAnswer(context: BrokerContext, method: string, answer: BrokerAnswer): BrokerAnswer {
+  context.audit({ method, outcome: answer.ok ? "ok" : answer.error.code });
   return answer;
 }
 
-/** Who cannot write down what is asked answers nothing. */
+/** Turns an exception into an answer. A request that cannot be audited is not answered. */
 async function answerErrors(work: () => Promise<BrokerAnswer>, { run }: BrokerContext): Promise<BrokerAnswer> {
   try {
     return await work();
   } catch (error) {
-    return createErrorAnswer(error, run.hide, "broker-failed");
+    return createErrorAnswer(error, run.redact, "broker-failed");
   }
 }
 
@@ -196,7 +202,7 @@ function createRequestId(): string {
   return `req_${randomBytes(9).toString("base64url")}`;
 }
 
-/** What may stand in the params of each method, and what must. */
+/** The required and optional params of each method. */
 const METHOD_PARAMS: Readonly<Record<BrokerMethod, { must: readonly string[]; may: readonly string[] }>> = {
   list: { must: [], may: [] },
   invoke: { must: ["capability", "operation"], may: ["input", "account", "key", "approval"] },
@@ -207,25 +213,25 @@ const METHOD_PARAMS: Readonly<Record<BrokerMethod, { must: readonly string[]; ma
 
 const REQUEST_KEYS = ["v", "token", "nonce", "method", "params"];
 
-/** A request as it was sent, or why it is none. What nobody asked for is no part of one: an identity, for instance. */
+/** Parses a request, or returns why it is invalid. Unknown keys, such as an identity, make it invalid. */
 function parseBrokerRequest(line: string): BrokerRequest | { problem: string } {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    return createRequestProblem("it is no JSON");
+    return createRequestProblem("it is not JSON");
   }
-  if (!isJsonObject(value)) return createRequestProblem("it is no object");
+  if (!isJsonObject(value)) return createRequestProblem("it is not an object");
   if (isNestedTooDeep(value)) return createRequestProblem(`it is nested more than ${MAX_NESTING} levels deep`);
   const { v, token = "", nonce, method, params = {} } = value;
-  if (v !== BROKER_PROTOCOL_VERSION) return createRequestProblem(`it is not of version ${BROKER_PROTOCOL_VERSION}`);
+  if (v !== BROKER_PROTOCOL_VERSION) return createRequestProblem(`its version is not ${BROKER_PROTOCOL_VERSION}`);
   const unknown = Object.keys(value).find((key) => !REQUEST_KEYS.includes(key));
-  if (unknown !== undefined) return createRequestProblem(`"${sanitizeLine(unknown, 64)}" is no part of one`);
-  if (typeof token !== "string") return createRequestProblem("its token is no text");
-  if (typeof nonce !== "string" || !/^[\w-]{8,64}$/.test(nonce)) return createRequestProblem("its nonce is none");
+  if (unknown !== undefined) return createRequestProblem(`"${sanitizeLine(unknown, 64)}" is not a known key`);
+  if (typeof token !== "string") return createRequestProblem("its token is not a string");
+  if (typeof nonce !== "string" || !/^[\w-]{8,64}$/.test(nonce)) return createRequestProblem("its nonce is invalid");
   const known = BROKER_METHODS.find((one) => one === method);
-  if (!known) return createRequestProblem("its method is none");
-  if (!isJsonObject(params)) return createRequestProblem("its params are no object");
+  if (!known) return createRequestProblem("unknown method");
+  if (!isJsonObject(params)) return createRequestProblem("its params are not an object");
   return findParamsProblem(known, params) ?? { v, token, nonce, method: known, params };
 }
 
@@ -235,10 +241,10 @@ function findParamsProblem(method: BrokerMethod, params: Record<string, unknown>
   if (missing !== undefined) return createRequestProblem(`${method} needs "${missing}"`);
   for (const [key, value] of Object.entries(params)) {
     if (!must.includes(key) && !may.includes(key))
-      return createRequestProblem(`"${sanitizeLine(key, 64)}" is no part of ${method}`);
+      return createRequestProblem(`"${sanitizeLine(key, 64)}" is not a parameter of ${method}`);
     if (key === "input") continue;
     const isFit = key === "scopes" ? isTextList(value) : typeof value === "string" && value.length <= getMaxLength(key);
-    if (!isFit) return createRequestProblem(`"${key}" of ${method} is not what it should be`);
+    if (!isFit) return createRequestProblem(`invalid "${key}" of ${method}`);
   }
   return undefined;
 }
@@ -254,22 +260,22 @@ function isTextList(value: unknown): boolean {
 }
 
 function createRequestProblem(why: string): { problem: string } {
-  return { problem: `The request is none: ${why}` };
+  return { problem: `Invalid request: ${why}` };
 }
 
-/** How long a request may take to arrive. An answer may take as long as it needs. */
+/** The time a request may take to arrive. An answer may take as long as it needs. */
 const READ_TIMEOUT_MS = 10_000;
 
 const CLOSE_TIMEOUT_MS = 2000;
 
-/** What came in place of a request. */
+/** The reasons why no request could be read. */
 type BrokerReadProblem = "frame-too-large" | "frame-timeout" | "frame-cut";
 
 /** Reads one line of a connection, answers it with one, and closes. Contract: `answer` does not throw. */
 export function answerConnection(
   connection: Duplex,
   answer: (line: string | { unread: BrokerReadProblem }) => Promise<string>,
-  patienceMs = READ_TIMEOUT_MS,
+  timeoutMs = READ_TIMEOUT_MS,
 ): void {
   const pieces: Buffer[] = [];
   let size = 0;
@@ -279,14 +285,14 @@ export function answerConnection(
     isRead = true;
     clearTimeout(timer);
     connection.removeAllListeners("data");
-    connection.resume(); // What else is sent is nobody's.
+    connection.resume(); // Anything sent after the request is discarded.
     void answer(line).then((reply) => {
       if (connection.destroyed) return;
-      // Who reads slowly gets the whole of it, for as long as the door is open; who goes on sending is not listened to.
+      // A slow reader still gets the whole reply while the socket is open; a client that keeps sending is ignored.
       connection.end(reply, () => setTimeout(() => connection.destroy(), CLOSE_TIMEOUT_MS).unref());
     });
   };
-  const timer = setTimeout(() => done({ unread: "frame-timeout" }), patienceMs);
+  const timer = setTimeout(() => done({ unread: "frame-timeout" }), timeoutMs);
   timer.unref();
   connection.on("data", (bytes: Buffer) => {
     const end = bytes.indexOf(10);
@@ -302,22 +308,22 @@ export function answerConnection(
   });
 }
 
-/** What a token says: for whom, for which run of which skill, for which capabilities, until when. */
+/** The claims of a token: its run, skill and capabilities, and its expiry. */
 interface TokenClaims {
   run: string;
   skill: string;
   capabilities: readonly string[];
-  /** As `Date.now` counts. */
+  /** In `Date.now` milliseconds. */
   until: number;
 }
 
 type TokenProblem = "token-missing" | "token-invalid" | "token-expired";
 
-/** The second factor: the socket says who asks, and the token must say the same. */
+/** The second factor: the socket identifies the run, and the token must match it. */
 export interface BrokerTokens {
   issue(claims: TokenClaims): Promise<string>;
-  /** What speaks against it, for a call of this run; nothing when all is right. `now`: as `Date.now` counts, without what nobody's time is. */
-  problemOf(
+  /** Returns why a token is not valid for this run, or undefined. `now` excludes the time spent waiting for people. */
+  findProblem(
     token: unknown,
     wanted: Pick<TokenClaims, "run" | "skill">,
     now?: number,
@@ -326,7 +332,7 @@ export interface BrokerTokens {
 
 const TOKEN_AUDIENCE = "skillet-broker";
 
-/** Contract: the key is told to nobody; with it, all that it signed is worth nothing. */
+/** Contract: the key never leaves this object; with it, every token could be forged. */
 export function createBrokerTokens(key: Uint8Array = randomBytes(32)): BrokerTokens {
   return {
     issue: ({ run, skill, capabilities, until }) =>
@@ -338,7 +344,7 @@ export function createBrokerTokens(key: Uint8Array = randomBytes(32)): BrokerTok
         .setExpirationTime(Math.floor(until / 1000))
         .setJti(randomBytes(12).toString("base64url"))
         .sign(key),
-    async problemOf(token, { run, skill }, now = Date.now()) {
+    async findProblem(token, { run, skill }, now = Date.now()) {
       if (typeof token !== "string" || token === "") return "token-missing";
       try {
         const { payload } = await jwtVerify(token, key, {
@@ -358,31 +364,31 @@ export function createBrokerTokens(key: Uint8Array = randomBytes(32)): BrokerTok
 
 type ListedCapability = CapabilityList["capabilities"][number];
 
-/** What the skill declares, and of each what can be done with it, or why nothing can. */
-async function listCapabilities(scene: BrokerContext): Promise<CapabilityList> {
+/** Lists the capabilities that the skill declares, each with its operations or the reason why it has none. */
+async function listCapabilities(context: BrokerContext): Promise<CapabilityList> {
   return {
-    capabilities: await Promise.all(scene.run.skill.manifest.capabilities.map((id) => listCapability(scene, id))),
+    capabilities: await Promise.all(context.run.skill.manifest.capabilities.map((id) => listCapability(context, id))),
   };
 }
 
-async function listCapability(scene: BrokerContext, id: string): Promise<ListedCapability> {
-  const { run, capabilities } = scene;
-  const provider = capabilities.providerOf(id, run.skill);
+async function listCapability(context: BrokerContext, id: string): Promise<ListedCapability> {
+  const { run, capabilities } = context;
+  const provider = capabilities.findProvider(id, run.skill);
   if (!capabilities.isGranted(id, run.skill))
-    return createUnreadyEntry(id, "the operator has not given it to this skill");
+    return createUnreadyEntry(id, "the operator has not granted it to this skill");
   if (!provider || !capabilities.isVisible(id, run.caller, run.skill))
-    return createUnreadyEntry(id, "it is not there for this caller");
-  return describeCapability(scene, id, provider).catch((error) =>
-    createUnreadyEntry(id, run.hide(getErrorMessage(error))),
+    return createUnreadyEntry(id, "it is not available to this caller");
+  return describeCapability(context, id, provider).catch((error) =>
+    createUnreadyEntry(id, run.redact(getErrorMessage(error))),
   );
 }
 
 async function describeCapability(
-  scene: BrokerContext,
+  context: BrokerContext,
   id: string,
   provider: CapabilityProvider,
 ): Promise<ListedCapability> {
-  const found = (await loadProviderDescription(scene, provider)).capabilities.find((served) => served.id === id);
+  const found = (await loadProviderDescription(context, provider)).capabilities.find((served) => served.id === id);
   if (!found) return createUnreadyEntry(id, "its provider does not serve it");
   const operations = found.operations.map(({ name, description, mutating, inputSchema }) => ({
     ...{ name, description: sanitizeLine(description, 500), mutating },

@@ -15,35 +15,35 @@ import { filterCredentials } from "./credential-filter.ts";
 import { findDescriptionProblem, ProviderStderr } from "./provider-contract.ts";
 
 export interface ProviderCheckOptions {
-  /** What operations that only read are tried with, by `notes.notes.list`. Those that take an empty object are tried in any case. */
+  /** Inputs for trying read-only operations, by name, as `notes.notes.list`. Operations that accept an empty object are always tried. */
   inputs?: Readonly<Record<string, unknown>>;
-  /** The same for those that change something. They are done, and each twice with one key: none is tried that is not here. */
+  /** Inputs for trying mutating operations. Each is performed, and repeated with the same key; others are not tried. */
   invokes?: Readonly<Record<string, unknown>>;
-  /** What it is let in with. */
+  /** The credential sent with each call. */
   credential?: Credential;
   signal?: AbortSignal;
 }
 
 export interface ProviderFinding {
   isOk: boolean;
-  /** What was tried, as what should be so. */
+  /** The expectation that was checked. */
   title: string;
-  /** What came of it, where it should not have. */
+  /** The reason it failed. */
   message?: string;
-  /** The last lines that its program printed to stderr meanwhile. */
+  /** The last lines that its program printed to stderr during the check. */
   printed?: readonly string[];
 }
 
 /**
- * Tries what every provider has to hold to. Changes nothing but by `invokes`. Contract: never throws, and ends when the provider's own time
- * is over for each thing that it tries.
+ * Checks the requirements that every provider must meet. Changes nothing except through `invokes`. Contract: never throws, and each check
+ * ends when the provider's timeout passes.
  */
 export async function checkProvider(
   provider: CapabilityProvider,
   options: ProviderCheckOptions = {},
 ): Promise<ProviderFinding[]> {
   const findings: ProviderFinding[] = [];
-  const tell = async (title: string, work: () => Promise<string | undefined>) => {
+  const check = async (title: string, work: () => Promise<string | undefined>) => {
     let printed: readonly string[] = [];
     const message = await work().catch((error) => {
       printed = getPrintedLines(error);
@@ -52,22 +52,22 @@ export async function checkProvider(
     findings.push({
       ...{ isOk: message === undefined, title },
       ...(message === undefined ? {} : { message: sanitizeLine(message) }),
-      ...(printed.length > 1 ? { printed } : {}), // One alone is in the message.
+      ...(printed.length > 1 ? { printed } : {}), // A single line is in the message.
     });
   };
-  const trial: ProviderTrial = { provider, options, number: 0, tell };
+  const trial: ProviderTrial = { provider, options, number: 0, check };
   let description: ProviderDescription | undefined;
-  await tell("describes itself, and the same twice", async () => {
-    description = await withProviderTime(trial, (given) => provider.describe(given));
-    const again = await withProviderTime(trial, (given) => provider.describe(given));
-    return isEqualJson(description, again) ? undefined : "the second description is another one";
+  await check("describes itself, the same each time", async () => {
+    description = await withProviderTime(trial, (call) => provider.describe(call));
+    const again = await withProviderTime(trial, (call) => provider.describe(call));
+    return isEqualJson(description, again) ? undefined : "the second description differs";
   });
-  if (!description) return findings; // Of one that is not there, whatever else holds means nothing.
-  await tell("says whether it is ready, in time", async () => {
-    const { isReady } = await withProviderTime(trial, (given) => provider.health(given));
+  if (!description) return findings; // Without a description, further checks mean nothing.
+  await check("reports its health in time", async () => {
+    const { isReady } = await withProviderTime(trial, (call) => provider.health(call));
     return typeof isReady === "boolean" ? undefined : "isReady is neither true nor false";
   });
-  await tell("ends within a second when nobody waits any more", () => checkAbort(trial));
+  await check("ends within a second when the caller aborts", () => checkAbort(trial));
   await checkDescription(trial, description);
   return findings;
 }
@@ -75,23 +75,23 @@ export async function checkProvider(
 interface ProviderTrial {
   provider: CapabilityProvider;
   options: ProviderCheckOptions;
-  /** Of the last call, so that no two have one key by chance. */
+  /** The number of the last call, so that no two calls share a key by accident. */
   number: number;
-  tell(title: string, work: () => Promise<string | undefined>): Promise<void>;
+  check(title: string, work: () => Promise<string | undefined>): Promise<void>;
 }
 
 async function checkDescription(trial: ProviderTrial, description: ProviderDescription): Promise<void> {
-  const { provider, tell } = trial;
-  await tell("describes capabilities of its namespace, with schemas that can be used", async () => {
+  const { provider, check } = trial;
+  await check("describes capabilities of its namespace, with valid schemas", async () => {
     const wrong = await findDescriptionProblem(provider.namespace, description);
     return wrong && `${wrong.problem}: ${wrong.fix}`;
   });
   const [first] = description.capabilities;
   if (!first) return;
-  await tell("refuses an operation that there is not", () =>
+  await check("refuses an unknown operation", () =>
     checkRefusal(trial, [first.id, "no-such-operation", {}], ["not-found", "input-invalid", "denied"]),
   );
-  await tell("refuses a capability that there is not", () =>
+  await check("refuses an unknown capability", () =>
     checkRefusal(
       trial,
       [`${provider.namespace}.no-such-capability`, "list", {}],
@@ -103,40 +103,40 @@ async function checkDescription(trial: ProviderTrial, description: ProviderDescr
   }
 }
 
-/** No operation takes one that is no object. */
-const INVALID_INPUT = "this is no object";
+/** No operation accepts input that is not an object. */
+const INVALID_INPUT = "not an object";
 
 async function checkOperation(trial: ProviderTrial, id: string, operation: OperationDescription): Promise<void> {
-  const { tell, options } = trial;
+  const { check, options } = trial;
   const name = `${id}.${operation.name}`;
-  const given = operation.mutating
+  const inputs = operation.mutating
     ? options.invokes
     : { ...(await createEmptyInput(name, operation)), ...options.inputs };
-  const isTried = given !== undefined && Object.hasOwn(given, name);
+  const isTried = inputs !== undefined && Object.hasOwn(inputs, name);
   if (operation.mutating && !isTried) return;
-  await tell(`${name} refuses input that does not fit`, () =>
+  await check(`${name} refuses invalid input`, () =>
     checkRefusal(trial, [id, operation.name, INVALID_INPUT], ["input-invalid"]),
   );
   if (!isTried) return;
-  const input = given[name];
+  const input = inputs[name];
   let first: ProviderAnswer | undefined;
   const key = createTrialKey(trial);
-  await tell(`${name} gives what it says it gives`, async () => {
+  await check(`${name} returns output that matches its schema`, async () => {
     first = await callOperation(trial, id, operation.name, input, key);
     return findOutputProblem(operation, first.output);
   });
   if (!first) return;
   const { output } = first;
-  await tell(`${name} gives no credential`, async () => {
+  await check(`${name} returns no credential`, async () => {
     const { removed } = filterCredentials(structuredClone(output), new Map());
     return removed === 0
       ? undefined
-      : `${formatCount(removed, "value")} of its output would be taken out for looking like a credential: leave it out`;
+      : `${formatCount(removed, "value")} in its output would be redacted as credentials: do not return them`;
   });
   if (!operation.mutating) return;
-  await tell(`${name} is done once for one key`, async () => {
+  await check(`${name} is done once per key`, async () => {
     const again = await callOperation(trial, id, operation.name, input, key);
-    return isEqualJson(again.output, output) ? undefined : "the second time gave something else than the first";
+    return isEqualJson(again.output, output) ? undefined : "the second call returned a different output";
   });
 }
 
@@ -145,7 +145,7 @@ async function createEmptyInput(name: string, { inputSchema }: OperationDescript
 }
 
 async function findOutputProblem({ outputSchema }: OperationDescription, output: unknown): Promise<string | undefined> {
-  if (output === undefined) return "there is no output: null is one";
+  if (output === undefined) return "there is no output: return null instead";
   const problem = outputSchema && (await findSchemaProblem(outputSchema, structuredClone(output), "lenient"));
   return problem?.replace(/^Invalid input: /, "its output does not fit its schema: ");
 }
@@ -154,7 +154,7 @@ function isEqualJson(one: unknown, other: unknown): boolean {
   return stringifyCanonical(one) === stringifyCanonical(other);
 }
 
-/** Contract: it must fail, and with one of these codes. */
+/** Contract: the call must fail with one of these codes. */
 async function checkRefusal(
   trial: ProviderTrial,
   [capability, operation, input]: readonly [string, string, unknown],
@@ -167,9 +167,9 @@ async function checkRefusal(
     const { code } = Object(error) as { code?: unknown };
     return codes.includes(String(code))
       ? undefined
-      : `${sent} failed with ${formatTrialError(error)}, in place of ${codes.join(" or ")}`;
+      : `${sent} failed with ${formatTrialError(error)}, instead of ${codes.join(" or ")}`;
   }
-  return `${sent} was done, in place of ${codes.join(" or ")}`;
+  return `${sent} succeeded instead of failing with ${codes.join(" or ")}`;
 }
 
 async function callOperation(
@@ -182,8 +182,8 @@ async function callOperation(
   const { provider, options } = trial;
   const context = { run: "check", skill: "check", source: "check" };
   const { credential } = options;
-  const asked = { capability, operation, input, context, key, ...(credential ? { credential } : {}) };
-  return withProviderTime(trial, (given) => provider.invoke(asked, given));
+  const call = { capability, operation, input, context, key, ...(credential ? { credential } : {}) };
+  return withProviderTime(trial, (options) => provider.invoke(call, options));
 }
 
 function createTrialKey(trial: ProviderTrial): string {
@@ -191,17 +191,17 @@ function createTrialKey(trial: ProviderTrial): string {
   return `check-${PROCESS_KEY}-${trial.number}`;
 }
 
-/** Another one in each process. */
+/** Unique per process. */
 const PROCESS_KEY = `${process.pid}-${Math.round(performance.timeOrigin)}`;
 
-/** For what a provider takes beside its own time: the start of a process, on a machine that has much to do. */
+/** Added to the provider's own timeout, for starting a process on a busy machine. */
 const GRACE_MS = 2000;
 const ABORT_MS = 1000;
 
-/** Contract: ends in time, whatever the provider does. */
+/** Contract: ends in time, even if the provider hangs. */
 async function withProviderTime<T>(
   { provider, options }: ProviderTrial,
-  work: (given: { signal: AbortSignal; isSignedIn?: boolean }) => Promise<T>,
+  work: (call: { signal: AbortSignal; isSignedIn?: boolean }) => Promise<T>,
 ): Promise<T> {
   const { signal = new AbortController().signal } = options;
   const isSignedIn = options.credential !== undefined;
@@ -223,12 +223,12 @@ async function withTrialTimeout<T>(ms: number, work: Promise<T>): Promise<T> {
 
 async function checkAbort({ provider }: ProviderTrial): Promise<string | undefined> {
   const controller = new AbortController();
-  const asked = (async () => provider.health({ signal: controller.signal }))().then(
+  const health = (async () => provider.health({ signal: controller.signal }))().then(
     () => undefined,
     () => undefined,
   );
   setImmediate(() => controller.abort());
-  await withTrialTimeout(ABORT_MS, asked);
+  await withTrialTimeout(ABORT_MS, health);
   return undefined;
 }
 
@@ -243,5 +243,5 @@ function getPrintedLines(error: unknown): readonly string[] {
 function formatTrialError(error: unknown): string {
   const { code } = Object(error) as { code?: unknown };
   const isKnown = (PROVIDER_ERROR_CODES as readonly unknown[]).includes(code);
-  return isKnown ? `${code}: ${getErrorMessage(error)}` : `no code of a provider's: ${getErrorMessage(error)}`;
+  return isKnown ? `${code}: ${getErrorMessage(error)}` : `not a provider error code: ${getErrorMessage(error)}`;
 }

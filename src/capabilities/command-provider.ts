@@ -30,20 +30,20 @@ import {
 
 export interface CommandProviderOptions {
   namespace: string;
-  /** The program and its arguments, of the operator's choosing. No shell reads it. `node` alone is the Node of this process. */
+  /** The operator's program and its arguments, run without a shell. `node` alone means the Node of this process. */
   command: readonly string[];
-  /** All of its variables. A program without a path is looked for in the PATH among them. */
+  /** The complete environment of the program. A program without a path is looked up in its PATH. */
   env: Readonly<Record<string, string>>;
-  /** Where it starts. */
+  /** Its working directory. */
   folder: string;
   seconds?: number;
-  /** Takes out of its texts what must not be shown. What a call's own credential holds is taken out in any case. */
-  hide?(text: string): string;
+  /** Redacts its texts. The credential of a call is always redacted. */
+  redact?(text: string): string;
 }
 
 /**
- * A provider that is a program of the operator's: started for each request, which it reads as one line of JSON, and gone when it
- * has answered with one JSON object. Whatever else it does ends as an error.
+ * Creates a provider backed by the operator's program. It is started for each request, reads it as one line of JSON, answers with one JSON
+ * object and exits. Anything else is an error.
  */
 export function createCommandProvider(options: CommandProviderOptions): CapabilityProvider {
   const { namespace, command } = options;
@@ -51,8 +51,8 @@ export function createCommandProvider(options: CommandProviderOptions): Capabili
   const ask = <Method extends ProviderMethod>(
     method: Method,
     params: ProviderMethodParams<Method>,
-    given: { signal: AbortSignal; context?: Partial<ProviderContext>; secret?: unknown },
-  ) => sendProviderRequest({ ...options, seconds }, method, params, given);
+    call: { signal: AbortSignal; context?: Partial<ProviderContext>; secret?: unknown },
+  ) => sendProviderRequest({ ...options, seconds }, method, params, call);
   const auth: ProviderAuth = {
     begin: ({ context, ...params }, { signal }) => ask("auth.begin", params, { signal, context }),
     async complete({ context, ...params }, { signal }) {
@@ -69,8 +69,8 @@ export function createCommandProvider(options: CommandProviderOptions): Capabili
     origin: command.join(" "),
     seconds,
     async describe({ signal }) {
-      const { auth: signsIn, capabilities } = await ask("describe", {}, { signal });
-      const description = { capabilities, hasAuth: (signsIn?.kinds.length ?? 0) > 0 };
+      const { auth: signIn, capabilities } = await ask("describe", {}, { signal });
+      const description = { capabilities, hasAuth: (signIn?.kinds.length ?? 0) > 0 };
       const wrong = await findDescriptionProblem(namespace, description);
       if (!wrong) return normalizeProviderDescription(description);
       const { message } = createAnswerError(namespace, "describe", sanitizeLine(wrong.problem, MAX_PROVIDER_TEXT));
@@ -95,55 +95,55 @@ async function sendProviderRequest<Method extends ProviderMethod>(
   options: CommandProviderOptions & { seconds: number },
   method: Method,
   params: ProviderMethodParams<Method>,
-  given: { signal: AbortSignal; context?: Partial<ProviderContext>; secret?: unknown },
+  call: { signal: AbortSignal; context?: Partial<ProviderContext>; secret?: unknown },
 ): Promise<ProviderMethodResult<Method>> {
   const { namespace, seconds } = options;
-  const { signal, context = {}, secret } = given;
+  const { signal, context = {}, secret } = call;
   const id = `req_${randomUUID().replaceAll("-", "")}`;
-  const asked = { id, method, namespace, params, context, deadlineMs: seconds * 1000 };
-  const hide = (text: string) => redact(options.hide?.(text) ?? text, collectSecrets(secret));
+  const request = { id, method, namespace, params, context, deadlineMs: seconds * 1000 };
+  const redactText = (text: string) => redact(options.redact?.(text) ?? text, collectSecrets(secret));
   const { ending, exitCode, stdout, stderr, died } = await runProviderProgram(
     options,
-    formatProviderRequest(asked),
+    formatProviderRequest(request),
     signal,
   );
-  const lines = readStderrLines(stderr, hide);
+  const lines = readStderrLines(stderr, redactText);
   const line = findErrorLine(lines);
-  const said = line === undefined ? "" : `: ${sanitizeLine(line, MAX_PROVIDER_TEXT)}`;
+  const detail = line === undefined ? "" : `: ${sanitizeLine(line, MAX_PROVIDER_TEXT)}`;
   if (ending === "abort") throw createProviderAbortError(namespace, signal);
   if (ending === "timeout") throw createProviderTimeoutError(namespace, seconds);
   if (ending === "output") throw createAnswerError(namespace, method, `\`answer\` ${ANSWER_TOO_LARGE}`);
   try {
-    const result = parseProviderAnswer(stdout, asked);
+    const result = parseProviderAnswer(stdout, request);
     if (exitCode === 0) return result;
   } catch (error) {
-    // Many programs that say what went wrong also end as if something had.
+    // Many programs that report an error also exit with a non-zero code.
     if (exitCode === 0 || (error as SkillError).code !== "provider-answer")
-      throw createProgramError(error as SkillError, { said, lines, hide });
+      throw createProgramError(error as SkillError, { detail, lines, redact: redactText });
   }
   throw new SkillError("provider-failed", {
-    message: `The provider of ${namespace} ended with ${died ?? `exit code ${exitCode}`}${said}`,
-    fix: `\`skillet capability check ${namespace}\` tries it by itself, and shows what it printed`,
+    message: `The provider of ${namespace} exited with ${died ?? `exit code ${exitCode}`}${detail}`,
+    fix: `\`skillet capability check ${namespace}\` runs it on its own and shows its output`,
     ...createStderrCause(lines),
   });
 }
 
 interface StderrOutput {
-  said: string;
+  detail: string;
   lines: readonly string[];
-  hide(text: string): string;
+  redact(text: string): string;
 }
 
-/** What the program says went wrong, or why its answer is none, and then what it said beside it. */
-function createProgramError({ code, message, fix }: SkillError, { said, lines, hide }: StderrOutput): SkillError {
+/** Builds the error of a failed request: the program's own error, or why its answer is invalid plus its stderr. */
+function createProgramError({ code, message, fix }: SkillError, { detail, lines, redact }: StderrOutput): SkillError {
   return new SkillError(code, {
-    message: hide(message) + (code === "provider-answer" ? said : ""),
-    ...(fix === undefined ? {} : { fix: hide(fix) }),
+    message: redact(message) + (code === "provider-answer" ? detail : ""),
+    ...(fix === undefined ? {} : { fix: redact(fix) }),
     ...createStderrCause(lines),
   });
 }
 
-/** Enough for an error with where it comes from, whatever stands in it. */
+/** Enough for an error with its stack trace. */
 const MAX_STDERR_BYTES = 16 * 1024;
 
 async function runProviderProgram(
@@ -177,36 +177,36 @@ async function runProviderProgram(
 function createMissingProgramError(namespace: string, file: string, folder: string, error: unknown): SkillError {
   const { cause } = Object(error) as { cause?: unknown };
   const why = !existsSync(folder)
-    ? `its folder ${folder} is not there`
-    : (START_PROBLEMS[getErrnoCode(cause)] ?? "the system does not start it");
+    ? `its working directory ${folder} does not exist`
+    : (START_PROBLEMS[getErrnoCode(cause)] ?? "the system cannot start it");
   return new SkillError("provider-missing", {
-    message: `The provider of ${namespace} is not there: ${truncateLine(file, 200) || "no command"}: ${why}`,
-    fix: `install it, or say where it is: command under [capabilities.providers.${namespace}] in config.toml`,
+    message: `Cannot start the provider of ${namespace}: ${truncateLine(file, 200) || "no command"}: ${why}`,
+    fix: `install it, or set its path: command under [capabilities.providers.${namespace}] in config.toml`,
     cause: error,
   });
 }
 
 const START_PROBLEMS: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such program",
-  EACCES: "it may not be started",
+  ENOENT: "program not found",
+  EACCES: "permission denied",
 };
 
-/** This process' own, whichever one is first in the PATH: a provider that runs with another than skillet is a surprise. */
+/** Returns the Node of this process, not the first in PATH: a provider should run with the same Node as skillet. */
 function resolveOwnNode(): string {
   return /^node(?:\.exe)?$/i.test(basename(process.execPath)) ? process.execPath : "node";
 }
 
-/** The last of what it printed. Of a line that is not whole, what is hidden cannot be found. */
-function readStderrLines(stderr: Buffer, hide: (text: string) => string): readonly string[] {
-  const lines = hide(stderr.toString()).split("\n");
+/** Returns the last lines of stderr. Drops a truncated first line, because secrets in it cannot be recognized. */
+function readStderrLines(stderr: Buffer, redact: (text: string) => string): readonly string[] {
+  const lines = redact(stderr.toString()).split("\n");
   const whole = stderr.length < MAX_STDERR_BYTES ? lines : lines.slice(1);
   return whole.map((line) => line.trimEnd()).filter((line) => line !== "");
 }
 
-/** The one that says what went wrong, among those that say where, and with which Node. */
+/** Returns the line with the error message, skipping stack trace lines and the Node version. */
 function findErrorLine(lines: readonly string[]): string | undefined {
-  const words = lines.filter((line) => !STACK_TRACE_LINE.test(line));
-  return words.findLast((line) => /^\S.*error|^error/i.test(line)) ?? words.findLast(() => true) ?? lines.at(-1);
+  const messages = lines.filter((line) => !STACK_TRACE_LINE.test(line));
+  return messages.findLast((line) => /^\S.*error|^error/i.test(line)) ?? messages.findLast(() => true) ?? lines.at(-1);
 }
 
 const STACK_TRACE_LINE = /^(?:Node\.js v\d|\s+at\s|[\s^~]+$|[\s{}[\]()]+$|\(Use `node --trace)/;

@@ -18,17 +18,17 @@ import { getGithubOrigin } from "./github/github-api.ts";
 import { clampProviderSeconds, withProviderTimeout } from "./provider-contract.ts";
 
 export interface CapabilityOptions extends Partial<Pick<Host, "settings" | "home" | "env">> {
-  /** Providers of the embedding program's own, over those of the configuration. */
+  /** The embedding program's own providers. They override those of the configuration. */
   providers?: readonly CapabilityProvider[];
-  /** Whether a skill is given a capability, in place of what the configuration says. */
+  /** Decides if a skill is granted a capability. Overrides the configuration. */
   isGranted?(id: string, skill: Skill): boolean;
-  /** Whether a capability is there for a caller, in place of what the configuration says: private chats. */
+  /** Decides if a caller may use a capability. Overrides the configuration, whose default is private chats. */
   isVisible?(id: string, caller: Caller | undefined): boolean;
   vault?: Vault;
   audit?: Audit;
 }
 
-/** The capabilities that the configuration wires, and the embedding program. Nothing is started before it is asked. */
+/** Creates the capabilities of the configuration and the embedding program. No provider is started before its first use. */
 export function createCapabilities(options: CapabilityOptions = {}): Capabilities {
   const { settings = DEFAULT_SETTINGS, env = process.env, home = getSkilletHome(env) } = options;
   const own = new Map((options.providers ?? []).map((provider) => [provider.namespace, provider]));
@@ -49,7 +49,7 @@ export function createCapabilities(options: CapabilityOptions = {}): Capabilitie
   let audit: Audit | undefined = options.audit;
   let opened: { passphraseFile: string | undefined; vault: Vault } | undefined;
   return {
-    providerOf: (id, skill) => own.get(getCapabilityNamespace(id)) ?? wiredFor(id, skill)?.provider,
+    findProvider: (id, skill) => own.get(getCapabilityNamespace(id)) ?? wiredFor(id, skill)?.provider,
     isVisible(id, caller, skill) {
       if (options.isVisible) return options.isVisible(id, caller);
       if (caller?.chatType === undefined) return false;
@@ -86,38 +86,42 @@ interface ProviderWirings {
   settings: Settings;
   /** By namespace. */
   general: ReadonlyMap<string, WiredProvider>;
-  /** By the skill whose own table says it. */
+  /** By the name of the skill whose table configures it. */
   ofSkills: ReadonlyMap<string, WiredProvider>;
 }
 
-/** Wires every provider. One whose settings did not change since `before` stays the same object, and stays open. */
-function wireProviders(settings: Settings, place: ProviderEnvironment, before?: ProviderWirings): ProviderWirings {
+/** Wires every provider. A provider whose settings are unchanged since `before` stays the same object, and stays open. */
+function wireProviders(
+  settings: Settings,
+  environment: ProviderEnvironment,
+  before?: ProviderWirings,
+): ProviderWirings {
   const known = before ? [...before.general.values(), ...before.ofSkills.values()] : [];
   const wire = (namespace: string, wanted: ProviderSettings): WiredProvider => {
     const { isDeepStrictEqual } = process.getBuiltinModule("node:util"); // Importing it loads far more than this.
     const isSame = ({ provider, settings }: WiredProvider) =>
       provider.namespace === namespace && isDeepStrictEqual(settings, wanted);
-    return known.find(isSame) ?? wireProvider(namespace, wanted, place);
+    return known.find(isSame) ?? wireProvider(namespace, wanted, environment);
   };
   const ofSkills = new Map<string, WiredProvider>();
-  for (const [name, { provider: said }] of settings.skills) {
-    if (!said || said.enabled === false) continue;
-    const namespace = said.namespace ?? name;
-    // What the general table says of it too holds over its own, and both over a preset.
+  for (const [name, { provider: own }] of settings.skills) {
+    if (!own || own.enabled === false) continue;
+    const namespace = own.namespace ?? name;
+    // Precedence: the general table, then the skill's own table, then a preset.
     const table = settings.providers.get(namespace) ?? {};
-    const whole = { ...getProviderPreset(namespace)?.settings, ...omitUndefined(said), ...omitUndefined(table) };
+    const whole = { ...getProviderPreset(namespace)?.settings, ...omitUndefined(own), ...omitUndefined(table) };
     if (whole.enabled !== false) ofSkills.set(name, wire(namespace, whole));
   }
   const owned = new Set(Array.from(ofSkills.values(), ({ provider }) => provider.namespace));
   const general = new Map<string, WiredProvider>();
-  for (const [namespace, said] of listProviderTables(settings, owned)) {
-    if (said.enabled !== false) general.set(namespace, wire(namespace, said));
+  for (const [namespace, table] of listProviderTables(settings, owned)) {
+    if (table.enabled !== false) general.set(namespace, wire(namespace, table));
   }
   return { settings, general, ofSkills };
 }
 
 const DEFAULT_CHAT_TYPES = ["private"];
-/** Who serves what no program of the user's does. */
+/** The `from` of providers that are part of skillet. */
 export const BUILT_IN_PROVIDER = "built in";
 
 export function getCapabilityNamespace(id: string): string {
@@ -125,8 +129,8 @@ export function getCapabilityNamespace(id: string): string {
 }
 
 /**
- * What the configuration says of each namespace: a preset's word first, which any other stands over. Where a skill's own table says who
- * serves it, no preset does by itself beside that one: it would be the one that somebody signs in to.
+ * Lists the provider table of each namespace; a preset is the fallback of each key. If a skill's own table configures its provider, the
+ * preset is not added as well: users would sign in to the wrong one.
  */
 function* listProviderTables(
   settings: Host["settings"],
@@ -134,25 +138,30 @@ function* listProviderTables(
 ): Generator<[string, ProviderSettings]> {
   const names = new Set([...settings.providers.keys(), ...Object.keys(PROVIDER_PRESETS)]);
   for (const name of names) {
-    const said = settings.providers.get(name);
+    const table = settings.providers.get(name);
     const preset = getProviderPreset(name);
-    if (!said && (owned.has(name) || !isEnabledByUser(settings, preset?.skill ?? ""))) continue;
-    yield [said?.namespace ?? name, { ...preset?.settings, ...omitUndefined(said ?? {}) }];
+    if (!table && (owned.has(name) || !isEnabledByUser(settings, preset?.skill ?? ""))) continue;
+    yield [table?.namespace ?? name, { ...preset?.settings, ...omitUndefined(table ?? {}) }];
   }
 }
 
-/** Its list names it, or all of its namespace; or its own table wires who serves it; or it is the shipped skill of a preset that is switched on. */
+/** Granted if the skill's list names the capability or its namespace, its own table configures the provider, or it is the bundled skill of an enabled preset. */
 function isCapabilityGranted(id: string, { name, origin }: Skill, settings: Host["settings"]): boolean {
-  const said = settings.skills.get(name);
-  if (!said) return false;
-  if (said.capabilities?.some((given) => given === id || (given.endsWith(".*") && id.startsWith(given.slice(0, -1)))))
+  const table = settings.skills.get(name);
+  if (!table) return false;
+  if (
+    table.capabilities?.some(
+      (pattern) => pattern === id || (pattern.endsWith(".*") && id.startsWith(pattern.slice(0, -1))),
+    )
+  )
     return true;
   const namespace = getCapabilityNamespace(id);
-  if (said.provider && said.provider.enabled !== false && (said.provider.namespace ?? name) === namespace) return true;
+  if (table.provider && table.provider.enabled !== false && (table.provider.namespace ?? name) === namespace)
+    return true;
   return origin.scope === "bundled" && isEnabledByUser(settings, name) && getProviderPreset(namespace)?.skill === name;
 }
 
-/** By the user: whoever made a workspace gives nothing of theirs to anybody, and starts no program. */
+/** Only the user counts: a workspace cannot grant the user's accounts to a skill, nor start programs. */
 function isEnabledByUser({ skills }: Host["settings"], name: string): boolean {
   const { enabled, enabledBy } = skills.get(name) ?? {};
   return enabled === true && enabledBy !== "workspace";
@@ -168,19 +177,19 @@ interface ProviderEnvironment {
   env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A provider that is only opened when it is first asked. */
-function wireProvider(namespace: string, settings: ProviderSettings, place: ProviderEnvironment): WiredProvider {
+/** Creates a provider that is opened on first use. */
+function wireProvider(namespace: string, settings: ProviderSettings, environment: ProviderEnvironment): WiredProvider {
   const { command } = settings;
   const preset = getProviderPreset(namespace);
   let opened: Promise<CapabilityProvider> | undefined;
   const open = () => {
-    opened ??= createConfiguredProvider(namespace, settings, place);
+    opened ??= createConfiguredProvider(namespace, settings, environment);
     return opened;
   };
   const provider: CapabilityProvider = {
     namespace,
-    from: command?.join(" ") ?? (preset?.open ? BUILT_IN_PROVIDER : "nobody"),
-    ...omitUndefined({ origin: command?.join(" ") ?? preset?.originOf?.(settings) }),
+    from: command?.join(" ") ?? (preset?.open ? BUILT_IN_PROVIDER : "no provider"),
+    ...omitUndefined({ origin: command?.join(" ") ?? preset?.getOrigin?.(settings) }),
     seconds: clampProviderSeconds(settings.seconds),
     describe: async (options) => (await open()).describe(options),
     invoke: async (call, options) => (await open()).invoke(call, options),
@@ -207,50 +216,50 @@ async function requireProviderAuth(opening: Promise<CapabilityProvider>) {
   const { auth, namespace } = await opening;
   if (auth) return auth;
   throw new SkillError("denied", {
-    message: `Nobody signs in to '${namespace}'`,
-    fix: "its provider asks for nobody, or it is done elsewhere",
+    message: `'${namespace}' has no sign-in`,
+    fix: "its provider needs no sign-in, or handles it outside skillet",
   });
 }
 
 async function createConfiguredProvider(
   namespace: string,
   settings: ProviderSettings,
-  place: ProviderEnvironment,
+  environment: ProviderEnvironment,
 ): Promise<CapabilityProvider> {
   const { command, seconds } = settings;
   const preset = getProviderPreset(namespace);
   if (command === undefined) {
     if (preset?.open) return preset.open(settings);
     throw new SkillError("provider-missing", {
-      message: `Nobody serves '${namespace}': it has no command`,
+      message: `No provider for '${namespace}': it has no command`,
       fix: `name the program: command under [capabilities.providers.${namespace}] in config.toml`,
     });
   }
   const { createCommandProvider } = await import("./command-provider.ts");
-  const { home, env } = place;
+  const { home, env } = environment;
   return createCommandProvider({
     ...{ namespace, command, ...omitUndefined({ seconds }) },
-    env: createProviderEnv(namespace, settings, place),
-    hide: createProviderRedactor(settings, place),
-    // Never the workspace: what lies there could be started in place of what was meant.
+    env: createProviderEnv(namespace, settings, environment),
+    redact: createProviderRedactor(settings, environment),
+    // Never the workspace: a file there could be started instead of the intended program.
     folder: existsSync(home) ? home : getUserHome(env),
   });
 }
 
-/** What a program needs to find itself and its own things, and what the operator gives it. None of the models' keys, and no skill's values. */
+/** Builds the environment of a program: basic variables and those of its table. No model keys, and no values of skills. */
 function createProviderEnv(
   namespace: string,
-  { env: given = new Map() }: ProviderSettings,
-  place: ProviderEnvironment,
+  { env: variables = new Map() }: ProviderSettings,
+  environment: ProviderEnvironment,
 ): Record<string, string> {
-  const passed = Object.entries(place.env).filter((entry): entry is [string, string] =>
+  const passed = Object.entries(environment.env).filter((entry): entry is [string, string] =>
     PROVIDER_VARIABLES.test(entry[0]),
   );
-  const values = [...given].map(([name, written]) => [
+  const values = [...variables].map(([name, value]) => [
     name,
-    resolveReference(written, place, (why) => {
+    resolveReference(value, environment, (why) => {
       throw new SkillError("provider-missing", {
-        message: `Provider '${namespace}' cannot be started: ${name}: ${why}`,
+        message: `Cannot start provider '${namespace}': ${name}: ${why}`,
         fix: `correct env.${name} under [capabilities.providers.${namespace}] in config.toml`,
       });
     }),
@@ -258,49 +267,49 @@ function createProviderEnv(
   return { ...Object.fromEntries(passed), ...Object.fromEntries(values) };
 }
 
-/** What its program prints is quoted when it fails. */
+/** Redacts the values of its table: its output is quoted in errors. */
 function createProviderRedactor(
-  { env: given = new Map<string, string>() }: ProviderSettings,
-  place: ProviderEnvironment,
+  { env: variables = new Map<string, string>() }: ProviderSettings,
+  environment: ProviderEnvironment,
 ): (text: string) => string {
-  const values = [...given].map(([name, written]): [string, string] => [
+  const values = [...variables].map(([name, value]): [string, string] => [
     name,
-    resolveReference(written, place, () => "" as never),
+    resolveReference(value, environment, () => "" as never),
   ]);
-  return createRedactor(new Map(values.filter(([, value]) => value !== ""))).text;
+  return createRedactor(new Map(values.filter(([, value]) => value !== ""))).redact;
 }
 
 const PROVIDER_VARIABLES =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|DBUS_SESSION_BUS_ADDRESS|SKILLET_HOME)$/;
 
-/** A provider that is known by its name: what holds for it where the configuration says nothing else. */
+/** The defaults of a well-known provider. The configuration overrides them. */
 interface ProviderPreset {
-  /** The shipped skill that switches it on, and is given what it serves. */
+  /** The bundled skill that enables it and is granted its capabilities. */
   skill: string;
   settings: ProviderSettings;
-  /** One of ours, in place of a program. */
+  /** Creates the built-in provider, if no program serves it. */
   open?(settings: ProviderSettings): Promise<CapabilityProvider>;
-  /** Where the system behind that one is. Contract: the origin of what `open` opens. */
-  originOf?(settings: ProviderSettings): string;
-  /** What somebody has to do whose provider is not there, one step each. */
+  /** Returns the URL of the built-in provider's system. Contract: the origin of what `open` opens. */
+  getOrigin?(settings: ProviderSettings): string;
+  /** The setup steps shown while the provider is not ready. */
   steps: readonly string[];
 }
 
-/** One row a provider. */
+/** One row per provider. */
 const PROVIDER_PRESETS: Readonly<Record<string, ProviderPreset>> = {
   gog: {
     skill: "gog",
     settings: { command: ["gogcli", "bridge"] },
     steps: [
-      "put a program called gogcli into your PATH that serves gog.email and gog.calendar (docs/providers.md says how it is asked)",
-      "or name another one: skillet config set capabilities.providers.gog.command /path/to/program,argument",
+      "install a program called gogcli in your PATH that serves gog.email and gog.calendar (see docs/providers.md for the protocol)",
+      "or configure another one: skillet config set capabilities.providers.gog.command /path/to/program,argument",
       "then sign in: skillet auth login gog",
     ],
   },
   github: {
     skill: "github",
     settings: {},
-    originOf: getGithubOrigin,
+    getOrigin: getGithubOrigin,
     open: async ({ baseUrl, clientId, seconds }) => {
       const { createGithubProvider } = await import("./github/github-provider.ts");
       return createGithubProvider(omitUndefined({ baseUrl, clientId, seconds }));
@@ -309,24 +318,24 @@ const PROVIDER_PRESETS: Readonly<Record<string, ProviderPreset>> = {
   },
 };
 
-/** What is known of a namespace by its name. */
+/** Returns the preset of a namespace, if there is one. */
 export function getProviderPreset(namespace: string): ProviderPreset | undefined {
   return Object.hasOwn(PROVIDER_PRESETS, namespace) ? PROVIDER_PRESETS[namespace] : undefined;
 }
 
-/** What keeps providers of a skill's capabilities from serving it now, each with the steps that set it up. */
+/** Returns a problem for each provider that cannot serve the skill now, with its setup steps. */
 export async function findUnreadyProviders(
   capabilities: Capabilities,
   skill: Skill,
   { caller, signal }: { caller: Caller | undefined; signal: AbortSignal },
 ): Promise<Problem[]> {
-  const providers = new Set(skill.manifest.capabilities.flatMap((id) => capabilities.providerOf(id, skill) ?? []));
+  const providers = new Set(skill.manifest.capabilities.flatMap((id) => capabilities.findProvider(id, skill) ?? []));
   const user = caller?.userId ?? "";
-  const asked = [...providers].map((provider) => findHealthProblems(provider, capabilities, { skill, user, signal }));
-  return (await Promise.all(asked)).flat();
+  const checks = [...providers].map((provider) => findHealthProblems(provider, capabilities, { skill, user, signal }));
+  return (await Promise.all(checks)).flat();
 }
 
-/** Whether one can serve now. Contract: resolves, in its time. */
+/** Checks if a provider can serve now. Contract: resolves, within its timeout. */
 export async function checkProviderHealth(
   provider: CapabilityProvider,
   { vault }: Pick<Capabilities, "vault">,
@@ -334,13 +343,13 @@ export async function checkProviderHealth(
 ): Promise<ProviderHealth> {
   try {
     const { origin } = provider;
-    const kept = vault.list().filter((entry) => matchesAccount(entry, provider.namespace, { user }));
-    const isSignedIn = kept.some((entry) => matchesOrigin(entry, origin));
+    const entries = vault.list().filter((entry) => matchesAccount(entry, provider.namespace, { user }));
+    const isSignedIn = entries.some((entry) => matchesOrigin(entry, origin));
     const health = await callWithShortTimeout(provider, signal, (bounded) =>
       provider.health({ signal: bounded, isSignedIn }),
     );
     if (health.isReady || isSignedIn || health.message === undefined) return health;
-    return { ...health, message: `${health.message.replace(/\.$/, "")}${formatOtherAccounts(kept, origin)}` };
+    return { ...health, message: `${health.message.replace(/\.$/, "")}${formatOtherAccounts(entries, origin)}` };
   } catch (error) {
     const { fix } = Object(error) as { fix?: unknown };
     return {
@@ -351,17 +360,17 @@ export async function checkProviderHealth(
   }
 }
 
-/** Whether somebody can sign in at one: what only a program itself knows is asked. Nothing when it does not say. Contract: resolves, in its time. */
+/** Returns true if users can sign in to a provider, undefined if its program does not answer. Contract: resolves, within its timeout. */
 export async function canSignIn(provider: CapabilityProvider, signal: AbortSignal): Promise<boolean | undefined> {
   if (!provider.auth) return false;
   try {
     return (await callWithShortTimeout(provider, signal, (bounded) => provider.describe({ signal: bounded }))).hasAuth;
   } catch {
-    return undefined; // Why it does not is told by its health.
+    return undefined; // Its health check reports the reason.
   }
 }
 
-/** Asks a provider for what somebody waits for: before a run, or for a look. */
+/** Calls a provider while a user waits, before a run or for a status, so with a shorter timeout. */
 export function callWithShortTimeout<T>(
   { namespace, seconds }: CapabilityProvider,
   signal: AbortSignal,
@@ -387,10 +396,10 @@ async function findHealthProblems(
   return [
     {
       code: "capability-not-ready",
-      message: `Skill '${skill.name}' needs '${provider.namespace}', which cannot serve yet: ${sanitizeLine(message, 300)}`,
+      message: `Skill '${skill.name}' needs '${provider.namespace}', which is not ready: ${sanitizeLine(message, 300)}`,
       fix:
         numbered.map((step) => sanitizeLine(step, 300)).join("\n") ||
-        `see \`skillet capability list ${provider.namespace}\``,
+        `run: \`skillet capability list ${provider.namespace}\``,
     },
   ];
 }

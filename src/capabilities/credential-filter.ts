@@ -6,32 +6,33 @@ import { sanitizeLine } from "../util/untrusted-text.ts";
 
 interface FilterResult {
   value: unknown;
-  /** How many values were taken out, or out of how many texts and names. */
+  /** The number of values removed, plus the number of texts and keys that were redacted. */
   removed: number;
 }
 
 /**
- * What a provider gave, without credentials: not those that it was let in with, in whatever encoding, not what stands under a name for
- * one, and not what looks like one. Contract: linear in its size; JSON in, JSON out. A credential in two halves is not found.
+ * Removes credentials from a provider's output: those of the call in any encoding, values of keys named like one, and texts that look
+ * like one. Contract: linear in its size; JSON in, JSON out. A credential split in two is not found.
  */
 export function filterCredentials(value: unknown, secrets: Secrets): FilterResult {
-  const hiding = secrets.size > 0 ? getCachedRedactor(secrets) : undefined;
+  const redactor = secrets.size > 0 ? getCachedRedactor(secrets) : undefined;
   let removed = 0;
-  let left = MAX_FILTERED_VALUES;
+  let remaining = MAX_FILTERED_VALUES;
 
-  const taken = () => {
+  const removeValue = () => {
     removed++;
     return REMOVED_MARK;
   };
-  const cleaned = (text: string): string => {
-    const clean = redactCredentialPatterns(hiding?.text(text) ?? text, REMOVED_MARK);
+  const cleanText = (text: string): string => {
+    const clean = redactCredentialPatterns(redactor?.redact(text) ?? text, REMOVED_MARK);
     if (clean !== text) removed++;
     return clean;
   };
   const walk = (item: unknown, under: RemovalRule, depth: number): unknown => {
-    if (--left < 0) return TOO_LARGE_MARK;
-    if (typeof item === "string") return under(item) ? taken() : cleaned(item);
-    if (typeof item === "number") return hiding && hiding.text(String(item)) !== String(item) ? taken() : item;
+    if (--remaining < 0) return TOO_LARGE_MARK;
+    if (typeof item === "string") return under(item) ? removeValue() : cleanText(item);
+    if (typeof item === "number")
+      return redactor && redactor.redact(String(item)) !== String(item) ? removeValue() : item;
     if (typeof item === "boolean" || item === null) return item;
     if (typeof item !== "object") return null;
     if (depth >= MAX_DEPTH) return TOO_DEEP_MARK;
@@ -40,30 +41,30 @@ export function filterCredentials(value: unknown, secrets: Secrets): FilterResul
     const freeName = createNameDeduplicator();
     const named = getHeaderName(item as JsonObject);
     for (const [key, one] of Object.entries(item)) {
-      if (left < 0) break;
+      if (remaining < 0) break;
       const how =
         named !== undefined && key.toLowerCase() === "value"
           ? selectRemovalRule(named, under)
           : selectRemovalRule(key, under);
-      whole[freeName(cleaned(key))] = walk(one, how, depth + 1);
+      whole[freeName(cleanText(key))] = walk(one, how, depth + 1);
     }
     return whole;
   };
   return { value: walk(value, keepText, 0), removed };
 }
 
-/** What of a credential nobody is shown: not who it is for, of what kind it is and for how long it holds, which other texts say too. */
+/** Returns the secret parts of credentials: not the account, kind, scopes or expiry, which other texts contain too. */
 export function collectCredentialSecrets(...credentials: readonly (Credential | undefined)[]): Secrets {
   const found = new Map<string, string>();
   const harmless = new Set(credentials.flatMap((one) => [one?.account, ...(one?.scopes ?? [])]));
   const walk = (value: unknown, path: string, name: string, depth: number) => {
     if (typeof value === "string") {
-      const says = classifyFieldName(name);
+      const nameKind = classifyFieldName(name);
       const isSecret =
-        says === "credential" ||
-        says === "token" ||
-        says === "pwd" ||
-        (says !== "around" && value.length >= MIN_UNNAMED_SECRET_LENGTH);
+        nameKind === "credential" ||
+        nameKind === "token" ||
+        nameKind === "pwd" ||
+        (nameKind !== "metadata" && value.length >= MIN_UNNAMED_SECRET_LENGTH);
       if (isSecret && !harmless.has(value)) found.set(path, value);
     } else if ((isJsonObject(value) || Array.isArray(value)) && depth < MAX_DEPTH) {
       for (const [key, one] of Object.entries(value)) {
@@ -81,45 +82,45 @@ const TOO_DEEP_MARK = "[left out: nested too deeply]";
 const TOO_LARGE_MARK = "[left out: too many values]";
 const MAX_DEPTH = 64;
 const MAX_FILTERED_VALUES = 200_000;
-/** In characters. A shorter text that no name calls a secret is a word: hiding it would take it out of every answer. */
+/** In characters. A shorter text without a secret's name may be a common word, and would be redacted everywhere. */
 const MIN_UNNAMED_SECRET_LENGTH = 8;
 
-// What secrets look like takes longer to work out than a small answer to be walked through, and a run has the same ones in every call.
+// Building a redactor takes longer than filtering a small answer, and a run uses the same secrets in every call.
 const redactorCache = new Map<string, Redactor>();
 const MAX_CACHED_REDACTORS = 16;
 
 function getCachedRedactor(secrets: Secrets): Redactor {
   const key = JSON.stringify([...secrets]);
-  const hiding = redactorCache.get(key) ?? createRedactor(secrets);
+  const redactor = redactorCache.get(key) ?? createRedactor(secrets);
   redactorCache.delete(key);
-  redactorCache.set(key, hiding);
+  redactorCache.set(key, redactor);
   for (const oldest of redactorCache.keys())
     if (redactorCache.size > MAX_CACHED_REDACTORS) redactorCache.delete(oldest);
-  return hiding;
+  return redactor;
 }
 
-/** Whether a text at a place is taken out for where it stands. */
+/** Returns true if a text must be removed because of its key. */
 type RemovalRule = (text: string) => boolean;
 const keepText: RemovalRule = () => false;
 const removeText: RemovalRule = (text) => text !== "";
 const removeUnlessPath: RemovalRule = (text) => text !== "" && !/^(?:[/~]|[A-Za-z]:\\)/.test(text);
 
-/** What stands below a name for a credential is one too, but for what says something about it. */
+/** Returns the rule for the value of a key. Everything below a credential's name is one too, except its metadata. */
 function selectRemovalRule(name: string, above: RemovalRule): RemovalRule {
-  const says = classifyFieldName(name);
-  if (says === "credential") return removeText;
-  if (says === "pwd") return removeUnlessPath;
-  if (says === "token") return above === removeText ? removeText : looksRandom;
-  return says === "around" ? keepText : above;
+  const nameKind = classifyFieldName(name);
+  if (nameKind === "credential") return removeText;
+  if (nameKind === "pwd") return removeUnlessPath;
+  if (nameKind === "token") return above === removeText ? removeText : looksRandom;
+  return nameKind === "metadata" ? keepText : above;
 }
 
-/** Of `{ "name": "Set-Cookie", "value": … }`, as many systems give headers and variables. */
+/** Returns the name in `{ "name": "Set-Cookie", "value": … }`, a common form of headers and variables. */
 function getHeaderName(item: JsonObject): string | undefined {
   const name = item["name"] ?? item["key"] ?? item["header"];
   return typeof name === "string" ? name : undefined;
 }
 
-/** Two names may be the same when a credential is taken out of each. */
+/** Numbers repeated names: two keys may become equal after redaction. */
 export function createNameDeduplicator(): (name: string) => string {
   const times = new Map<string, number>();
   return (name) => {
@@ -129,41 +130,41 @@ export function createNameDeduplicator(): (name: string) => string {
   };
 }
 
-/** Names whose value is a credential whatever it looks like, without what stands between their words; what stands before them does not matter. */
+/** Names, with separators and any prefix removed, whose value is always a credential. */
 const CREDENTIAL_ENDINGS =
   /(?:(?:access|refresh|id|auth|oauth|bearer|session|security|api|sas|xsrf|csrf|personal|private|bot)token|secret|password|passwd|passphrase|passcode|otp|mnemonic|seedphrase|apikey|privatekey|secretkey|accesskey|signingkey|encryptionkey|authorization|cookie|bearer|credential|connectionstring|devicecode|accountkey)s?$/;
 
-/** `next_page_token` is none, and most others that end so are. */
+/** Most names that end like this are credentials; `next_page_token` is not. */
 const TOKEN_ENDINGS = /tokens?$/;
 const NON_SECRET_TOKENS =
   /(?:page|sync|continuation|next|prev|previous|cursor|resume|start|change|delta|skip|watch|idempotency|input|output)tokens?$/;
 
-/** Names that say of a credential what is no secret. */
+/** Names of a credential's metadata, which is not secret. */
 const METADATA_NAMES =
   /^(?:id|name|type|kind|scopes?|token_type|account|email|user|username|login|host|region|status|description|label|client_id|(?:.*_)?(?:at|in|on|url|uri|count|hint|expiry|expires))$/;
 
 /**
- * What a name says of its value: that it is a credential, that it may be one if it looks like it, or something about one. `pwd` is a password or
- * a working directory.
+ * Classifies a field name: its value is a credential, may be one if it looks random, or is metadata of one. `pwd` is a password or a
+ * working directory.
  */
-function classifyFieldName(name: string): "credential" | "token" | "pwd" | "around" | undefined {
+function classifyFieldName(name: string): "credential" | "token" | "pwd" | "metadata" | undefined {
   if (name.length > MAX_NAME_LENGTH) return undefined;
-  const words = name.replace(/[^A-Za-z0-9]+/g, "").toLowerCase();
-  if (CREDENTIAL_ENDINGS.test(words)) return "credential";
-  if (words.endsWith("pwd")) return "pwd";
-  if (TOKEN_ENDINGS.test(words) && !NON_SECRET_TOKENS.test(words)) return "token";
-  return METADATA_NAMES.test(toSnakeCase(name)) ? "around" : undefined;
+  const compact = name.replace(/[^A-Za-z0-9]+/g, "").toLowerCase();
+  if (CREDENTIAL_ENDINGS.test(compact)) return "credential";
+  if (compact.endsWith("pwd")) return "pwd";
+  if (TOKEN_ENDINGS.test(compact) && !NON_SECRET_TOKENS.test(compact)) return "token";
+  return METADATA_NAMES.test(toSnakeCase(name)) ? "metadata" : undefined;
 }
 
 const MAX_NAME_LENGTH = 100;
 
-/** `expiresAt` and `expires-at` as `expires_at`. */
+/** Converts `expiresAt` and `expires-at` to `expires_at`. */
 function toSnakeCase(name: string): string {
   const apart = name.replace(/([a-z0-9])([A-Z])/g, "$1_$2");
   return apart.replace(/[^A-Za-z0-9]+/g, "_").toLowerCase();
 }
 
-/** Whether nobody would have written it by hand: long, without spaces, letters and digits. */
+/** Returns true for text that looks generated: long, without spaces, with letters and digits. */
 function looksRandom(text: string): boolean {
   return (
     text.length >= 16 && text.length < 16384 && /^[\x21-\x7e]+$/.test(text) && /\d/.test(text) && /[A-Za-z]/.test(text)
@@ -172,18 +173,18 @@ function looksRandom(text: string): boolean {
 
 interface CredentialPattern {
   pattern: RegExp;
-  /** Where the pattern alone would take ordinary words too. */
+  /** Needed where the pattern alone would match ordinary words. */
   isOne?: (text: string) => boolean;
 }
 
-// Each takes what it finds to its end or gives up after a few characters, so that a text is walked through once.
+// Each pattern matches to the end of its token or fails after a few characters, so a text is scanned once.
 const CREDENTIAL_PATTERNS: readonly CredentialPattern[] = [
   {
     pattern:
       /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
   },
   { pattern: /(?<![A-Za-z0-9])(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,})/g },
-  // By name: `global-` and `glass-` begin so too, and many addresses with them.
+  // The prefixes are listed: `global-` and `glass-`, as in many URLs, also start with `gl`.
   { pattern: /(?<![A-Za-z0-9])gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt)-[\w-]{20,}/g },
   { pattern: /(?<![A-Za-z0-9])(?:xox[a-z]|xapp)-[A-Za-z0-9-]{10,}/g },
   { pattern: /(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])/g },
@@ -212,7 +213,7 @@ const CREDENTIAL_PATTERNS: readonly CredentialPattern[] = [
   { pattern: /\bBasic[ \t]{1,4}[A-Za-z0-9+/]{6,}={0,2}/g, isOne: isBasicLogin },
   {
     pattern: /\bAuthorization\\{0,4}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}["']?[A-Za-z]{1,20}[ \t]{1,4}[^\s"'\\,;]{6,}/gi,
-    // People write of authorizations too: "Authorization: please confirm".
+    // Prose contains this word too: "Authorization: please confirm".
     isOne: (text) => /\d|\b(?:basic|bearer|token|digest|negotiate|apikey)[ \t]/i.test(text),
   },
   {
@@ -235,23 +236,23 @@ function isBasicLogin(text: string): boolean {
   return /^[\x20-\x7e]*:[\x20-\x7e]*$/.test(login);
 }
 
-/** `accessToken: process.env.ACCESS_TOKEN`: says where one is, not which. */
+/** `accessToken: process.env.ACCESS_TOKEN` refers to a token but does not contain it. */
 const CODE_REFERENCE = /[:=][ \t]*(?:[A-Za-z_$]+\d{0,2}\??\.)+[A-Za-z_$]+\d{0,2}$/;
 
-/** The text with `mark` in place of all that looks like a credential. */
+/** Replaces everything that looks like a credential with `mark`. */
 export function redactCredentialPatterns(text: string, mark: string): string {
   if (text.length < MIN_TEXT_LENGTH) return text;
   return CREDENTIAL_PATTERNS.reduce(
-    (left, { pattern, isOne }) =>
-      left.replace(pattern, (found) => (isOne === undefined || isOne(found) ? mark : found)),
+    (result, { pattern, isOne }) =>
+      result.replace(pattern, (found) => (isOne === undefined || isOne(found) ? mark : found)),
     text,
   );
 }
 
-/** Of all that can be told by its looks. */
+/** The shortest text that a pattern can match. */
 const MIN_TEXT_LENGTH = 4;
 
-/** Whether it is of this namespace, user and account, as far as they are said. */
+/** Returns true if an entry belongs to this namespace and, if specified, to this user and account. */
 export function matchesAccount(
   entry: VaultEntry,
   namespace: string,
@@ -261,23 +262,23 @@ export function matchesAccount(
   return [entry.user, undefined].includes(user) && [entry.account, undefined].includes(account);
 }
 
-/** Whether a provider of this origin may have it; one that says none has what was signed in with such a one. */
+/** Returns true if a provider of this origin may use an entry. A provider without an origin uses entries without one. */
 export function matchesOrigin(entry: VaultEntry, origin: string | undefined): boolean {
   return entry.origin === origin;
 }
 
-/** Who is signed in there, or who was where it was before: that is given to nobody else. */
-export function formatOtherAccounts(kept: readonly VaultEntry[], origin: string | undefined): string {
-  const here = kept.filter((entry) => matchesOrigin(entry, origin));
-  const names = (entries: readonly VaultEntry[]) =>
-    [...new Set(entries.map((entry) => sanitizeLine(entry.account, 60)))]
+/** Lists the signed-in accounts, or those of the previous origin, which another provider never gets. */
+export function formatOtherAccounts(entries: readonly VaultEntry[], origin: string | undefined): string {
+  const here = entries.filter((entry) => matchesOrigin(entry, origin));
+  const names = (listed: readonly VaultEntry[]) =>
+    [...new Set(listed.map((entry) => sanitizeLine(entry.account, 60)))]
       .sort(compareText)
       .slice(0, MAX_NAMED_ACCOUNTS)
       .join(", ");
-  if (here.length > 0) return `; there is: ${names(here)}`;
-  const [other] = kept;
-  const before = redactCredentialPatterns(other?.origin ?? "another place", "…");
-  return other ? ` where it is now; ${names(kept)} did so at ${sanitizeLine(before, 150)}` : "";
+  if (here.length > 0) return `; signed-in accounts: ${names(here)}`;
+  const [other] = entries;
+  const before = redactCredentialPatterns(other?.origin ?? "another origin", "…");
+  return other ? ` at its current address; ${names(entries)} signed in at ${sanitizeLine(before, 150)}` : "";
 }
 
 const MAX_NAMED_ACCOUNTS = 10;

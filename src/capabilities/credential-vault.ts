@@ -17,17 +17,16 @@ import {
 } from "./vault-keys.ts";
 
 interface VaultOptions extends VaultKeyOptions {
-  /** The time in milliseconds, as `Date.now` gives it. */
   now?: () => number;
 }
 
-/** The vault in skillet's own folder. */
+/** The vault in skillet's home folder. */
 export interface FileVault extends Vault {
   readonly file: string;
-  /** Where its key is from; where there is none yet, where it would be from. Makes none. */
-  keyFrom(): VaultKeySource;
-  /** Why it cannot be used, or no sign-in can be put into it; nothing when it can. */
-  problem(): string | undefined;
+  /** Returns the source of its key, or the source a new key would have. Creates no key. */
+  getKeySource(): VaultKeySource;
+  /** Returns why the vault cannot be used or accepts no sign-in; undefined if it can. */
+  findProblem(): string | undefined;
 }
 
 export function createVault(skilletHome: string, options: VaultOptions): FileVault {
@@ -35,69 +34,68 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
   const keys = createVaultKeys(skilletHome, options);
   const now = options.now ?? Date.now;
 
-  /** Contract: the right one. A credential under another key beside those under this one would be lost with either. */
-  const keyOf = ({ lock, check }: VaultContent): Buffer => {
-    const key = keys.keyOf(lock);
+  /** Contract: returns the right key. Entries sealed with a second key would be lost with either one. */
+  const requireKey = ({ lock, check }: VaultContent): Buffer => {
+    const key = keys.getKey(lock);
     if (unsealText(key, createCheckContext(lock.id), check) === undefined) {
-      throw createVaultReadError(
-        file,
-        `the key from the ${lock.key} is not the one that it was locked with, or it was edited`,
-      );
+      throw createVaultReadError(file, `the key from the ${lock.key} does not match, or the file was edited`);
     }
     return key;
   };
-  const opened = (key: Buffer, beside: unknown, box: string, what: string): JsonObject => {
-    const text = unsealText(key, beside, box);
-    if (text === undefined) throw createVaultReadError(file, `what it says of ${what} was edited`);
+  const unsealJson = (key: Buffer, context: unknown, box: string, what: string): JsonObject => {
+    const text = unsealText(key, context, box);
+    if (text === undefined) throw createVaultReadError(file, `the entry of ${what} was edited`);
     return JSON.parse(text);
   };
-  const credentialOf = (content: VaultContent, key: Buffer, entry: SealedCredential) =>
-    opened(key, createCredentialContext(content, entry), entry.box, `${entry.account} of ${entry.namespace}`);
-  const keptOf = (content: VaultContent, key: Buffer, value: SealedValue) =>
-    opened(key, createValueContext(content, value), value.box, "a sign-in that is under way");
+  const unsealCredential = (content: VaultContent, key: Buffer, entry: SealedCredential) =>
+    unsealJson(key, createCredentialContext(content, entry), entry.box, `${entry.account} of ${entry.namespace}`);
+  const unsealPending = (content: VaultContent, key: Buffer, value: SealedValue) =>
+    unsealJson(key, createValueContext(content, value), value.box, "a pending sign-in");
   const isLive = ({ expiresAt }: SealedValue) => Date.parse(expiresAt) > now();
 
-  const made = (): VaultContent => {
-    const { lock, key } = keys.make(randomBytes(16).toString("hex"));
+  const createContent = (): VaultContent => {
+    const { lock, key } = keys.createKey(randomBytes(16).toString("hex"));
     return { lock, check: sealText(key, createCheckContext(lock.id), "skillet"), credentials: [], kept: [] };
   };
-  /** Who configures a passphrase for a vault that has another key wants all that is in it to be under it. */
-  const relocked = (content: VaultContent): VaultContent => {
-    if (content.lock.key === keys.preferred() || keys.preferred() !== "passphrase file") return content;
-    const old = keyOf(content);
-    const next = made();
-    const key = keyOf(next);
+  /** Seals everything again with the passphrase, if one was configured for a vault that has another key. */
+  const resealIfNeeded = (content: VaultContent): VaultContent => {
+    if (content.lock.key === keys.getPreferredSource() || keys.getPreferredSource() !== "passphrase file")
+      return content;
+    const old = requireKey(content);
+    const next = createContent();
+    const key = requireKey(next);
     for (const entry of content.credentials) {
-      const secret = credentialOf(content, old, entry);
+      const secret = unsealCredential(content, old, entry);
       next.credentials.push({
         ...entry,
         box: sealText(key, createCredentialContext(next, entry), JSON.stringify(secret)),
       });
     }
     for (const entry of content.kept.filter(isLive)) {
-      const value = keptOf(content, old, entry);
+      const value = unsealPending(content, old, entry);
       next.kept.push({ ...entry, box: sealText(key, createValueContext(next, entry), JSON.stringify(value)) });
     }
     return next;
   };
   const add = (work: (content: VaultContent, key: Buffer) => void) =>
     withFileLock(file, () => {
-      const there = readVaultFile(file);
-      const content = there ? relocked(there) : made();
+      const existing = readVaultFile(file);
+      const content = existing ? resealIfNeeded(existing) : createContent();
       content.kept = content.kept.filter(isLive);
-      work(content, keyOf(content));
+      work(content, requireKey(content));
       writeVaultFile(file, content);
-      if (there && there.lock.id !== content.lock.id) keys.forget(there.lock);
+      if (existing && existing.lock.id !== content.lock.id) keys.forget(existing.lock);
     });
-  /** Needs no key. */
-  const takeOut = (work: (content: VaultContent) => VaultContent) =>
+  /** Removes entries; needs no key. */
+  const removeEntries = (work: (content: VaultContent) => VaultContent) =>
     withFileLock(file, () => {
       const content = readVaultFile(file);
       if (!content) return 0;
-      const left = work(content);
-      const gone = content.credentials.length + content.kept.length - left.credentials.length - left.kept.length;
-      if (gone > 0) writeVaultFile(file, left);
-      return gone;
+      const remaining = work(content);
+      const removed =
+        content.credentials.length + content.kept.length - remaining.credentials.length - remaining.kept.length;
+      if (removed > 0) writeVaultFile(file, remaining);
+      return removed;
     });
 
   return {
@@ -109,7 +107,7 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
         .filter((one) => matchesAccount(one, namespace, { user, account }) && matchesOrigin(one, origin))
         .reduce<SealedCredential | undefined>((last, one) => (last && last.at > one.at ? last : one), undefined);
       if (!content || !entry) return undefined;
-      const secret = credentialOf(content, keyOf(content), entry);
+      const secret = unsealCredential(content, requireKey(content), entry);
       return { account: entry.account, secret, scopes: entry.scopes, ...omitUndefined({ expiresAt: entry.expiresAt }) };
     },
     set: (namespace, user, { account, secret, scopes = [], expiresAt }: Credential, { origin, isRenewed } = {}) =>
@@ -127,7 +125,7 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
         });
       }),
     remove: (namespace, of = {}) =>
-      takeOut((content) => ({
+      removeEntries((content) => ({
         ...content,
         credentials: content.credentials.filter((one) => !matchesAccount(one, namespace, of)),
       })),
@@ -135,29 +133,29 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
       add((content, key) => {
         content.kept = content.kept.filter((one) => one.id !== id);
         if (content.kept.length >= MAX_PENDING_VALUES)
-          throw createVaultFullError(`${MAX_PENDING_VALUES} sign-ins are under way at once, so no other is begun`);
+          throw createVaultFullError(`${MAX_PENDING_VALUES} sign-ins are pending, so no other can begin`);
         const entry = { id, expiresAt: new Date(now() + seconds * 1000).toISOString() };
         content.kept.push({ ...entry, box: sealText(key, createValueContext(content, entry), JSON.stringify(value)) });
       }),
     peek(id) {
       const content = readVaultFile(file);
       const value = content?.kept.find((one) => one.id === id);
-      return content && value && isLive(value) ? keptOf(content, keyOf(content), value) : undefined;
+      return content && value && isLive(value) ? unsealPending(content, requireKey(content), value) : undefined;
     },
     take(id) {
       let taken: JsonObject | undefined;
-      takeOut((content) => {
+      removeEntries((content) => {
         const value = content.kept.find((one) => one.id === id);
-        if (value && isLive(value)) taken = keptOf(content, keyOf(content), value);
+        if (value && isLive(value)) taken = unsealPending(content, requireKey(content), value);
         return { ...content, kept: content.kept.filter((one) => one.id !== id && isLive(one)) };
       });
       return taken;
     },
-    keyFrom: () => readVaultFile(file)?.lock.key ?? keys.preferred(),
-    problem() {
+    getKeySource: () => readVaultFile(file)?.lock.key ?? keys.getPreferredSource(),
+    findProblem() {
       try {
         const content = readVaultFile(file);
-        if (content) keyOf(content);
+        if (content) requireKey(content);
         keys.check();
         return undefined;
       } catch (error) {
@@ -168,10 +166,10 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
   };
 }
 
-/** Sign-ins that are under way at once: no skill fills the vault by beginning more and more. */
+/** Pending sign-ins: a skill cannot fill the vault by beginning more and more. */
 const MAX_PENDING_VALUES = 500;
 
-// What a box is tied to: the vault it is in, what kind of thing it is, and all that is said of it in clear.
+// The additional authenticated data of a box: its vault, its kind, and all of its cleartext fields.
 function createCheckContext(vault: string): JsonObject {
   return { vault, kind: "check" };
 }
@@ -185,10 +183,10 @@ function createValueContext({ lock }: VaultContent, { id, expiresAt }: Omit<Seal
   return { vault: lock.id, kind: "kept", id, expiresAt };
 }
 
-/** What `vault.json` says. What is not secret can be read; whoever edits it makes the box beside it one that cannot be opened. */
+/** The content of `vault.json`. Fields that are not secret are cleartext; editing them makes their box impossible to open. */
 interface VaultContent {
   lock: VaultLock;
-  /** A box whose content is known: a key that opens it is the right one. */
+  /** A box with known content, which only the right key opens. */
   check: string;
   credentials: SealedCredential[];
   kept: SealedValue[];
@@ -204,20 +202,20 @@ interface SealedValue {
   box: string;
 }
 
-/** Nothing when there is none. Throws a SkillError when it cannot be read. */
+/** Reads the vault; undefined if the file does not exist. Throws a SkillError if it cannot be read. */
 function readVaultFile(file: string): VaultContent | undefined {
   try {
     const text = readRegularText(file, { limit: MAX_VAULT_BYTES, check: ({ mode }) => requirePrivateFile(file, mode) });
     return parseVaultContent(JSON.parse(text));
   } catch (error) {
     if (getErrnoCode(error) === "ENOENT") return undefined;
-    // What a parser says of it may quote it.
-    if (error instanceof SyntaxError) throw createVaultReadError(file, "it is no JSON");
+    // The parser's message may quote the content.
+    if (error instanceof SyntaxError) throw createVaultReadError(file, "it is not JSON");
     throw error instanceof SkillError ? error : createVaultReadError(file, getErrorMessage(error));
   }
 }
 
-/** Throws a SkillError rather than write what could not be read again. */
+/** Throws a SkillError rather than write a file too large to read. */
 function writeVaultFile(file: string, content: VaultContent): void {
   const text = `${stringifyCanonical({ version: 1, ...content })}\n`;
   if (text.length > MAX_VAULT_BYTES) throw createVaultFullError(`${file} would be larger than 16 MiB`);
@@ -225,25 +223,25 @@ function writeVaultFile(file: string, content: VaultContent): void {
 }
 
 function createVaultFullError(message: string): SkillError {
-  const fix = "finish one of the sign-ins that are under way, or wait: each ends by itself within an hour";
+  const fix = "finish a pending sign-in, or wait: each expires within an hour";
   return new SkillError("vault-full", { message, fix });
 }
 
-/** Encrypted, and tied to what stands beside it. Another box each time. */
-function sealText(key: Buffer, beside: unknown, text: string): string {
+/** Encrypts a text and authenticates `context` with it. Uses a new nonce each time. */
+function sealText(key: Buffer, context: unknown, text: string): string {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce);
-  cipher.setAAD(Buffer.from(stringifyCanonical(beside)));
+  cipher.setAAD(Buffer.from(stringifyCanonical(context)));
   const sealed = Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
   return sealed.toString("base64");
 }
 
-/** Nothing when the key is another one, or the box or what stands beside it was edited. */
-function unsealText(key: Buffer, beside: unknown, box: string): string | undefined {
+/** Decrypts a box; undefined if the key differs, or the box or its context was edited. */
+function unsealText(key: Buffer, context: unknown, box: string): string | undefined {
   const bytes = Buffer.from(box, "base64");
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
-  decipher.setAAD(Buffer.from(stringifyCanonical(beside)));
+  decipher.setAAD(Buffer.from(stringifyCanonical(context)));
   decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
   try {
     return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
@@ -254,8 +252,8 @@ function unsealText(key: Buffer, beside: unknown, box: string): string | undefin
 
 function createVaultReadError(file: string, why: string): SkillError {
   return new SkillError("vault-unreadable", {
-    message: `${file} cannot be read: ${why}`,
-    fix: "put back a copy of it; if there is none, move it away and sign in again. Nothing in it was changed",
+    message: `Cannot read ${file}: ${why}`,
+    fix: "restore a copy of the file; without one, move it away and sign in again. The file was not changed",
   });
 }
 
@@ -264,12 +262,12 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const MAX_VAULT_BYTES = 16 * 1024 * 1024;
 
-function parseVaultContent(said: unknown): VaultContent {
-  if (!isJsonObject(said) || said["version"] !== 1) throw new Error("it is of another version");
-  const { lock, check, credentials, kept } = said;
+function parseVaultContent(value: unknown): VaultContent {
+  if (!isJsonObject(value) || value["version"] !== 1) throw new Error("its version is not supported");
+  const { lock, check, credentials, kept } = value;
   const isWhole =
     isVaultLock(lock) && isText(check) && isListOf(credentials, isSealedCredential) && isListOf(kept, isSealedValue);
-  if (!isWhole) throw new Error("an entry of it is none");
+  if (!isWhole) throw new Error("an entry is invalid");
   return { lock, check, credentials, kept };
 }
 

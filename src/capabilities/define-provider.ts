@@ -35,15 +35,15 @@ import {
   UNSUPPORTED_CODE,
 } from "./provider-protocol.ts";
 
-/** What an operation is done with, beside its input. All of it is stated by the host. */
+/** The context of an operation, in addition to its input. The host sets all of it. */
 export interface OperationContext extends ProviderContext {
-  /** The same for the same call, also when it is made again: for what must not happen twice. */
+  /** The idempotency key: the same when the call is repeated. Use it for effects that must not happen twice. */
   key: string;
-  /** Who is signed in, where somebody is. */
+  /** The credential of the signed-in account, if any. */
   credential?: Credential;
-  /** Puts this one in its place, where it had to be renewed. */
+  /** Replaces the credential after it was renewed. */
   renew(credential: Credential): void;
-  /** Aborted when nobody waits any more. */
+  /** Aborts when the caller no longer waits. */
   signal: AbortSignal;
 }
 
@@ -51,43 +51,43 @@ export interface OperationDefinition<Input extends ProviderSchema> {
   description: string;
   input: Input;
   output?: ProviderSchema;
-  /** Whether it changes something: then somebody is asked each time. */
+  /** True if it changes something. Each call then needs an approval. */
   mutating?: boolean;
   scopes?: readonly string[];
   isReversible?: boolean;
-  /** What it gives is the output. A SkillError with one of `PROVIDER_CODES` is passed on; all else is `provider-failed`. */
+  /** Returns the output. A SkillError with one of `PROVIDER_CODES` is passed on; any other error becomes `provider-failed`. */
   execute(input: ProviderSchemaValue<Input>, context: OperationContext): unknown;
 }
 
-/** Names of capabilities, and of their operations, to the schemas of what these take. */
+/** Input schemas by capability and operation. */
 type OperationInputs = Record<string, Record<string, ProviderSchema>>;
 
 export interface ProviderDefinition<All extends OperationInputs = OperationInputs> {
   namespace: string;
-  /** By what stands after the namespace: `notes` for `notes.notes`. */
+  /** By the name after the namespace: `notes` for `notes.notes`. */
   capabilities: {
     [Name in keyof All]: {
       description: string;
       operations: { [Operation in keyof All[Name]]: OperationDefinition<All[Name][Operation]> };
     };
   };
-  /** Ready, when left out. */
+  /** Defaults to ready. */
   health?(options: ProviderOptions): ProviderHealth | Promise<ProviderHealth>;
   auth?: ProviderAuth;
-  /** How long an answer may take: 1 to 300, and 30 when left out. */
+  /** The timeout of an answer, 1 to 300 seconds. Defaults to 30. */
   seconds?: number;
-  /** Where the system behind it is, where that can be another one: what was signed in to one is not given to another. */
+  /** The address of its system, if it can vary: a credential for one origin is never sent to another. */
   origin?: string;
 }
 
-/** A provider in this program. Throws `provider-invalid` at once when it cannot be one. */
+/** Creates a provider in this program. Throws `provider-invalid` at once if the definition is invalid. */
 export function defineProvider<All extends OperationInputs>(definition: ProviderDefinition<All>): CapabilityProvider {
   const { namespace, auth } = isJsonObject(definition) ? definition : ({} as Partial<ProviderDefinition>);
   const where = `defineProvider("${truncateLine(String(namespace), 64)}")`;
   if (typeof namespace !== "string" || !PROVIDER_NAMESPACE_PATTERN.test(namespace)) {
     throw new SkillError("provider-invalid", {
-      message: `${where}: its namespace is none`,
-      fix: "use up to 64 small letters, digits, `-` and `_`, and begin with a letter",
+      message: `${where}: invalid namespace`,
+      fix: "use up to 64 lowercase letters, digits, `-` and `_`, starting with a letter",
     });
   }
   const operations = parseOperations(namespace, (definition as ProviderDefinition).capabilities, where);
@@ -95,7 +95,7 @@ export function defineProvider<All extends OperationInputs>(definition: Provider
   const wrong = findShapeProblem(namespace, description);
   if (wrong) throw createDescriptionError(where, wrong);
   const seconds = clampProviderSeconds(definition.seconds);
-  const bounded: TimeLimiter = (work, signal) =>
+  const withTimeout: TimeLimiter = (work, signal) =>
     withProviderTimeout(async (inner) => work(inner), { namespace, seconds, signal }).catch((error) => {
       throw toProviderError(error, namespace);
     });
@@ -105,8 +105,8 @@ export function defineProvider<All extends OperationInputs>(definition: Provider
     ...omitUndefined({ origin: definition.origin }),
     seconds,
     async describe() {
-      const unfit = await findDescriptionProblem(namespace, description);
-      if (unfit) throw new SkillError("provider-answer", { message: `${where}: ${unfit.problem}`, fix: unfit.fix });
+      const wrong = await findDescriptionProblem(namespace, description);
+      if (wrong) throw new SkillError("provider-answer", { message: `${where}: ${wrong.problem}`, fix: wrong.fix });
       return normalizeProviderDescription(description);
     },
     invoke(call, options) {
@@ -114,36 +114,37 @@ export function defineProvider<All extends OperationInputs>(definition: Provider
       const renew = (credential: Credential) => {
         renewed = credential;
       };
-      return bounded(async (signal) => {
-        const { definition: own, schema } = requireOperation(operations, call);
-        const input = await parseOperationInput(own.input, schema, call.input);
-        const output = await own.execute(input as never, { ...createOperationContext(call), signal, renew });
+      return withTimeout(async (signal) => {
+        const { definition: operation, schema } = requireOperation(operations, call);
+        const input = await parseOperationInput(operation.input, schema, call.input);
+        const output = await operation.execute(input as never, { ...createOperationContext(call), signal, renew });
         return { output: toJsonValue(output), ...(renewed ? { credential: renewed } : {}) };
       }, options.signal);
     },
     health: (options) =>
-      bounded(
+      withTimeout(
         async (signal) => (await definition.health?.({ ...options, signal })) ?? { isReady: true },
         options.signal,
       ),
-    ...(auth ? { auth: limitAuthTime(auth, bounded) } : {}),
+    ...(auth ? { auth: limitAuthTime(auth, withTimeout) } : {}),
   };
 }
 
 type TimeLimiter = <T>(work: (signal: AbortSignal) => T | Promise<T>, signal: AbortSignal) => Promise<T>;
 
-function limitAuthTime(auth: ProviderAuth, bounded: TimeLimiter): ProviderAuth {
+function limitAuthTime(auth: ProviderAuth, withTimeout: TimeLimiter): ProviderAuth {
   const poll = auth.poll?.bind(auth);
   return {
-    begin: (request, options) => bounded((signal) => auth.begin(request, { ...options, signal }), options.signal),
-    complete: (request, options) => bounded((signal) => auth.complete(request, { ...options, signal }), options.signal),
+    begin: (request, options) => withTimeout((signal) => auth.begin(request, { ...options, signal }), options.signal),
+    complete: (request, options) =>
+      withTimeout((signal) => auth.complete(request, { ...options, signal }), options.signal),
     ...(poll
-      ? { poll: (request, options) => bounded((signal) => poll(request, { ...options, signal }), options.signal) }
+      ? { poll: (request, options) => withTimeout((signal) => poll(request, { ...options, signal }), options.signal) }
       : {}),
   };
 }
 
-/** What a program would have printed: what comes of a provider in this one is as much data as that, and nothing of its own. */
+/** Returns the output as plain JSON data, as if a program had printed it. */
 function toJsonValue(output: unknown): unknown {
   return JSON.parse(JSON.stringify(output ?? null) ?? "null");
 }
@@ -167,9 +168,9 @@ function parseOperations(
     const id = `${namespace}.${name}`;
     const own = isJsonObject(capability) ? (capability as { operations?: unknown }).operations : undefined;
     if (!isJsonObject(own)) throw createMissingPartError(`${where}: ${truncateLine(id, 128)}`, "`operations`");
-    const operations = Object.entries(own).map(([key, given]) => {
+    const operations = Object.entries(own).map(([key, operation]) => {
       const place = `${where}: ${truncateLine(`${id} ${key}`, 200)}`;
-      return [key, parseOperation(key, given as OperationDefinition<ProviderSchema>, place)] as const;
+      return [key, parseOperation(key, operation as OperationDefinition<ProviderSchema>, place)] as const;
     });
     return [id, new Map(operations)] as const;
   });
@@ -181,7 +182,7 @@ function parseOperation(
   definition: OperationDefinition<ProviderSchema>,
   place: string,
 ): DefinedOperation {
-  if (!isJsonObject(definition)) throw createMissingPartError(place, "what an operation is");
+  if (!isJsonObject(definition)) throw createMissingPartError(place, "an operation object");
   const { description, input, output, mutating = false, scopes, isReversible, execute } = definition;
   if (typeof execute !== "function") throw createMissingPartError(place, "a function `execute`");
   const schema = toProviderJsonSchema(input, `${place}: its input`);
@@ -209,11 +210,11 @@ function requireOperation(operations: DefinedOperations, { capability, operation
   const own = operations.get(capability);
   const known = own?.get(operation);
   if (known) return known;
-  const [names, asked] = own ? [[...own.keys()], operation] : [[...operations.keys()], capability];
-  const meant = findNearest(asked, names);
+  const [names, name] = own ? [[...own.keys()], operation] : [[...operations.keys()], capability];
+  const nearest = findNearest(name, names);
   throw new SkillError("not-found", {
-    message: own ? `${capability} has no such operation` : "There is no such capability",
-    fix: meant === undefined ? `there are: ${names.join(", ")}` : `did you mean ${meant}?`,
+    message: own ? `${capability} has no such operation` : "Unknown capability",
+    fix: nearest === undefined ? `available: ${names.join(", ")}` : `did you mean ${nearest}?`,
   });
 }
 
@@ -228,31 +229,31 @@ function createDescriptionError(where: string, { problem, fix }: DescriptionProb
 function createMissingPartError(where: string, what: string): SkillError {
   return new SkillError("provider-invalid", {
     message: `${where} lacks ${what}`,
-    fix: "as in defineProvider({ namespace: 'notes', capabilities: { notes: { description: '…', operations: { list: { description: '…', input: z.object({ … }), execute: async (input) => … } } } } })",
+    fix: "use the form defineProvider({ namespace: 'notes', capabilities: { notes: { description: '…', operations: { list: { description: '…', input: z.object({ … }), execute: async (input) => … } } } } })",
   });
 }
 
-/** A schema of zod, or of any other library of its kind, or JSON Schema. */
+/** A zod schema, a schema of another Standard Schema library, or JSON Schema. */
 type ProviderSchema = StandardSchema | JsonObject;
 
 type ProviderSchemaValue<Schema> = Schema extends { "~standard": { types?: { output: infer Value } | undefined } }
   ? Value
   : JsonObject;
 
-/** As JSON Schema. Throws `provider-invalid`; `where` says whose it is. */
-function toProviderJsonSchema(given: ProviderSchema, where: string): JsonObject {
-  const standard = getStandardSchema(given);
+/** Converts to JSON Schema. Throws `provider-invalid`; `where` names the operation. */
+function toProviderJsonSchema(source: ProviderSchema, where: string): JsonObject {
+  const standard = getStandardSchema(source);
   if (!standard) {
-    if (isJsonObject(given)) return given;
+    if (isJsonObject(source)) return source;
     throw new SkillError("provider-invalid", {
-      message: `${where} is no schema`,
-      fix: "give one of zod, z.object({ … }), or JSON Schema",
+      message: `${where} is not a schema`,
+      fix: "use a zod schema, z.object({ … }), or JSON Schema",
     });
   }
   if (!standard.jsonSchema) {
     throw new SkillError("provider-invalid", {
-      message: `${where} (${truncateLine(String(standard.vendor), 40)}) cannot say itself as JSON Schema`,
-      fix: "use zod 4.2 or newer, or give JSON Schema",
+      message: `${where} (${truncateLine(String(standard.vendor), 40)}) has no JSON Schema conversion`,
+      fix: "use zod 4.2 or newer, or JSON Schema",
     });
   }
   try {
@@ -260,23 +261,23 @@ function toProviderJsonSchema(given: ProviderSchema, where: string): JsonObject 
     return rest;
   } catch (error) {
     throw new SkillError("provider-invalid", {
-      message: `${where} cannot be said as JSON Schema: ${getErrorMessage(error)}`,
-      fix: "leave out what JSON has not: dates, maps, functions",
+      message: `${where} cannot be converted to JSON Schema: ${getErrorMessage(error)}`,
+      fix: "remove types that JSON lacks: dates, maps, functions",
       cause: error,
     });
   }
 }
 
-/** The input as the operation is to get it, with defaults in it. Throws `input-invalid`. */
-async function parseOperationInput(given: ProviderSchema, schema: JsonObject, input: unknown): Promise<unknown> {
+/** Validates the input and returns it with defaults applied. Throws `input-invalid`. */
+async function parseOperationInput(source: ProviderSchema, schema: JsonObject, input: unknown): Promise<unknown> {
   const value = structuredClone(input ?? {});
-  // Of what was described, and then what only its own library knows.
+  // First the described JSON Schema, then the checks that only its own library knows.
   const problem = await findSchemaProblem(schema, value, "lenient");
   if (problem !== undefined) throw createInputError(problem);
-  const standard = getStandardSchema(given);
+  const standard = getStandardSchema(source);
   if (!standard) return value;
-  const { value: read, issues } = await standard.validate(value);
-  if (!issues) return read;
+  const { value: parsed, issues } = await standard.validate(value);
+  if (!issues) return parsed;
   throw createInputError(
     `Invalid input: ${issues
       .slice(0, 10)
@@ -285,32 +286,32 @@ async function parseOperationInput(given: ProviderSchema, schema: JsonObject, in
   );
 }
 
-function getStandardSchema(given: ProviderSchema): StandardSchema["~standard"] | undefined {
-  return Object(given) === given ? (given as Partial<StandardSchema>)["~standard"] : undefined;
+function getStandardSchema(source: ProviderSchema): StandardSchema["~standard"] | undefined {
+  return Object(source) === source ? (source as Partial<StandardSchema>)["~standard"] : undefined;
 }
 
 function createInputError(message: string): SkillError {
-  return new SkillError("input-invalid", { message, fix: "`skillet-sb capability list` says what it takes" });
+  return new SkillError("input-invalid", { message, fix: "run `skillet-sb capability list` to see its input schema" });
 }
 
-/** What a program has; `process` will do. */
+/** The streams of a program; pass `process`. */
 export interface ProviderStreams {
   stdin: Readable;
   stdout: Writable;
-  /** Where what the provider prints by itself goes, which would spoil the answer. Nowhere, when left out. */
+  /** Receives what the provider itself prints, which would corrupt the answer. Discarded by default. */
   stderr?: Writable;
 }
 
-/** Makes a program of a provider: reads one request, writes one answer, and nothing else comes to stdout. Never throws. */
+/** Serves a provider as a program: reads one request and writes one answer. Nothing else reaches stdout. Never throws. */
 export async function serveProvider(
   provider: CapabilityProvider,
   { stdin, stdout, stderr }: ProviderStreams,
 ): Promise<void> {
   const write = stdout.write.bind(stdout);
-  stdout.write = ((...given: Parameters<typeof stdout.write>) => {
-    const isDone = given.findLast((part) => typeof part === "function") as ((error?: null) => void) | undefined;
-    if (stderr) return stderr.write(...given);
-    isDone?.();
+  stdout.write = ((...args: Parameters<typeof stdout.write>) => {
+    const onDone = args.findLast((part) => typeof part === "function") as ((error?: null) => void) | undefined;
+    if (stderr) return stderr.write(...args);
+    onDone?.();
     return true;
   }) as typeof stdout.write;
   const answer = await answerProviderRequest(provider, stdin);
@@ -329,15 +330,15 @@ async function answerProviderRequest(provider: CapabilityProvider, stdin: Readab
   }
 }
 
-/** For what is no request, and so has none. */
+/** The id in the answer to an invalid request, which has none. */
 const NO_REQUEST_ID = "none";
 
 async function performProviderRequest(provider: CapabilityProvider, request: AnyProviderRequest): Promise<string> {
   const { method, namespace, context, deadlineMs } = request;
   if (namespace !== provider.namespace) {
     throw new SkillError("not-found", {
-      message: `This is the provider of ${provider.namespace}, and was asked for another namespace`,
-      fix: `name it under [capabilities.providers.${provider.namespace}]`,
+      message: `This provider serves ${provider.namespace}, not the requested namespace`,
+      fix: `configure it under [capabilities.providers.${provider.namespace}]`,
     });
   }
   const options = { signal: AbortSignal.timeout(deadlineMs) };
@@ -349,8 +350,8 @@ async function performProviderRequest(provider: CapabilityProvider, request: Any
     }
     case "invoke": {
       const { idempotencyKey: key, ...call } = request.params;
-      const whose = { run: "", skill: "", source: "", ...context };
-      return formatProviderAnswer(request, await provider.invoke({ ...call, key, context: whose }, options));
+      const fullContext = { run: "", skill: "", source: "", ...context };
+      return formatProviderAnswer(request, await provider.invoke({ ...call, key, context: fullContext }, options));
     }
     case "health":
       return formatProviderAnswer(request, await provider.health({ ...options, ...request.params }));
@@ -369,7 +370,7 @@ async function performProviderRequest(provider: CapabilityProvider, request: Any
 
 function requireAuth({ auth, namespace }: CapabilityProvider) {
   if (auth) return auth;
-  throw new SkillError(UNSUPPORTED_CODE, { message: `Nobody signs in at the provider of ${namespace}` });
+  throw new SkillError(UNSUPPORTED_CODE, { message: `The provider of ${namespace} has no sign-in` });
 }
 
 async function readStream(stdin: Readable): Promise<Buffer> {
@@ -383,6 +384,6 @@ async function readStream(stdin: Readable): Promise<Buffer> {
   if (size <= MAX_PROVIDER_REQUEST_BYTES) return Buffer.concat(chunks);
   throw new SkillError("input-invalid", {
     message: `The request is larger than ${MAX_PROVIDER_REQUEST_BYTES / 1024 / 1024} MiB`,
-    fix: "ask for less at once",
+    fix: "send less at once",
   });
 }

@@ -40,67 +40,67 @@ import {
 import { toProviderError, withProviderTimeout } from "./provider-contract.ts";
 import { validateCredential } from "./sign-in-input.ts";
 
-/** Calls an operation of a capability: one check after the other, each with its own code. Contract: resolves. */
+/** Calls an operation of a capability after a series of checks, each with its own error code. Contract: resolves. */
 export async function invokeCapability(
-  scene: BrokerContext,
+  context: BrokerContext,
   params: JsonObject,
-  gone?: AbortSignal,
+  clientSignal?: AbortSignal,
 ): Promise<BrokerAnswer> {
-  const [start, until] = [performance.now(), scene.run.until()];
-  const call = { ...parseCapabilityCall(params), gone };
-  const checked = await checkCapabilityCall(scene, call);
-  const answer = "ok" in checked ? checked : await performOnce(scene, checked);
-  // Without what somebody thought about it.
-  const ms = Math.max(0, Math.round((performance.now() - start - (scene.run.until() - until)) * 100) / 100);
+  const [start, until] = [performance.now(), context.run.getDeadline()];
+  const call = { ...parseCapabilityCall(params), clientSignal };
+  const checked = await checkCapabilityCall(context, call);
+  const answer = "ok" in checked ? checked : await performOnce(context, checked);
+  // Excludes the time spent waiting for approvals.
+  const ms = Math.max(0, Math.round((performance.now() - start - (context.run.getDeadline() - until)) * 100) / 100);
   const outcome = answer.ok ? "ok" : answer.error.code;
-  // Whatever it says: a name that is none may be a secret.
-  const [capability, operation] = [call.capability, call.operation].map(scene.run.hide) as [string, string];
+  // Redacted even if unknown: an invalid name may be a secret.
+  const [capability, operation] = [call.capability, call.operation].map(context.run.redact) as [string, string];
   const { digest } = call;
   const account = "ok" in checked ? call.account : (checked.credential?.account ?? call.account);
   const { approval, removed, is_repeated: isRepeated } = answer.ok ? answer.result : {};
   const more = {
     ...(isRepeated === true ? { outcome: "repeated" } : {}),
-    ...(account === undefined ? {} : { account: scene.run.hide(account) }),
+    ...(account === undefined ? {} : { account: context.run.redact(account) }),
     ...(typeof approval === "string" ? { approval } : {}),
     ...(typeof removed === "number" ? { removed } : {}),
   };
-  scene.audit({ method: "invoke", outcome, capability, operation, input: digest, ms, ...more });
-  scene.run.onCalled?.({ capability, operation, outcome, ms });
+  context.audit({ method: "invoke", outcome, capability, operation, input: digest, ms, ...more });
+  context.run.onCalled?.({ capability, operation, outcome, ms });
   return answer;
 }
 
-function parseCapabilityCall(params: JsonObject): Omit<CapabilityCall, "gone"> {
+function parseCapabilityCall(params: JsonObject): Omit<CapabilityCall, "clientSignal"> {
   const { capability, operation, input = {}, account, key, approval } = params;
   const text = (value: unknown) => (typeof value === "string" ? value : undefined);
   const what = { capability: String(capability), operation: String(operation), input, account: text(account) };
   return { ...what, key: text(key), approval: text(approval), digest: digestJson(what) };
 }
 
-async function performOnce(scene: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
+async function performOnce(context: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
   const { key, digest } = call;
-  if (key === undefined) return performCall(scene, call);
+  if (key === undefined) return performCall(context, call);
   const step = `capability-key:${createShortDigest(key)}`;
-  const known = scene.keyed.get(key);
-  const before = known?.digest ?? scene.run.done<string>(step)?.value;
+  const known = context.answersByKey.get(key);
+  const before = known?.digest ?? context.run.findStep<string>(step)?.value;
   if (before !== undefined && before !== digest) return refuseReusedKey(key);
   if (known) return repeatAnswer((await known.answer) as BrokerAnswer);
-  const answer = scene.run.step(step, async () => digest).then(() => performCall(scene, call));
-  scene.keyed.set(key, { digest, answer });
-  const came = await answer;
-  if (!came.ok && came.error.code === REQUEST_WITHDRAWN) scene.keyed.delete(key); // Nobody was answered, and nothing was done.
-  return came;
+  const answer = context.run.step(step, async () => digest).then(() => performCall(context, call));
+  context.answersByKey.set(key, { digest, answer });
+  const result = await answer;
+  if (!result.ok && result.error.code === REQUEST_WITHDRAWN) context.answersByKey.delete(key); // The client was gone, and nothing was done.
+  return result;
 }
 
-async function performCall(scene: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
-  if (call.does.mutating) return performMutation(scene, call);
-  return countCall(scene) ?? callProvider(scene, call, `${scene.run.run}:${createCallName(scene, call)}`);
+async function performCall(context: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
+  if (call.operationDescription.mutating) return performMutation(context, call);
+  return countCall(context) ?? callProvider(context, call, `${context.run.run}:${createCallName(context, call)}`);
 }
 
 function refuseReusedKey(key: string): BrokerAnswer {
   return refuseRequest(
     "key-used",
     `The key "${key}" was used for another call`,
-    "take another key for another call; the same key is for the same call again",
+    "use a new key for each call; a key is only reused to repeat the same call",
   );
 }
 
@@ -110,11 +110,11 @@ function repeatAnswer(answer: BrokerAnswer): BrokerAnswer {
   return refuseRequest(
     code,
     message,
-    `${fix ? `${fix}; ` : ""}this is what came of it before: take another key to try anew`,
+    `${fix ? `${fix}; ` : ""}this is the recorded answer: use another key to try again`,
   );
 }
 
-/** One call, with what is found out of it on the way. */
+/** One call, with what the checks find out about it. */
 interface CapabilityCall {
   readonly capability: string;
   readonly operation: string;
@@ -122,122 +122,132 @@ interface CapabilityCall {
   readonly account: string | undefined;
   readonly key: string | undefined;
   readonly approval: string | undefined;
-  /** Ends when whoever asks waits for it no longer. */
-  readonly gone: AbortSignal | undefined;
-  /** What somebody agrees to: exactly this. */
+  /** Aborts when the client disconnects. */
+  readonly clientSignal: AbortSignal | undefined;
+  /** The digest of the capability, operation, input and account: an approval covers exactly this. */
   readonly digest: string;
 }
 
-/** A call that passed all checks but somebody's word. */
+/** A call that passed every check except the approval. */
 interface CheckedCapabilityCall extends CapabilityCall {
   provider: CapabilityProvider;
-  does: OperationDescription;
+  operationDescription: OperationDescription;
   credential: Credential | undefined;
 }
 
-/** Whether it may be asked for at all, from what is cheapest to know on. */
+/** Checks if a call is allowed, cheapest checks first. */
 async function checkCapabilityCall(
-  scene: BrokerContext,
+  context: BrokerContext,
   call: CapabilityCall,
 ): Promise<CheckedCapabilityCall | (BrokerAnswer & { ok: false })> {
-  const { run, capabilities } = scene;
+  const { run, capabilities } = context;
   const { capability, operation, input, account } = call;
-  const refusal = refuseCapability(scene, capability);
-  const provider = capabilities.providerOf(capability, run.skill);
+  const refusal = refuseCapability(context, capability);
+  const provider = capabilities.findProvider(capability, run.skill);
   if (refusal || !provider) return refusal ?? refuseCaller(capability);
-  const sought = await findProviderOperation(scene, provider, capability, operation).catch((error) => ({ error }));
-  if ("error" in sought) return createErrorAnswer(sought.error, run.hide);
-  if (!("found" in sought)) {
-    const meant = findNearest(operation, sought.names);
-    const near = meant === undefined ? "" : `did you mean "${meant}"? `;
+  const lookup = await findProviderOperation(context, provider, capability, operation).catch((error) => ({ error }));
+  if ("error" in lookup) return createErrorAnswer(lookup.error, run.redact);
+  if (!("found" in lookup)) {
+    const nearest = findNearest(operation, lookup.names);
+    const hint = nearest === undefined ? "" : `did you mean "${nearest}"? `;
     return refuseRequest(
       "operation-unknown",
       `${capability} has no operation "${operation}"`,
-      `${near}it has: ${sought.names.join(", ") || "none"}`,
+      `${hint}available: ${lookup.names.join(", ") || "none"}`,
     );
   }
-  const does = sought.found;
-  // As it is shown and sent on: `1e400` is a number only until it is written.
-  const own = JSON.parse(JSON.stringify(input));
+  const description = lookup.found;
+  // As it is shown and sent: `1e400` is a number only until it is serialized.
+  const normalized = JSON.parse(JSON.stringify(input));
   const problem =
-    JSON.stringify(own).length > MAX_INPUT_LENGTH ? INPUT_TOO_LARGE : await findSchemaProblem(does.inputSchema, own);
+    JSON.stringify(normalized).length > MAX_INPUT_LENGTH
+      ? INPUT_TOO_LARGE
+      : await findSchemaProblem(description.inputSchema, normalized);
   if (problem !== undefined)
-    return refuseRequest("input-invalid", problem, `it takes: ${formatSchemaFields(does.inputSchema)}`);
-  const found = await findCredential(scene, provider, call, does);
+    return refuseRequest("input-invalid", problem, `input fields: ${formatSchemaFields(description.inputSchema)}`);
+  const found = await findCredential(context, provider, call, description);
   if ("ok" in found) return found;
-  return { ...call, input: own, account, provider, does, credential: found.credential };
+  return {
+    ...call,
+    input: normalized,
+    account,
+    provider,
+    operationDescription: description,
+    credential: found.credential,
+  };
 }
 
 const MAX_INPUT_LENGTH = 256 * 1024;
 const INPUT_TOO_LARGE = "Invalid input: it is larger than 256 KiB";
 
-/** Why a capability is not for this run: it did not declare it, was not given it, or its caller may not have it. */
+/** Returns the refusal if this run may not use a capability: it is undeclared, not granted, or not available to the caller. */
 export function refuseCapability(
   { run, capabilities }: BrokerContext,
   id: string,
 ): (BrokerAnswer & { ok: false }) | undefined {
   const { skill, caller } = run;
-  const revoked = run.revoked?.();
+  const revoked = run.findRevocation?.();
   if (revoked) return refuseRequest(revoked.code, revoked.message, "tell the user");
   const declared = skill.manifest.capabilities;
-  // Whether there is such a one is not told: for this skill there is none.
+  // Does not reveal that a capability exists: for this skill it does not.
   if (!declared.includes(id)) {
     const fix = declared.length === 0 ? "it declares none" : `it declares: ${declared.join(", ")}`;
     return refuseRequest("capability-undeclared", `Skill '${skill.name}' declares no capability "${id}"`, fix);
   }
   if (!capabilities.isGranted(id, skill))
-    return refuseRequest("capability-not-granted", `Skill '${skill.name}' was not given ${id}`, "tell the user");
-  const isHere = capabilities.providerOf(id, skill) && capabilities.isVisible(id, caller, skill);
-  return isHere ? undefined : refuseCaller(id);
+    return refuseRequest("capability-not-granted", `Skill '${skill.name}' was not granted ${id}`, "tell the user");
+  const isAvailable = capabilities.findProvider(id, skill) && capabilities.isVisible(id, caller, skill);
+  return isAvailable ? undefined : refuseCaller(id);
 }
 
 function refuseCaller(id: string): BrokerAnswer & { ok: false } {
-  return refuseRequest("context-denied", `${id} is not there for this caller`, "tell the user");
+  return refuseRequest("context-denied", `${id} is not available to this caller`, "tell the user");
 }
 
-/** Who is signed in, where anybody is: a provider may need nobody. */
+/** Finds the credential of the signed-in account, if there is one: not every provider needs it. */
 async function findCredential(
-  scene: BrokerContext,
+  context: BrokerContext,
   provider: CapabilityProvider,
   { account, capability }: CapabilityCall,
   { scopes = [] }: OperationDescription,
 ): Promise<{ credential: Credential | undefined } | (BrokerAnswer & { ok: false })> {
   const { namespace, origin } = provider;
-  const { vault } = scene.capabilities;
-  const user = getUserId(scene.run);
+  const { vault } = context.capabilities;
+  const user = getUserId(context.run);
   const login = `skillet auth login ${namespace}`;
   let credential: Credential | undefined;
-  let kept: VaultEntry[] = [];
+  let entries: VaultEntry[] = [];
   try {
     credential = vault.get(namespace, { user, account, origin });
-    if (!credential) kept = vault.list().filter((entry) => matchesAccount(entry, namespace, { user }));
+    if (!credential) entries = vault.list().filter((entry) => matchesAccount(entry, namespace, { user }));
   } catch (error) {
-    return createErrorAnswer(error, scene.run.hide, "vault-unreadable");
+    return createErrorAnswer(error, context.run.redact, "vault-unreadable");
   }
-  // One who needs nobody is not kept from serving by a sign-in of another who did.
+  // A provider without sign-in is not blocked by the credential of another provider of its namespace.
   const isNeeded =
-    account !== undefined || (kept.length > 0 && (await loadProviderDescription(scene, provider)).hasAuth !== false);
+    account !== undefined ||
+    (entries.length > 0 && (await loadProviderDescription(context, provider)).hasAuth !== false);
   if (!credential && isNeeded) {
     const who = account === undefined ? "" : ` as "${account}"`;
-    const message = `Nobody is signed in to ${namespace}${who}${formatOtherAccounts(kept, origin)}`;
-    return refuseRequest("auth-needed", scene.run.hide(message), `the user runs: ${login}`);
+    const message = `No account is signed in to ${namespace}${who}${formatOtherAccounts(entries, origin)}`;
+    return refuseRequest("auth-needed", context.run.redact(message), `the user runs: ${login}`);
   }
-  const { scopes: agreed = [] } = credential ?? {};
-  // Of many a token it is not told what it is good for: then its provider has to know.
-  const missing = agreed.length === 0 ? [] : scopes.filter((scope) => !agreed.includes(scope));
+  const { scopes: granted = [] } = credential ?? {};
+  // Many tokens do not report their scopes: then the provider has to check.
+  const missing = granted.length === 0 ? [] : scopes.filter((scope) => !granted.includes(scope));
   if (missing.length > 0) {
-    // With all of them: the next sign-in takes the place of this one.
-    const all = [...agreed, ...missing].join(" --scope ");
+    // Lists all scopes: the next sign-in replaces this one.
+    const all = [...granted, ...missing].join(" --scope ");
     return refuseRequest(
       "scope-missing",
-      `${capability} needs more than was agreed to at sign-in: ${missing.join(", ")}`,
+      `${capability} needs scopes that were not granted at sign-in: ${missing.join(", ")}`,
       `the user runs: ${login} --scope ${all}`,
     );
   }
   return { credential };
 }
 
-/** `title (required), text, limit`. */
+/** Formats the fields as `title (required), text, limit`. */
 function formatSchemaFields(schema: JsonObject): string {
   const properties = isJsonObject(schema["properties"]) ? Object.keys(schema["properties"]) : [];
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
@@ -245,32 +255,32 @@ function formatSchemaFields(schema: JsonObject): string {
 }
 
 /**
- * An operation that changes something: done once for one word of somebody's, on exactly these arguments. What was done stays done when
- * the run is gone on with; what was begun and whose end nobody knows is asked about again.
+ * Performs a mutating operation: once per approval, with exactly these arguments. A result is kept when the run is resumed. If an attempt
+ * was begun and its outcome is unknown, a new approval is requested.
  */
-async function performMutation(scene: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
-  const { run } = scene;
-  const name = createCallName(scene, call);
+async function performMutation(context: BrokerContext, call: CheckedCapabilityCall): Promise<BrokerAnswer> {
+  const { run } = context;
+  const name = createCallName(context, call);
   let attempt = name;
   for (let again = 1; ; again++) {
-    const known = run.done<BrokerAnswer>(formatResultStep(attempt));
+    const known = run.findStep<BrokerAnswer>(formatResultStep(attempt));
     if (known) return markAsRepeated(known.value);
-    if (!run.done(formatStartStep(attempt))) break;
+    if (!run.findStep(formatStartStep(attempt))) break;
     attempt = `${name}.again${again}`;
   }
   const approval = `apr_${createShortDigest([run.run, attempt, call.digest]).slice(0, 20)}`;
   const refusal =
-    (await approveMutation(scene, call, { attempt, approval, isAgain: attempt !== name })) ?? countCall(scene);
+    (await approveMutation(context, call, { attempt, approval, isAgain: attempt !== name })) ?? countCall(context);
   if (refusal) return refusal;
-  scene.words.set(approval, call.digest);
-  // Written down first: whoever cannot say what was done does not do it.
+  context.usedApprovals.set(approval, call.digest);
+  // Audited first: a change that cannot be recorded is not made.
   const { capability, operation, digest, credential } = call;
-  const account = credential && { account: run.hide(credential.account) };
-  scene.audit({ method: "invoke", outcome: "begun", capability, operation, input: digest, approval, ...account });
+  const account = credential && { account: run.redact(credential.account) };
+  context.audit({ method: "invoke", outcome: "begun", capability, operation, input: digest, approval, ...account });
   await run.step(formatStartStep(attempt), async () => true);
   return run.step(formatResultStep(attempt), async () => {
-    // Not the attempt's: who did it before, and remembers, does not do it twice.
-    const answer = await callProvider(scene, call, `${run.run}:${name}`);
+    // The key of the call, not of the attempt: a provider that already did it does not repeat it.
+    const answer = await callProvider(context, call, `${run.run}:${name}`);
     if (answer.ok) return { ok: true, result: { ...answer.result, approval } };
     return UNKNOWN_OUTCOME_CODES.has(answer.error.code)
       ? { ok: false, error: { ...answer.error, fix: UNKNOWN_OUTCOME_FIX } }
@@ -278,19 +288,19 @@ async function performMutation(scene: BrokerContext, call: CheckedCapabilityCall
   });
 }
 
-/** It was asked for, and nobody said whether it was done. */
+/** Errors after which the change may or may not have been made. */
 const UNKNOWN_OUTCOME_CODES = new Set([
   ...["provider-timeout", "provider-failed", "provider-answer", "unavailable"],
   ...["output-invalid", "output-too-large"],
 ]);
-const UNKNOWN_OUTCOME_FIX = "whether it was done is not known: look, before it is tried again";
+const UNKNOWN_OUTCOME_FIX = "the change may have been made: check before you try again";
 
-/** The same for the same call at the same place of the run, however often it is gone on with. */
-function createCallName(scene: BrokerContext, { key, digest }: CheckedCapabilityCall): string {
+/** Returns a name that is the same for the same call at the same point of the run, however often it is resumed. */
+function createCallName(context: BrokerContext, { key, digest }: CheckedCapabilityCall): string {
   if (key !== undefined) return `key.${createShortDigest([key, digest])}`;
-  const at = `${scene.place}.${createShortDigest(digest)}`;
-  const times = (scene.seen.get(at) ?? 0) + 1;
-  scene.seen.set(at, times);
+  const at = `${context.callId}.${createShortDigest(digest)}`;
+  const times = (context.repeatCounts.get(at) ?? 0) + 1;
+  context.repeatCounts.set(at, times);
   return `${at}.${times}`;
 }
 
@@ -309,23 +319,28 @@ interface MutationAttempt {
 }
 
 async function approveMutation(
-  scene: BrokerContext,
+  context: BrokerContext,
   call: CheckedCapabilityCall,
-  asking: MutationAttempt,
+  attempt: MutationAttempt,
 ): Promise<(BrokerAnswer & { ok: false }) | undefined> {
-  const { approval: given, digest, gone } = call;
-  if (given !== undefined) return refuseApprovalId(scene, given, digest);
-  const effect = createMutationRequest(scene, call, asking);
-  return requestBrokerApproval(scene, { name: `approval:${asking.attempt}`, effect, about: asking.approval, gone });
+  const { approval, digest, clientSignal } = call;
+  if (approval !== undefined) return refuseApprovalId(context, approval, digest);
+  const request = createMutationRequest(context, call, attempt);
+  return requestBrokerApproval(context, {
+    name: `approval:${attempt.attempt}`,
+    request,
+    label: attempt.approval,
+    clientSignal,
+  });
 }
 
-/** A word is for one call with its arguments, and was used for that: what is wrong with one that is brought along. */
-function refuseApprovalId({ words }: BrokerContext, id: string, digest: string): BrokerAnswer & { ok: false } {
-  const known = words.get(id);
-  const fix = "leave the approval out: the user is asked again";
-  if (!known) return refuseRequest("approval-unknown", `Nobody has given the approval "${id}" in this run`, fix);
+/** Explains why an approval id in a request is refused: an approval covers one call with its arguments, and is used up by it. */
+function refuseApprovalId({ usedApprovals }: BrokerContext, id: string, digest: string): BrokerAnswer & { ok: false } {
+  const known = usedApprovals.get(id);
+  const fix = "omit the approval: the user is asked again";
+  if (!known) return refuseRequest("approval-unknown", `This run has no approval "${id}"`, fix);
   if (known !== digest) return refuseRequest("approval-other", `The approval "${id}" was given for another call`, fix);
-  return refuseRequest("approval-used", `The approval "${id}" was used: one holds for one call`, fix);
+  return refuseRequest("approval-used", `The approval "${id}" was already used: it covers one call`, fix);
 }
 
 function createMutationRequest(
@@ -333,79 +348,76 @@ function createMutationRequest(
   call: CheckedCapabilityCall,
   { isAgain }: MutationAttempt,
 ): ApprovalRequest {
-  const { capability, operation, input, does, provider, credential } = call;
-  const from = run.originsOf(input, does.inputSchema);
-  const say = (text: string) => sanitizeLine(run.hide(text), 500);
+  const { capability, operation, input, operationDescription: description, provider, credential } = call;
+  const from = run.findOrigins(input, description.inputSchema);
+  const clean = (text: string) => sanitizeLine(run.redact(text), 500);
   return {
     run: run.run,
     skill: run.skill.name,
     source: run.skill.origin.source,
-    place: run.place,
+    place: run.path,
     tool: `${capability}.${operation}`,
-    input: redactJson(input, run.hide),
+    input: redactJson(input, run.redact),
     on: "outside",
-    what: say(isAgain ? `${does.description} (${RETRY_NOTE})` : does.description),
-    where: say(credential ? `${provider.namespace}, as ${credential.account}` : provider.namespace),
-    ...(does.isReversible === undefined ? {} : { isReversible: does.isReversible }),
+    what: clean(isAgain ? `${description.description} (${RETRY_NOTE})` : description.description),
+    where: clean(credential ? `${provider.namespace}, as ${credential.account}` : provider.namespace),
+    ...(description.isReversible === undefined ? {} : { isReversible: description.isReversible }),
     reason: "it changes something outside of the workspace",
     isOnce: true,
     ...(from.length > 0 ? { from } : {}),
   };
 }
 
-const RETRY_NOTE = "it was begun before, and how that ended is not known: it may have been done already";
+const RETRY_NOTE = "an earlier attempt has an unknown outcome: it may already be done";
 
 /** In characters, as JSON. */
 const MAX_OUTPUT_LENGTH = 1024 * 1024;
 
-/** Asks a provider, and takes out of its answer what is nobody's to see. Contract: resolves, in the provider's time. */
-async function callProvider(scene: BrokerContext, call: CheckedCapabilityCall, key: string): Promise<BrokerAnswer> {
-  const { provider, does, capability, operation, credential } = call;
+/** Calls a provider and redacts its answer. Contract: resolves, within the provider's timeout. */
+async function callProvider(context: BrokerContext, call: CheckedCapabilityCall, key: string): Promise<BrokerAnswer> {
+  const { provider, operationDescription: description, capability, operation, credential } = call;
   let answer: ProviderAnswer;
   try {
     const { namespace, seconds, origin } = provider;
-    const asked = { capability, operation, input: call.input, context: createProviderContext(scene.run), key };
+    const request = { capability, operation, input: call.input, context: createProviderContext(context.run), key };
     answer = await withProviderTimeout(
-      (signal) => provider.invoke({ ...asked, ...omitUndefined({ credential }) }, { signal }),
+      (signal) => provider.invoke({ ...request, ...omitUndefined({ credential }) }, { signal }),
       {
-        ...{ namespace, seconds, signal: scene.run.signal },
+        ...{ namespace, seconds, signal: context.run.signal },
       },
     );
     if (answer.credential) {
       const renewed = validateCredential(namespace, answer.credential);
-      scene.capabilities.vault.set(namespace, getUserId(scene.run), renewed, { origin, isRenewed: true });
+      context.capabilities.vault.set(namespace, getUserId(context.run), renewed, { origin, isRenewed: true });
     }
   } catch (error) {
     return redactAnswer(
-      attributeToProvider(createErrorAnswer(toProviderError(error, provider.namespace), scene.run.hide)),
+      attributeToProvider(createErrorAnswer(toProviderError(error, provider.namespace), context.run.redact)),
       collectCredentialSecrets(credential),
     );
   }
   const { output } = answer;
   const text = stringifyOutput(output);
   if (text === undefined)
-    return refuseRequest("provider-answer", `What ${capability} gave is no JSON`, "tell the user");
+    return refuseRequest("provider-answer", `The output of ${capability} is not JSON`, "tell the user");
   if (text.length > MAX_OUTPUT_LENGTH) {
     return refuseRequest(
       "output-too-large",
-      `What ${capability} gave is larger than 1 MiB`,
-      "ask for less: a limit, one item",
+      `The output of ${capability} is larger than 1 MiB`,
+      "request less: set a limit, or get one item",
     );
   }
-  // As a check of the provider, not of what it found: what does not fit is not passed on.
-  const problem = does.outputSchema && (await findSchemaProblem(does.outputSchema, structuredClone(output), "lenient"));
+  // Checks the provider, not the data: output that violates the schema is not passed on.
+  const problem =
+    description.outputSchema && (await findSchemaProblem(description.outputSchema, structuredClone(output), "lenient"));
   if (problem !== undefined) {
-    return refuseRequest(
-      "output-invalid",
-      `What ${capability} gave is not what it says that it gives`,
-      "tell the user",
-    );
+    return refuseRequest("output-invalid", `The output of ${capability} does not match its schema`, "tell the user");
   }
   const secrets = collectCredentialSecrets(credential, answer.credential);
   const { value: found, removed } = filterCredentials(JSON.parse(text), secrets);
-  // It is written down, and a skill may have sent its own secrets there.
-  const value = redactJson(found, scene.run.hide);
-  scene.run.addOrigin(`${capability} ${operation}`, JSON.stringify(value));
+  // The result is recorded, and a skill may have sent its own secrets.
+  const value = redactJson(found, context.run.redact);
+  context.run.addOrigin(`${capability} ${operation}`, JSON.stringify(value));
   const result: InvokeResult = {
     ...{ capability, operation, label: "untrusted", output: value },
     ...(removed > 0 ? { removed } : {}),
@@ -413,7 +425,7 @@ async function callProvider(scene: BrokerContext, call: CheckedCapabilityCall, k
   return { ok: true, result: { ...result } };
 }
 
-/** Of what others wrote it is said that they did: it is no next step of ours. */
+/** Marks text that the provider wrote, so that it does not look like skillet's own instruction. */
 function attributeToProvider(answer: BrokerAnswer & { ok: false }): BrokerAnswer & { ok: false } {
   const { code, message, fix } = answer.error;
   if (code.startsWith("provider-")) return answer;

@@ -9,7 +9,7 @@ import { findSchemaError } from "../host/json-schema.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 
-/** What a namespace can be called: `notes`. */
+/** A valid namespace, as `notes`. */
 export const PROVIDER_NAMESPACE_PATTERN: RegExp = /^[a-z][a-z0-9_-]{0,63}$/;
 const CAPABILITY_PATTERN = /^(?=.{1,128}$)[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
 const OPERATION_PATTERN = /^[A-Za-z0-9][\w-]{0,63}$/;
@@ -19,7 +19,7 @@ export interface DescriptionProblem {
   fix: string;
 }
 
-/** A description as everybody is given it: texts on one line each, and no longer than is good for a model. */
+/** Normalizes a description: each text on one line, truncated to a length suitable for models. */
 export function normalizeProviderDescription({ capabilities, ...rest }: ProviderDescription): ProviderDescription {
   return {
     ...rest,
@@ -34,7 +34,7 @@ export function normalizeProviderDescription({ capabilities, ...rest }: Provider
   };
 }
 
-/** What is wrong with a description, first of all its names; nothing when it can be used. The rule for every provider. */
+/** Returns what is wrong with a description, names first; undefined if it is valid. Applies to every provider. */
 export async function findDescriptionProblem(
   namespace: string,
   description: ProviderDescription,
@@ -42,15 +42,15 @@ export async function findDescriptionProblem(
   return findShapeProblem(namespace, description) ?? (await findSchemaProblem(description));
 }
 
-/** As descriptionProblem, without a look into the schemas, which takes its time. */
+/** Like `findDescriptionProblem`, without the slow check of the schemas. */
 export function findShapeProblem(
   namespace: string,
   { capabilities }: ProviderDescription,
 ): DescriptionProblem | undefined {
   if (!PROVIDER_NAMESPACE_PATTERN.test(namespace)) {
     return {
-      problem: "its namespace is none",
-      fix: "use up to 64 small letters, digits, `-` and `_`, and begin with a letter",
+      problem: "its namespace is invalid",
+      fix: "use up to 64 lowercase letters, digits, `-` and `_`, starting with a letter",
     };
   }
   const first = findFirstProblem(capabilities, MAX_CAPABILITIES, "capabilities", (capability, place) =>
@@ -69,12 +69,12 @@ function findCapabilityProblem(namespace: string, capability: CapabilityDescript
   const { id, description, operations } = capability;
   if (typeof id !== "string" || !CAPABILITY_PATTERN.test(id) || !id.startsWith(`${namespace}.`)) {
     return {
-      problem: `the id of ${place} is none of ${namespace}`,
-      fix: `begin it with \`${namespace}.\`, and go on with small letters, digits, \`-\` and \`_\``,
+      problem: `the id of ${place} is not in the namespace ${namespace}`,
+      fix: `start it with \`${namespace}.\`, followed by lowercase letters, digits, \`-\` and \`_\``,
     };
   }
-  if (isEmptyText(description)) return { problem: `${id} has no description`, fix: "say in a sentence what it is" };
-  if (operations.length === 0) return { problem: `${id} has no operations`, fix: "give it at least one" };
+  if (isEmptyText(description)) return { problem: `${id} has no description`, fix: "describe it in one sentence" };
+  if (operations.length === 0) return { problem: `${id} has no operations`, fix: "add at least one" };
   const first = findFirstProblem(operations, MAX_OPERATIONS, `operations of ${id}`, (operation, where) =>
     findOperationProblem(id, operation, where),
   );
@@ -95,18 +95,21 @@ function findOperationProblem(
   const { name, description, mutating, inputSchema } = operation;
   if (typeof name !== "string" || !OPERATION_PATTERN.test(name)) {
     return {
-      problem: `the name of ${place} is none`,
-      fix: "use up to 64 letters, digits, `-` and `_`, and begin with a letter or digit",
+      problem: `the name of ${place} is invalid`,
+      fix: "use up to 64 letters, digits, `-` and `_`, starting with a letter or digit",
     };
   }
   if (isEmptyText(description)) {
-    return { problem: `${id} ${name} has no description`, fix: "say in a sentence what it does" };
+    return { problem: `${id} ${name} has no description`, fix: "describe what it does in one sentence" };
   }
   if (typeof mutating !== "boolean") {
-    return { problem: `${id} ${name} does not say whether it changes something`, fix: "say it: mutating" };
+    return {
+      problem: `${id} ${name} has no \`mutating\` flag`,
+      fix: "set `mutating` to true if it changes something, else to false",
+    };
   }
   if (!isJsonObject(inputSchema) || inputSchema["type"] !== "object") {
-    return { problem: `the input of ${id} ${name} is no object`, fix: 'wrap it: { "type": "object", … }' };
+    return { problem: `the input of ${id} ${name} is not an object`, fix: 'wrap it: { "type": "object", … }' };
   }
   return undefined;
 }
@@ -119,7 +122,7 @@ async function findSchemaProblem({ capabilities }: ProviderDescription): Promise
         if (why) {
           return {
             problem: `the ${which} schema of ${id} ${name} cannot be used: ${why}`,
-            fix: "mend it: it is JSON Schema (2020-12), and nothing in it leads outside",
+            fix: "use valid JSON Schema (2020-12) without external references",
           };
         }
       }
@@ -134,54 +137,54 @@ function isEmptyText(description: unknown): boolean {
 
 function findFirstProblem<Item>(
   items: readonly Item[],
-  most: number,
+  max: number,
   what: string,
-  problemOf: (item: Item, place: string) => DescriptionProblem | undefined,
+  findProblem: (item: Item, place: string) => DescriptionProblem | undefined,
 ): DescriptionProblem | undefined {
-  if (items.length > most) return { problem: `there are more than ${most} ${what}`, fix: "divide them" };
+  if (items.length > max) return { problem: `there are more than ${max} ${what}`, fix: "split them up" };
   for (const [index, item] of items.entries()) {
-    const problem = problemOf(item, `number ${index + 1} of the ${what}`);
+    const problem = findProblem(item, `number ${index + 1} of the ${what}`);
     if (problem) return problem;
   }
   return undefined;
 }
 
 function findDuplicateProblem(names: readonly string[], what: string): DescriptionProblem | undefined {
-  const again = names.find((name, index) => names.indexOf(name) !== index);
-  return again === undefined
+  const duplicate = names.find((name, index) => names.indexOf(name) !== index);
+  return duplicate === undefined
     ? undefined
-    : { problem: `there is more than one ${what} \`${again}\``, fix: "call each by another name" };
+    : { problem: `there is more than one ${what} \`${duplicate}\``, fix: "give each a unique name" };
 }
 
-/** How much of a text for people is kept. */
+/** In characters; longer texts are truncated. */
 export const MAX_PROVIDER_TEXT = 500;
 export const MAX_CAPABILITIES = 64;
 export const MAX_OPERATIONS = 100;
 
-/** How long an answer may take: what was asked for, within what is sensible. */
-export function clampProviderSeconds(asked: number | undefined): number {
-  const seconds = asked === undefined || Number.isNaN(asked) ? DEFAULT_SECONDS : asked;
+/** Returns the timeout of an answer, within the allowed range. */
+export function clampProviderSeconds(requested: number | undefined): number {
+  const seconds = requested === undefined || Number.isNaN(requested) ? DEFAULT_SECONDS : requested;
   return Math.min(Math.max(seconds, MIN_SECONDS), MAX_SECONDS);
 }
 
 const [DEFAULT_SECONDS, MIN_SECONDS, MAX_SECONDS] = [30, 1, 300];
 
-/** What went wrong in a provider, as everybody is told it: one of the codes for that, and short texts. */
+/** Converts any error of a provider to a SkillError with one of the provider codes and short texts. */
 export function toProviderError(error: unknown, namespace: string): SkillError {
   const { code, fix } = error instanceof SkillError ? error : {};
-  const said = sanitizeLine(getErrorMessage(error), MAX_PROVIDER_TEXT) || "it did not say why";
+  const text = sanitizeLine(getErrorMessage(error), MAX_PROVIDER_TEXT) || "no reason given";
   const known = PROVIDER_ERROR_CODES.find((one) => one === code);
   if (known === undefined) {
-    return new SkillError("provider-failed", { message: `The provider of ${namespace} failed: ${said}`, cause: error });
+    return new SkillError("provider-failed", { message: `The provider of ${namespace} failed: ${text}`, cause: error });
   }
   return new SkillError(known, {
-    message: said,
+    message: text,
     ...(fix === undefined ? {} : { fix: sanitizeLine(fix, MAX_PROVIDER_TEXT) }),
     cause: error,
   });
 }
 
-/** What a program printed beside its answer, without secrets: the cause of its failure, for whoever mends it. */
+/** The redacted stderr of a program: the cause of its failure, for its author. */
 export class ProviderStderr extends Error {
   readonly lines: readonly string[];
 
@@ -194,11 +197,11 @@ export class ProviderStderr extends Error {
 export function createProviderTimeoutError(namespace: string, seconds: number): SkillError {
   return new SkillError("provider-timeout", {
     message: `The provider of ${namespace} did not answer within ${seconds} ${seconds === 1 ? "second" : "seconds"}`,
-    fix: `try again, or give it longer: timeout_seconds under [capabilities.providers.${namespace}], up to ${MAX_SECONDS}`,
+    fix: `try again, or raise timeout_seconds under [capabilities.providers.${namespace}], up to ${MAX_SECONDS}`,
   });
 }
 
-/** The caller did not wait for it. */
+/** The caller aborted the call. */
 export function createProviderAbortError(namespace: string, signal: AbortSignal): SkillError {
   const isLate = Object(signal.reason).name === "TimeoutError";
   return new SkillError(isLate ? "provider-timeout" : "provider-failed", {
@@ -207,17 +210,17 @@ export function createProviderAbortError(namespace: string, signal: AbortSignal)
   });
 }
 
-/** What this comes to; a time-out when it does not in time, and at once when the caller gives up. What hangs is left behind. */
+/** Runs `work` with the provider's timeout; rejects at once if the caller aborts. Work that hangs is abandoned. */
 export async function withProviderTimeout<T>(
   work: (signal: AbortSignal) => Promise<T>,
-  { namespace, seconds: asked, signal }: { namespace: string; seconds: number; signal: AbortSignal },
+  { namespace, seconds: requested, signal }: { namespace: string; seconds: number; signal: AbortSignal },
 ): Promise<T> {
-  const seconds = clampProviderSeconds(asked);
+  const seconds = clampProviderSeconds(requested);
   if (signal.aborted) throw createProviderAbortError(namespace, signal);
   const inner = new AbortController();
   let onAbort = () => {};
   let timer: NodeJS.Timeout | undefined;
-  const given = new Promise<never>((_, reject) => {
+  const interrupted = new Promise<never>((_, reject) => {
     const end = (error: SkillError) => {
       reject(error);
       inner.abort(error);
@@ -227,7 +230,7 @@ export async function withProviderTimeout<T>(
     timer = setTimeout(() => end(createProviderTimeoutError(namespace, seconds)), seconds * 1000);
   });
   try {
-    return await Promise.race([work(inner.signal), given]);
+    return await Promise.race([work(inner.signal), interrupted]);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);

@@ -32,8 +32,8 @@ import {
 } from "./wire-schema.ts";
 
 /**
- * What the host and a provider's program say to each other: one JSON object each way, the request on one line of stdin, the answer
- * on stdout, and a process for each. Strict both ways: what is not known is refused, so that nobody believes to have said it.
+ * The protocol between the host and a provider's program: one JSON object each way, the request as one line on stdin, the answer on
+ * stdout, one process per request. Strict both ways: unknown keys are refused, so neither side believes that they had an effect.
  */
 const PROTOCOL_VERSION = 1;
 
@@ -47,11 +47,11 @@ interface ProviderRequest<Method extends ProviderMethod = ProviderMethod> {
   namespace: string;
   params: ProviderMethodParams<Method>;
   context: Partial<ProviderContext>;
-  /** How long the answer may take. */
+  /** The time the answer may take. */
   deadlineMs: number;
 }
 
-/** A request of any method, with what it comes with. */
+/** A request of any method, with its params. */
 export type AnyProviderRequest = { [Method in ProviderMethod]: ProviderRequest<Method> }[ProviderMethod];
 
 interface RequestHead {
@@ -124,7 +124,7 @@ const AUTH_ANSWER_SCHEMA: WireSchema<AuthAnswerParams> = wireObject<AuthAnswerPa
   ),
 });
 
-/** THE table of what can be asked of a program, with what, and what it answers. */
+/** THE table of a program's methods, with their params and results. */
 const PROVIDER_METHODS = {
   describe: { params: EMPTY_SCHEMA, result: DESCRIPTION_SCHEMA },
   invoke: {
@@ -162,7 +162,7 @@ const PROVIDER_METHODS = {
     params: AUTH_ANSWER_SCHEMA,
     result: wireObject<{ credential: Credential }>({ credential: CREDENTIAL_SCHEMA }),
   },
-  /** Nothing in the result while it has not ended. */
+  /** The result is empty while the sign-in is pending. */
   "auth.poll": {
     params: AUTH_ANSWER_SCHEMA,
     result: wireObject<{ credential?: Credential }>({ credential: wireOptional(CREDENTIAL_SCHEMA) }),
@@ -174,7 +174,7 @@ const userSchema = wireText(1000, 0);
 const CONTEXT_SCHEMA: WireSchema<Partial<ProviderContext>> = wireObject<Partial<ProviderContext>>({
   run: wireOptional(nameSchema),
   skill: wireOptional(nameSchema),
-  source: wireOptional(wireText(4096, 0)), // Most are called by their path.
+  source: wireOptional(wireText(4096, 0)), // Most sources are paths.
   user: wireOptional(userSchema),
   chat: wireOptional(
     wireObject<NonNullable<ProviderContext["chat"]>>({ id: wireOptional(userSchema), type: wireOptional(userSchema) }),
@@ -191,14 +191,14 @@ const REQUEST_SCHEMA = wireObject<RequestHead>({
   deadlineMs: wireNumber(1, 300_000),
 });
 
-/** The line that a program reads. */
+/** Formats the line that a program reads. */
 export function formatProviderRequest<Method extends ProviderMethod>(request: ProviderRequest<Method>): string {
   const { params } = PROVIDER_METHODS[request.method] as { params: WireSchema<unknown> };
   const head = { version: PROTOCOL_VERSION, ...request, params: params.write(request.params) as JsonObject };
   return `${JSON.stringify(REQUEST_SCHEMA.write(head))}\n`;
 }
 
-/** Throws `input-invalid` for what is no request. */
+/** Parses a request. Throws `input-invalid` if it is not one. */
 export function parseProviderRequest(bytes: Uint8Array): AnyProviderRequest {
   try {
     const { version: _, ...head } = REQUEST_SCHEMA.read(parseWireJson(bytes, "request"), "request");
@@ -209,13 +209,13 @@ export function parseProviderRequest(bytes: Uint8Array): AnyProviderRequest {
   } catch (error) {
     if (!(error instanceof WireSchemaError)) throw error;
     throw new SkillError("input-invalid", {
-      message: `This is no request: ${error.message}`,
-      fix: "the host writes one; docs/providers.md has an example of each kind",
+      message: `Invalid request: ${error.message}`,
+      fix: "see docs/providers.md for an example of each request",
     });
   }
 }
 
-/** What a program answers, or why it did not do it. */
+/** The error in a program's answer. */
 interface WireProblem {
   code: string;
   message: string;
@@ -259,12 +259,12 @@ export function formatProviderError(id: string, { code, message, fix }: SkillErr
   return `${JSON.stringify({ version: PROTOCOL_VERSION, id, ok: false, error })}\n`;
 }
 
-/** A code of the program's own, for a sign-in that it does not have. */
+/** A program's error code for a sign-in that it does not support. */
 export const UNSUPPORTED_CODE = "unsupported";
 
 /**
- * What a program answered to this request. Throws what it says went wrong, with one of the codes for that, and `provider-answer`
- * when it is no answer. Contract: nothing of such a one is in the message.
+ * Parses a program's answer to a request. Throws the error that the program reports, with one of the provider codes, and `provider-answer`
+ * if the answer is invalid. Contract: the message quotes nothing of an invalid answer.
  */
 export function parseProviderAnswer<Method extends ProviderMethod>(
   bytes: Uint8Array,
@@ -273,10 +273,11 @@ export function parseProviderAnswer<Method extends ProviderMethod>(
   try {
     if (bytes.length > MAX_PROVIDER_ANSWER_BYTES) throw new WireSchemaError("answer", ANSWER_TOO_LARGE);
     const answer = ANSWER_SCHEMA.read(parseWireJson(bytes, "answer"), "answer");
-    if (answer.id !== id) throw new WireSchemaError("answer.id", "is not that of the request");
-    const [has, hasNot] = answer.ok ? (["result", "error"] as const) : (["error", "result"] as const);
-    if (!(has in answer)) throw new WireSchemaError(`answer.${has}`, "is missing");
-    if (hasNot in answer) throw new WireSchemaError(`answer.${hasNot}`, `is there though \`ok\` is ${answer.ok}`);
+    if (answer.id !== id) throw new WireSchemaError("answer.id", "does not match the request");
+    const [expected, unexpected] = answer.ok ? (["result", "error"] as const) : (["error", "result"] as const);
+    if (!(expected in answer)) throw new WireSchemaError(`answer.${expected}`, "is missing");
+    if (unexpected in answer)
+      throw new WireSchemaError(`answer.${unexpected}`, `is present although \`ok\` is ${answer.ok}`);
     if (!answer.ok) throw createProviderRefusal(PROBLEM_SCHEMA.read(answer.error, "answer.error"), method, namespace);
     return PROVIDER_METHODS[method].result.read(answer.result, "answer.result") as ProviderMethodResult<Method>;
   } catch (error) {
@@ -284,13 +285,13 @@ export function parseProviderAnswer<Method extends ProviderMethod>(
   }
 }
 
-/** Also for a program that was stopped because of it. */
+/** Also used for a program that was stopped because of it. */
 export const ANSWER_TOO_LARGE: string = `is larger than ${MAX_PROVIDER_ANSWER_BYTES / 1024 / 1024} MiB`;
 
 export function createAnswerError(namespace: string, method: ProviderMethod, what: string): SkillError {
   return new SkillError("provider-answer", {
-    message: `What the provider of ${namespace} answered to ${method} is no answer: ${what}`,
-    fix: "it must print one JSON object to stdout, as docs/providers.md says, and all else to stderr",
+    message: `Invalid answer of the provider of ${namespace} to ${method}: ${what}`,
+    fix: "it must print one JSON object to stdout (see docs/providers.md), and everything else to stderr",
   });
 }
 
@@ -301,38 +302,38 @@ function createProviderRefusal(
 ): SkillError {
   if (code === UNSUPPORTED_CODE && method.startsWith("auth.")) {
     return new SkillError("denied", {
-      message: `Nobody signs in at the provider of ${namespace}`,
-      fix: "use it as it is: `skillet capability list` says whether it is ready",
+      message: `The provider of ${namespace} has no sign-in`,
+      fix: "use it without signing in: `skillet capability list` shows if it is ready",
     });
   }
   const later = retryAfterSeconds === undefined ? undefined : `try again in ${Math.ceil(retryAfterSeconds)} seconds`;
   const fixes = [fix, later].filter((text) => text !== undefined && text !== "");
   return new SkillError(PROVIDER_ERROR_CODES.find((known) => known === code) ?? "provider-failed", {
-    message: message || `The provider of ${namespace} refused, and did not say why`,
+    message: message || `The provider of ${namespace} refused without a reason`,
     ...(fixes.length === 0 ? {} : { fix: fixes.join("; ") }),
   });
 }
 
-function parseWireJson(bytes: Uint8Array, place: string): unknown {
-  let written: string;
+function parseWireJson(bytes: Uint8Array, path: string): unknown {
+  let text: string;
   try {
-    written = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new WireSchemaError(place, "is not UTF-8");
+    throw new WireSchemaError(path, "is not UTF-8");
   }
-  if (written.trim() === "") throw new WireSchemaError(place, "is empty");
+  if (text.trim() === "") throw new WireSchemaError(path, "is empty");
   let value: unknown;
   try {
-    value = JSON.parse(written);
+    value = JSON.parse(text);
   } catch (error) {
     const isMore = /after JSON/.test((error as Error).message);
-    throw new WireSchemaError(place, isMore ? "has something after its first JSON value" : "is no JSON");
+    throw new WireSchemaError(path, isMore ? "has text after its first JSON value" : "is not JSON");
   }
-  if (isNestedTooDeep(value)) throw new WireSchemaError(place, `is nested more than ${MAX_NESTING} levels deep`);
+  if (isNestedTooDeep(value)) throw new WireSchemaError(path, `is nested more than ${MAX_NESTING} levels deep`);
   return value;
 }
 
-/** Others walk through it level by level, and would have no room left. */
+/** Deeper values would overflow the stack of recursive code. */
 export const MAX_NESTING = 100;
 
 export function isNestedTooDeep(value: unknown): boolean {
@@ -344,10 +345,10 @@ export function isNestedTooDeep(value: unknown): boolean {
   return false;
 }
 
-/** What a program says of itself. Whether it may is judged later, by the rule for all providers. */
+/** A program's description of itself. `findDescriptionProblem` validates it later. */
 interface WireDescription {
   capabilities: readonly CapabilityDescription[];
-  /** How somebody signs in, where somebody has to. */
+  /** The kinds of sign-in, if there is one. */
   auth?: { kinds: readonly AuthChallenge["kind"][] };
 }
 

@@ -1,4 +1,4 @@
-/** What a command line asks for. */
+/** A parsed command line. */
 export interface SandboxArguments {
   command: string;
   values: Record<string, string>;
@@ -8,21 +8,21 @@ export interface SandboxArguments {
 
 interface OptionSpec {
   short?: string;
-  /** What its value is called; none where it has none. */
+  /** The placeholder of its value; undefined for a flag. */
   value?: string;
   isMany?: true;
-  says: string;
+  help: string;
 }
 
 interface CommandSpec {
-  says: string;
+  help: string;
   takes: readonly string[];
   needs: readonly string[];
 }
 
 /**
- * How `skillet-sb` is spelled: a part of that program, whose text is taken as it is (`program`). Contract: `read` throws a `Usage` over
- * what it does not understand.
+ * Creates the argument parser of `skillet-sb`. Its source text becomes part of that program (see `sb-source.ts`), so it uses nothing from
+ * outside. Contract: `read` throws a `Usage` error for invalid arguments.
  */
 export function createArgumentParser(
   name: string,
@@ -31,89 +31,93 @@ export function createArgumentParser(
   nearest: (word: string, candidates: readonly string[]) => string | undefined,
 ) {
   const OPTIONS: Record<string, OptionSpec> = {
-    capability: { short: "c", value: "ID", says: "which capability: notes.notes" },
-    operation: { short: "o", value: "OP", says: "which of its operations" },
+    capability: { short: "c", value: "ID", help: "the capability, such as notes.notes" },
+    operation: { short: "o", value: "OP", help: "the operation" },
     input: {
       value: "JSON",
-      says: "what the operation takes, as JSON; - is standard input, @FILE a file; {} when left out",
+      help: "the input as JSON; - reads standard input, @FILE a file; defaults to {}",
     },
-    account: { value: "A", says: "whose, where several are signed in" },
-    key: { value: "K", says: "a word of yours: with the same one again, nothing is done a second time" },
-    approval: { value: "ID", says: "the approval that an earlier call named" },
-    scope: { value: "S", isMany: true, says: "what the sign-in has to be good for; can be given again" },
-    flow: { value: "F", says: "the sign-in, as `auth begin` named it" },
-    callback: { value: "TEXT", says: "what the user brought back; - is standard input" },
-    wait: { value: "SECONDS", says: "asks again until it is done, so long at most" },
-    json: { says: 'prints the result as one line of JSON, or {"ok":false,"error":{…}}' },
-    help: { short: "h", says: "prints this" },
-    version: { says: "prints the version" },
+    account: { value: "A", help: "the account, if several are signed in" },
+    key: { value: "K", help: "an idempotency key: a repeated call with the same key is not done twice" },
+    approval: { value: "ID", help: "the approval id from an earlier call" },
+    scope: { value: "S", isMany: true, help: "a scope that the sign-in must grant; can be repeated" },
+    flow: { value: "F", help: "the flow id that `auth begin` printed" },
+    callback: { value: "TEXT", help: "the URL or code from the user; - reads standard input" },
+    wait: { value: "SECONDS", help: "poll until it is done, for at most this long" },
+    json: { help: 'print the result as one line of JSON, or {"ok":false,"error":{…}}' },
+    help: { short: "h", help: "print this help" },
+    version: { help: "print the version" },
   };
   const COMMANDS: Record<string, CommandSpec> = {
-    "capability list": { says: "what this skill may use, and what it takes", takes: ["capability", "json"], needs: [] },
+    "capability list": {
+      help: "list the capabilities of this skill and their inputs",
+      takes: ["capability", "json"],
+      needs: [],
+    },
     "capability invoke": {
-      says: "has an operation of a capability done",
+      help: "call an operation of a capability",
       takes: ["capability", "operation", "input", "account", "key", "approval", "json"],
       needs: ["capability", "operation"],
     },
     "capability auth begin": {
-      says: "begins a sign-in, and says what the user has to do",
+      help: "begin a sign-in, and print what the user has to do",
       takes: ["capability", "scope", "json"],
       needs: ["capability"],
     },
     "capability auth complete": {
-      says: "ends a sign-in with what the user brought back",
+      help: "complete a sign-in with the URL or code from the user",
       takes: ["flow", "callback", "json"],
       needs: ["flow", "callback"],
     },
     "capability auth poll": {
-      says: "whether a sign-in is done that ends elsewhere",
+      help: "check if a device sign-in is done",
       takes: ["flow", "wait", "json"],
       needs: ["flow"],
     },
   };
-  /** Words of other programs for the same. */
-  const MEANT: Record<string, string> = {
+  /** Common names in other programs for the same options. */
+  const OPTION_SYNONYMS: Record<string, string> = {
     ...{ args: "input", arguments: "input", data: "input", body: "input", params: "input", payload: "input" },
     ...{ id: "capability", op: "operation", action: "operation", method: "operation", i: "input", code: "callback" },
     ...{ timeout: "wait", user: "account", a: "account" },
   };
-  const CALLS = ["call", "run", "exec", "use", "do"];
+  const INVOKE_SYNONYMS = ["call", "run", "exec", "use", "do"];
 
   return { read, helpFor };
 
-  /** What is to be asked, or a text that answers already. */
+  /** Parses the arguments, or returns a text to print. */
   function read(argv: readonly string[]): SandboxArguments | string {
-    const { words, values, scopes, flags } = taken(argv);
+    const { words, values, scopes, flags } = splitArguments(argv);
     if (flags.has("version")) return `${name} ${version}\n`;
     if (flags.has("help")) return help(words);
-    if (words.length === 0) throw new Usage(`what is to be done is missing: ${Object.keys(COMMANDS).join(", ")}`);
-    const command = commandOf(words);
+    if (words.length === 0) throw new Usage(`no command: use one of ${Object.keys(COMMANDS).join(", ")}`);
+    const command = resolveCommand(words);
     const { takes, needs } = COMMANDS[command] as CommandSpec;
     for (const option of [...Object.keys(values), ...flags, ...(scopes.length > 0 ? ["scope"] : [])]) {
       if (!takes.includes(option)) throw new Usage(`\`${command}\` takes no --${option}: ${usage(command)}`);
     }
     for (const option of needs) {
-      if (!values[option]) throw new Usage(`${spelled(option)} is missing: ${usage(command)}`);
+      if (!values[option]) throw new Usage(`${formatOption(option)} is missing: ${usage(command)}`);
     }
     return { command, values, scopes, flags };
   }
 
-  /** What the words of a command line are, in any order. */
-  function taken(argv: readonly string[]) {
+  /** Splits a command line into words and options, in any order. */
+  function splitArguments(argv: readonly string[]) {
     const words: string[] = [];
     const values: Record<string, string> = {};
     const scopes: string[] = [];
     const flags = new Set<string>();
     for (let index = 0; index < argv.length; index++) {
       const word = argv[index] ?? "";
-      const [, dashes = "", said = "", , inline] = /^(--?)([^=]+)(=(.*))?$/s.exec(word) ?? [];
+      const [, dashes = "", typed = "", , inline] = /^(--?)([^=]+)(=(.*))?$/s.exec(word) ?? [];
       if (dashes === "") {
         words.push(word);
         continue;
       }
-      const option = dashes === "--" ? said : Object.keys(OPTIONS).find((key) => OPTIONS[key]?.short === said);
+      const option = dashes === "--" ? typed : Object.keys(OPTIONS).find((key) => OPTIONS[key]?.short === typed);
       const known = option !== undefined && Object.hasOwn(OPTIONS, option) ? OPTIONS[option] : undefined;
-      if (option === undefined || !known) throw unknownOption(`${dashes}${said}`, said, words);
+      if (option === undefined || !known) throw unknownOption(`${dashes}${typed}`, typed, words);
       if (known.value === undefined) {
         if (inline !== undefined) throw new Usage(`--${option} takes no value`);
         flags.add(option);
@@ -121,40 +125,43 @@ export function createArgumentParser(
       }
       const value = inline ?? argv[++index];
       if (value === undefined || (inline === undefined && /^--[a-z]/.test(value)))
-        throw new Usage(`${spelled(option)} has no value`);
+        throw new Usage(`${formatOption(option)} has no value`);
       if (known.isMany) scopes.push(value);
-      else if (values[option] !== undefined) throw new Usage(`--${option} is given twice`);
+      else if (values[option] !== undefined) throw new Usage(`--${option} is repeated`);
       else values[option] = value;
     }
     return { words, values, scopes, flags };
   }
 
-  function unknownOption(option: string, said: string, words: readonly string[]): Error {
+  function unknownOption(option: string, typed: string, words: readonly string[]): Error {
     const command = Object.keys(COMMANDS).find((key) => words.join(" ").startsWith(key));
     const takes = command === undefined ? Object.keys(OPTIONS) : [...(COMMANDS[command]?.takes ?? []), "help"];
-    const meant = MEANT[said] ?? takes.find((key) => said.length > 1 && key.startsWith(said)) ?? nearest(said, takes);
+    const similar =
+      OPTION_SYNONYMS[typed] ?? takes.find((key) => typed.length > 1 && key.startsWith(typed)) ?? nearest(typed, takes);
     const hint =
-      meant === undefined ? `there are ${takes.map((key) => `--${key}`).join(", ")}` : `is ${spelled(meant)} meant?`;
-    return new Usage(`there is no ${option}: ${hint}`);
+      similar === undefined
+        ? `available: ${takes.map((key) => `--${key}`).join(", ")}`
+        : `did you mean ${formatOption(similar)}?`;
+    return new Usage(`unknown option ${option}: ${hint}`);
   }
 
-  function commandOf(words: readonly string[]): string {
-    const said = words.join(" ");
-    const command = Object.keys(COMMANDS).find((key) => said === key || said.startsWith(`${key} `));
-    if (command === said) return command;
+  function resolveCommand(words: readonly string[]): string {
+    const typed = words.join(" ");
+    const command = Object.keys(COMMANDS).find((key) => typed === key || typed.startsWith(`${key} `));
+    if (command === typed) return command;
     if (command !== undefined)
-      throw new Usage(`"${said.slice(command.length + 1)}" is not understood: ${usage(command)}`);
+      throw new Usage(`unexpected argument "${typed.slice(command.length + 1)}": ${usage(command)}`);
     const last = words.at(-1) ?? "";
-    const meant = CALLS.includes(last)
+    const similar = INVOKE_SYNONYMS.includes(last)
       ? "capability invoke"
-      : (Object.keys(COMMANDS).find((key) => key.endsWith(` ${said}`) || key.endsWith(` ${last}`)) ??
-        nearest(said, Object.keys(COMMANDS)));
+      : (Object.keys(COMMANDS).find((key) => key.endsWith(` ${typed}`) || key.endsWith(` ${last}`)) ??
+        nearest(typed, Object.keys(COMMANDS)));
     const hint =
-      meant === undefined ? `there are ${Object.keys(COMMANDS).join(", ")}` : `is \`${name} ${meant}\` meant?`;
-    throw new Usage(`there is no \`${said}\`: ${hint}`);
+      similar === undefined ? `available: ${Object.keys(COMMANDS).join(", ")}` : `did you mean \`${name} ${similar}\`?`;
+    throw new Usage(`unknown command \`${typed}\`: ${hint}`);
   }
 
-  function spelled(option: string): string {
+  function formatOption(option: string): string {
     const { short, value } = OPTIONS[option] ?? {};
     return `${short ? `-${short}, ` : ""}--${option}${value ? ` ${value}` : ""}`;
   }
@@ -170,25 +177,25 @@ export function createArgumentParser(
   }
 
   function help(words: readonly string[]): string {
-    const said = words.join(" ");
-    const commands = Object.keys(COMMANDS).filter((key) => `${key} `.startsWith(said === "" ? "" : `${said} `));
+    const topic = words.join(" ");
+    const commands = Object.keys(COMMANDS).filter((key) => `${key} `.startsWith(topic === "" ? "" : `${topic} `));
     const shown = commands.length > 0 ? commands : Object.keys(COMMANDS);
     const options = [...new Set(shown.flatMap((key) => COMMANDS[key]?.takes ?? [])), "help"];
     return [
-      ...shown.map((key) => `${usage(key)}\n    ${COMMANDS[key]?.says}`),
+      ...shown.map((key) => `${usage(key)}\n    ${COMMANDS[key]?.help}`),
       "",
-      ...options.map((option) => `  ${spelled(option).padEnd(22)} ${OPTIONS[option]?.says}`),
+      ...options.map((option) => `  ${formatOption(option).padEnd(22)} ${OPTIONS[option]?.help}`),
       "",
-      "exit codes: 0 done, 1 refused or failed, 2 wrong usage, 5 waits for the user's approval",
+      "exit codes: 0 done, 1 refused or failed, 2 wrong usage, 5 waiting for the user's approval",
       "",
     ].join("\n");
   }
 
-  /** The part of what was said that there is help for. */
+  /** Returns the command of the arguments, as a prefix of `--help`. */
   function helpFor(argv: readonly string[]): string {
-    const said = argv.slice(0, 3).join(" ");
+    const typed = argv.slice(0, 3).join(" ");
     const command = Object.keys(COMMANDS).find(
-      (key) => `${said} `.startsWith(`${key} `) || argv.slice(0, 2).join(" ") === key,
+      (key) => `${typed} `.startsWith(`${key} `) || argv.slice(0, 2).join(" ") === key,
     );
     return command === undefined ? "" : `${command} `;
   }

@@ -15,53 +15,53 @@ import {
 import type { SandboxProgramSettings } from "./sb-program.ts";
 import { ARGUMENT_PARSER_SOURCE, OUTPUT_FORMATTER_SOURCE, PROGRAM_SOURCE } from "./sb-source.ts";
 
-/** What the command is called in a sandbox. */
+/** The names of the command in a sandbox. */
 const COMMAND_NAMES = ["skillet-sb", "ash-sb"] as const;
 
 const PROGRAM_FOLDER = "/opt/skillet/bin";
 
-/** In bytes: what code in a sandbox takes from its broker. */
+/** In bytes: the largest answer that the command accepts from the broker. */
 export const MAX_BROKER_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /**
- * Puts the command where code may read it, and says how a sandbox gets it. Where paths are not mapped, the folder of the `from` paths is
- * one for PATH. What is not as it was written is written anew: there, nothing keeps code from changing it.
+ * Writes the command where sandboxed code may read it, and returns its mounts. Where paths are not mapped, add the folder of the `from`
+ * paths to PATH. A file that was changed is written again: there, code can modify it.
  */
 export function prepareCommandMounts(folder: string, { mapsPaths }: Pick<Sandbox, "mapsPaths">): Mount[] {
   const text = formatSandboxCommand(mapsPaths ? {} : { node: process.execPath });
-  const place = join(folder, "furniture", `command-${shortHash(text)}`);
+  const target = join(folder, "furniture", `command-${shortHash(text)}`);
   return COMMAND_NAMES.map((name) => {
-    const file = join(place, name);
+    const file = join(target, name);
     if (readProgramText(file) !== text) writeProgram(file, text);
     return { from: file, to: `${PROGRAM_FOLDER}/${name}`, access: "read" };
   });
 }
 
 export interface SandboxCommandOptions {
-  /** Where Node is looked for first; then in PATH, since an image has its own. */
+  /** The path of Node to try first; then PATH, since an image has its own. */
   node?: string;
-  /** How many seconds an answer may take. Providers have up to 300, and users think. */
-  patience?: number;
+  /** The timeout of an answer. Providers have up to 300 seconds, and users need time to decide. */
+  timeoutSeconds?: number;
 }
 
 /**
- * The command, in one text that needs nothing but Node. It begins as a script for the shell, which takes less than a millisecond: the
- * kernel would look for Node in one place only, and could not keep it from starting threads, which count against what a run may start.
+ * Returns the command as one text that needs only Node. It starts as a shell script, which takes less than a millisecond: a shebang would
+ * look for Node in one place only, and could not limit its threads, which count against the run's process limit.
  */
 export function formatSandboxCommand({
   node = `${PROGRAM_FOLDER}/node`,
-  patience = 900,
+  timeoutSeconds = 900,
 }: SandboxCommandOptions = {}): string {
-  const given: SandboxProgramSettings = {
+  const settings: SandboxProgramSettings = {
     version: packageVersion(),
     protocol: BROKER_PROTOCOL_VERSION,
     socket: CAPABILITY_SOCKET,
     ...{ socketVariable: SOCKET_VARIABLE, tokenVariable: TOKEN_VARIABLE },
-    ...{ largestRequest: MAX_BROKER_REQUEST_BYTES, largestAnswer: MAX_BROKER_ANSWER_BYTES, patience },
+    ...{ largestRequest: MAX_BROKER_REQUEST_BYTES, largestAnswer: MAX_BROKER_ANSWER_BYTES, timeoutSeconds },
   };
   const quoted = `'${node.replaceAll("'", "'\\''")}'`;
   const start = `for node in ${quoted} node; do command -v "$node" >/dev/null && exec "$node" --v8-pool-size=0 "$0" "$@"; done`;
-  const parts = [JSON.stringify(given), LOAD_EXPRESSION, "process", ARGUMENT_PARSER_SOURCE, OUTPUT_FORMATTER_SOURCE];
+  const parts = [JSON.stringify(settings), LOAD_EXPRESSION, "process", ARGUMENT_PARSER_SOURCE, OUTPUT_FORMATTER_SOURCE];
   return `#!/bin/sh
 ':' //; ${start}; echo "${NO_NODE_MESSAGE}" >&2; exit 1
 "use strict";
@@ -70,9 +70,9 @@ export function formatSandboxCommand({
 }
 
 const NO_NODE_MESSAGE =
-  "skillet-sb needs Node, and there is none here: the operator can choose an image that has node in its PATH";
+  "skillet-sb needs Node, which is not installed here: the operator can choose an image with node in its PATH";
 
-// Also where a package.json above makes a module of the other kind of it.
+// Works whether a package.json above makes the file CommonJS or an ES module.
 const LOAD_EXPRESSION = `typeof require === "function" ? require : process.getBuiltinModule`;
 
 function readProgramText(file: string): string | undefined {

@@ -1,57 +1,57 @@
 import type { createArgumentParser, SandboxArguments } from "./sb-args.ts";
 import type { createOutputFormatter, SandboxCommandFailure, SandboxCommandRequest } from "./sb-output.ts";
 
-/** What the program cannot know by itself: its text is run where nothing of this package is. */
+/** The settings of the program, whose source text runs without this package. */
 export interface SandboxProgramSettings {
   version: string;
   protocol: number;
-  /** Where the socket is, when the variable does not say. */
+  /** The path of the socket if the environment variable is not set. */
   socket: string;
   socketVariable: string;
   tokenVariable: string;
   /** In bytes. */
   largestRequest: number;
   largestAnswer: number;
-  /** How many seconds an answer may take: the user may be asked meanwhile. */
-  patience: number;
+  /** The timeout of an answer; the user may have to approve meanwhile. */
+  timeoutSeconds: number;
 }
 
 interface SandboxProgramRequest extends SandboxCommandRequest {
   isJson: boolean;
-  /** Until when a sign-in that is not done is asked for again. */
+  /** The time until which a pending sign-in is polled. */
   until: number;
 }
 
 /**
- * `skillet-sb`, as a program of its own: what is taken is this function's text, so that it names nothing which is not in it or given to
- * it. Loads nothing that it need not, and writes at once: its start is most of what a call costs.
+ * `skillet-sb` as a standalone program. Its source text is embedded, so it may only use its parameters and its own code. Loads as little
+ * as possible and writes synchronously: start-up is most of the cost of a call.
  */
 export function runSandboxCommand(
-  given: SandboxProgramSettings,
+  settings: SandboxProgramSettings,
   load: (name: string) => unknown,
   process: NodeJS.Process,
-  spellingFor: typeof createArgumentParser,
-  tellingFor: typeof createOutputFormatter,
+  createParser: typeof createArgumentParser,
+  createFormatter: typeof createOutputFormatter,
 ): void {
   const fs = load("node:fs") as typeof import("node:fs");
   const argv = process.argv.slice(2);
   const name = /[\\/]ash-sb$/.test(process.argv[1] ?? "") ? "ash-sb" : "skillet-sb";
-  const tell = tellingFor(name);
+  const output = createFormatter(name);
 
   class Usage extends Error {}
-  const words = spellingFor(name, given.version, Usage, tell.nearest);
+  const parser = createParser(name, settings.version, Usage, output.nearest);
 
   try {
-    const asked = words.read(argv);
-    if (typeof asked === "string") write(1, asked);
-    else ask(requestOf(asked));
+    const parsed = parser.read(argv);
+    if (typeof parsed === "string") write(1, parsed);
+    else sendRequest(createRequest(parsed));
   } catch (error) {
     if (!(error instanceof Usage)) throw error;
-    const next = [`${name} ${words.helpFor(argv)}--help`];
+    const next = [`${name} ${parser.helpFor(argv)}--help`];
     fail({ status: "usage", code: "usage", message: error.message, next });
   }
 
-  function requestOf({ command, values, scopes, flags }: SandboxArguments): SandboxProgramRequest {
+  function createRequest({ command, values, scopes, flags }: SandboxArguments): SandboxProgramRequest {
     const { capability, operation, account, key, approval, flow, callback } = values;
     const base = { values, isJson: flags.has("json"), until: 0 };
     if (command === "capability list") return { ...base, method: "list", params: {} };
@@ -59,7 +59,7 @@ export function runSandboxCommand(
       const more = { ...(account && { account }), ...(key && { key }), ...(approval && { approval }) };
       return {
         ...{ ...base, method: "invoke" },
-        params: { capability, operation, input: inputOf(values["input"]), ...more },
+        params: { capability, operation, input: parseInput(values["input"]), ...more },
       };
     }
     if (command === "capability auth begin")
@@ -69,18 +69,18 @@ export function runSandboxCommand(
       return { ...base, method: "auth.complete", params: { flow, callback: text } };
     }
     const seconds = Number(values["wait"] ?? 0);
-    if (!(seconds >= 0 && seconds <= 3600)) throw new Usage("--wait is a number of seconds, up to 3600");
+    if (!(seconds >= 0 && seconds <= 3600)) throw new Usage("--wait must be a number of seconds, up to 3600");
     return { ...base, method: "auth.poll", params: { flow }, until: Date.now() + seconds * 1000 };
   }
 
-  function ask(request: SandboxProgramRequest): void {
+  function sendRequest(request: SandboxProgramRequest): void {
     const { method, params } = request;
-    const path = process.env[given.socketVariable] || given.socket;
-    const token = process.env[given.tokenVariable];
+    const path = process.env[settings.socketVariable] || settings.socket;
+    const token = process.env[settings.tokenVariable];
     const nonce = [process.hrtime.bigint(), process.pid, Math.floor(Math.random() * 2 ** 52)].join("-");
-    const frame = Buffer.from(`${JSON.stringify({ v: given.protocol, token, nonce, method, params })}\n`);
-    if (!token) fail(fs.existsSync(path) ? tell.noToken(given.tokenVariable) : tell.noSocket(), request);
-    else if (frame.length > given.largestRequest) fail(tell.tooLarge(given.largestRequest), request);
+    const frame = Buffer.from(`${JSON.stringify({ v: settings.protocol, token, nonce, method, params })}\n`);
+    if (!token) fail(fs.existsSync(path) ? output.noToken(settings.tokenVariable) : output.noSocket(), request);
+    else if (frame.length > settings.largestRequest) fail(output.tooLarge(settings.largestRequest), request);
     else send(frame, path, request);
   }
 
@@ -100,8 +100,8 @@ export function runSandboxCommand(
       then();
     };
     const timer = setTimeout(
-      () => end(() => fail(tell.silent(given.patience, params), request)),
-      given.patience * 1000,
+      () => end(() => fail(output.silent(settings.timeoutSeconds, params), request)),
+      settings.timeoutSeconds * 1000,
     );
     socket.on("connect", () => {
       isSent = true;
@@ -112,40 +112,40 @@ export function runSandboxCommand(
       const piece = at === -1 ? bytes : bytes.subarray(0, at);
       size += piece.length;
       pieces.push(piece);
-      if (size > given.largestAnswer) end(() => fail(tell.tooMuch(given.largestAnswer, params), request));
-      else if (at !== -1) end(() => hear(Buffer.concat(pieces).toString(), request));
+      if (size > settings.largestAnswer) end(() => fail(output.tooMuch(settings.largestAnswer, params), request));
+      else if (at !== -1) end(() => handleReply(Buffer.concat(pieces).toString(), request));
     });
     socket.on("error", (error: NodeJS.ErrnoException) => {
-      end(() => fail(isSent ? tell.gone(params) : tell.unreachable(error.code ?? "", path), request));
+      end(() => fail(isSent ? output.gone(params) : output.unreachable(error.code ?? "", path), request));
     });
-    socket.on("close", () => end(() => fail(tell.gone(params), request)));
+    socket.on("close", () => end(() => fail(output.gone(params), request)));
   }
 
-  function hear(line: string, request: SandboxProgramRequest): void {
-    const { failure, result, text } = tell.reply(line, { ...request, protocol: given.protocol });
+  function handleReply(line: string, request: SandboxProgramRequest): void {
+    const { failure, result, text } = output.reply(line, { ...request, protocol: settings.protocol });
     const isPending = request.method === "auth.poll" && result["status"] === "pending";
     const interval = Math.max(Number(result["interval_seconds"]) || 5, 0.1) * 1000;
     if (failure) fail(failure, request);
-    else if (isPending && Date.now() + interval <= request.until) setTimeout(() => ask(request), interval);
-    else write(1, request.isJson ? `${tell.json(result)}\n` : text);
+    else if (isPending && Date.now() + interval <= request.until) setTimeout(() => sendRequest(request), interval);
+    else write(1, request.isJson ? `${output.json(result)}\n` : text);
   }
 
-  /** To stdout, where a model reads it in its place among all else; only what could not be read as a request goes to stderr. */
+  /** Prints a failure to stdout, where a model reads it in order; only usage errors go to stderr. */
   function fail(failure: SandboxCommandFailure, request?: SandboxProgramRequest): void {
-    const text = request?.isJson ? `${tell.json({ ok: false, error: failure })}\n` : tell.failure(failure);
+    const text = request?.isJson ? `${output.json({ ok: false, error: failure })}\n` : output.failure(failure);
     write(request ? 1 : 2, text);
     process.exitCode = failure.status === "usage" ? 2 : failure.code === "approval-pending" ? 5 : 1;
   }
 
-  function inputOf(written = "{}"): unknown {
+  function parseInput(value = "{}"): unknown {
     const text =
-      written === "-" ? readText(0, "standard input") : written.startsWith("@") ? readFile(written.slice(1)) : written;
+      value === "-" ? readText(0, "standard input") : value.startsWith("@") ? readFile(value.slice(1)) : value;
     try {
       return JSON.parse(text);
     } catch (error) {
       const why = error instanceof Error ? error.message : "";
       throw new Usage(
-        `--input is no JSON (${why}): put it in single quotes, or write it to a file and give --input @FILE`,
+        `--input is not JSON (${why}): put it in single quotes, or write it to a file and use --input @FILE`,
       );
     }
   }
@@ -157,22 +157,22 @@ export function runSandboxCommand(
       return readText(file, path);
     } catch (error) {
       if (error instanceof Usage) throw error;
-      throw new Usage(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+      throw new Usage(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
     } finally {
       if (file !== undefined) fs.closeSync(file);
     }
   }
 
-  /** To its end, or to where it is too large for a request anyway. */
+  /** Reads to the end, or until it is too large for a request. */
   function readText(file: number, from: string): string {
     const pieces: Buffer[] = [];
     for (let size = 0; ; ) {
       const piece = Buffer.alloc(65_536);
-      const count = patiently(() => fs.readSync(file, piece));
+      const count = retryWhileBusy(() => fs.readSync(file, piece));
       if (!count) return Buffer.concat(pieces).toString();
       size += count;
-      if (size > given.largestRequest)
-        throw new Usage(`what ${from} holds is larger than a request may be (${given.largestRequest} bytes)`);
+      if (size > settings.largestRequest)
+        throw new Usage(`the content of ${from} exceeds the maximum request size (${settings.largestRequest} bytes)`);
       pieces.push(piece.subarray(0, count));
     }
   }
@@ -180,14 +180,14 @@ export function runSandboxCommand(
   function write(file: number, text: string): void {
     const bytes = Buffer.from(text);
     for (let at = 0; at < bytes.length; ) {
-      const count = patiently(() => fs.writeSync(file, bytes, at));
-      if (count === undefined) return; // Nobody reads it any more.
+      const count = retryWhileBusy(() => fs.writeSync(file, bytes, at));
+      if (count === undefined) return; // The reader has gone.
       at += count;
     }
   }
 
-  /** A pipe that another program made so says that it is busy, where others wait. */
-  function patiently(action: () => number): number | undefined {
+  /** Retries on EAGAIN, which a pipe returns if another program made it non-blocking. */
+  function retryWhileBusy(action: () => number): number | undefined {
     for (;;) {
       try {
         return action();

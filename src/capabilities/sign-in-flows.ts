@@ -37,40 +37,39 @@ import { findCallbackError, parseSignInCallback, validateCredential, validateSig
 
 interface SignInOptions {
   vault: Vault;
-  /** Who serves a capability or namespace, as far as whoever asks may know of it. */
-  providerOf(id: string): CapabilityProvider | undefined;
+  /** Returns the provider of a capability or namespace, if the caller may know about it. */
+  findProvider(id: string): CapabilityProvider | undefined;
   audit?: Audit;
-  /** Somebody's word on whose sign-in is kept, where code could have brought it. Throws a SkillError where there is none. */
-  agree?(flow: string, namespace: string, credential: Credential): Promise<void>;
-  /** The time in milliseconds, as `Date.now` gives it. */
+  /** Requests approval for storing a sign-in that code could have supplied. Throws a SkillError if it is not granted. */
+  approve?(flow: string, namespace: string, credential: Credential): Promise<void>;
   now?: () => number;
 }
 
 /**
- * Sign-ins: begun, completed with what the user brings back, or asked about until they are done. Each holds once, for whoever began it:
- * to everybody else it is one that there is not. Everything throws a SkillError that says what to do.
+ * Sign-in flows: begun, then completed with the user's input, or polled until they are done. Each can be used once, by the user who began
+ * it; for all others it does not exist. Every method throws a SkillError with a fix.
  */
 export interface SignInFlows {
-  /** One that was begun for the same and is under way is gone on with. */
+  /** Begins a sign-in, or returns the pending one for the same request. */
   begin(
     provider: CapabilityProvider,
     request: AuthRequest,
     user: string,
-    asking?: SignInCallOptions,
+    options?: SignInCallOptions,
   ): Promise<AuthBeginResult>;
-  complete(flow: string, pasted: string, user: string, asking?: SignInCallOptions): Promise<AuthResult>;
-  poll(flow: string, user: string, asking?: SignInCallOptions): Promise<AuthResult>;
-  /** What one that is under way is for: a capability, or all of a namespace. Contract: does not throw. */
-  aimOf(flow: string, user: string): string | undefined;
+  complete(flow: string, pasted: string, user: string, options?: SignInCallOptions): Promise<AuthResult>;
+  poll(flow: string, user: string, options?: SignInCallOptions): Promise<AuthResult>;
+  /** Returns the capability or namespace of a pending sign-in. Contract: does not throw. */
+  getTarget(flow: string, user: string): string | undefined;
 }
 
 type SignInCallOptions = Partial<Pick<ProviderOptions, "signal">>;
 
-/** What is kept of one, in the vault. */
+/** A pending sign-in, as stored in the vault. */
 interface SignInFlow {
   user: string;
   namespace: string;
-  /** Of the provider that it was begun with: what is brought back goes to no other. */
+  /** The origin of the provider it was begun with: the user's input goes to no other. */
   origin?: string;
   capability?: string;
   scopes?: readonly string[];
@@ -79,12 +78,15 @@ interface SignInFlow {
   expiresAt: number;
 }
 
-export function createSignInFlows({ vault, providerOf, audit, agree, now = Date.now }: SignInOptions): SignInFlows {
+export function createSignInFlows({ vault, findProvider, audit, approve, now = Date.now }: SignInOptions): SignInFlows {
   const beginning = new Map<string, Promise<AuthBeginResult>>();
 
-  function knownFlow(id: string, user: string): { flow: SignInFlow; provider: CapabilityProvider; auth: ProviderAuth } {
+  function requireFlow(
+    id: string,
+    user: string,
+  ): { flow: SignInFlow; provider: CapabilityProvider; auth: ProviderAuth } {
     const flow = FLOW_ID_PATTERN.test(id) ? (vault.peek(id) as unknown as SignInFlow | undefined) : undefined;
-    const provider = flow && providerOf(flow.capability ?? flow.namespace);
+    const provider = flow && findProvider(flow.capability ?? flow.namespace);
     if (flow?.user === user && provider?.auth && provider.namespace === flow.namespace) {
       if (flow.origin !== provider.origin) throw createOriginError(provider);
       return { flow, provider, auth: provider.auth };
@@ -93,31 +95,31 @@ export function createSignInFlows({ vault, providerOf, audit, agree, now = Date.
       throw createUsedFlowError();
     throw createUnknownFlowError();
   }
-  /** It is over: whoever has its id now has nothing. */
+  /** Ends a flow: its id is worthless from now on. */
   function takeFlow(id: string, flow: SignInFlow): void {
     if (vault.take(id) === undefined) throw createUsedFlowError();
     vault.take(formatPendingKey(flow, flow, flow.user));
     vault.put(formatUsedKey(id), { user: flow.user }, MAX_FLOW_SECONDS);
   }
-  /** What was not its fault can be tried again. */
-  function giveBack(id: string, flow: SignInFlow): void {
+  /** Restores a flow after a transient failure, so that it can be tried again. */
+  function restoreFlow(id: string, flow: SignInFlow): void {
     vault.take(formatUsedKey(id));
-    keep(id, flow);
+    storeFlow(id, flow);
   }
-  function keep(id: string, flow: SignInFlow): void {
+  function storeFlow(id: string, flow: SignInFlow): void {
     const seconds = (flow.expiresAt - now()) / 1000;
     if (seconds <= 0) return;
     vault.put(id, flow as unknown as JsonObject, seconds);
     vault.put(formatPendingKey(flow, flow, flow.user), { id }, seconds);
   }
-  async function signedIn(id: string, flow: SignInFlow, credential: Credential): Promise<AuthResult> {
+  async function storeCredential(id: string, flow: SignInFlow, credential: Credential): Promise<AuthResult> {
     const { namespace, user, origin } = flow;
     const checked = validateCredential(namespace, credential);
     try {
-      await agree?.(id, namespace, checked);
+      await approve?.(id, namespace, checked);
     } catch (error) {
       if (error instanceof SkillError && error.code === APPROVAL_PENDING) {
-        giveBack(id, flow);
+        restoreFlow(id, flow);
         vault.put(formatCredentialKey(id), checked as unknown as JsonObject, (flow.expiresAt - now()) / 1000);
       }
       throw error;
@@ -126,15 +128,16 @@ export function createSignInFlows({ vault, providerOf, audit, agree, now = Date.
     return { status: "signed-in", account: checked.account };
   }
 
-  async function begin(provider: CapabilityProvider, request: AuthRequest, user: string, asking: SignInCallOptions) {
+  async function begin(provider: CapabilityProvider, request: AuthRequest, user: string, options: SignInCallOptions) {
     const { namespace, origin, auth } = provider;
     if (!auth) throw createUnsupportedError(namespace);
     const pending = vault.peek(formatPendingKey(provider, request, user))?.["id"];
-    const there = typeof pending === "string" ? (vault.peek(pending) as unknown as SignInFlow | undefined) : undefined;
-    if (typeof pending === "string" && there?.user === user) return createBeginResult(pending, there, now());
+    const existing =
+      typeof pending === "string" ? (vault.peek(pending) as unknown as SignInFlow | undefined) : undefined;
+    if (typeof pending === "string" && existing?.user === user) return createBeginResult(pending, existing, now());
     const begun = validateSignInStart(
       namespace,
-      await callSignInProvider(provider, asking, (options) => auth.begin(request, options)),
+      await callSignInProvider(provider, options, (call) => auth.begin(request, call)),
     );
     const id = `flow_${randomBytes(16).toString("hex")}`;
     const { capability, scopes, context } = request;
@@ -142,96 +145,98 @@ export function createSignInFlows({ vault, providerOf, audit, agree, now = Date.
       ...{ user, namespace, context, begun, expiresAt: now() + begun.expiresInSeconds * 1000 },
       ...omitUndefined({ capability, scopes, origin }),
     };
-    keep(id, flow);
+    storeFlow(id, flow);
     return createBeginResult(id, flow, now());
   }
 
-  async function complete(id: string, pasted: string, user: string, asking: SignInCallOptions): Promise<AuthResult> {
+  async function complete(id: string, pasted: string, user: string, options: SignInCallOptions): Promise<AuthResult> {
     const callback = parseSignInCallback(pasted);
-    const { flow, provider, auth } = knownFlow(id, user);
-    // Nothing is brought back from there but that it is done.
-    if (flow.begun.kind === "device" && auth.poll) return poll(id, user, asking);
+    const { flow, provider, auth } = requireFlow(id, user);
+    // A device flow has no callback: it is only polled.
+    if (flow.begun.kind === "device" && auth.poll) return poll(id, user, options);
     requireMatchingState(flow, callback);
     takeFlow(id, flow);
     const refusal = findCallbackError(callback);
     if (refusal !== undefined) throw createDeniedError(flow.namespace, refusal);
-    let credential = wonBefore(id);
+    let credential = takeApprovedCredential(id);
     try {
-      credential ??= await callSignInProvider(provider, asking, (options) =>
-        auth.complete({ ...createAuthAnswer(flow), callback }, options),
+      credential ??= await callSignInProvider(provider, options, (call) =>
+        auth.complete({ ...createAuthAnswer(flow), callback }, call),
       );
     } catch (error) {
-      if (isTransientError(error)) giveBack(id, flow);
+      if (isTransientError(error)) restoreFlow(id, flow);
       throw redactFlowError(error, flow, callback);
     }
-    return signedIn(id, flow, credential);
+    return storeCredential(id, flow, credential);
   }
 
-  /** What waits for somebody's word is not asked for again: a code holds once. */
-  function wonBefore(id: string): Credential | undefined {
+  /** Returns the credential that waited for an approval. It is not requested again: a code can be used once. */
+  function takeApprovedCredential(id: string): Credential | undefined {
     return vault.take(formatCredentialKey(id)) as Credential | undefined;
   }
 
-  async function poll(id: string, user: string, asking: SignInCallOptions): Promise<AuthResult> {
-    const { flow, provider, auth } = knownFlow(id, user);
-    const asked = auth.poll?.bind(auth);
-    // Whether a program can be asked is not known before: what it says of a sign-in that does not end elsewhere would end it.
-    if (!asked || flow.begun.kind !== "device") throw createNotPollableError();
+  async function poll(id: string, user: string, options: SignInCallOptions): Promise<AuthResult> {
+    const { flow, provider, auth } = requireFlow(id, user);
+    const pollProvider = auth.poll?.bind(auth);
+    // Only device flows are polled: for other kinds, the program's answer could end the flow.
+    if (!pollProvider || flow.begun.kind !== "device") throw createNotPollableError();
     const pending: AuthResult = { status: "pending", interval_seconds: flow.begun.intervalSeconds };
     const next = Number(vault.peek(formatPolledKey(id))?.["next"] ?? 0);
     if (now() < next) return pending;
-    // Beside the flow, not in it: whoever took the flow meanwhile would find it put back.
+    // Stored next to the flow, not in it: writing the flow would restore one that was taken meanwhile.
     const interval = flow.begun.intervalSeconds;
     vault.put(formatPolledKey(id), { next: now() + interval * 1000 }, interval);
-    let credential = wonBefore(id);
+    let credential = takeApprovedCredential(id);
     try {
-      credential ??= await callSignInProvider(provider, asking, (options) => asked(createAuthAnswer(flow), options));
+      credential ??= await callSignInProvider(provider, options, (call) => pollProvider(createAuthAnswer(flow), call));
     } catch (error) {
       if (!isTransientError(error)) takeFlow(id, flow);
       throw redactFlowError(error, flow);
     }
     if (!credential) return pending;
     takeFlow(id, flow);
-    return signedIn(id, flow, credential);
+    return storeCredential(id, flow, credential);
   }
 
-  function aimOf(id: string, user: string): string | undefined {
+  function getTarget(id: string, user: string): string | undefined {
     try {
-      const { flow } = knownFlow(id, user);
+      const { flow } = requireFlow(id, user);
       return flow.capability ?? flow.namespace;
     } catch {
-      return undefined; // Whoever goes on with it is told why.
+      return undefined; // The next step reports the reason.
     }
   }
 
-  const noted = async <T>(method: string, at: AuditedSignIn, work: () => Promise<T>): Promise<T> => {
-    const note = (outcome: string) => {
+  const withAudit = async <T>(method: string, at: AuditedSignIn, work: () => Promise<T>): Promise<T> => {
+    const record = (outcome: string) => {
       const { run = "", skill = "", source = "" } = at.context ?? {};
-      const said = omitUndefined({ user: at.user || undefined, capability: at.capability });
-      audit?.add({ run, skill, source, method, outcome, ...said });
+      const optional = omitUndefined({ user: at.user || undefined, capability: at.capability });
+      audit?.add({ run, skill, source, method, outcome, ...optional });
     };
     const result = await work().catch((error: unknown) => {
-      note(error instanceof SkillError ? error.code : "error");
+      record(error instanceof SkillError ? error.code : "error");
       throw error;
     });
-    note("ok");
+    record("ok");
     return result;
   };
   return {
-    begin: (provider, request, user, asking = {}) =>
-      noted("auth.begin", { user, ...request }, () => {
+    begin: (provider, request, user, options = {}) =>
+      withAudit("auth.begin", { user, ...request }, () => {
         const key = formatPendingKey(provider, request, user);
-        const under = beginning.get(key) ?? begin(provider, request, user, asking);
-        beginning.set(key, under);
-        return under.finally(() => beginning.delete(key));
+        const pending = beginning.get(key) ?? begin(provider, request, user, options);
+        beginning.set(key, pending);
+        return pending.finally(() => beginning.delete(key));
       }),
-    complete: (id, pasted, user, asking = {}) =>
-      noted("auth.complete", { user, ...omitUndefined({ capability: aimOf(id, user) }) }, () =>
-        complete(id, pasted, user, asking),
+    complete: (id, pasted, user, options = {}) =>
+      withAudit("auth.complete", { user, ...omitUndefined({ capability: getTarget(id, user) }) }, () =>
+        complete(id, pasted, user, options),
       ),
-    poll: (id, user, asking = {}) =>
-      noted("auth.poll", { user, ...omitUndefined({ capability: aimOf(id, user) }) }, () => poll(id, user, asking)),
-    aimOf,
+    poll: (id, user, options = {}) =>
+      withAudit("auth.poll", { user, ...omitUndefined({ capability: getTarget(id, user) }) }, () =>
+        poll(id, user, options),
+      ),
+    getTarget,
   };
 }
 
@@ -251,7 +256,7 @@ function formatPendingKey(
   { capability, scopes = [] }: Partial<AuthRequest>,
   user: string,
 ): string {
-  // Ids can be read in the vault, and what a scope is called is for a skill's code to say.
+  // Hashed: ids are cleartext in the vault, and a skill's code chooses the names of scopes.
   return `pending ${createShortDigest([namespace, origin ?? null, capability ?? null, [...scopes].sort(), user])}`;
 }
 
@@ -259,7 +264,7 @@ function createAuthAnswer({ capability, scopes, context, begun }: SignInFlow): A
   return { context, ...omitUndefined({ capability, scopes, state: begun.state }) };
 }
 
-/** Nothing of what the provider alone is to know. */
+/** Returns the public part of a flow, without the provider's state. */
 function createBeginResult(flow: string, { begun, expiresAt }: SignInFlow, now: number): AuthBeginResult {
   const { kind, message, url, userCode } = begun;
   return {
@@ -282,114 +287,121 @@ async function callSignInProvider<T>(
   }
 }
 
-/** Whether the same may go well another time: what was pasted was wrong, or nobody answered. */
+/** Returns true if a retry may succeed: the input was wrong, or the provider did not answer. */
 function isTransientError(error: unknown): boolean {
-  const passing = ["input-invalid", "rate-limited", "unavailable", "provider-timeout", "provider-missing"];
-  return error instanceof SkillError && passing.includes(error.code);
+  const transient = ["input-invalid", "rate-limited", "unavailable", "provider-timeout", "provider-missing"];
+  return error instanceof SkillError && transient.includes(error.code);
 }
 
-/** A provider may quote what it was given. */
+/** Redacts an error: a provider may quote its input. */
 function redactFlowError(error: unknown, { begun }: SignInFlow, callback?: AuthCallback): unknown {
   if (!(error instanceof SkillError)) return error;
   const secret = { ...begun.state, ...callback?.values, token: callback?.code ?? callback?.text };
   const { message, fix } = error;
-  const said = filterCredentials({ message, fix }, collectCredentialSecrets({ account: "", secret }))
+  const redacted = filterCredentials({ message, fix }, collectCredentialSecrets({ account: "", secret }))
     .value as JsonObject;
-  return new SkillError(error.code, { message: String(said["message"]), ...(fix ? { fix: String(said["fix"]) } : {}) });
+  return new SkillError(error.code, {
+    message: String(redacted["message"]),
+    ...(fix ? { fix: String(redacted["fix"]) } : {}),
+  });
 }
 
-/** An address that belongs to another sign-in may be one that somebody was lured into. */
+/** Refuses a URL of another sign-in: the user may have been lured into it (login CSRF). */
 function requireMatchingState({ begun }: SignInFlow, { state }: AuthCallback): void {
   const ours = begun.state?.["state"] ?? URL.parse(begun.url ?? "")?.searchParams.get("state");
   if (state === undefined || typeof ours !== "string" || state === ours) return;
   throw new SkillError("state-mismatch", {
-    message: "What was pasted belongs to another sign-in than this one",
-    fix: "open the address of this sign-in, and paste where it leads",
+    message: "The pasted text belongs to another sign-in",
+    fix: "open the URL of this sign-in, and paste the URL it redirects to",
   });
 }
 
-// The same for one that never was, that has expired, and that is another's: which of them it is, is nobody's business.
+// The same error for an unknown, an expired and another user's flow, so that it reveals nothing.
 function createUnknownFlowError(): SkillError {
   return new SkillError("flow-unknown", {
-    message: "There is no such sign-in under way",
-    fix: "begin it again; it holds for a few minutes, and only for whoever began it",
+    message: "No such sign-in is pending",
+    fix: "begin it again; it expires after a few minutes, and only its user can complete it",
   });
 }
 
 function createOriginError({ namespace }: CapabilityProvider): SkillError {
   return new SkillError("flow-unknown", {
-    message: `${namespace} is reached another way than when this sign-in was begun, so it is not gone on with`,
-    fix: "begin it again, and bring back what that one gives",
+    message: `The provider of ${namespace} has changed since this sign-in was begun, so it cannot be completed`,
+    fix: "begin it again",
   });
 }
 
 function createUsedFlowError(): SkillError {
   return new SkillError("flow-used", {
-    message: "This sign-in is over: it was completed, or refused",
-    fix: "go on if it was completed, else begin it again",
+    message: "This sign-in has ended: it was completed or refused",
+    fix: "continue if it was completed, otherwise begin it again",
   });
 }
 
-function createDeniedError(namespace: string, said: string): SkillError {
+function createDeniedError(namespace: string, reason: string): SkillError {
   return new SkillError("denied", {
-    message: `The sign-in to ${namespace} was refused there: ${sanitizeLine(said, 200)}`,
-    fix: "begin it again if that was not meant",
+    message: `${namespace} refused the sign-in: ${sanitizeLine(reason, 200)}`,
+    fix: "begin it again if that was a mistake",
   });
 }
 
 function createUnsupportedError(namespace: string): SkillError {
   return new SkillError("auth-unsupported", {
-    message: `Nobody signs in to ${namespace} here`,
-    fix: "look at what its provider needs: `skillet doctor` says it",
+    message: `${namespace} has no sign-in`,
+    fix: "run `skillet doctor` to see what its provider needs",
   });
 }
 
 function createNotPollableError(): SkillError {
   return new SkillError("auth-unsupported", {
-    message: "This sign-in does not end by itself",
-    fix: "complete it with what the user brings back",
+    message: "This sign-in cannot be polled",
+    fix: "complete it with the URL or code from the user",
   });
 }
 
-/** A step of signing in, asked for from a run. Contract: resolves. */
+/** Performs a sign-in step for a run. Contract: resolves. */
 export async function handleSignIn(
-  scene: BrokerContext,
+  context: BrokerContext,
   step: "begin" | "complete" | "poll",
   params: JsonObject,
 ): Promise<BrokerAnswer> {
   const { capability: named, flow } = params;
-  // Before it is over: then nobody knows it any more.
-  const aim = typeof named === "string" ? named : scene.auth.aimOf(String(flow), getUserId(scene.run));
-  const answer = await performSignInStep(scene, step, params).catch((error) =>
-    createErrorAnswer(error, scene.run.hide),
+  // Looked up first: a flow that has ended is unknown.
+  const target = typeof named === "string" ? named : context.auth.getTarget(String(flow), getUserId(context.run));
+  const answer = await performSignInStep(context, step, params).catch((error) =>
+    createErrorAnswer(error, context.run.redact),
   );
   const outcome = answer.ok ? "ok" : answer.error.code;
-  scene.audit({ method: `auth.${step}`, outcome, ...(aim === undefined ? {} : { capability: scene.run.hide(aim) }) });
+  context.audit({
+    method: `auth.${step}`,
+    outcome,
+    ...(target === undefined ? {} : { capability: context.run.redact(target) }),
+  });
   return answer;
 }
 
 async function performSignInStep(
-  scene: BrokerContext,
+  context: BrokerContext,
   step: "begin" | "complete" | "poll",
   params: JsonObject,
 ): Promise<BrokerAnswer> {
-  const { run, capabilities } = scene;
+  const { run, capabilities } = context;
   const { signal, skill } = run;
   const user = getUserId(run);
-  const { auth } = scene;
+  const { auth } = context;
   const flow = String(params["flow"]);
   if (step === "complete")
     return createSuccessAnswer(await auth.complete(flow, String(params["callback"]), user, { signal }));
   if (step === "poll") return createSuccessAnswer(await auth.poll(flow, user, { signal }));
   const capability = String(params["capability"]);
-  const refusal = refuseCapability(scene, capability);
-  const provider = capabilities.providerOf(capability, skill);
-  if (refusal || !provider) return refusal ?? createErrorAnswer(undefined, run.hide);
-  if (++scene.signIns > MAX_SIGN_INS) {
+  const refusal = refuseCapability(context, capability);
+  const provider = capabilities.findProvider(capability, skill);
+  if (refusal || !provider) return refusal ?? createErrorAnswer(undefined, run.redact);
+  if (++context.signIns > MAX_SIGN_INS) {
     return refuseRequest(
       "quota-reached",
       `This run has begun ${MAX_SIGN_INS} sign-ins`,
-      "go on with one of them, or end",
+      "continue one of them, or end",
     );
   }
   const scopes = params["scopes"] as readonly string[] | undefined;
@@ -397,33 +409,37 @@ async function performSignInStep(
   return createSuccessAnswer(await auth.begin(provider, request, user, { signal }));
 }
 
-/** Each is kept in the vault for a while, where there is room for so many: no skill takes it from everybody else. */
+/** Each flow takes space in the vault: one skill must not use all of it. */
 const MAX_SIGN_INS = 10;
 
 /**
- * Whose sign-in is kept is not for a skill's code to choose: from then on every skill that was given the capability acts as that account, and
- * writes where its owner reads. Throws a SkillError where nobody agrees.
+ * Requests approval for storing a sign-in. A skill's code must not choose the account: from then on every skill with the capability acts as
+ * that account, and writes where its owner reads. Throws a SkillError if it is not approved.
  */
 export async function approveSignIn(
-  scene: BrokerContext,
+  context: BrokerContext,
   flow: string,
   { namespace, credential }: { namespace: string; credential: Credential },
 ): Promise<void> {
-  const { run } = scene;
+  const { run } = context;
   const { account, scopes = [] } = credential;
-  const say = (text: string) => sanitizeLine(run.hide(text), 300);
-  const effect: ApprovalRequest = {
-    ...{ run: run.run, skill: run.skill.name, source: run.skill.origin.source, place: run.place },
+  const clean = (text: string) => sanitizeLine(run.redact(text), 300);
+  const request: ApprovalRequest = {
+    ...{ run: run.run, skill: run.skill.name, source: run.skill.origin.source, place: run.path },
     tool: `${namespace}.sign-in`,
-    input: { account: say(account), ...(scopes.length > 0 ? { scopes: scopes.map(say) } : {}) },
+    input: { account: clean(account), ...(scopes.length > 0 ? { scopes: scopes.map(clean) } : {}) },
     on: "outside",
-    what: `Keeps this sign-in: from now on all skills that were given ${namespace} act as ${say(account)}.`,
-    where: `${namespace}, as ${say(account)}`,
+    what: `Stores this sign-in: from now on all skills that were granted ${namespace} act as ${clean(account)}.`,
+    where: `${namespace}, as ${clean(account)}`,
     isReversible: true,
     reason: "it changes something outside of the workspace",
     isOnce: true,
   };
-  const refusal = await requestBrokerApproval(scene, { name: `approval:auth.${flow}`, effect, about: effect.tool });
+  const refusal = await requestBrokerApproval(context, {
+    name: `approval:auth.${flow}`,
+    request,
+    label: request.tool,
+  });
   if (refusal) throw new SkillError(refusal.error.code, refusal.error);
 }
 

@@ -5,8 +5,8 @@ import { sanitizeLine } from "../util/untrusted-text.ts";
 import { redactCredentialPatterns } from "./credential-filter.ts";
 
 /**
- * What somebody pasted to end a sign-in: an address with a code in it, a code, a token. Chats put brackets, quotes and links around an
- * address, and break it into lines. Throws a SkillError when it is nothing of that.
+ * Parses what the user pasted to complete a sign-in: a URL with a code, a code, or a token. Chats wrap URLs in brackets, quotes and links,
+ * and break them into lines. Throws a SkillError otherwise.
  */
 export function parseSignInCallback(pasted: string): AuthCallback {
   if (pasted.length > MAX_PASTE_LENGTH) throw createPasteError("is longer than 16,384 characters");
@@ -16,7 +16,7 @@ export function parseSignInCallback(pasted: string): AuthCallback {
   return parseCallbackUrl(text, MAX_URL_DEPTH) ?? parseCallbackParameters(text) ?? parseCallbackCode(text);
 }
 
-/** What the other side said when it said no, or when something else went wrong there. */
+/** Returns the error that the authorization server reported, if any. */
 export function findCallbackError({ values }: AuthCallback): string | undefined {
   const { error, error_description: description } = values;
   if (error === undefined) return undefined;
@@ -25,12 +25,12 @@ export function findCallbackError({ values }: AuthCallback): string | undefined 
 
 const MAX_PASTE_LENGTH = 16 * 1024;
 const MAX_VALUES = 64;
-/** Of addresses in addresses: pages that warn before they lead on. */
+/** URLs within URLs: pages that warn before they redirect. */
 const MAX_URL_DEPTH = 2;
-/** What is not seen and comes along when something is copied. */
+/** Invisible characters that are copied along with a text. */
 const INVISIBLE_CHARACTERS = /[\u200b-\u200f\u2060\ufeff\u00ad\u202a-\u202e]/g;
 const URL_START = /[a-z][a-z0-9+.-]{1,40}:\/\/?[^\s]/i;
-/** What an address has that ends a sign-in. */
+/** Parameters of a URL that completes a sign-in. */
 const RESULT_PARAMETERS = ["code", "error", "access_token", "id_token", "token", "oauth_verifier"];
 
 const PASTE_WRAPPERS: readonly (readonly [string, string])[] = [
@@ -46,7 +46,7 @@ const PASTE_WRAPPERS: readonly (readonly [string, string])[] = [
   ["[", "]"],
 ];
 
-/** Without all that stands around the whole of it. */
+/** Removes quotes, brackets and links around the whole text. */
 function stripWrappers(text: string): string {
   const link = /^\[[^\]]*\]\(([\s\S]*)\)[.,;!?]?$/.exec(text)?.[1];
   if (link !== undefined) return stripWrappers(link.trim());
@@ -73,34 +73,34 @@ function parseCallbackUrl(text: string, deep: number): AuthCallback | undefined 
   return createCallback(address, values);
 }
 
-/** One that was encoded as a whole. */
+/** Parses a URL that was percent-encoded as a whole. */
 function parseEncodedUrl(text: string, deep: number): AuthCallback | undefined {
   const decoded = decodeValue(text);
   return deep === 0 || decoded === text ? undefined : parseCallbackUrl(decoded, deep - 1);
 }
 
-/** From where it begins to where it ends: at what closes what opened before it, or at a space that is no broken line. */
+/** Extracts a URL up to the closing bracket or quote, or up to a space that is not a broken line. */
 function extractUrl(text: string, start: number): string {
   const closing = PASTE_WRAPPERS.find(([open]) => open.length === 1 && text[start - 1] === open)?.[1];
   let address = text.slice(start);
   const end = closing === undefined ? -1 : address.indexOf(closing);
   if (end !== -1) address = address.slice(0, end);
   address = address.replace(/\n(?=[^\s]+(?:\n|$))/g, "").replace(/\s[\s\S]*$/, "");
-  // Slack writes the address twice, with a bar in between.
+  // Slack writes the URL twice, with a bar in between.
   return address
     .replace(/\|[\s\S]*$/, "")
     .replaceAll("&amp;", "&")
     .replace(/[.,;:!?)\]}>"'`”’»]+$/, "");
 }
 
-/** `?code=…&state=…`, without what stands before it, or with a host alone. */
+/** Parses `?code=…&state=…`, with or without a host. */
 function parseCallbackParameters(text: string): AuthCallback | undefined {
   const joined = text.replaceAll("\n", "");
   if (!/^[^\s=]*\b(?:code|error|access_token|state)=[^\s]+$/.test(joined)) return undefined;
   return createCallback(joined, parseUrlValues(joined.replace(/^[^=]*[?#]/, "")));
 }
 
-/** A code or token alone. Whatever has spaces in it is for the provider to make sense of. */
+/** Parses a code or token alone. Text with spaces is left to the provider. */
 function parseCallbackCode(text: string): AuthCallback {
   const code = text.replace(/^(?:the |my )?(?:code|token)(?: is)?[ \t]*:?[ \t]+/i, "").replaceAll("\n", "");
   if (/\s/.test(code) || code.startsWith("{")) return { text, values: {} };
@@ -114,7 +114,7 @@ function createCallback(text: string, values: Record<string, string>): AuthCallb
   return { text, values, ...(code === undefined ? {} : { code }), ...(state === undefined ? {} : { state }) };
 }
 
-/** Of a query and a fragment alike. */
+/** Parses the values of a query and a fragment. */
 function parseUrlValues(text: string): Record<string, string> {
   const values: Record<string, string> = Object.create(null);
   const parts = text.split(/[?#&]/).filter((part) => part.includes("="));
@@ -122,15 +122,16 @@ function parseUrlValues(text: string): Record<string, string> {
   for (const part of parts) {
     const [, name = "", value = ""] = /^([^=]*)=([\s\S]*)$/.exec(part) ?? [];
     const key = decodeValue(name);
-    // Of two codes nobody knows which is meant.
-    if (RESULT_PARAMETERS.includes(key) && values[key] !== undefined) throw createPasteError(`says \`${key}\` twice`);
-    // What is in a state is the provider's own business: it comes back as it was sent.
+    // With two codes, it is unclear which is meant.
+    if (RESULT_PARAMETERS.includes(key) && values[key] !== undefined)
+      throw createPasteError(`contains \`${key}\` twice`);
+    // The state belongs to the provider: it is returned exactly as it was sent.
     values[key] = key !== "state" && DOUBLE_ENCODED.test(value) ? decodeValue(decodeValue(value)) : decodeValue(value);
   }
   return values;
 }
 
-/** A percent sign that was encoded itself. */
+/** A percent sign that was itself encoded. */
 const DOUBLE_ENCODED = /%25[0-9a-f]{2}/i;
 
 function decodeValue(text: string): string {
@@ -144,27 +145,27 @@ function decodeValue(text: string): string {
 
 function createPasteError(why: string): SkillError {
   return new SkillError("callback-invalid", {
-    message: `What was pasted ${why}`,
-    fix: "paste the whole address that the sign-in led to, or the code that it showed, and nothing else",
+    message: `The pasted text ${why}`,
+    fix: "paste only the whole URL that the sign-in redirected to, or the code that it showed",
   });
 }
 
-/** How a sign-in began, as people are shown it. Throws a SkillError when it cannot be that. */
+/** Validates a provider's challenge for display. Throws a SkillError if it is invalid. */
 export function validateSignInStart(
   namespace: string,
   begun: AuthChallenge,
 ): AuthChallenge & { expiresInSeconds: number; intervalSeconds: number } {
-  const no = (why: string) => createSignInError(namespace, why);
-  if (!isJsonObject(begun)) throw no("begins a sign-in with something that is none");
+  const fail = (why: string) => createSignInError(namespace, why);
+  if (!isJsonObject(begun)) throw fail("returned a sign-in that is not an object");
   const { kind, url, userCode, message, state, expiresInSeconds, intervalSeconds } = begun as AuthChallenge;
-  if (!["link", "device", "paste"].includes(kind)) throw no("begins a sign-in of a kind that there is not");
-  if (url === undefined && kind !== "paste") throw no("begins a sign-in without an address to open");
-  if (kind === "device" && typeof userCode !== "string") throw no("begins a sign-in without the code to type in");
-  if (state !== undefined && !isJsonObject(state)) throw no("begins a sign-in with a state that is no object");
+  if (!["link", "device", "paste"].includes(kind)) throw fail("returned a sign-in of an unknown kind");
+  if (url === undefined && kind !== "paste") throw fail("returned a sign-in without a URL to open");
+  if (kind === "device" && typeof userCode !== "string") throw fail("returned a sign-in without the code to enter");
+  if (state !== undefined && !isJsonObject(state)) throw fail("returned a sign-in with a state that is not an object");
   return {
     kind,
     message: sanitizeLine(String(message ?? ""), MAX_MESSAGE_LENGTH),
-    ...(url === undefined ? {} : { url: validateSignInUrl(url, no) }),
+    ...(url === undefined ? {} : { url: validateSignInUrl(url, fail) }),
     ...(typeof userCode === "string" ? { userCode: sanitizeLine(userCode, MAX_CODE_LENGTH) } : {}),
     ...(state === undefined ? {} : { state }),
     expiresInSeconds: clampNumber(expiresInSeconds, DEFAULT_SECONDS, 1, MAX_SECONDS),
@@ -172,10 +173,10 @@ export function validateSignInStart(
   };
 }
 
-/** Throws a SkillError when it cannot be kept. Contract: nothing of it is in the message. */
+/** Validates a credential. Throws a SkillError. Contract: the message quotes nothing of it. */
 export function validateCredential(namespace: string, credential: Credential): Credential {
-  const no = (why: string) => createSignInError(namespace, why);
-  if (!isJsonObject(credential)) throw no("gives no credential for a sign-in");
+  const fail = (why: string) => createSignInError(namespace, why);
+  if (!isJsonObject(credential)) throw fail("returned no credential for a sign-in");
   const { account, secret, scopes, expiresAt } = credential as Credential;
   if (
     typeof account !== "string" ||
@@ -183,14 +184,14 @@ export function validateCredential(namespace: string, credential: Credential): C
     account.length > MAX_ACCOUNT_LENGTH ||
     sanitizeLine(account) !== account
   ) {
-    throw no("gives a credential without saying whose it is");
+    throw fail("returned a credential without a valid account");
   }
   if (!isJsonObject(secret) || JSON.stringify(secret).length > MAX_SECRET_LENGTH)
-    throw no("gives a credential that is none");
+    throw fail("returned a credential with an invalid secret");
   const isList = scopes === undefined || (Array.isArray(scopes) && scopes.every((scope) => typeof scope === "string"));
-  if (!isList) throw no("gives a credential with scopes that are none");
+  if (!isList) throw fail("returned a credential with invalid scopes");
   if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
-    throw no("gives a credential with a time that is none");
+    throw fail("returned a credential with an invalid expiry time");
   return { account, secret, ...(scopes ? { scopes } : {}), ...(expiresAt === undefined ? {} : { expiresAt }) };
 }
 
@@ -202,25 +203,27 @@ const MAX_SECRET_LENGTH = 64 * 1024;
 const [DEFAULT_SECONDS, MAX_SECONDS] = [600, 3600];
 const [DEFAULT_INTERVAL, MAX_INTERVAL] = [5, 60];
 
-/** People open it: a page of the web, and nothing in it that lets anybody in. */
-function validateSignInUrl(written: unknown, no: (why: string) => SkillError): string {
+/** Validates a URL that the user opens: http or https, without credentials in it. */
+function validateSignInUrl(written: unknown, fail: (why: string) => SkillError): string {
   const url = typeof written === "string" && written.length <= MAX_URL_LENGTH ? URL.parse(written) : null;
-  if (url === null || !["https:", "http:"].includes(url.protocol)) throw no("gives an address that is none of the web");
+  if (url === null || !["https:", "http:"].includes(url.protocol))
+    throw fail("returned a URL that is not http or https");
   const rest = new URL(url);
-  rest.searchParams.delete("state"); // Lets nobody in, and is often a JWT.
+  rest.searchParams.delete("state"); // Not a credential, and often a JWT.
   const hasCredential =
     url.username !== "" || url.password !== "" || redactCredentialPatterns(rest.href, "") !== rest.href;
-  if (hasCredential || url.href.length > MAX_URL_LENGTH) throw no("gives an address that nobody should open");
+  if (hasCredential || url.href.length > MAX_URL_LENGTH)
+    throw fail("returned a URL that contains a credential or is too long");
   return url.href;
 }
 
-function clampNumber(asked: unknown, usual: number, least: number, most: number): number {
-  return typeof asked === "number" && Number.isFinite(asked) ? Math.min(Math.max(asked, least), most) : usual;
+function clampNumber(value: unknown, defaultValue: number, min: number, max: number): number {
+  return typeof value === "number" && Number.isFinite(value) ? Math.min(Math.max(value, min), max) : defaultValue;
 }
 
 function createSignInError(namespace: string, why: string): SkillError {
   return new SkillError("provider-answer", {
     message: `The provider of ${namespace} ${why}`,
-    fix: "tell whoever made it",
+    fix: "report it to the author of the provider",
   });
 }

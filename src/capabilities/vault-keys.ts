@@ -6,37 +6,37 @@ import { readRegularText } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { findSystemProgram, runProgramSync } from "../util/system.ts";
 
-/** Where the key of a vault is from. One beside the vault protects only copies of the vault alone. */
+/** The sources of a vault's key. A key file next to the vault only protects copies of the vault alone. */
 export const VAULT_KEY_SOURCES = ["passphrase file", "keyring", "key file"] as const;
 export type VaultKeySource = (typeof VAULT_KEY_SOURCES)[number];
 
-/** What a vault says of its key. */
+/** The key information in a vault. */
 export interface VaultLock {
-  /** The vault's own name, another one for each. */
+  /** The unique id of the vault. */
   id: string;
   key: VaultKeySource;
-  /** What a passphrase is mixed with. */
+  /** The salt of the passphrase. */
   salt?: string;
 }
 
 export interface VaultKeyOptions {
   env: Readonly<Record<string, string | undefined>>;
   passphraseFile?: string;
-  /** In place of the machine's; `false` for none. */
+  /** Replaces the system keyring; `false` for none. */
   keyring?: Keyring | false;
 }
 
-/** Everything throws a SkillError that says what to do. */
+/** Every method throws a SkillError with a fix. */
 interface VaultKeys {
-  /** What a vault that is made now is locked with. */
-  preferred(): VaultKeySource;
-  /** Of a vault that there is. */
-  keyOf(lock: VaultLock): Buffer;
-  /** For a vault that is made now. */
-  make(id: string): { lock: VaultLock; key: Buffer };
-  /** Whether what is configured can be a key, also where nothing is locked with it yet. */
+  /** Returns the key source of a new vault. */
+  getPreferredSource(): VaultKeySource;
+  /** Returns the key of an existing vault. */
+  getKey(lock: VaultLock): Buffer;
+  /** Creates the key of a new vault. */
+  createKey(id: string): { lock: VaultLock; key: Buffer };
+  /** Checks that the configured passphrase is usable, even if nothing is locked with it yet. */
   check(): void;
-  /** Of a vault that has another key now: one that lies beside it would open old copies of it. */
+  /** Deletes the key file of a vault that has a new key: it would open old copies. */
   forget(lock: VaultLock): void;
 }
 
@@ -49,13 +49,13 @@ export function createVaultKeys(skilletHome: string, options: VaultKeyOptions): 
     return found.keyring;
   };
   const known = new Map<string, Buffer>();
-  const remembered = (lock: VaultLock, work: () => Buffer) => {
+  const withCache = (lock: VaultLock, work: () => Buffer) => {
     const name = [lock.id, lock.key, lock.salt].join(" ");
     const key = known.get(name) ?? work();
     known.set(name, key);
     return key;
   };
-  const WAYS: Record<VaultKeySource, (lock: VaultLock) => Buffer> = {
+  const KEY_LOADERS: Record<VaultKeySource, (lock: VaultLock) => Buffer> = {
     "passphrase file": ({ salt = "" }) => {
       if (passphraseFile === undefined) throw createPassphraseError();
       return scryptSync(readPassphrase(passphraseFile), Buffer.from(salt, "base64"), KEY_BYTES, SCRYPT_OPTIONS);
@@ -63,21 +63,21 @@ export function createVaultKeys(skilletHome: string, options: VaultKeyOptions): 
     keyring: ({ id }) => parseKey(keyring()?.get(id)) ?? throwKeyringError(keyring()),
     "key file": () => parseKey(readSecretFile(keyFile)) ?? throwKeyFileError(keyFile),
   };
-  const keyOf = (lock: VaultLock) => remembered(lock, () => WAYS[lock.key](lock));
+  const loadKey = (lock: VaultLock) => withCache(lock, () => KEY_LOADERS[lock.key](lock));
   return {
-    preferred: () => (passphraseFile !== undefined ? "passphrase file" : keyring() ? "keyring" : "key file"),
-    keyOf,
-    make(id) {
+    getPreferredSource: () => (passphraseFile !== undefined ? "passphrase file" : keyring() ? "keyring" : "key file"),
+    getKey: loadKey,
+    createKey(id) {
       if (passphraseFile !== undefined) {
         const lock: VaultLock = { id, key: "passphrase file", salt: randomBytes(16).toString("base64") };
-        return { lock, key: keyOf(lock) };
+        return { lock, key: loadKey(lock) };
       }
       const written = randomBytes(KEY_BYTES).toString("hex");
       keyring()?.set(id, written);
       if (keyring()?.get(id) === written) return { lock: { id, key: "keyring" }, key: Buffer.from(written, "hex") };
       createKeyFile(keyFile, written);
       const lock: VaultLock = { id, key: "key file" };
-      return { lock, key: keyOf(lock) };
+      return { lock, key: loadKey(lock) };
     },
     check: () => {
       if (passphraseFile !== undefined) readPassphrase(passphraseFile);
@@ -87,7 +87,7 @@ export function createVaultKeys(skilletHome: string, options: VaultKeyOptions): 
       try {
         rmSync(keyFile, { force: true });
       } catch {
-        // It locks nothing any more: no sign-in fails over it.
+        // It locks nothing any more, so this must not fail a sign-in.
       }
     },
   };
@@ -96,7 +96,7 @@ export function createVaultKeys(skilletHome: string, options: VaultKeyOptions): 
 const PASSPHRASE_VARIABLE = "SKILLET_VAULT_PASSPHRASE_FILE";
 const KEY_BYTES = 32;
 const MIN_PASSPHRASE_LENGTH = 8;
-/** 32 MiB and some 60 ms for every passphrase that is tried. */
+/** Takes 32 MiB and about 60 ms per passphrase. */
 const SCRYPT_OPTIONS = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 };
 
 function readPassphrase(file: string): string {
@@ -104,11 +104,11 @@ function readPassphrase(file: string): string {
   if (passphrase.length >= MIN_PASSPHRASE_LENGTH) return passphrase;
   throw new SkillError("vault-unreadable", {
     message: `The passphrase in ${file} is shorter than ${MIN_PASSPHRASE_LENGTH} characters`,
-    fix: `write a longer one into it: \`openssl rand -base64 24 > ${file}\``,
+    fix: `write a longer one: \`openssl rand -base64 24 > ${file}\``,
   });
 }
 
-/** What a file of the user's alone says, without the line break at its end. */
+/** Reads a file that only the user can access, without its final newline. */
 function readSecretFile(file: string): string {
   try {
     const text = readRegularText(file, {
@@ -119,8 +119,8 @@ function readSecretFile(file: string): string {
   } catch (error) {
     if (error instanceof SkillError) throw error;
     throw new SkillError("vault-unreadable", {
-      message: `The key of the vault is not to be had: ${file} cannot be read: ${getErrorMessage(error)}`,
-      fix: "put it back; without it what is in the vault is lost: then move vault.json away and sign in again",
+      message: `Cannot read the vault key ${file}: ${getErrorMessage(error)}`,
+      fix: "restore the file; without it the vault cannot be opened: move vault.json away and sign in again",
       cause: error,
     });
   }
@@ -128,12 +128,12 @@ function readSecretFile(file: string): string {
 
 const MAX_SECRET_BYTES = 64 * 1024;
 
-/** Others who can read it may have done so: nobody is told that it is fine by mending it. */
+/** Refuses a file that other users may have read. It does not fix the mode, because that would hide the leak. */
 export function requirePrivateFile(file: string, mode: number): void {
   if (process.platform === "win32" || (mode & 0o077) === 0) return;
   throw new SkillError("vault-unreadable", {
-    message: `${file} can be read or written by others on this machine, so it is not used`,
-    fix: `run \`chmod 600 ${file}\`; if somebody may have read it, sign in anew`,
+    message: `${file} is accessible to other users of this machine, so it is not used`,
+    fix: `run \`chmod 600 ${file}\`; if another user may have read it, sign in again`,
   });
 }
 
@@ -141,10 +141,10 @@ function createKeyFile(file: string, key: string): void {
   try {
     writeFileSync(file, `${key}\n`, { flag: "wx", mode: 0o600 });
   } catch (error) {
-    if (getErrnoCode(error) === "EEXIST") return; // Of a vault that was there before: it is as good as a new one.
+    if (getErrnoCode(error) === "EEXIST") return; // The key of an earlier vault is as good as a new one.
     throw new SkillError("unwritable", {
-      message: `${file} cannot be written: ${getErrorMessage(error)}`,
-      fix: "check that the folder can be written to",
+      message: `Cannot write ${file}: ${getErrorMessage(error)}`,
+      fix: "check that the folder is writable",
       cause: error,
     });
   }
@@ -156,7 +156,7 @@ function parseKey(text: string | undefined): Buffer | undefined {
 
 function createPassphraseError(): SkillError {
   return new SkillError("vault-unreadable", {
-    message: "The vault is locked with a passphrase, and no passphrase file is configured",
+    message: "The vault is locked with a passphrase, but no passphrase file is configured",
     fix: `set vault_passphrase_file under [capabilities] in the configuration, or ${PASSPHRASE_VARIABLE}`,
   });
 }
@@ -164,33 +164,33 @@ function createPassphraseError(): SkillError {
 function throwKeyringError(keyring: Keyring | undefined): never {
   throw new SkillError("vault-unreadable", {
     message: keyring
-      ? `The key of the vault is in ${keyring.name}, which does not give it`
-      : "The key of the vault is in the keyring of the system, which cannot be reached from here",
-    fix: "unlock it, or try from a session that has it; if the key is gone, move vault.json away and sign in again",
+      ? `Cannot read the vault key from ${keyring.name}`
+      : "The vault key is in the system keyring, which is not available here",
+    fix: "unlock the keyring, or run this in a session that has it; if the key is lost, move vault.json away and sign in again",
   });
 }
 
 function throwKeyFileError(file: string): never {
   throw new SkillError("vault-unreadable", {
-    message: `${file} is no key: it was edited, or something else wrote it`,
-    fix: "put back the one that was there; if it is gone, move vault.json and vault.key away and sign in again",
+    message: `${file} is not a vault key: it was edited or overwritten`,
+    fix: "restore the original file; if it is lost, move vault.json and vault.key away and sign in again",
   });
 }
 
-/** Where the system keeps secrets of its users. */
+/** The system's storage for users' secrets. */
 interface Keyring {
-  /** What it is called, for people. */
+  /** The display name. */
   readonly name: string;
-  /** Nothing when it has none of this name, is locked, or does not answer. */
+  /** Returns undefined if it has no secret of this name, is locked, or does not answer. */
   get(id: string): string | undefined;
-  /** Contract: whether it has it is known by asking again. */
+  /** Contract: call `get` afterwards to check that it was stored. */
   set(id: string, secret: string): void;
 }
 
 type KeyringEnv = Readonly<Record<string, string | undefined>>;
 type FindProgram = (name: string) => string | undefined;
 
-/** The one of this machine. Nothing where there is none, or nobody's session that it belongs to. */
+/** Returns the keyring of this machine; undefined without a keyring or a user session. */
 export function findKeyring(
   env: KeyringEnv,
   platform: NodeJS.Platform = process.platform,
@@ -225,8 +225,8 @@ const KEYRINGS: { [Platform in NodeJS.Platform]?: KeyringKind } = {
   darwin: {
     program: "security",
     isUsable: () => true,
-    // As commands on its stdin: given as an argument, everybody on the machine could see the key while it runs. Any program of the user's
-    // can ask the same `security` for it afterwards.
+    // As commands on stdin: as an argument, every user of the machine could see the key while it runs. Any program of this user can still
+    // ask `security` for it afterwards.
     ways: (file, env) => ({
       name: "the login keychain (security)",
       get: (id) =>

@@ -6,7 +6,7 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { createUndocumentedError } from "./github-fields.ts";
 
 interface GithubApiOptions {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   base: string;
   token: string;
   signal: AbortSignal;
@@ -17,21 +17,21 @@ interface GithubResponse {
   headers: Headers;
 }
 
-/** GitHub's REST API, for one token. Everything throws a SkillError. */
+/** GitHub's REST API, for one token. Every method throws a SkillError on failure. */
 export interface GithubApi {
   get(path: string, query?: GithubQuery): Promise<GithubResponse>;
-  /** What changes something. */
+  /** Sends a request that changes something. */
   send(method: "POST" | "PATCH" | "PUT", path: string, body: JsonObject): Promise<GithubResponse>;
 }
 
 export type GithubQuery = Readonly<Record<string, string | number | undefined>>;
 
 export function createGithubApi({ base, token, signal }: GithubApiOptions): GithubApi {
-  // A header is made of it.
+  // The token becomes part of a header.
   if (!/^[\x21-\x7e]{1,1024}$/.test(token)) {
-    throw new SkillError("auth-needed", { message: "The token of GitHub is none", fix: GITHUB_SIGN_IN_COMMAND });
+    throw new SkillError("auth-needed", { message: "The GitHub token is invalid", fix: GITHUB_SIGN_IN_COMMAND });
   }
-  const hiding = createRedactor(new Map([["GITHUB_TOKEN", token]]));
+  const redactor = createRedactor(new Map([["GITHUB_TOKEN", token]]));
   const headers = {
     accept: "application/vnd.github+json",
     authorization: `Bearer ${token}`,
@@ -39,40 +39,45 @@ export function createGithubApi({ base, token, signal }: GithubApiOptions): Gith
     "x-github-api-version": "2022-11-28",
   };
 
-  async function ask(method: GithubRequest["method"], to: URL, sent?: JsonObject): Promise<GithubResponse> {
-    const request = sent
-      ? { method, signal, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(sent) }
+  async function call(method: GithubRequest["method"], to: URL, content?: JsonObject): Promise<GithubResponse> {
+    const request = content
+      ? { method, signal, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(content) }
       : { method, signal, headers };
-    const asked = { what: sanitizeLine(`${method} ${to.pathname}`, 200), isChange: method !== "GET" };
+    const target = { what: sanitizeLine(`${method} ${to.pathname}`, 200), isChange: method !== "GET" };
     let at = to;
     let answer = await sendGithubRequest(at, request);
     for (let count = 0; REDIRECT_STATUSES.has(answer.status); count++) {
-      if (asked.isChange) throw createRedirectError(answer, asked.what);
-      at = resolveRedirect(answer, at, { what: asked.what, count });
+      if (target.isChange) throw createRedirectError(answer, target.what);
+      at = resolveRedirect(answer, at, { what: target.what, count });
       answer = await sendGithubRequest(at, request);
     }
     const { status, text } = answer;
     if (status >= 200 && status < 300) return { body: parseResponseJson(text), headers: answer.headers };
-    throw createGithubError({ ...asked, status, headers: answer.headers, body: parseErrorBody(hiding.text(text)) });
+    throw createGithubError({
+      ...target,
+      status,
+      headers: answer.headers,
+      body: parseErrorBody(redactor.redact(text)),
+    });
   }
 
   return {
-    get: async (path, query = {}) => ask("GET", createApiUrl(base, path, query)),
-    send: async (method, path, body) => ask(method, createApiUrl(base, path, {}), body),
+    get: async (path, query = {}) => call("GET", createApiUrl(base, path, query)),
+    send: async (method, path, body) => call(method, createApiUrl(base, path, {}), body),
   };
 }
 
-/** A path with values in it, none of which can be more than one name: path`/repos/${owner}/${repo}`. */
+/** Builds a path; each value is encoded as a single segment: path`/repos/${owner}/${repo}`. */
 export function encodePath(pieces: TemplateStringsArray, ...values: (string | number)[]): string {
   return pieces.reduce((before, piece, index) => `${before}${encodePathSegment(values[index - 1] ?? "")}${piece}`);
 }
 
-/** What takes several names: `docs/guide.md`. */
-export function encodeNestedPath(written: string): string {
-  return written.split("/").map(encodePathSegment).join("/");
+/** Encodes a path of several segments: `docs/guide.md`. */
+export function encodeNestedPath(path: string): string {
+  return path.split("/").map(encodePathSegment).join("/");
 }
 
-/** Encoding leaves dots alone, and an address takes two of them for a step up. */
+/** Rejects dot segments: encoding keeps them, and a URL resolves `..` to the parent. */
 function encodePathSegment(value: string | number): string {
   const name = String(value);
   if (name !== "" && name !== "." && name !== ".." && name.isWellFormed()) return encodeURIComponent(name);
@@ -93,7 +98,7 @@ function createApiUrl(base: string, below: string, query: GithubQuery): URL {
 const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 3;
 
-/** Contract: of the same origin, so that nobody else is sent the token. */
+/** Contract: same origin only, so the token is sent to no other host. */
 function resolveRedirect(
   { status, headers }: GithubRawResponse,
   from: URL,
@@ -101,18 +106,17 @@ function resolveRedirect(
 ): URL {
   const to = URL.parse(headers.get("location") ?? "", from.href);
   if (to && to.origin === from.origin && count < MAX_REDIRECTS) return to;
-  const where =
-    to && to.origin !== from.origin ? `to ${sanitizeLine(to.host, 100)}, which is somewhere else` : "nowhere";
+  const where = to && to.origin !== from.origin ? `to ${sanitizeLine(to.host, 100)}, another host` : "nowhere";
   throw new SkillError("provider-answer", {
-    message: `GitHub's answer leads ${where}: it was not followed (${status}, ${what})`,
-    fix: "look whether base_url is that of GitHub's REST API",
+    message: `GitHub redirected ${where}; the redirect was not followed (${status}, ${what})`,
+    fix: "check that base_url is the URL of GitHub's REST API",
   });
 }
 
 function createRedirectError({ status }: GithubRawResponse, what: string): SkillError {
   return new SkillError("not-found", {
-    message: `It has moved, and nothing was changed (${status}, ${what})`,
-    fix: "ask github.repos get for its new name, and use that",
+    message: `The resource has moved; nothing was changed (${status}, ${what})`,
+    fix: "call github.repos get for the new name, and use that",
   });
 }
 
@@ -124,7 +128,7 @@ function parseResponseJson(written: string): unknown {
   }
 }
 
-/** Of a refusal, which need not be JSON. */
+/** Parses the body of a refusal, which may not be JSON. */
 function parseErrorBody(written: string): JsonObject {
   try {
     const body: unknown = JSON.parse(written);
@@ -149,10 +153,10 @@ interface GithubRawResponse {
 
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 
-/** One request and its whole answer, wherever that leads. Throws a SkillError when there is none, or too much of it. */
+/** Sends one request and reads the whole response; follows no redirect. Throws a SkillError if it fails or is too large. */
 export async function sendGithubRequest(address: URL, request: GithubRequest): Promise<GithubRawResponse> {
   const { method, signal } = request;
-  const asked = { what: sanitizeLine(`${method} ${address.pathname}`, 200), isChange: method !== "GET" };
+  const target = { what: sanitizeLine(`${method} ${address.pathname}`, 200), isChange: method !== "GET" };
   const pieces: Uint8Array[] = [];
   let size = 0;
   let response: Response;
@@ -165,15 +169,13 @@ export async function sendGithubRequest(address: URL, request: GithubRequest): P
     }
   } catch (error) {
     throw signal.aborted
-      ? createStoppedError(signal, asked)
-      : createUnreachableError(address.host, describeNetworkError(error), asked);
+      ? createStoppedError(signal, target)
+      : createUnreachableError(address.host, describeNetworkError(error), target);
   }
   if (size > MAX_RESPONSE_BYTES) {
     throw new SkillError("provider-answer", {
-      message: `GitHub's answer is larger than ${MAX_RESPONSE_BYTES / 1024 / 1024} MiB (${asked.what})`,
-      fix: asked.isChange
-        ? "read what became of it, in parts"
-        : "ask for less: a smaller limit, or one thing at a time",
+      message: `GitHub's answer is larger than ${MAX_RESPONSE_BYTES / 1024 / 1024} MiB (${target.what})`,
+      fix: target.isChange ? "read the result in parts" : "request less: a smaller limit, or one item at a time",
     });
   }
   return { status: response.status, headers: response.headers, text: Buffer.concat(pieces).toString() };
@@ -184,34 +186,34 @@ function createStoppedError(
   { what, isChange }: { what: string; isChange: boolean },
 ): SkillError {
   const isLate = reason instanceof Error && reason.name === "TimeoutError";
-  const message = `${isLate ? "GitHub did not answer in time" : "It was stopped before GitHub answered"} (${what})`;
+  const message = `${isLate ? "GitHub did not answer in time" : "The request was canceled before GitHub answered"} (${what})`;
   return new SkillError(isLate ? "provider-timeout" : "provider-failed", {
     message,
     ...(isChange ? { fix: CHECK_BEFORE_RETRY } : {}),
   });
 }
 
-/** Only what the machine says of it: an address could hold more than people should see. */
+/** Returns only the system's error code: a URL could contain secrets. */
 function describeNetworkError(error: unknown): string {
   const { cause } = error as { cause?: { code?: unknown } };
-  return typeof cause?.code === "string" ? cause.code : "the connection broke";
+  return typeof cause?.code === "string" ? cause.code : "the connection was lost";
 }
 
-/** What GitHub refused. */
+/** A request that GitHub refused. */
 interface GithubRefusal {
   status: number;
   headers: Headers;
-  /** What it said, without the token. */
+  /** The response body, without the token. */
   body: JsonObject;
-  /** For people: `GET /repos/ada/engine/issues/1`. */
+  /** For display: `GET /repos/ada/engine/issues/1`. */
   what: string;
-  /** Whether it would have changed something. */
+  /** True if the request would have changed something. */
   isChange: boolean;
 }
 
 export const GITHUB_SIGN_IN_COMMAND = "skillet auth login github";
 
-/** What a refusal means to whoever asked. */
+/** Converts a refusal to an error with a fix. */
 function createGithubError(refusal: GithubRefusal): SkillError {
   const { status, what } = refusal;
   if (isRateLimited(refusal)) return createRateLimitError(refusal);
@@ -220,15 +222,15 @@ function createGithubError(refusal: GithubRefusal): SkillError {
   return new SkillError(code, { message: `${message} (${status}, ${what})`, ...(fix ? { fix } : {}) });
 }
 
-/** It did not answer at all. Nobody knows what became of a change then. */
+/** GitHub did not answer. The outcome of a change is unknown. */
 function createUnreachableError(
   host: string,
   why: string,
   { what, isChange }: Pick<GithubRefusal, "what" | "isChange">,
 ): SkillError {
   return new SkillError("unavailable", {
-    message: `GitHub cannot be reached at ${sanitizeLine(host, 100)}: ${sanitizeLine(why, 200)} (${what})`,
-    fix: isChange ? CHECK_BEFORE_RETRY : "look at the network, and try again later",
+    message: `Cannot reach GitHub at ${sanitizeLine(host, 100)}: ${sanitizeLine(why, 200)} (${what})`,
+    fix: isChange ? CHECK_BEFORE_RETRY : "check the network, and try again later",
   });
 }
 
@@ -238,14 +240,14 @@ interface GithubProblem {
   fix?: string;
 }
 
-/** GitHub knows no key that would make a second try harmless. */
-const CHECK_BEFORE_RETRY = "it is not known whether it was done: read it again before you try once more";
+/** GitHub has no idempotency keys, so a retry is not safe. */
+const CHECK_BEFORE_RETRY = "the change may have been made: read the item again before you retry";
 
 const FIELD_PROBLEMS: Readonly<Record<string, string>> = {
   missing: "does not exist",
   missing_field: "is missing",
   invalid: "is not valid",
-  already_exists: "is taken already",
+  already_exists: "already exists",
   unprocessable: "cannot be used",
 };
 
@@ -253,21 +255,21 @@ const STATUS_PROBLEMS: Readonly<Record<number, (refusal: GithubRefusal) => Githu
   400: describeInvalidRequest,
   401: () => ({
     code: "auth-needed",
-    message: "GitHub does not take the token: it is wrong, has expired or was revoked",
+    message: "GitHub rejected the token: it is wrong, expired or revoked",
     fix: GITHUB_SIGN_IN_COMMAND,
   }),
   403: describeDenial,
   404: (refusal) => ({
     code: "not-found",
-    message: `GitHub does not find it: ${formatGithubMessage(refusal)}`,
-    fix: "check owner, repo and number; a private repository looks like this to a token that has no access to it",
+    message: `GitHub did not find it: ${formatGithubMessage(refusal)}`,
+    fix: "check owner, repo and number; a private repository is not found if the token has no access to it",
   }),
   405: describeConflict,
   409: describeConflict,
   410: (refusal) => ({
     code: "not-found",
-    message: `It is no longer there: ${formatGithubMessage(refusal)}`,
-    fix: "it was deleted, or the repository has turned issues off",
+    message: `It no longer exists: ${formatGithubMessage(refusal)}`,
+    fix: "it was deleted, or issues are disabled in the repository",
   }),
   422: describeInvalidRequest,
   451: describeDenial,
@@ -276,13 +278,13 @@ const STATUS_PROBLEMS: Readonly<Record<number, (refusal: GithubRefusal) => Githu
 function describeConflict(refusal: GithubRefusal): GithubProblem {
   return {
     code: "conflict",
-    message: `GitHub cannot do that as things stand: ${formatGithubMessage(refusal)}`,
-    fix: "read it again: the branch may have moved, or checks and reviews may be missing",
+    message: `GitHub reports a conflict: ${formatGithubMessage(refusal)}`,
+    fix: "read the item again: the branch may have moved, or checks and reviews may be missing",
   };
 }
 
 function describeInvalidRequest(refusal: GithubRefusal): GithubProblem {
-  return { code: "input-invalid", message: `GitHub cannot do that: ${formatGithubMessage(refusal)}` };
+  return { code: "input-invalid", message: `GitHub rejected the request: ${formatGithubMessage(refusal)}` };
 }
 
 function describeDenial(refusal: GithubRefusal): GithubProblem {
@@ -293,23 +295,26 @@ function describeDenial(refusal: GithubRefusal): GithubProblem {
     ? `it needs the permission ${sanitizeLine(permissions, 200)}`
     : scopes
       ? `it needs one of the scopes ${sanitizeLine(scopes, 200)}`
-      : "the token, or whoever it belongs to, has no right to it";
+      : "the token or its owner has no permission";
   const fix = headers.has("x-github-sso")
-    ? "authorize the token for the organization's single sign-on, in the settings of your tokens on GitHub"
-    : `${wants}: change the token on GitHub, or make another one and run ${GITHUB_SIGN_IN_COMMAND}`;
+    ? "authorize the token for the organization's single sign-on, in your token settings on GitHub"
+    : `${wants}: change the token on GitHub, or create another one and run ${GITHUB_SIGN_IN_COMMAND}`;
   return { code: "denied", message: `GitHub does not allow it: ${formatGithubMessage(refusal)}`, fix };
 }
 
 function describeUnavailability({ isChange }: GithubRefusal): GithubProblem {
   return {
     code: "unavailable",
-    message: "GitHub has a problem of its own",
-    fix: isChange ? CHECK_BEFORE_RETRY : "try again later; www.githubstatus.com says how it is",
+    message: "GitHub has an internal error",
+    fix: isChange ? CHECK_BEFORE_RETRY : "try again later; see www.githubstatus.com",
   };
 }
 
 function describeUnexpectedStatus(refusal: GithubRefusal): GithubProblem {
-  return { code: "provider-failed", message: `GitHub answered something unexpected: ${formatGithubMessage(refusal)}` };
+  return {
+    code: "provider-failed",
+    message: `GitHub answered with an unexpected status: ${formatGithubMessage(refusal)}`,
+  };
 }
 
 function isRateLimited(refusal: GithubRefusal): boolean {
@@ -332,17 +337,17 @@ function createRateLimitError({ status, headers, what }: GithubRefusal): SkillEr
       ? `wait ${seconds} seconds, then try again`
       : at && !Number.isNaN(at.getTime())
         ? `wait until ${at.toISOString()}, then try again`
-        : "wait at least a minute, then try again, and ask for less at once";
-  return new SkillError("rate-limited", { message: `GitHub was asked too often (${status}, ${what})`, fix });
+        : "wait at least a minute, then try again, and request less at once";
+  return new SkillError("rate-limited", { message: `GitHub's rate limit was reached (${status}, ${what})`, fix });
 }
 
 function parseWholeNumber(written: string | null): number | undefined {
   return written !== null && /^\d{1,12}$/.test(written) ? Number(written) : undefined;
 }
 
-/** GitHub's own words: a message, and what is wrong with which field. */
+/** Returns GitHub's own message, with the problem of each field. */
 function formatGithubMessage({ body }: GithubRefusal): string {
-  const message = typeof body["message"] === "string" ? body["message"] : "it says nothing more";
+  const message = typeof body["message"] === "string" ? body["message"] : "no details";
   const errors = Array.isArray(body["errors"]) ? body["errors"].slice(0, 10).map(formatFieldError) : [];
   return sanitizeLine([message, ...errors.filter((error) => error !== "")].join("; "), 500);
 }
@@ -351,21 +356,21 @@ function formatFieldError(error: unknown): string {
   if (typeof error === "string") return error;
   if (!isJsonObject(error)) return "";
   const { resource, field, code, message } = error;
-  const place = [resource, field].filter((word) => typeof word === "string").join(".");
+  const path = [resource, field].filter((word) => typeof word === "string").join(".");
   const problem = typeof message === "string" ? message : (FIELD_PROBLEMS[String(code)] ?? String(code ?? ""));
-  return place === "" ? problem : `${place}: ${problem}`;
+  return path === "" ? problem : `${path}: ${problem}`;
 }
 
-/** Where GitHub is: its API, and the pages that people see. */
+/** The addresses of a GitHub instance: its API and its web pages. */
 export interface GithubBase {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   api: string;
   web: string;
 }
 
 export const GITHUB_API_URL = "https://api.github.com";
 
-/** Throws a SkillError for what a token must not be sent to. */
+/** Parses `base_url`. Throws a SkillError if a token must not be sent to it. */
 export function parseGithubBase(written: string): GithubBase {
   const address = URL.parse(written);
   const isSafe =
@@ -373,7 +378,7 @@ export function parseGithubBase(written: string): GithubBase {
   const isPlain = address !== null && `${address.username}${address.password}${address.search}${address.hash}` === "";
   if (!isSafe || !isPlain) {
     throw new SkillError("provider-missing", {
-      message: `base_url of github, ${formatGithubBase(written)}, is no address that a token can be sent to`,
+      message: `base_url of github, ${formatGithubBase(written)}, is not a URL that a token can be sent to`,
       fix: `write ${GITHUB_API_URL}, or https://HOST/api/v3 for a GitHub Enterprise Server`,
     });
   }
@@ -381,7 +386,7 @@ export function parseGithubBase(written: string): GithubBase {
   return { api, web: api === GITHUB_API_URL ? "https://github.com" : getWebUrl(address) };
 }
 
-/** For people: without a password or whatever else somebody put into it. */
+/** Formats a base URL for display, without passwords or query. */
 export function formatGithubBase(written: string): string {
   const address = URL.parse(written);
   return sanitizeLine(address ? formatUrlWithoutSecrets(address) : JSON.stringify(written), 200);
@@ -391,7 +396,7 @@ function formatUrlWithoutSecrets({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`;
 }
 
-/** Where a sign-in holds. Contract: does not throw, and no password is in it. */
+/** Returns the origin for which a sign-in is valid. Contract: does not throw; contains no password. */
 export function getGithubOrigin({
   baseUrl = GITHUB_API_URL,
   clientId,
@@ -400,13 +405,13 @@ export function getGithubOrigin({
   clientId?: string;
 }): string {
   const address = URL.parse(baseUrl);
-  const place = address ? formatUrlWithoutSecrets(address).replace(/\/+$/, "") : "nowhere";
-  return clientId === undefined ? place : `${place} (client_id ${clientId})`;
+  const url = address ? formatUrlWithoutSecrets(address).replace(/\/+$/, "") : "an invalid URL";
+  return clientId === undefined ? url : `${url} (client_id ${clientId})`;
 }
 
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** With data residency the API is a host of its own, api.SUBDOMAIN.ghe.com; else it is a path of the one host. */
+/** With data residency, the API has its own host, api.SUBDOMAIN.ghe.com; otherwise it is a path on the web host. */
 function getWebUrl({ origin, hostname }: URL): string {
   return /^api\.[\w-]+\.ghe\.com$/.test(hostname) ? `https://${hostname.slice("api.".length)}` : origin;
 }

@@ -1,7 +1,7 @@
 import { SkillError } from "../../errors/problem.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 
-/** In characters: of the one thing that was asked for, of each comment, and of each item of a list. */
+/** In characters: for a single item, for each comment, and for each item of a list. */
 const MAX_BODY_LENGTH = 20_000;
 const MAX_COMMENT_LENGTH = 5000;
 const MAX_EXCERPT_LENGTH = 500;
@@ -39,7 +39,7 @@ export const FOUND_ISSUE_SHAPE = defineShape({
   ...bodyFields("body", MAX_EXCERPT_LENGTH),
 });
 
-/** `ada/engine`, of an address of the API. */
+/** Returns `ada/engine` from an API URL. */
 export function parseRepositoryUrl(url: string): string | undefined {
   return /\/repos\/([^/]+\/[^/]+)$/.exec(url)?.[1];
 }
@@ -170,18 +170,18 @@ export const FOLDER_ENTRY_SHAPE = defineShape({
   size: numberField("size"),
 });
 
-function renameBodyFields(name: string, { body: written, is_cut }: ReturnType<typeof bodyFields>) {
-  return { [name]: written, is_cut };
+function renameBodyFields(name: string, { body, is_cut }: ReturnType<typeof bodyFields>) {
+  return { [name]: body, is_cut };
 }
 
-/** What is given of one of GitHub's objects: named anew, and everything else left behind. */
+/** The fields returned for one kind of GitHub object, under new names. Everything else is dropped. */
 export interface ResponseShape {
   schema: JsonObject;
-  /** Throws a SkillError for what is no object. */
+  /** Throws a SkillError if the value is not an object. */
   read(from: unknown): JsonObject;
 }
 
-/** One value of it: what it may be, and how it is found. What is not there, or of another type, is left out. */
+/** The schema of one field and how to read it. A missing value or one of another type is omitted. */
 interface ResponseField {
   schema: JsonObject;
   read(from: JsonObject): unknown;
@@ -203,17 +203,17 @@ export function defineShape(fields: Readonly<Record<string, ResponseField>>): Re
 
 export function createUndocumentedError(): SkillError {
   return new SkillError("provider-answer", {
-    message: "GitHub's answer is not what its documentation says",
-    fix: "look whether base_url is that of GitHub's REST API",
+    message: "GitHub's answer does not match its documentation",
+    fix: "check that base_url is the URL of GitHub's REST API",
   });
 }
 
-/** It must be there. */
+/** Makes a field required. */
 export function requireField(field: ResponseField): ResponseField {
   return { ...field, isRequired: true };
 }
 
-/** A path is the names from the outside in: `user.login`. */
+/** Reads a text at a dotted path: `user.login`. */
 export function textField(path: string): ResponseField {
   return createTypedField("string", path);
 }
@@ -226,12 +226,12 @@ export function booleanField(path: string): ResponseField {
   return createTypedField("boolean", path);
 }
 
-/** Whether there is something at all. */
+/** True if there is a value at the path. */
 function presenceField(path: string): ResponseField {
   return requireField({ schema: { type: "boolean" }, read: (from) => (getAtPath(from, path) ?? null) !== null });
 }
 
-/** A list of texts; of a list of objects, what they have under `name`. */
+/** Reads a list of texts; from objects, takes their `name`. */
 function nameListField(path: string, name: string): ResponseField {
   return requireField({
     schema: { type: "array", items: { type: "string" } },
@@ -242,16 +242,16 @@ function nameListField(path: string, name: string): ResponseField {
   });
 }
 
-/** Long text, cut; the field beside it says so. */
+/** A truncated text; `is_cut` is set next to it. */
 function bodyFields(path: string, limit: number): { body: ResponseField; is_cut: ResponseField } {
   return {
     body: {
       schema: { type: "string" },
-      read: (from) => mapText(getAtPath(from, path), (written) => truncateCharacters(written, limit)),
+      read: (from) => mapText(getAtPath(from, path), (text) => truncateCharacters(text, limit)),
     },
     is_cut: {
       schema: { const: true },
-      read: (from) => mapText(getAtPath(from, path), (written) => (written.length > limit ? true : undefined)),
+      read: (from) => mapText(getAtPath(from, path), (text) => (text.length > limit ? true : undefined)),
     },
   };
 }
@@ -266,9 +266,9 @@ function objectField(path: string, { schema, read }: ResponseShape): ResponseFie
   };
 }
 
-/** At most `limit` characters, and no half of one. */
-export function truncateCharacters(written: string, limit: number): string {
-  return written.length <= limit ? written : written.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
+/** Truncates to `limit` UTF-16 units without splitting a surrogate pair. */
+export function truncateCharacters(text: string, limit: number): string {
+  return text.length <= limit ? text : text.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
 }
 
 export function getAtPath(from: unknown, path: string): unknown {
@@ -297,6 +297,6 @@ function isText(value: unknown): value is string {
   return typeof value === "string";
 }
 
-function mapText<T>(value: unknown, use: (written: string) => T): T | undefined {
+function mapText<T>(value: unknown, use: (text: string) => T): T | undefined {
   return isText(value) ? use(value) : undefined;
 }

@@ -2,18 +2,18 @@ import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import type { GithubApi, GithubQuery } from "./github-api.ts";
 import { createUndocumentedError, type ResponseShape } from "./github-fields.ts";
 
-/** One thing that can be asked of GitHub. */
+/** One operation on GitHub. */
 export interface GithubOperation {
   description: string;
   mutating?: true;
   isReversible?: boolean;
   input: JsonObject;
   output: JsonObject;
-  /** Contract: the input fits the schema. */
+  /** Contract: the input matches the schema. */
   run(api: GithubApi, input: GithubInput): Promise<JsonObject>;
 }
 
-/** What operations are given, by the schema of each. */
+/** The input of an operation, according to its schema. */
 export interface GithubInput {
   owner: string;
   repo: string;
@@ -30,7 +30,7 @@ export interface GithubInput {
   [name: string]: unknown;
 }
 
-/** An object with these and no other values. A name with a question mark may be left out. */
+/** Returns a schema with exactly these properties. A name that ends with a question mark is optional. */
 export function createGithubInputSchema(values: Readonly<Record<string, JsonObject>>): JsonObject {
   const entries = Object.entries(values).map(([name, schema]) => [name.replace(/\?$/, ""), schema] as const);
   const required = Object.keys(values).filter((name) => !name.endsWith("?"));
@@ -39,7 +39,7 @@ export function createGithubInputSchema(values: Readonly<Record<string, JsonObje
 
 export const OWNER_SCHEMA = {
   type: "string",
-  description: "whose repository it is: a user or an organization",
+  description: "the owner of the repository: a user or an organization",
   pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
 };
 const REPO_SCHEMA = {
@@ -49,15 +49,15 @@ const REPO_SCHEMA = {
 };
 const NUMBER_SCHEMA = { type: "integer", minimum: 1, maximum: 2147483647, description: "the number after the #" };
 
-/** The names that most begin with. */
+/** The properties that most inputs start with. */
 export const REPO_INPUT = { owner: OWNER_SCHEMA, repo: REPO_SCHEMA };
 export const NUMBERED_INPUT = { ...REPO_INPUT, number: NUMBER_SCHEMA };
 export const PAGED_INPUT = {
-  "limit?": { type: "integer", minimum: 1, maximum: 100, default: 30, description: "how many at most" },
+  "limit?": { type: "integer", minimum: 1, maximum: 100, default: 30, description: "maximum number of items" },
   "page?": {
     type: "string",
     pattern: "^[A-Za-z0-9_=+/:.-]{1,500}$",
-    description: "next_page of the answer before, to go on there; the other values stay the same",
+    description: "next_page of the previous answer, to continue there; keep the other values the same",
   },
 };
 
@@ -70,64 +70,64 @@ export const LOGIN_SCHEMA = { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9_-
 export const LOGINS_SCHEMA = { type: "array", maxItems: 10, items: LOGIN_SCHEMA };
 export const DIRECTION_SCHEMA = createEnumSchema("desc", ["asc", "desc"]);
 
-export function createEnumSchema(preset: string, values: readonly string[]): JsonObject {
-  return { enum: values, default: preset };
+export function createEnumSchema(defaultValue: string, values: readonly string[]): JsonObject {
+  return { enum: values, default: defaultValue };
 }
 
-/** Only those of the values that are there. */
-export function pickInput(given: GithubInput, names: readonly string[]): JsonObject {
-  return Object.fromEntries(names.filter((name) => given[name] !== undefined).map((name) => [name, given[name]]));
+/** Returns the named values that are defined. */
+export function pickInput(input: GithubInput, names: readonly string[]): JsonObject {
+  return Object.fromEntries(names.filter((name) => input[name] !== undefined).map((name) => [name, input[name]]));
 }
 
-/** The same, for an address. */
-export function pickQuery(given: GithubInput, names: readonly string[]): Record<string, string | undefined> {
-  return Object.fromEntries(Object.entries(pickInput(given, names)).map(([name, value]) => [name, String(value)]));
+/** Returns the named values as URL query parameters. */
+export function pickQuery(input: GithubInput, names: readonly string[]): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(pickInput(input, names)).map(([name, value]) => [name, String(value)]));
 }
 
 interface GithubPageRequest {
   limit: number;
-  /** As the list before said it. */
+  /** `next_page` of the previous list. */
   page?: string | undefined;
 }
 
 interface GithubListOptions {
   query?: GithubQuery;
-  /** Where the items are in the answer; it is the list itself when left out. */
+  /** Selects the items in the answer. Defaults to the whole answer. */
   items?(body: unknown): unknown;
   isKept?(item: unknown): boolean;
 }
 
-/** Only so many pages are looked at for those that are kept. */
+/** The maximum number of pages searched for items to keep. */
 const MAX_PAGES = 10;
 
 /**
- * Whole pages, as many as fit: what `next_page` says begins where this ended, and nothing is left out in between. The `Link` of GitHub
- * is only read for the page, never followed, so it leads nowhere else.
+ * Lists items in whole pages, as many as fit. `next_page` continues exactly after the last item. GitHub's `Link` header is only parsed for
+ * the page, never followed, so it cannot lead to another host.
  */
 export async function listGithubItems(
   api: GithubApi,
   path: string,
-  wanted: GithubPageRequest,
+  request: GithubPageRequest,
   { read }: ResponseShape,
   options: GithubListOptions = {},
 ) {
   const { query = {}, items = (body) => body, isKept = () => true } = options;
   const found: JsonObject[] = [];
-  let page = wanted.page;
+  let page = request.page;
   for (let count = 0; count < MAX_PAGES; count++) {
-    const { body, headers } = await api.get(path, { ...query, per_page: wanted.limit, ...createPageQuery(page) });
+    const { body, headers } = await api.get(path, { ...query, per_page: request.limit, ...createPageQuery(page) });
     const all = items(body);
     if (!Array.isArray(all)) throw createUndocumentedError();
     const kept = all.filter(isKept);
-    if (count > 0 && found.length + kept.length > wanted.limit) break;
+    if (count > 0 && found.length + kept.length > request.limit) break;
     found.push(...kept.map(read));
     page = parseNextPage(headers.get("link"));
-    if (page === undefined || found.length >= wanted.limit) break;
+    if (page === undefined || found.length >= request.limit) break;
   }
   return { count: found.length, has_more: page !== undefined, ...omitUndefined({ next_page: page }), items: found };
 }
 
-/** What a list looks like, whatever it is of. */
+/** Returns the schema of a list of items. */
 export function createListSchema({ schema }: ResponseShape, more: JsonObject = {}): JsonObject {
   return {
     type: "object",
@@ -143,7 +143,7 @@ export function createListSchema({ schema }: ResponseShape, more: JsonObject = {
   };
 }
 
-/** Large lists go on after a mark, others at a number. */
+/** Large lists are paged by cursor, others by number. */
 function createPageQuery(page: string | undefined): GithubQuery {
   if (page === undefined) return {};
   return /^\d+$/.test(page) ? { page } : { after: page };

@@ -1,8 +1,6 @@
-import { isUtf8 } from "node:buffer";
 import { SkillError } from "../../errors/problem.ts";
 import type { JsonObject } from "../../util/objects.ts";
-import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { encodeNestedPath, encodePath, type GithubApi } from "./github-api.ts";
+import { encodePath, type GithubApi } from "./github-api.ts";
 import {
   booleanField,
   CHANGED_FILE_SHAPE,
@@ -11,9 +9,7 @@ import {
   COMMIT_SHAPE,
   createUndocumentedError,
   defineShape,
-  FOLDER_ENTRY_SHAPE,
   FOUND_ISSUE_SHAPE,
-  GITHUB_REPOSITORY_SHAPE,
   getAtPath,
   ISSUE_SHAPE,
   LISTED_ISSUE_SHAPE,
@@ -52,11 +48,11 @@ import {
 
 export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
   list: {
-    description: "Lists the issues of a repository, without its pull requests; newest first.",
+    description: "Lists the issues of a repository, without pull requests, newest first.",
     input: createGithubInputSchema({
       ...REPO_INPUT,
       "state?": createEnumSchema("open", ["open", "closed", "all"]),
-      "labels?": { ...LABELS_SCHEMA, description: "only those that have all of these labels" },
+      "labels?": { ...LABELS_SCHEMA, description: "only issues with all of these labels" },
       "assignee?": {
         type: "string",
         pattern: `^(?:none|\\*|${LOGIN_SCHEMA.pattern.slice(1, -1)})$`,
@@ -68,29 +64,29 @@ export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
       ...PAGED_INPUT,
     }),
     output: createListSchema(LISTED_ISSUE_SHAPE),
-    run: (api, given) => {
-      const query = pickQuery(given, ["state", "assignee", "since", "sort", "direction"]);
-      const labels = given.labels?.join(",");
-      return listGithubItems(api, encodePath`/repos/${given.owner}/${given.repo}/issues`, given, LISTED_ISSUE_SHAPE, {
+    run: (api, input) => {
+      const query = pickQuery(input, ["state", "assignee", "since", "sort", "direction"]);
+      const labels = input.labels?.join(",");
+      return listGithubItems(api, encodePath`/repos/${input.owner}/${input.repo}/issues`, input, LISTED_ISSUE_SHAPE, {
         query: { ...query, labels },
         isKept: (issue) => (getAtPath(issue, "pull_request") ?? null) === null,
       });
     },
   },
   get: {
-    description: "Reads one issue with its text. Comments are read with comments.",
+    description: "Reads one issue with its text. Use comments to read its comments.",
     input: createGithubInputSchema(NUMBERED_INPUT),
     output: ISSUE_SHAPE.schema,
-    run: async (api, given) => ISSUE_SHAPE.read((await api.get(formatIssuePath(given))).body),
+    run: async (api, input) => ISSUE_SHAPE.read((await api.get(formatIssuePath(input))).body),
   },
   comments: {
-    description: "Reads the comments of an issue or of the conversation of a pull request, oldest first.",
+    description: "Reads the comments of an issue, or of a pull request's conversation, oldest first.",
     input: createGithubInputSchema({ ...NUMBERED_INPUT, ...PAGED_INPUT }),
     output: createListSchema(COMMENT_SHAPE),
-    run: (api, given) => listGithubItems(api, `${formatIssuePath(given)}/comments`, given, COMMENT_SHAPE),
+    run: (api, input) => listGithubItems(api, `${formatIssuePath(input)}/comments`, input, COMMENT_SHAPE),
   },
   search: {
-    description: "Searches issues or pull requests of one repository, or of all of one owner.",
+    description: "Searches the issues or pull requests of one repository, or of all repositories of one owner.",
     input: createGithubInputSchema({
       owner: OWNER_SCHEMA,
       "repo?": REPO_INPUT.repo,
@@ -104,19 +100,19 @@ export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
       ...PAGED_INPUT,
     }),
     output: createListSchema(FOUND_ISSUE_SHAPE),
-    run: (api, given) => {
-      const { owner, repo, q, kind } = given;
+    run: (api, input) => {
+      const { owner, repo, q, kind } = input;
       if (/(?:^|[^\w])(?:repo|org|user|owner|enterprise):/i.test(q)) {
         throw new SkillError("input-invalid", {
-          message: "q says where to search",
-          fix: "say that with owner and repo, and leave repo:, org: and user: out of q",
+          message: "q must not contain repo:, org: or user:",
+          fix: "set owner and repo instead",
         });
       }
       const where = repo === undefined ? `user:${owner}` : `repo:${owner}/${repo}`;
-      return listGithubItems(api, "/search/issues", given, FOUND_ISSUE_SHAPE, {
+      return listGithubItems(api, "/search/issues", input, FOUND_ISSUE_SHAPE, {
         query: { q: `${where} is:${kind} ${q}` },
         items: (body) => getAtPath(body, "items"),
-        isKept: (issue) => isInSearchScope(getAtPath(issue, "repository_url"), given),
+        isKept: (issue) => isInSearchScope(getAtPath(issue, "repository_url"), input),
       });
     },
   },
@@ -132,10 +128,10 @@ export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
       "assignees?": LOGINS_SCHEMA,
     }),
     output: ISSUE_SHAPE.schema,
-    run: async (api, given) => {
-      const sent = pickInput(given, ["title", "body", "labels", "assignees"]);
+    run: async (api, input) => {
+      const sent = pickInput(input, ["title", "body", "labels", "assignees"]);
       return ISSUE_SHAPE.read(
-        (await api.send("POST", encodePath`/repos/${given.owner}/${given.repo}/issues`, sent)).body,
+        (await api.send("POST", encodePath`/repos/${input.owner}/${input.repo}/issues`, sent)).body,
       );
     },
   },
@@ -145,9 +141,9 @@ export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
     isReversible: true,
     input: createGithubInputSchema({ ...NUMBERED_INPUT, body: BODY_SCHEMA }),
     output: COMMENT_SHAPE.schema,
-    run: async (api, given) =>
+    run: async (api, input) =>
       COMMENT_SHAPE.read(
-        (await api.send("POST", `${formatIssuePath(given)}/comments`, pickInput(given, ["body"]))).body,
+        (await api.send("POST", `${formatIssuePath(input)}/comments`, pickInput(input, ["body"]))).body,
       ),
   },
   update: {
@@ -162,15 +158,15 @@ export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
         "body?": BODY_SCHEMA,
         "state?": { enum: ["open", "closed"] },
         "state_reason?": { enum: ["completed", "not_planned", "duplicate", "reopened"] },
-        "labels?": { ...LABELS_SCHEMA, description: "all that it has from then on" },
-        "assignees?": { ...LOGINS_SCHEMA, description: "all that it has from then on" },
+        "labels?": { ...LABELS_SCHEMA, description: "replaces the current list" },
+        "assignees?": { ...LOGINS_SCHEMA, description: "replaces the current list" },
       }),
       minProperties: 4,
     },
     output: ISSUE_SHAPE.schema,
-    run: async (api, given) => {
-      const sent = pickInput(given, ["title", "body", "state", "state_reason", "labels", "assignees"]);
-      return ISSUE_SHAPE.read((await api.send("PATCH", formatIssuePath(given), sent)).body);
+    run: async (api, input) => {
+      const sent = pickInput(input, ["title", "body", "state", "state_reason", "labels", "assignees"]);
+      return ISSUE_SHAPE.read((await api.send("PATCH", formatIssuePath(input), sent)).body);
     },
   },
 };
@@ -179,7 +175,7 @@ function formatIssuePath({ owner, repo, number }: GithubInput): string {
   return encodePath`/repos/${owner}/${repo}/issues/${number}`;
 }
 
-/** Words between which an OR stands may lead out of where it was to search: what was found is looked at once more. */
+/** Checks each result again: an OR in the query may match outside of the requested owner or repository. */
 function isInSearchScope(url: unknown, { owner, repo }: Pick<GithubInput, "owner"> & { repo?: string }): boolean {
   const [foundOwner, foundRepo] = (typeof url === "string" ? (parseRepositoryUrl(url) ?? "") : "")
     .toLowerCase()
@@ -195,7 +191,7 @@ const MERGE_SHAPE = defineShape({
 
 export const PULL_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
   list: {
-    description: "Lists the pull requests of a repository; newest first.",
+    description: "Lists the pull requests of a repository, newest first.",
     input: createGithubInputSchema({
       ...REPO_INPUT,
       "state?": createEnumSchema("open", ["open", "closed", "all"]),
@@ -206,23 +202,23 @@ export const PULL_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
       ...PAGED_INPUT,
     }),
     output: createListSchema(LISTED_PULL_SHAPE),
-    run: (api, given) =>
-      listGithubItems(api, encodePath`/repos/${given.owner}/${given.repo}/pulls`, given, LISTED_PULL_SHAPE, {
-        query: pickQuery(given, ["state", "head", "base", "sort", "direction"]),
+    run: (api, input) =>
+      listGithubItems(api, encodePath`/repos/${input.owner}/${input.repo}/pulls`, input, LISTED_PULL_SHAPE, {
+        query: pickQuery(input, ["state", "head", "base", "sort", "direction"]),
       }),
   },
   get: {
-    description: "Reads one pull request: its text, branches, size, and whether it can be merged.",
+    description: "Reads one pull request: its text, branches, size, and mergeability.",
     input: createGithubInputSchema(NUMBERED_INPUT),
     output: PULL_SHAPE.schema,
     run: fetchPull,
   },
   files: {
-    description: "Reads which files a pull request changes, with their patches, as far as those are not too long.",
+    description: "Lists the files that a pull request changes, with their patches; long patches are cut.",
     input: createGithubInputSchema({ ...NUMBERED_INPUT, ...PAGED_INPUT }),
     output: createListSchema(CHANGED_FILE_SHAPE),
-    run: async (api, given) => {
-      const found = await listGithubItems(api, `${formatPullPath(given)}/files`, given, CHANGED_FILE_SHAPE);
+    run: async (api, input) => {
+      const found = await listGithubItems(api, `${formatPullPath(input)}/files`, input, CHANGED_FILE_SHAPE);
       return { ...found, items: limitPatches(found.items) };
     },
   },
@@ -231,17 +227,17 @@ export const PULL_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
   review_comments: createListOperation(
     "comments",
     REVIEW_COMMENT_SHAPE,
-    "Reads what was said to single lines of a pull request. The conversation is read with github.issues comments.",
+    "Reads the comments on single lines of a pull request. Use github.issues comments to read its conversation.",
   ),
   checks: {
-    description: "Lists the checks of the last commit of a pull request. Not every fine-grained token may read them.",
+    description: "Lists the checks of the last commit of a pull request. Some fine-grained tokens cannot read them.",
     input: createGithubInputSchema({ ...NUMBERED_INPUT, ...PAGED_INPUT }),
     output: createListSchema(CHECK_SHAPE, { sha: { type: "string" } }),
-    run: async (api, given) => {
-      const sha = getAtPath(await fetchPull(api, given), "head.sha");
+    run: async (api, input) => {
+      const sha = getAtPath(await fetchPull(api, input), "head.sha");
       if (typeof sha !== "string") throw createUndocumentedError();
-      const checks = encodePath`/repos/${given.owner}/${given.repo}/commits/${sha}/check-runs`;
-      const found = await listGithubItems(api, checks, given, CHECK_SHAPE, {
+      const checks = encodePath`/repos/${input.owner}/${input.repo}/commits/${sha}/check-runs`;
+      const found = await listGithubItems(api, checks, input, CHECK_SHAPE, {
         items: (body) => getAtPath(body, "check_runs"),
       });
       return { ...found, sha };
@@ -253,66 +249,66 @@ export const PULL_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
     isReversible: true,
     input: createGithubInputSchema({ ...NUMBERED_INPUT, body: BODY_SCHEMA }),
     output: COMMENT_SHAPE.schema,
-    run: async (api, given) => {
-      const comments = encodePath`/repos/${given.owner}/${given.repo}/issues/${given.number}/comments`;
-      return COMMENT_SHAPE.read((await api.send("POST", comments, pickInput(given, ["body"]))).body);
+    run: async (api, input) => {
+      const comments = encodePath`/repos/${input.owner}/${input.repo}/issues/${input.number}/comments`;
+      return COMMENT_SHAPE.read((await api.send("POST", comments, pickInput(input, ["body"]))).body);
     },
   },
   review: {
-    description: "Reviews a pull request: comments, approves, or asks for changes.",
+    description: "Reviews a pull request: comments, approves, or requests changes.",
     mutating: true,
     isReversible: false,
     input: createGithubInputSchema({
       ...NUMBERED_INPUT,
       event: { enum: ["COMMENT", "APPROVE", "REQUEST_CHANGES"] },
-      "body?": { ...BODY_SCHEMA, description: "Markdown; only APPROVE can do without" },
-      "sha?": { ...SHA_SCHEMA, description: "the commit that was looked at: head.sha" },
+      "body?": { ...BODY_SCHEMA, description: "Markdown; optional only for APPROVE" },
+      "sha?": { ...SHA_SCHEMA, description: "the commit that was reviewed: head.sha" },
     }),
     output: REVIEW_SHAPE.schema,
-    run: async (api, given) => {
-      if (given.event !== "APPROVE" && given.body === undefined) {
-        throw new SkillError("input-invalid", { message: `"body" is missing: ${given.event} has to say something` });
+    run: async (api, input) => {
+      if (input.event !== "APPROVE" && input.body === undefined) {
+        throw new SkillError("input-invalid", { message: `"body" is missing: ${input.event} needs a text` });
       }
-      const commit = given["sha"] === undefined ? {} : { commit_id: given["sha"] };
-      const sent = { ...pickInput(given, ["event", "body"]), ...commit };
-      return REVIEW_SHAPE.read((await api.send("POST", `${formatPullPath(given)}/reviews`, sent)).body);
+      const commit = input["sha"] === undefined ? {} : { commit_id: input["sha"] };
+      const sent = { ...pickInput(input, ["event", "body"]), ...commit };
+      return REVIEW_SHAPE.read((await api.send("POST", `${formatPullPath(input)}/reviews`, sent)).body);
     },
   },
   create: {
-    description: "Opens a pull request between two branches that are there.",
+    description: "Opens a pull request between two existing branches.",
     mutating: true,
     isReversible: false,
     input: createGithubInputSchema({
       ...REPO_INPUT,
       title: TITLE_SCHEMA,
-      head: { ...BRANCH_SCHEMA, description: "the branch with the changes; owner:branch when it is in a fork" },
-      base: { ...BRANCH_SCHEMA, description: "the branch that they are for" },
+      head: { ...BRANCH_SCHEMA, description: "the branch with the changes; owner:branch if it is in a fork" },
+      base: { ...BRANCH_SCHEMA, description: "the branch to merge into" },
       "body?": BODY_SCHEMA,
       "draft?": { type: "boolean", default: false },
     }),
     output: PULL_SHAPE.schema,
-    run: async (api, given) => {
-      const sent = pickInput(given, ["title", "head", "base", "body", "draft"]);
+    run: async (api, input) => {
+      const sent = pickInput(input, ["title", "head", "base", "body", "draft"]);
       return PULL_SHAPE.read(
-        (await api.send("POST", encodePath`/repos/${given.owner}/${given.repo}/pulls`, sent)).body,
+        (await api.send("POST", encodePath`/repos/${input.owner}/${input.repo}/pulls`, sent)).body,
       );
     },
   },
   merge: {
-    description: "Merges a pull request, if its last commit is still the one that is named.",
+    description: "Merges a pull request, if its last commit is still the given one.",
     mutating: true,
     isReversible: false,
     input: createGithubInputSchema({
       ...NUMBERED_INPUT,
-      sha: { ...SHA_SCHEMA, description: "head.sha of the pull request as it was read" },
+      sha: { ...SHA_SCHEMA, description: "head.sha of the pull request when you read it" },
       "merge_method?": createEnumSchema("merge", ["merge", "squash", "rebase"]),
       "commit_title?": TITLE_SCHEMA,
       "commit_message?": BODY_SCHEMA,
     }),
     output: MERGE_SHAPE.schema,
-    run: async (api, given) => {
-      const sent = pickInput(given, ["sha", "merge_method", "commit_title", "commit_message"]);
-      return MERGE_SHAPE.read((await api.send("PUT", `${formatPullPath(given)}/merge`, sent)).body);
+    run: async (api, input) => {
+      const sent = pickInput(input, ["sha", "merge_method", "commit_title", "commit_message"]);
+      return MERGE_SHAPE.read((await api.send("PUT", `${formatPullPath(input)}/merge`, sent)).body);
     },
   },
 };
@@ -322,12 +318,12 @@ function createListOperation(below: string, item: ResponseShape, description: st
     description,
     input: createGithubInputSchema({ ...NUMBERED_INPUT, ...PAGED_INPUT }),
     output: createListSchema(item),
-    run: (api, given) => listGithubItems(api, `${formatPullPath(given)}/${below}`, given, item),
+    run: (api, input) => listGithubItems(api, `${formatPullPath(input)}/${below}`, input, item),
   };
 }
 
-async function fetchPull(api: GithubApi, given: GithubInput): Promise<JsonObject> {
-  return PULL_SHAPE.read((await api.get(formatPullPath(given))).body);
+async function fetchPull(api: GithubApi, input: GithubInput): Promise<JsonObject> {
+  return PULL_SHAPE.read((await api.get(formatPullPath(input))).body);
 }
 
 function formatPullPath({ owner, repo, number }: GithubInput): string {
@@ -346,110 +342,4 @@ function limitPatches(files: readonly JsonObject[]): JsonObject[] {
     room -= kept.length;
     return kept.length === patch.length ? file : { ...file, patch: kept, is_cut: true };
   });
-}
-
-const MAX_GITHUB_FILE_BYTES = 256 * 1024;
-const MAX_FOLDER_ENTRIES = 1000;
-
-export const REPO_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
-  get: {
-    description: "Reads what a repository is: its description, default branch, license and numbers.",
-    input: createGithubInputSchema(REPO_INPUT),
-    output: GITHUB_REPOSITORY_SHAPE.schema,
-    run: async (api, { owner, repo }) =>
-      GITHUB_REPOSITORY_SHAPE.read((await api.get(encodePath`/repos/${owner}/${repo}`)).body),
-  },
-  list: {
-    description: "Lists the repositories that whoever is signed in can get at; those changed last come first.",
-    input: createGithubInputSchema({
-      "visibility?": createEnumSchema("all", ["all", "public", "private"]),
-      "sort?": createEnumSchema("pushed", ["created", "updated", "pushed", "full_name"]),
-      "direction?": DIRECTION_SCHEMA,
-      ...PAGED_INPUT,
-    }),
-    output: createListSchema(GITHUB_REPOSITORY_SHAPE),
-    run: (api, given) =>
-      listGithubItems(api, "/user/repos", given, GITHUB_REPOSITORY_SHAPE, {
-        query: pickQuery(given, ["visibility", "sort", "direction"]),
-      }),
-  },
-  read_file: {
-    description: "Reads a text file of a repository (256 KiB at most), or what is in a folder.",
-    input: createGithubInputSchema({
-      ...REPO_INPUT,
-      "path?": {
-        type: "string",
-        maxLength: 1024,
-        default: "",
-        description: "from the top of the repository, such as docs/guide.md; left out: the top itself",
-      },
-      "ref?": { ...BRANCH_SCHEMA, description: "a branch, tag or commit; the default branch when left out" },
-    }),
-    output: {
-      type: "object",
-      properties: {
-        path: { type: "string" },
-        type: { enum: ["file", "folder"] },
-        size: { type: "integer" },
-        sha: { type: "string" },
-        text: { type: "string" },
-        entries: { type: "array", items: FOLDER_ENTRY_SHAPE.schema },
-        is_cut: { const: true },
-        url: { type: "string" },
-      },
-      required: ["path", "type"],
-      additionalProperties: false,
-    },
-    run: async (api, given) => {
-      const within = given.path.replace(/^\/+|\/+$/g, "");
-      const below = within === "" ? "" : `/${encodeNestedPath(within)}`;
-      const address = `${encodePath`/repos/${given.owner}/${given.repo}/contents`}${below}`;
-      const { body } = await api.get(address, { ref: given.ref });
-      return Array.isArray(body) ? formatFolder(within, body) : formatFile(within, body);
-    },
-  },
-};
-
-function formatFolder(within: string, entries: readonly unknown[]): JsonObject {
-  const cut = entries.length > MAX_FOLDER_ENTRIES ? { is_cut: true } : {};
-  return {
-    path: within,
-    type: "folder",
-    entries: entries.slice(0, MAX_FOLDER_ENTRIES).map(FOLDER_ENTRY_SHAPE.read),
-    ...cut,
-  };
-}
-
-function formatFile(within: string, file: unknown): JsonObject {
-  const [type, encoding, content] = ["type", "encoding", "content"].map((name) => getAtPath(file, name));
-  const place = `"${sanitizeLine(within, 200)}"`;
-  if (typeof type !== "string") throw createUndocumentedError();
-  if (type !== "file")
-    throw createUnreadableFileError(`${place} is a ${sanitizeLine(type, 20)}, not a file`, "read what it points to");
-  if (encoding === "none")
-    throw createUnreadableFileError(`${place} is too large to be read this way`, "clone the repository");
-  if (encoding !== "base64" || typeof content !== "string") throw createUndocumentedError();
-  const bytes = Buffer.from(content, "base64");
-  if (!isUtf8(bytes) || bytes.includes(0))
-    throw createUnreadableFileError(`${place} is no text`, "clone the repository");
-  const cut = bytes.length > MAX_GITHUB_FILE_BYTES ? { is_cut: true } : {};
-  const [sha, url] = [getAtPath(file, "sha"), getAtPath(file, "html_url")];
-  return {
-    path: within,
-    type: "file",
-    size: bytes.length,
-    ...(typeof sha === "string" ? { sha } : {}),
-    text: decodeWholeCharacters(bytes.subarray(0, MAX_GITHUB_FILE_BYTES)),
-    ...cut,
-    ...(typeof url === "string" ? { url } : {}),
-  };
-}
-
-/** A stream keeps the half of a character for later: there is no later. */
-function decodeWholeCharacters(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
-}
-
-function createUnreadableFileError(message: string, fix: string): SkillError {
-  return new SkillError("input-invalid", { message, fix });
 }

@@ -25,19 +25,20 @@ import {
 } from "./github-api.ts";
 import { createUndocumentedError } from "./github-fields.ts";
 import type { GithubInput, GithubOperation } from "./github-inputs.ts";
-import { ISSUE_OPERATIONS, PULL_OPERATIONS, REPO_OPERATIONS } from "./github-operations.ts";
+import { ISSUE_OPERATIONS, PULL_OPERATIONS } from "./github-operations.ts";
+import { REPO_OPERATIONS } from "./github-repos.ts";
 
 export interface GithubProviderOptions {
-  /** Of the REST API: `https://HOST/api/v3` for a server of one's own. */
+  /** The URL of the REST API: `https://HOST/api/v3` for a GitHub Enterprise Server. */
   baseUrl?: string;
   seconds?: number;
-  /** Of an app that has device flow turned on: then nobody has to paste a token. */
+  /** The client id of an app with device flow enabled. Users then do not have to paste a token. */
   clientId?: string;
 }
 
 /**
- * Issues, pull requests and files of GitHub, with a token that the vault has. GitHub knows no idempotency keys, so the key of a call
- * goes nowhere: that something happens once is kept by the host, and a change whose answer was lost is said to be unknown.
+ * Creates the provider for GitHub's issues, pull requests and files, with a token from the vault. GitHub has no idempotency keys: the host
+ * makes sure that a change is made once, and a change whose answer was lost is reported as unknown.
  */
 export function createGithubProvider({
   baseUrl = GITHUB_API_URL,
@@ -51,9 +52,9 @@ export function createGithubProvider({
     origin: getGithubOrigin({ baseUrl, ...omitUndefined({ clientId }) }),
     seconds: clampProviderSeconds(seconds),
     describe: async () => ({ capabilities: CAPABILITY_DESCRIPTIONS, hasAuth: true }),
-    async invoke({ capability, operation: name, input: given, credential }, { signal }) {
+    async invoke({ capability, operation: name, input: rawInput, credential }, { signal }) {
       const operation = getGithubOperation(capability, name);
-      const input = structuredClone(given ?? {});
+      const input = structuredClone(rawInput ?? {});
       const problem = await findSchemaProblem(operation.input, input);
       if (problem !== undefined) throw new SkillError("input-invalid", { message: problem });
       const { api } = base();
@@ -65,12 +66,12 @@ export function createGithubProvider({
     },
     async health({ isSignedIn }): Promise<ProviderHealth> {
       try {
-        const make = `make a token at ${formatTokenPageUrl(base())} (${TOKEN_PERMISSIONS})`;
+        const create = `create a token at ${formatTokenPageUrl(base())} (${TOKEN_PERMISSIONS})`;
         if (isSignedIn) return { isReady: true };
         const steps =
           clientId === undefined
-            ? [make, `${GITHUB_SIGN_IN_COMMAND}, and paste it`]
-            : [`${GITHUB_SIGN_IN_COMMAND}, and do what it says`];
+            ? [create, `${GITHUB_SIGN_IN_COMMAND}, and paste it`]
+            : [`${GITHUB_SIGN_IN_COMMAND}, and follow the instructions`];
         return isSignedIn === false ? { isReady: false, message: NOT_SIGNED_IN, steps } : { isReady: true, steps };
       } catch (error) {
         if (!(error instanceof SkillError)) throw error;
@@ -81,22 +82,22 @@ export function createGithubProvider({
   };
 }
 
-const NOT_SIGNED_IN = "Nobody is signed in to GitHub";
+const NOT_SIGNED_IN = "No account is signed in to GitHub";
 
 const GITHUB_CAPABILITIES: Readonly<
   Record<string, { description: string; operations: Readonly<Record<string, GithubOperation>> }>
 > = {
   "github.issues": {
-    description: "Issues of GitHub: reads, searches, opens, changes and comments on them.",
+    description: "GitHub issues: reads, searches, opens, changes and comments on them.",
     operations: ISSUE_OPERATIONS,
   },
   "github.pulls": {
     description:
-      "Pull requests of GitHub: reads them with files, reviews and checks; comments, reviews, opens and merges.",
+      "GitHub pull requests: reads them with files, reviews and checks; comments, reviews, opens and merges.",
     operations: PULL_OPERATIONS,
   },
   "github.repos": {
-    description: "Repositories of GitHub: which there are, and the text files in them.",
+    description: "GitHub repositories: lists them, and reads their text files.",
     operations: REPO_OPERATIONS,
   },
 };
@@ -125,11 +126,11 @@ function getGithubOperation(capability: string, name: string): GithubOperation {
   const known = operations ? Object.keys(operations) : Object.keys(GITHUB_CAPABILITIES);
   throw new SkillError("input-invalid", {
     message: `GitHub has no ${sanitizeLine(capability, 64)} ${sanitizeLine(name, 64)}`,
-    fix: `there are: ${known.join(", ")}`,
+    fix: `available: ${known.join(", ")}`,
   });
 }
 
-/** With a token that the user makes and brings. */
+/** Signs in with a token that the user creates and pastes. */
 function createPasteSignIn(base: () => GithubBase): ProviderAuth {
   return {
     async begin(): Promise<AuthChallenge> {
@@ -137,7 +138,7 @@ function createPasteSignIn(base: () => GithubBase): ProviderAuth {
       return {
         kind: "paste",
         url,
-        message: `Make a fine-grained token at ${url} for the repositories that may be used (${TOKEN_PERMISSIONS}), and paste it.`,
+        message: `Create a fine-grained token at ${url} for the repositories to use (${TOKEN_PERMISSIONS}), and paste it.`,
         expiresInSeconds: 3600,
       };
     },
@@ -145,8 +146,8 @@ function createPasteSignIn(base: () => GithubBase): ProviderAuth {
       const token = callback?.text.trim() ?? "";
       if (!/^[\x21-\x7e]{10,1024}$/.test(token)) {
         throw new SkillError("input-invalid", {
-          message: "What was pasted is no token of GitHub",
-          fix: "paste the token alone: it begins with github_pat_ or ghp_",
+          message: "The pasted text is not a GitHub token",
+          fix: "paste only the token: it starts with github_pat_ or ghp_",
         });
       }
       return fetchCredential(base(), token, signal);
@@ -154,14 +155,14 @@ function createPasteSignIn(base: () => GithubBase): ProviderAuth {
   };
 }
 
-/** With a code that the user types in on GitHub's own page. */
+/** Signs in with a code that the user enters on GitHub's own page. */
 function createDeviceSignIn(base: () => GithubBase, clientId: string): ProviderAuth {
-  // GitHub wants to be asked less often, and the contract has no word for it: until then nobody is asked.
+  // After `slow_down`, polls before this time are answered without a request, since the contract cannot change the interval.
   const quietUntil = new Map<string, number>();
 
   async function poll({ state }: AuthCompletion, { signal }: { signal: AbortSignal }): Promise<Credential | undefined> {
     const code = state?.["device_code"];
-    if (typeof code !== "string") throw createExpiredError("There is no sign-in under way");
+    if (typeof code !== "string") throw createExpiredError("No sign-in is pending");
     if ((quietUntil.get(code) ?? 0) > Date.now()) return undefined;
     const answer = await postForm(base().web, "/login/oauth/access_token", signal, {
       client_id: clientId,
@@ -191,14 +192,14 @@ function createDeviceSignIn(base: () => GithubBase, clientId: string): ProviderA
       if (![device_code, user_code, verification_uri].every((value) => typeof value === "string")) {
         throw createUndocumentedError();
       }
-      // The user is sent there to type a code in: it must be GitHub's own page.
+      // The user enters a code there, so it must be GitHub's own page.
       const url = URL.parse(String(verification_uri));
       if (url?.origin !== new URL(web).origin) throw createUndocumentedError();
       return {
         kind: "device",
         url: url.href,
         userCode: String(user_code),
-        message: `Open ${url.href} and type in ${sanitizeLine(String(user_code), 40)}. Only do so if you asked for this yourself.`,
+        message: `Open ${url.href} and enter ${sanitizeLine(String(user_code), 40)}. Only do so if you started this sign-in yourself.`,
         state: { device_code },
         expiresInSeconds: parseSeconds(answer["expires_in"]) ?? 900,
         intervalSeconds: parseSeconds(answer["interval"]) ?? SLOW_DOWN_SECONDS,
@@ -208,16 +209,16 @@ function createDeviceSignIn(base: () => GithubBase, clientId: string): ProviderA
       const credential = await poll(request, options);
       if (credential) return credential;
       throw new SkillError("auth-needed", {
-        message: "The code was not typed in on GitHub yet",
-        fix: "open the address, type the code in, and try again",
+        message: "The code was not entered on GitHub yet",
+        fix: "open the URL, enter the code, and try again",
       });
     },
   };
 }
 
-const TOKEN_PERMISSIONS = "Issues and Pull requests: read and write; Contents: read, or write where it is to merge";
+const TOKEN_PERMISSIONS = "Issues and Pull requests: read and write; Contents: read, or write to merge";
 
-/** The page with what is needed filled in; which repositories, only the user can say. */
+/** Returns the URL of the token page with the permissions filled in. Only the user can select the repositories. */
 function formatTokenPageUrl({ web }: GithubBase): string {
   return `${web}/settings/personal-access-tokens/new?name=skillet&issues=write&pull_requests=write&contents=read`;
 }
@@ -227,9 +228,12 @@ const SLOW_DOWN_SECONDS = 5;
 const DEVICE_FLOW_ERRORS: Readonly<Record<string, (answer: JsonObject) => SkillError>> = {
   expired_token: () => createExpiredError("The code has expired"),
   token_expired: () => createExpiredError("The code has expired"),
-  incorrect_device_code: () => createExpiredError("GitHub does not know this sign-in"),
+  incorrect_device_code: () => createExpiredError("GitHub does not recognize this sign-in"),
   access_denied: () =>
-    new SkillError("denied", { message: "It was cancelled on GitHub", fix: `begin again: ${GITHUB_SIGN_IN_COMMAND}` }),
+    new SkillError("denied", {
+      message: "The sign-in was canceled on GitHub",
+      fix: `begin again: ${GITHUB_SIGN_IN_COMMAND}`,
+    }),
 };
 
 function createExpiredError(message: string): SkillError {
@@ -239,12 +243,12 @@ function createExpiredError(message: string): SkillError {
 function createDeviceFlowError({ error, error_description: description }: JsonObject): SkillError {
   const why = typeof description === "string" ? description : String(error);
   return new SkillError("provider-failed", {
-    message: `GitHub does not sign in this way: ${sanitizeLine(why, 200)}`,
-    fix: "look at client_id, and whether device flow is turned on for that app",
+    message: `GitHub rejected the device flow: ${sanitizeLine(why, 200)}`,
+    fix: "check client_id, and that device flow is enabled for that app",
   });
 }
 
-/** Whose token it is, as GitHub says it. */
+/** Creates the credential for the account that GitHub reports for a token. */
 async function fetchCredential(
   { api }: GithubBase,
   token: string,
@@ -261,13 +265,13 @@ async function fetchCredential(
   return {
     account: sanitizeLine(body["login"], 100),
     secret: { token },
-    // A fine-grained token has permissions, of which GitHub does not tell.
+    // A fine-grained token has permissions, which GitHub does not report.
     ...(scopes.length > 0 ? { scopes } : {}),
     ...(expiresAt ? { expiresAt } : {}),
   };
 }
 
-/** `2026-12-31 12:00:00 UTC`, or with an offset. */
+/** Parses `2026-12-31 12:00:00 UTC`, or with an offset. */
 function parseExpiry(written: string | null): string | undefined {
   const time = new Date(written ?? "");
   return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
