@@ -29,16 +29,16 @@ import { collectSecrets, createProblemRedactor, redactData } from "../run/run-in
 import { createRefusalResult, toProblem } from "../run/run-result.ts";
 
 interface McpTools {
-  /** Raw: input is not held to the schema, and output is neither bounded nor labelled nor without secrets. `hostTool` does that. */
+  /** Raw tools: `wrapHostTool` validates the input, limits and labels the output and redacts secrets. */
   tools: readonly Tool[];
-  /** What could not be had. A run goes on without. */
+  /** Servers and tools that are unavailable. A run continues without them. */
   problems: readonly Problem[];
 }
 
-/** How a configured server is. */
+/** The state of a configured server. */
 export interface McpServerState {
   name: string;
-  /** Its command, or its address. */
+  /** Its command or URL. */
   where: string;
   isEnabled: boolean;
   tools: readonly string[];
@@ -48,7 +48,7 @@ export interface McpServerState {
 const MAX_SERVER_TOOLS = 128;
 const MAX_MCP_SCHEMA = 32 * 1024;
 
-/** The tools of the configured servers that are wanted, started now where they are not. Never throws, and never takes long. */
+/** Lists the tools of the selected servers and starts servers that are not running. Never throws, and has a time limit. */
 export async function listMcpTools(
   host: Host,
   isWanted: (server: string) => boolean = () => true,
@@ -61,7 +61,7 @@ export async function listMcpTools(
   return { tools: all.flatMap(({ tools }) => tools), problems: all.flatMap(({ problems }) => problems) };
 }
 
-/** Every configured server, tried now. */
+/** Starts every configured server and returns its state. */
 export async function checkMcpServers(host: Host): Promise<McpServerState[]> {
   return Promise.all(
     [...host.settings.mcp].map(async ([name, settings]) => {
@@ -81,7 +81,7 @@ async function closeOpenServers(): Promise<void> {
   await Promise.all(servers.map((server) => server.close()));
 }
 
-/** By how they are started, with all values: what is configured alike is one, whoever reads the configuration and how often. */
+/** Open servers by their launch options with all values: equal configurations share one server. */
 const OPEN_SERVERS = new Map<string, McpServer>();
 onMcpShutdown(closeOpenServers);
 
@@ -91,23 +91,23 @@ async function listToolsOfServer(
   host: Host,
   signal?: AbortSignal,
 ): Promise<McpTools> {
-  const hiding = createRedactor(collectSecrets(new Map(), host));
+  const redactor = createRedactor(collectSecrets(new Map(), host));
   try {
     const launch = resolveMcpLaunch(name, settings, host);
     const key = JSON.stringify(launch);
     const server = OPEN_SERVERS.get(key) ?? openMcpServer(launch);
     OPEN_SERVERS.set(key, server);
     const listed = await waitForServer(server.list(), name, signal);
-    return selectServerTools(name, settings, redactListedTools(listed, hiding), server);
+    return selectServerTools(name, settings, redactListedTools(listed, redactor), server);
   } catch (error) {
-    return { tools: [], problems: signal?.aborted ? [] : [createProblemRedactor(hiding)(toProblem(error))] };
+    return { tools: [], problems: signal?.aborted ? [] : [createProblemRedactor(redactor)(toProblem(error))] };
   }
 }
 
-/** What a server says of its tools goes to models too. One whose name holds a secret can be called nothing. */
-function redactListedTools(listed: readonly McpListedTool[], hiding: Redactor): McpListedTool[] {
+/** Redacts the descriptions of tools, which models read. A tool whose name contains a secret is dropped. */
+function redactListedTools(listed: readonly McpListedTool[], redactor: Redactor): McpListedTool[] {
   return listed.flatMap(({ name, ...words }) =>
-    hiding.text(name) === name ? [{ name, ...redactData(hiding, words) }] : [],
+    redactor.redact(name) === name ? [{ name, ...redactData(redactor, words) }] : [],
   );
 }
 
@@ -115,9 +115,9 @@ async function waitForServer<T>(work: Promise<T>, name: string, signal: AbortSig
   let timer: NodeJS.Timeout | undefined;
   let onAbort = () => {};
   const late = new Promise<never>((_, reject) => {
-    const fix = `see whether it can be started; or set enabled = false under ${formatMcpTable(name)} in config.toml`;
+    const fix = `check that it starts, or set enabled = false under ${formatMcpTable(name)} in config.toml`;
     const error = createMcpError(name, `it was not ready within ${MCP_START_TIMEOUT_MS / 1000} s`, fix, "mcp-timeout");
-    // A little later than what it is waited for says so itself, and why.
+    // Slightly later than the server's own timeout, whose error names the reason.
     timer = setTimeout(() => reject(error), MCP_START_TIMEOUT_MS + 500);
     onAbort = () => reject(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
@@ -141,11 +141,11 @@ function selectServerTools(
   const meant = listed.filter((tool) => settings.tools?.some((entry) => matchesToolEntry(tool, entry)) ?? true);
   const wrongIn = ({ inputSchema }: McpListedTool) => {
     if (JSON.stringify(inputSchema).length > MAX_MCP_SCHEMA) return "is larger than 32 KiB";
-    return sanitizeSchema(inputSchema) ? undefined : "has hidden characters in what is checked by it";
+    return sanitizeSchema(inputSchema) ? undefined : "has hidden characters in names or values";
   };
   for (const tool of meant.filter((one) => wrongIn(one) !== undefined).slice(0, 5)) {
-    const message = `Tool '${truncateLine(tool.name, 64)}' of MCP server '${name}' is left out: its schema ${wrongIn(tool)}`;
-    say("mcp-schema", message, "ask whoever makes the server to mend it");
+    const message = `Tool '${truncateLine(tool.name, 64)}' of MCP server '${name}' is skipped: its schema ${wrongIn(tool)}`;
+    say("mcp-schema", message, "ask the server's author to fix it");
   }
   const tools = new Map<string, Tool>();
   for (const one of meant.filter((tool) => wrongIn(tool) === undefined)) {
@@ -153,8 +153,8 @@ function selectServerTools(
     if (!tools.has(tool.name)) tools.set(tool.name, tool);
   }
   if (tools.size > MAX_SERVER_TOOLS) {
-    const message = `MCP server '${name}' has ${formatCount(tools.size, "tool")}: only the first ${MAX_SERVER_TOOLS} are given to runs`;
-    say("mcp-many", message, `name those that are needed: tools = ["…"] under ${table} in config.toml`);
+    const message = `MCP server '${name}' has ${formatCount(tools.size, "tool")}: runs get only the first ${MAX_SERVER_TOOLS}`;
+    say("mcp-many", message, `list the tools you need: tools = ["…"] under ${table} in config.toml`);
   }
   const named = new Set([...(settings.tools ?? []), ...(settings.withoutAsking ?? [])]);
   const missing = [...named].filter((entry) => !listed.some((tool) => matchesToolEntry(tool, entry)));
@@ -168,36 +168,36 @@ function selectServerTools(
 
 let isExitHandled = false;
 
-/** Once there is nothing left to do they are closed: a server that does not end when it is asked to would stay for ever after us. */
+/** Closes the servers when the process has nothing left to do. Otherwise a server that ignores its closed input would outlive it. */
 function closeAtExit(): void {
   if (isExitHandled) return;
   isExitHandled = true;
   process.once("beforeExit", () => {
-    isExitHandled = false; // One that is started later is closed later.
+    isExitHandled = false; // A server that starts later is closed later.
     void closeOpenServers();
   });
 }
 
-/** One server: started when first needed, and again when it has died. */
+/** One server: started when first needed, and restarted after it exited. */
 interface McpServer {
-  /** Throws a SkillError when it cannot be had. */
+  /** Throws a SkillError if the server is unavailable. */
   list(): Promise<readonly McpListedTool[]>;
   /** Contract: never throws. */
   call(tool: McpListedTool, input: unknown, options?: CallOptions): Promise<ToolResult>;
   close(): Promise<void>;
 }
 
-/** It is not started more often. */
+/** The minimum time between two starts. */
 const RESTART_PAUSE_MS = 1000;
-/** For how long a list holds that nobody said has changed, and for how long one that could not be had is not asked for. */
+/** The maximum age of a tool list without a change notification, and the pause after a failed one. */
 const MAX_LIST_AGE_MS = 30_000;
-/** Of one server: what would be more than any model is offered. */
+/** The maximum number of tools per server, more than any model is offered. */
 const MAX_LISTED_TOOLS = 2000;
 const MAX_LIST_PAGES = 100;
 
 function openMcpServer(launch: McpLaunch): McpServer {
   const failures = createMcpErrors(launch);
-  const hiding = createRedactor(listLaunchSecrets(launch));
+  const redactor = createRedactor(listLaunchSecrets(launch));
   let connection: McpConnection | undefined;
   let starting: Promise<McpConnection> | undefined;
   let startedAt = Number.NEGATIVE_INFINITY;
@@ -213,7 +213,7 @@ function openMcpServer(launch: McpLaunch): McpServer {
     const onChanged = () => {
       listed = undefined;
     };
-    connection = await connectMcpServer(launch, { ms: MCP_START_TIMEOUT_MS, signal: ending.signal, onChanged });
+    connection = await connectMcpServer(launch, { timeoutMs: MCP_START_TIMEOUT_MS, signal: ending.signal, onChanged });
     return connection;
   }
 
@@ -234,11 +234,11 @@ function openMcpServer(launch: McpLaunch): McpServer {
         opened = await connected();
         if (listed && performance.now() - listed.at < MAX_LIST_AGE_MS) return await listed.tools;
         const tools = requestTools(opened);
-        listed = { tools, at: performance.now() }; // A change that comes meanwhile takes it away again.
+        listed = { tools, at: performance.now() }; // A change notification that arrives meanwhile clears it again.
         return await tools;
       } catch (error) {
         listed = undefined;
-        failure = { error: failures.ofStart(error, opened?.last()), at: performance.now() };
+        failure = { error: failures.createStartError(error, opened?.describeEnd()), at: performance.now() };
         throw failure.error;
       }
     },
@@ -258,17 +258,19 @@ function openMcpServer(launch: McpLaunch): McpServer {
           {
             timeout: clampTimerMs(launch.seconds * 1000),
             ...(signal ? { signal } : {}),
-            ...(onProgress ? { onprogress: (progress) => onProgress(formatMcpProgress(progress, hiding.text)) } : {}),
-            // Without what it says of its output: a model reads that as it is.
+            ...(onProgress
+              ? { onprogress: (progress) => onProgress(formatMcpProgress(progress, redactor.redact)) }
+              : {}),
+            // Without the output schema: a model reads the output unvalidated.
             toolDefinition: { name: tool.name, inputSchema: tool.inputSchema },
           },
         );
         return readMcpResult(result);
       } catch (error) {
         if (signal?.aborted) return { content: "It was interrupted.", isError: true, code: "aborted" };
-        // An address has no end that could be noticed: it is found anew.
+        // A URL has no process whose end could be noticed: connect again.
         if ("url" in launch && !isServerRefusal(error) && !isMcpTimeout(error)) drop(used);
-        return createRefusalResult([failures.ofCall(error, used?.last())]);
+        return createRefusalResult([failures.createCallProblem(error, used?.describeEnd())]);
       }
     },
 
@@ -286,7 +288,7 @@ function openMcpServer(launch: McpLaunch): McpServer {
   }
 }
 
-/** Page after page. The SDK's own way to do so prints to the terminal. */
+/** Requests all pages. The SDK's own method prints to the terminal. */
 async function requestTools({ client }: McpConnection): Promise<McpListedTool[]> {
   if (!client.getServerCapabilities()?.tools) return [];
   const tools: McpListedTool[] = [];
@@ -304,7 +306,7 @@ async function requestTools({ client }: McpConnection): Promise<McpListedTool[]>
   return tools.slice(0, MAX_LISTED_TOOLS);
 }
 
-/** One tool that is none should not cost all the others. */
+/** Accepts anything: one invalid tool must not invalidate the others. */
 const ANY_SCHEMA = {
   "~standard": { version: 1, vendor: "skillet", validate: (value: unknown) => ({ value }) },
 } as const;
@@ -319,7 +321,7 @@ async function rejectOnAbort<T>(work: Promise<T>, signal: AbortSignal | undefine
   return Promise.race([work, aborted]).finally(() => signal.removeEventListener("abort", onAbort));
 }
 
-/** A tool as a server says it, as far as it can be one. */
+/** A tool as listed by a server. */
 interface McpListedTool {
   name: string;
   title?: string;
@@ -332,7 +334,7 @@ type McpCall = (tool: McpListedTool, input: unknown, options?: CallOptions) => P
 
 const MAX_MCP_DESCRIPTION = 2048;
 
-/** What a server lists, read as one: nothing where it can be none. */
+/** Reads a listed tool. Returns nothing if it is invalid. */
 function readMcpTool(listed: unknown): McpListedTool[] {
   const { name, title, description, inputSchema, annotations } = Object(listed) as Record<string, unknown>;
   if (typeof name !== "string" || name === "" || !isJsonObject(inputSchema)) return [];
@@ -347,7 +349,7 @@ function readMcpTool(listed: unknown): McpListedTool[] {
   ];
 }
 
-/** A tool of a server as it is called here: `server.tool`. What it gives is raw: whoever offers it holds it to bounds. */
+/** Creates the tool `server.tool`. Its output is raw: the caller limits it. */
 function createMcpTool(server: string, listed: McpListedTool, settings: McpSettings, call: McpCall): Tool {
   const { name, title, description, annotations } = listed;
   const what = sanitizeLine(String(title ?? annotations.title ?? name), 120);
@@ -364,12 +366,12 @@ function createMcpTool(server: string, listed: McpListedTool, settings: McpSetti
   };
 }
 
-/** Whether an entry of the configuration means this tool. */
+/** Returns true if an entry of the configuration names this tool. */
 function matchesToolEntry({ name }: Pick<McpListedTool, "name">, entry: string): boolean {
   return entry === name || entry === getToolPart(name);
 }
 
-/** What stands behind the dot. A name that nobody could write into a list has a hash in it. */
+/** Returns the part after the dot. A name with unusual characters gets a hash. */
 function getToolPart(name: string): string {
   return /^[\w./-]{1,128}$/.test(name) ? name : formatWireName(name);
 }
@@ -379,7 +381,7 @@ function readMcpResult({ content = [], structuredContent, isError }: CallToolRes
   if (structuredContent !== undefined && !content.some(({ type }) => type === "text"))
     parts.push(JSON.stringify(structuredContent));
   return {
-    content: parts.join("\n") || "It gave nothing.",
+    content: parts.join("\n") || "The tool returned nothing.",
     isError: isError === true,
     ...(isError === true ? { code: "failed" } : {}),
   };
@@ -391,12 +393,12 @@ function formatContentPart(part: CallToolResult["content"][number]): string {
     return `[${part.type}, ${sanitizeLine(part.mimeType, 64)}, ${Math.ceil(part.data.length * 0.75)} bytes; not shown]`;
   if (part.type === "resource_link")
     return `[resource ${sanitizeLine(part.name, 120)}: ${sanitizeLine(part.uri, 300)}]`;
-  const { uri, mimeType = "of no type" } = part.resource;
+  const { uri, mimeType = "unknown type" } = part.resource;
   const line = `[resource ${sanitizeLine(uri, 300)}, ${sanitizeLine(mimeType, 64)}]`;
   return "text" in part.resource ? `${line}\n${part.resource.text}` : line;
 }
 
 function formatMcpProgress({ progress, total, message }: Progress, hide: (text: string) => string): string {
-  if (message !== undefined && message !== "") return sanitizeLine(hide(message), 2000); // Whoever shows it shows less.
+  if (message !== undefined && message !== "") return sanitizeLine(hide(message), 2000); // The display shortens it further.
   return total === undefined ? String(progress) : `${progress} of ${total}`;
 }

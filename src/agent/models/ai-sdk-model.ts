@@ -22,24 +22,24 @@ import {
 import { getContextWindow } from "./model-providers.ts";
 
 interface SdkModelOptions extends ModelTarget {
-  /** How often it is asked again after a failure that may pass. */
+  /** The number of retries after a temporary failure. */
   retries: number;
-  /** How much it may say at once; as much as the model can, when left out. */
+  /** The maximum number of output tokens. Defaults to the model's own limit. */
   maxTokens?: number;
-  /** Whether it can be told how hard to think; true when left out. */
-  takesEffort?: boolean;
-  /** How many tokens it can read at once, where that is known. */
+  /** True if the model accepts a reasoning effort. Defaults to true. */
+  supportsEffort?: boolean;
+  /** The context window in tokens, if known. */
   contextWindow?: number;
 }
 
-/** A model of the AI SDK. One `respond` is one request: the SDK is offered tools that it cannot call. */
+/** Creates a model from one of the AI SDK. One `respond` is one request: the SDK gets tools that it cannot execute. */
 export function createSdkModel(model: AiSdkModel, options: SdkModelOptions): Model {
   return {
     name: options.name,
-    takesEffort: options.takesEffort !== false,
+    supportsEffort: options.supportsEffort !== false,
     ...omitUndefined({ contextWindow: options.contextWindow ?? getContextWindow(options.name) }),
     async respond(request) {
-      // Loaded when a model is first asked: most of what a start costs would be this.
+      // Loaded on first use: it would be most of the start-up time.
       const { streamText, wrapLanguageModel, jsonSchema } = await loadPeer.ai();
       const clock = createDeadline(options.seconds, request.signal);
       const names = createWireNames(request.tools.map(({ name }) => name));
@@ -60,10 +60,10 @@ export function createSdkModel(model: AiSdkModel, options: SdkModelOptions): Mod
           abortSignal: clock.signal,
           providerOptions: PROVIDER_OPTIONS,
           ...(options.maxTokens === undefined ? {} : { maxOutputTokens: options.maxTokens }),
-          ...(options.takesEffort !== false && REASONING_EFFORTS.has(request.effort ?? "")
+          ...(options.supportsEffort !== false && REASONING_EFFORTS.has(request.effort ?? "")
             ? { reasoning: request.effort as "low" }
             : {}),
-          // The SDK prints what nobody takes. It is in the stream too.
+          // Without this, the SDK prints the error, which is in the stream too.
           onError: () => undefined,
         });
         const reply = await collectReply(result.stream, request, names);
@@ -78,10 +78,10 @@ export function createSdkModel(model: AiSdkModel, options: SdkModelOptions): Mod
   };
 }
 
-/** What a timer can wait for: one for longer would end at once. */
+/** The longest delay of a timer: a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A signal that ends with another one, or when the time is over. Once stopped, nothing of it is left: a long run makes many. */
+/** Creates a signal that aborts with another one or at a time limit. `stop` releases it completely: a long run creates many. */
 function createDeadline(seconds: number, outer: AbortSignal) {
   const controller = new AbortController();
   let isLate = false;
@@ -89,7 +89,7 @@ function createDeadline(seconds: number, outer: AbortSignal) {
   const timer = setTimeout(
     () => {
       isLate = true;
-      controller.abort(new DOMException("The time is over", "TimeoutError"));
+      controller.abort(new DOMException("The time limit was reached", "TimeoutError"));
     },
     Math.min(seconds * 1000, MAX_TIMER_MS),
   );
@@ -105,7 +105,7 @@ function createDeadline(seconds: number, outer: AbortSignal) {
   };
 }
 
-/** What SDKs call how hard to think. Another word is not passed on. */
+/** The reasoning efforts that SDKs support. Other values are not passed on. */
 export const REASONING_EFFORTS: ReadonlySet<string> = new Set([
   "none",
   "minimal",
@@ -116,8 +116,8 @@ export const REASONING_EFFORTS: ReadonlySet<string> = new Set([
   "max",
 ]);
 
-// What a provider kept may be gone, or be another account's, when a conversation is gone on with: all of it goes along, and
-// nothing is kept. What was sent before is cheaper when Anthropic is told that it will come again.
+// Nothing is stored at the provider: when a conversation resumes, stored data may be gone or belong to another account. So each
+// request contains everything. Anthropic's cache control makes the repeated part cheaper.
 const PROVIDER_OPTIONS = {
   openai: { store: false },
   anthropic: { cacheControl: { type: "ephemeral" } },
@@ -125,19 +125,19 @@ const PROVIDER_OPTIONS = {
 
 type Middleware = Parameters<typeof import("ai").wrapLanguageModel>[0]["middleware"];
 
-/** Sees each attempt, bounds what it says, and keeps warnings of the provider, which the SDK would print, to itself. */
+/** Reports retries, limits the size of an answer, and suppresses provider warnings, which the SDK would print. */
 function createMiddleware(request: ModelRequest, options: SdkModelOptions): Middleware {
   let failed: string | undefined;
   let again = 0;
   return {
     specificationVersion: "v4",
     async wrapStream({ doStream }) {
-      if (failed !== undefined) request.onRetry?.(`${failed}; asked again (${++again} of ${options.retries})`);
+      if (failed !== undefined) request.onRetry?.(`${failed}; retrying (${++again} of ${options.retries})`);
       try {
         const { stream, ...rest } = await doStream();
         const bound = createAnswerLimit(options.name);
         const quiet = new TransformStream({
-          // What is thrown here closes the connection.
+          // An exception here closes the connection.
           transform(part: ModelStreamPart, controller) {
             bound(part);
             controller.enqueue(part.type === "stream-start" ? { ...part, warnings: [] } : part);
@@ -185,11 +185,11 @@ async function collectReply(
   };
 }
 
-/** What the SDK says of a stream that ended without its end. */
+/** The SDK's finish reasons for a truncated stream. */
 const UNFINISHED_REASONS = new Set<string>(["interrupted", "other"]);
 
 function mapFinishReason(reason: string, calls: readonly ToolCall[]): ModelReply["finish"] {
-  // Some servers say that they have stopped when they want to call.
+  // Some servers report `stop` although they request calls.
   if (calls.length > 0 && reason !== "length") return "calls";
   return FINISH_REASONS[reason] ?? "other";
 }
@@ -205,15 +205,15 @@ function toToolCall(
   names: WireNames,
 ): ToolCall {
   const call = { id: toolCallId, tool: names.toId(toolName) ?? toolName, input };
-  if (typeof input === "string") return { ...call, problem: "its input is no JSON" };
-  return isPlainObject(input) ? call : { ...call, problem: "its input is no JSON object" };
+  if (typeof input === "string") return { ...call, problem: "its input is not JSON" };
+  return isPlainObject(input) ? call : { ...call, problem: "its input is not a JSON object" };
 }
 
 function isPlainObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** As data that can be written down. Providers take nothing but an object for a call's input, and no name that they forbid. */
+/** Converts messages to plain data. Providers accept only objects as call inputs, and no forbidden names. */
 function toPlainData(messages: readonly AssistantModelMessage[]): unknown {
   return JSON.parse(JSON.stringify(messages), (_, value) =>
     value?.type === "tool-call"
@@ -244,13 +244,13 @@ function toToolResultPart({ id, tool, content, isError }: ToolCallResult, names:
   return { type: "tool-result" as const, toolCallId: id, toolName: names.toWire(tool), output };
 }
 
-/** A piece of an answer as it comes from a provider of the AI SDK. */
+/** A chunk of an answer from a provider of the AI SDK. */
 interface ModelStreamPart {
   type: string;
   id?: string;
-  /** Of text, of thoughts, or of the input of the call `id`. */
+  /** A piece of text, of reasoning, or of the input of the call `id`. */
   delta?: unknown;
-  /** Of a call that is whole. */
+  /** The input of a complete call. */
   input?: unknown;
 }
 
@@ -258,13 +258,13 @@ const MIB = 1024 * 1024;
 const MAX_TEXT_BYTES = 4 * MIB;
 const MAX_INPUT_BYTES = MIB;
 
-/** Counts what one answer comes to. Throws a SkillError, `model-broken`, when that is more than anybody can use. */
+/** Measures one answer. Throws a SkillError, `model-broken`, if it is too large. */
 function createAnswerLimit(name: string): (part: ModelStreamPart) => void {
   let said = 0;
   const inputs = new Map<string, number>();
   const refuse = (what: string): never => {
     throw new SkillError("model-broken", {
-      message: `${name} said more than ${what}`,
+      message: `${name} sent more than ${what}`,
       fix: "set max_tokens of the model in config.toml, or use another model",
     });
   };
@@ -273,7 +273,7 @@ function createAnswerLimit(name: string): (part: ModelStreamPart) => void {
     said += size;
     if (said > MAX_TEXT_BYTES) refuse("4 MiB in one answer");
     if (type === "tool-input-delta") inputs.set(id, (inputs.get(id) ?? 0) + size);
-    if (Math.max(inputs.get(id) ?? 0, measureText(input)) > MAX_INPUT_BYTES) refuse("1 MiB for one call of a tool");
+    if (Math.max(inputs.get(id) ?? 0, measureText(input)) > MAX_INPUT_BYTES) refuse("1 MiB in one tool call");
   };
 }
 

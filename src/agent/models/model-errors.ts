@@ -3,29 +3,29 @@ import { SkillError } from "../../errors/problem.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 
-/** Who was asked, for what is said when it fails. */
+/** The model of a request, for error messages. */
 export interface ModelTarget {
   /** `anthropic/claude-…`. */
   name: string;
-  /** How long one answer may take, with all attempts. */
+  /** The time limit of one answer, including retries. */
   seconds: number;
-  /** Where it is asked, and what says so, where somebody does: `ANTHROPIC_BASE_URL`, `base_url of …`. */
+  /** The URL, and the setting it comes from, if it is configured: `ANTHROPIC_BASE_URL`, `base_url of …`. */
   address?: string;
   addressFrom?: string;
-  /** Which key was used and where it comes from, never its value: `ANTHROPIC_API_KEY of the environment`. */
+  /** The key and where it comes from, never its value: `ANTHROPIC_API_KEY of the environment`. */
   key?: string;
-  /** Takes what must not be shown out of what a provider said. */
+  /** Redacts the text of a provider. */
   secrets?: { text(text: string): string };
 }
 
 interface FailureContext {
   asked: ModelTarget;
   signal: AbortSignal;
-  /** Whether the time of the answer was over. */
+  /** True if the time limit was reached. */
   isLate: boolean;
 }
 
-/** What to throw for what went wrong: the abort itself, or a SkillError that says what to do. */
+/** Returns the error to throw: the abort reason, or a SkillError with a fix. */
 export function toModelError(error: unknown, { asked, signal, isLate }: FailureContext): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof SkillError) return error;
@@ -38,13 +38,13 @@ export function toModelError(error: unknown, { asked, signal, isLate }: FailureC
   return createModelError(parseFailure(error, asked), asked);
 }
 
-/** What to throw for what comes to the same whenever it is tried, and the SDK would try again. */
+/** Returns the error for a permanent failure that the SDK would retry. */
 export function findPermanentError(error: unknown, asked: ModelTarget): SkillError | undefined {
   const failure = parseFailure(error, asked);
   return failure.kind === "nowhere" ? createModelError(failure, asked) : undefined;
 }
 
-/** What happened, in a few words, for somebody who watches it being tried again. */
+/** Formats a failure briefly, for progress messages of a retry. */
 export function formatModelFailure(error: unknown, asked: ModelTarget): string {
   const { status, said } = parseFailure(error, asked);
   return truncateLine(status === undefined ? said : `${status}${formatQuote(said)}`, 200);
@@ -60,10 +60,10 @@ type ProblemFormatter = (known: ModelTarget & ModelFailure) => readonly [ErrorCo
 
 const formatAccessProblem: ProblemFormatter = ({ name, key, status, said }) => [
   "model-refused",
-  `${name} refused the key (${status})${status === 403 ? formatQuote(said) : ""}: ${key ?? "no key was given"}`,
+  `${name} refused the key (${status})${status === 403 ? formatQuote(said) : ""}: ${key ?? "no key is configured"}`,
   key === undefined
-    ? "give the model an api_key in config.toml"
-    : "check that it is right, still valid, and may use this model",
+    ? "set api_key of the model in config.toml"
+    : "check that it is correct, not expired, and may use this model",
 ];
 
 const STATUS_FORMATTERS: Record<number, ProblemFormatter> = {
@@ -71,42 +71,42 @@ const STATUS_FORMATTERS: Record<number, ProblemFormatter> = {
   403: formatAccessProblem,
   404: ({ name, address, addressFrom, url, said }) => [
     "model-refused",
-    `${name} is not there${formatLocation(url ?? address)}${formatQuote(said)}`,
+    `${name} was not found${formatLocation(url ?? address)}${formatQuote(said)}`,
     `correct the model's name${addressFrom === undefined ? "" : `, or ${addressFrom}`}${/base_url/i.test(addressFrom ?? "") ? ": a base_url usually ends in /v1" : ""}`,
   ],
   429: ({ name, said }) => [
     "model-unreachable",
-    `${name} takes no more requests for now${formatQuote(said)}`,
-    "wait a little and try again, or look at the limits of your account",
+    `${name} is rate limited${formatQuote(said)}`,
+    "wait and try again, or check the limits of your account",
   ],
 };
 
 const KIND_FORMATTERS: Record<"passing" | "refused" | "broken" | "cut" | "nowhere", ProblemFormatter> = {
   passing: ({ name, address, status, said }) => [
     "model-unreachable",
-    `${name} ${status === undefined ? "cannot be reached" : `has failed (${status})`}${formatLocation(address)}${formatQuote(said)}`,
+    `${name} ${status === undefined ? "cannot be reached" : `failed (${status})`}${formatLocation(address)}${formatQuote(said)}`,
     status === undefined
-      ? "check that it is running and that this machine can reach it, then try again"
-      : "try again in a while, or use another model",
+      ? "check that it is running and reachable from this machine, then try again"
+      : "try again later, or use another model",
   ],
   refused: ({ name, status, said }) => [
     "model-refused",
     `${name} refused the request${status === undefined ? "" : ` (${status})`}${formatQuote(said)}`,
-    "correct what it says, or use another model",
+    "correct the request, or use another model",
   ],
   broken: ({ name, said }) => [
     "model-broken",
-    `${name} gave no answer that can be used${formatQuote(said)}`,
-    "check that base_url names a server of this provider's kind, or use another model",
+    `${name} returned an invalid answer${formatQuote(said)}`,
+    "check that base_url is a server for this provider, or use another model",
   ],
   cut: ({ name, said }) => [
     "model-unreachable",
     `${name}: ${said}`,
-    "try again; if it goes on, check that base_url names a server of this provider's kind",
+    "try again; if it happens again, check that base_url is a server for this provider",
   ],
   nowhere: ({ name, address, addressFrom, said }) => [
     "model-unreachable",
-    `${name} cannot be asked${formatLocation(address)}${formatQuote(said)}`,
+    `${name} cannot be called${formatLocation(address)}${formatQuote(said)}`,
     `correct ${addressFrom ?? "its address"}`,
   ],
 };
@@ -122,31 +122,31 @@ function formatQuote(said: string): string {
 interface ModelFailure {
   status: number | undefined;
   kind: keyof typeof KIND_FORMATTERS;
-  /** What was said about it, in one line. */
+  /** The provider's message, in one line. */
   said: string;
-  /** What was asked for, where the provider's part says so. */
+  /** The requested URL, if the provider reports it. */
   url?: string;
 }
 
-/** A stream that ended without saying why. */
+/** A stream that ended without a finish reason. */
 export class TruncatedStreamError extends Error {}
 
-const TRUNCATED_MESSAGE = "the answer broke off in the middle";
+const TRUNCATED_MESSAGE = "the answer was truncated";
 const BAD_ADDRESS_PATTERN = /\bbad port\b|invalid url|failed to parse url/i;
 const BAD_RESPONSE_PATTERN = /JSONParse|TypeValidation|InvalidResponseData|EmptyResponseBody/;
 const NETWORK_PATTERN =
   /terminated|fetch failed|cannot connect|socket|network|ECONN|ENOTFOUND|EAI_AGAIN|EPIPE|UND_ERR|certificate/i;
 
-/** What the network's own words mean. */
+/** Plain texts for network errors. */
 const NETWORK_MESSAGES: readonly (readonly [RegExp, string])[] = [
-  [BAD_ADDRESS_PATTERN, "no request can go to this address or port"],
+  [BAD_ADDRESS_PATTERN, "requests to this address or port are not allowed"],
   [/ECONNREFUSED/, "connection refused"],
   [/ECONNRESET|other side closed/, "the connection was closed"],
-  [/ENOTFOUND|EAI_AGAIN/, "the name of the host cannot be looked up"],
-  [/ETIMEDOUT|CONNECT_TIMEOUT/, "no connection in time"],
+  [/ENOTFOUND|EAI_AGAIN/, "the host name cannot be resolved"],
+  [/ETIMEDOUT|CONNECT_TIMEOUT/, "the connection timed out"],
 ];
 
-/** By the shape of the SDK's errors: a provider that a program brings along may have other classes of the same names. */
+/** Classifies an error by the shape of the SDK's errors: a provider from another installation has other classes of the same names. */
 function parseFailure(error: unknown, { secrets }: ModelTarget): ModelFailure {
   const { name, message, statusCode: status, isRetryable, cause, url } = extractErrorFields(error);
   const said = (text: string) => sanitizeLine(secrets?.text(text) ?? text, 300);
@@ -177,17 +177,17 @@ interface ErrorFields {
   url?: string;
 }
 
-/** What a provider says in the middle of a stream. */
+/** The name for an error that a provider sends in a stream. */
 const STREAM_ERROR_NAME = "AI_StreamProviderError";
 
-/** Of several attempts the last. */
+/** Extracts the fields of an error; of several attempts, those of the last. */
 function extractErrorFields(error: unknown): ErrorFields {
   const { lastError, cause, type } = Object(error) as Record<string, unknown>;
   if (lastError !== undefined) return extractErrorFields(lastError);
   if (!(error instanceof Error))
     return { name: STREAM_ERROR_NAME, message: String(Object(error).message ?? type ?? error) };
   const { statusCode, isRetryable, url } = error as { statusCode?: unknown; isRetryable?: unknown; url?: unknown };
-  // Where several addresses were tried, only the code says how it went.
+  // If several addresses were tried, only the code states the reason.
   const why = cause instanceof Error ? cause.message || String((cause as { code?: unknown }).code ?? "") : "";
   return {
     name: error.name,

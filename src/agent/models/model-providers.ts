@@ -12,7 +12,7 @@ import {
 import type { Usage } from "../../skill/tool.ts";
 import { loadPeer } from "../../util/peer-packages.ts";
 
-/** How a model of a provider is asked. */
+/** The options to create a model of a provider. */
 interface ModelAccess {
   model: string;
   baseUrl: string;
@@ -20,26 +20,25 @@ interface ModelAccess {
 }
 
 interface ProviderRow {
-  /** The variable that has its key, and the one that has its address; only both together, as they are one account's. */
+  /** The environment variables of its key and its URL. They are used together only, as they belong to one account. */
   key?: string;
   address?: string;
-  /** The address that the variable stands for, where it is not written as one. */
-  read?(written: string): string;
-  /** Where it is, and what its interface is below there. */
+  /** Parses the variable if it is not a URL. */
+  parseAddress?(written: string): string;
+  /** The default host, and the path of its API. */
   host?: string;
   path?: string;
-  /** Its models by short names: the newest of each family. */
+  /** Short names: the newest model of each family. */
   aliases: Readonly<Record<string, string>>;
-  /** Whether its models can be told how hard to think. */
-  takesEffort: boolean;
-  open(access: ModelAccess): Promise<AiSdkModel>;
+  /** True if its models accept a reasoning effort. */
+  supportsEffort: boolean;
+  create(access: ModelAccess): Promise<AiSdkModel>;
 }
 
 const OLLAMA_PORT = 11434;
 const OLLAMA_URL = `http://127.0.0.1:${OLLAMA_PORT}`;
 
-// A key goes to the host that was named and no other: of the headers that hold one, not all are left out on the way to a host
-// that the first one names.
+// A key goes only to the configured host: on a redirect to another host, `fetch` does not drop every header that may contain one.
 const fetchWithoutRedirect: typeof fetch = async (input, init) => {
   const response = await fetch(input, { ...init, redirect: "error" });
   return new Response(response.body?.pipeThrough(createSizeLimit()) ?? null, response);
@@ -47,18 +46,18 @@ const fetchWithoutRedirect: typeof fetch = async (input, init) => {
 
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const RESPONSE_TOO_LONG = new SkillError("model-broken", {
-  message: "The answer of the model's server is longer than 64 MiB",
-  fix: "check what base_url names, or use another model",
+  message: "The answer of the model server is larger than 64 MiB",
+  fix: "check base_url, or use another model",
 });
 
-/** Who has models. Each is loaded when one of its models is first opened. */
+/** The model providers. Each is loaded when one of its models is first opened. */
 export const MODEL_PROVIDER_TABLE: Readonly<Record<ModelProvider, ProviderRow>> = {
   anthropic: {
     key: "ANTHROPIC_API_KEY",
     address: "ANTHROPIC_BASE_URL",
     host: "https://api.anthropic.com",
     path: "/v1",
-    takesEffort: true,
+    supportsEffort: true,
     aliases: {
       default: "claude-sonnet-5-5",
       fast: "claude-haiku-5-5",
@@ -67,7 +66,7 @@ export const MODEL_PROVIDER_TABLE: Readonly<Record<ModelProvider, ProviderRow>> 
       opus: "claude-opus-5-5",
       fable: "claude-fable-5-2",
     },
-    async open({ model, baseUrl, apiKey = "" }) {
+    async create({ model, baseUrl, apiKey = "" }) {
       const { createAnthropic } = await loadPeer.anthropic();
       return createAnthropic({ baseURL: baseUrl, apiKey, fetch: fetchWithoutRedirect })(model);
     },
@@ -77,7 +76,7 @@ export const MODEL_PROVIDER_TABLE: Readonly<Record<ModelProvider, ProviderRow>> 
     address: "OPENAI_BASE_URL",
     host: "https://api.openai.com",
     path: "/v1",
-    takesEffort: true,
+    supportsEffort: true,
     aliases: {
       default: "gpt-6-astra",
       fast: "gpt-6-luna",
@@ -88,26 +87,26 @@ export const MODEL_PROVIDER_TABLE: Readonly<Record<ModelProvider, ProviderRow>> 
       mini: "gpt-5.4-mini",
       nano: "gpt-5.4-nano",
     },
-    async open({ model, baseUrl, apiKey = "" }) {
+    async create({ model, baseUrl, apiKey = "" }) {
       const { createOpenAI } = await loadPeer.openai();
       return createOpenAI({ baseURL: baseUrl, apiKey, fetch: fetchWithoutRedirect }).responses(model);
     },
   },
   ollama: {
     address: "OLLAMA_HOST",
-    read: (written) => getOllamaUrl({ OLLAMA_HOST: written }),
+    parseAddress: (written) => getOllamaUrl({ OLLAMA_HOST: written }),
     host: OLLAMA_URL,
     path: "/v1",
-    takesEffort: false,
+    supportsEffort: false,
     aliases: {},
-    open: createCompatibleModel,
+    create: createCompatibleModel,
   },
-  // No variable has its key: that of OpenAI is for OpenAI.
+  // It has no key variable: OpenAI's key is for OpenAI only.
   "openai-compatible": {
-    // Some servers refuse a request over it, and a skill that asks for much thought is better used with less than not at all.
-    takesEffort: false,
+    // Some servers refuse requests with an effort, and a skill that requests one should still work.
+    supportsEffort: false,
     aliases: {},
-    open: createCompatibleModel,
+    create: createCompatibleModel,
   },
 };
 
@@ -122,7 +121,7 @@ async function createCompatibleModel({ model, baseUrl, apiKey }: ModelAccess): P
   })(model);
 }
 
-/** All of an answer is kept in memory, and a server may have no end of it. */
+/** Limits the size of an answer, which is kept in memory and could be endless. */
 function createSizeLimit(): TransformStream<Uint8Array, Uint8Array> {
   let room = MAX_RESPONSE_BYTES;
   return new TransformStream({
@@ -139,7 +138,7 @@ type OllamaEnv = Readonly<Record<string, string | undefined>>;
 const OLLAMA_TIMEOUT_MS = 300;
 const MAX_LIST_LENGTH = 1024 * 1024;
 
-/** Where Ollama is: on this machine, or where its own variable says. */
+/** Returns the URL of Ollama: on this machine, or from `OLLAMA_HOST`. */
 export function getOllamaUrl(env: OllamaEnv = {}): string {
   const written = env["OLLAMA_HOST"]?.trim() ?? "";
   const hasScheme = /^https?:\/\//.test(written);
@@ -147,25 +146,25 @@ export function getOllamaUrl(env: OllamaEnv = {}): string {
   if (written === "" || !URL.canParse(address)) return `${OLLAMA_URL}/v1`;
   const url = new URL(address);
   if (!hasScheme && !/:\d+(?:\/|$)/.test(written)) url.port = String(OLLAMA_PORT);
-  // What a server listens at is no place to ask.
+  // A wildcard address is for listening only.
   if (url.hostname === "0.0.0.0") url.hostname = "127.0.0.1";
   if (url.hostname === "[::]") url.hostname = "[::1]";
   return `${url.origin}${url.pathname.replace(/\/+$/, "")}/v1`;
 }
 
-/** The first model that a server there lists, if there is a server, and it has one that can answer. */
+/** Returns the first model that the server lists and that can answer, or undefined if there is no server or no such model. */
 export async function findOllamaModel(baseUrl: string): Promise<string | undefined> {
   try {
     const { data } = JSON.parse(await fetchOllamaText(`${baseUrl}/models`)) as { data?: unknown };
     const names = (Array.isArray(data) ? data : []).map((entry) => Object(entry).id);
-    // Those for embeddings are listed too, and can say nothing.
+    // Embedding models are listed too, but cannot answer.
     return names.find((name) => typeof name === "string" && name !== "" && !/embed/i.test(name));
   } catch {
     return undefined;
   }
 }
 
-// `fetch` would be loaded for this alone, and takes longer to load than to ask.
+// Uses `node:http`, since loading `fetch` takes longer than the request.
 async function fetchOllamaText(url: string): Promise<string> {
   const { get } = await (url.startsWith("https:") ? import("node:https") : import("node:http"));
   const signal = AbortSignal.timeout(OLLAMA_TIMEOUT_MS);
@@ -181,8 +180,8 @@ async function fetchOllamaText(url: string): Promise<string> {
 }
 
 /**
- * THE table of context windows: how many tokens the models of a family can read at once, by `provider/model`; the first row that fits. A
- * family has the window of its smallest model. `context_window` of the configuration, or of a program's `Model`, goes before it.
+ * THE table of context windows in tokens, by `provider/model`; the first matching row counts. A family has the window of its
+ * smallest model. `context_window` in the configuration, or of a program's `Model`, takes precedence.
  */
 export const CONTEXT_WINDOWS: readonly { family: string; models: RegExp; tokens: number }[] = [
   { family: "Claude", models: /^anthropic\/claude-/, tokens: 200_000 },
@@ -193,7 +192,7 @@ export const CONTEXT_WINDOWS: readonly { family: string; models: RegExp; tokens:
   { family: "GPT-5 and later", models: /^openai\/gpt-(?:[5-9]|\d\d)/, tokens: 400_000 },
 ];
 
-/** Returns how many tokens a model can read at once, by its name with its provider, or undefined if its family is not known. */
+/** Returns the context window of a model in tokens, by its name with provider, or undefined if its family is unknown. */
 export function getContextWindow(name: string): number | undefined {
   return CONTEXT_WINDOWS.find(({ models }) => models.test(name))?.tokens;
 }
@@ -203,7 +202,7 @@ export function formatSdkModelName({ provider, modelId }: Pick<AiSdkModel, "prov
   return `${provider.replace(/\..*/s, "")}/${modelId}`;
 }
 
-/** Returns the window of the model that is asked where none is named, without opening it. */
+/** Returns the context window of the default model without opening it. */
 export function getDefaultContextWindow({
   models = {},
   settings,
@@ -229,7 +228,7 @@ function getConfiguredWindow({ contextWindow, provider, model, baseUrl }: ModelS
 
 const TOKENS_PER_PRICE = 1_000_000;
 
-/** What it cost in US dollars, by the prices of the configuration; nothing where one that is needed is not known. */
+/** Calculates the cost in US dollars from the configured prices, or returns undefined if a needed price is unknown. */
 export function calculateCost(usage: Usage, name: string, prices: ReadonlyMap<string, ModelPrice>): number | undefined {
   const price = prices.get(name) ?? prices.get(name.slice(name.indexOf("/") + 1));
   if (!price) return undefined;

@@ -17,29 +17,29 @@ import { RUNBOOK_NAME, runbookModel } from "./runbook.ts";
 
 export interface ResolvedModel {
   model: Model;
-  /** What it was found under. */
+  /** The alias under which it was found. */
   alias: string;
   warnings: readonly Problem[];
 }
 
-/** What a model can be asked for by. */
+/** A name by which a model can be requested. */
 export interface ModelAlias {
   alias: string;
-  /** `anthropic/claude-…`; what the configuration says, where that is all that is known. */
+  /** `anthropic/claude-…`, or the configured text if nothing else is known. */
   model: string;
   from: "program" | "settings" | "built-in";
   isDefault: boolean;
-  /** Why it cannot be asked, where that was looked for: a missing key, a bad address. */
+  /** The reason why it cannot be used, if that was checked: a missing key, an invalid URL. */
   problem?: Problem;
 }
 
 /**
- * The model of an alias, or of `provider/model`. An alias that is not known is the default, with a warning (W-15).
- * Throws a SkillError for one that is known and cannot be had: `model-key-missing`, `model-settings`; and where there is none
- * at all: `model-missing`.
+ * Returns the model of an alias or of `provider/model`. An unknown alias resolves to the default, with a warning (W-15). Throws a
+ * SkillError for a known model that is unavailable (`model-key-missing`, `model-settings`), or if there is no model at all
+ * (`model-missing`).
  */
 export async function resolveModel(host: Host, wanted: string | undefined): Promise<ResolvedModel> {
-  // Of `inherit`, what is left where no caller's model was passed on.
+  // `inherit` is left over if no caller passed on its model.
   const asked = wanted === undefined || wanted === "" || wanted === "inherit" ? DEFAULT_ALIAS : wanted;
   const known = listConfiguredModels(host).get(asked) ?? findQualifiedModel(host, asked);
   if (known) return { model: await known.open(), alias: known.alias, warnings: [] };
@@ -47,7 +47,7 @@ export async function resolveModel(host: Host, wanted: string | undefined): Prom
   const found = all.get(asked) ?? all.get(DEFAULT_ALIAS);
   if (!found) throw new SkillError("model-missing", NO_MODEL_PROBLEM);
   const model = await found.open();
-  // Where there is no language model, there is none of a family to choose.
+  // Without a language model, the family names have no meaning.
   const isKnown = all.has(asked) || (model === runbookModel && MODEL_FAMILIES.has(asked));
   return {
     model,
@@ -57,12 +57,12 @@ export async function resolveModel(host: Host, wanted: string | undefined): Prom
 }
 
 const NO_MODEL_PROBLEM = {
-  message: "No model is there for skills to use",
-  fix: "give the host models: { default: … }, or ask for the model `runbook`",
+  message: "No model is configured for skills",
+  fix: "set the host option models: { default: … }, or use the model `runbook`",
 };
 const MODEL_FAMILIES = new Set(Object.values(MODEL_PROVIDER_TABLE).flatMap(({ aliases }) => Object.keys(aliases)));
 
-/** Every alias that there is, for people. */
+/** Lists every alias, for display. */
 export async function listModelAliases(host: Host): Promise<readonly ModelAlias[]> {
   const all = await listModelChoices(host);
   const usual = all.get(DEFAULT_ALIAS);
@@ -74,7 +74,7 @@ export async function listModelAliases(host: Host): Promise<readonly ModelAlias[
   }));
 }
 
-/** The same, with what keeps the default and the configured ones from being asked: each is opened as a chat opens it, and not asked. */
+/** Lists every alias, with the problem of the default and the configured ones. Each of these is opened as for a chat, but not called. */
 export async function checkModelAliases(host: Host): Promise<readonly ModelAlias[]> {
   return Promise.all(
     (await listModelAliases(host)).map(async (alias) => {
@@ -99,7 +99,7 @@ interface ModelChoice {
   open(): Model | Promise<Model>;
 }
 
-/** What the program and the configuration say, the program first. */
+/** Lists the models of the program and of the configuration, the program's first. */
 function listConfiguredModels(host: Host): Map<string, ModelChoice> {
   const found = new Map<string, ModelChoice>();
   for (const [alias, model] of Object.entries(host.models ?? {})) found.set(alias, createHostChoice(alias, model));
@@ -110,19 +110,19 @@ function listConfiguredModels(host: Host): Map<string, ModelChoice> {
   return usual ? found.set(DEFAULT_ALIAS, usual) : found;
 }
 
-/** The same, with what is built in: the aliases of the provider in use, and `runbook`. */
+/** Lists all models, including the built-in ones: the aliases of the provider in use, and `runbook`. */
 async function listModelChoices(host: Host): Promise<Map<string, ModelChoice>> {
   const found = listConfiguredModels(host);
   const add = (choice: ModelChoice) => found.has(choice.alias) || found.set(choice.alias, choice);
   const usual = found.get(DEFAULT_ALIAS);
   for (const choice of usual ? listDefaultProviderModels(host, usual) : await detectModels(host)) add(choice);
   add(createRunbookChoice(RUNBOOK_NAME));
-  // It runs commands: a program that says nothing of models has not asked for that.
+  // Runbook runs commands, so it is not the default of a program that configures no models.
   if (host.env) add(createRunbookChoice(DEFAULT_ALIAS));
   return found;
 }
 
-/** The one called so, or else the first: of the program, or else of what the configuration says enough about. */
+/** Returns the alias `default`, or else the first model of the program, or else the first complete one of the configuration. */
 function findDefaultAlias({ models = {}, settings }: Host): string | undefined {
   const [first] = Object.keys(models);
   if (Object.hasOwn(models, DEFAULT_ALIAS) || (first === undefined && settings.models.has(DEFAULT_ALIAS)))
@@ -130,7 +130,7 @@ function findDefaultAlias({ models = {}, settings }: Host): string | undefined {
   return first ?? [...settings.models].find(([alias, one]) => isCompleteModel(one, alias))?.[0];
 }
 
-/** The short names of the provider that the configuration's default has. */
+/** Lists the short names of the default model's provider. */
 function listDefaultProviderModels(host: Host, { alias, from }: ModelChoice): ModelChoice[] {
   const settings = from === "settings" ? host.settings.models.get(alias) : undefined;
   return settings ? createBuiltInChoices(host, inferProvider(settings), settings, alias) : [];
@@ -148,7 +148,7 @@ function createSettingsChoice(host: Host, alias: string, settings: ModelSettings
   return { alias, says, from: "settings", open: () => createConfiguredModel(host, settings, place) };
 }
 
-/** A provider's own short names, asked as `base` is, which is configured as `table`. */
+/** Creates choices for a provider's short names, with the settings of `base`, which is configured as `table`. */
 function createBuiltInChoices(
   host: Host,
   provider: ModelProvider | undefined,
@@ -164,7 +164,7 @@ function createBuiltInChoices(
   }));
 }
 
-/** What this machine has, where nothing was configured. A host without an environment asks for nothing to be looked for. */
+/** Detects the models of this machine if none is configured. A host without an environment gets none. */
 async function detectModels(host: Host): Promise<ModelChoice[]> {
   if (!host.env) return [];
   for (const provider of MODEL_PROVIDERS) {
@@ -181,7 +181,7 @@ function createRunbookChoice(alias: string): ModelChoice {
   return { alias, says: RUNBOOK_NAME, from: "built-in", open: () => runbookModel };
 }
 
-/** `provider/model`, asked as the configuration asks that provider. */
+/** Finds `provider/model`, with the configured settings of that provider. */
 function findQualifiedModel(host: Host, asked: string): ModelChoice | undefined {
   const [, who = "", model = ""] = /^([a-z-]+)\/(.+)$/s.exec(asked) ?? [];
   const provider = MODEL_PROVIDERS.find((name) => name === who);
@@ -195,15 +195,15 @@ function findQualifiedModel(host: Host, asked: string): ModelChoice | undefined 
   return base || key === undefined ? choice : requireConsent(host, key, choice);
 }
 
-/** A model that nothing but a key in the environment makes available. A key that a client passed is spent with the user's consent only. */
+/** Guards a model that is available only through a key in the environment. A key passed by a client is used only with the user's consent. */
 function requireConsent(host: Host, key: string, choice: ModelChoice): ModelChoice {
-  if (!host.isEnvOfClient || host.settings.serving.useClientKey === true || !host.env?.[key]?.trim()) return choice;
+  if (!host.isClientEnv || host.settings.serving.useClientKey === true || !host.env?.[key]?.trim()) return choice;
   return {
     ...choice,
     open() {
       throw new SkillError("client-key-consent", {
-        message: `The only key for a model is ${key}, which the client passed to this server, and you have not allowed skillet to spend it`,
-        fix: `To allow it, run: skillet config set mcp.use_client_key true. Or add [models.default] with a key of its own to ${formatConfigPath(host)}`,
+        message: `The only key for a model is ${key}, which the client passed to this server, and you have not allowed skillet to use it`,
+        fix: `To allow it, run: skillet config set mcp.use_client_key true. Or add [models.default] with its own key to ${formatConfigPath(host)}`,
       });
     },
   };
@@ -213,52 +213,53 @@ function createUnknownAliasNotice(asked: string, names: readonly string[], { nam
   const shown = sanitizeLine(asked, 100);
   return {
     code: "model-unknown",
-    message: `There is no model called '${shown}': ${sanitizeLine(name, 100)} is used`,
-    fix: `name one of ${names.map((one) => sanitizeLine(one, 64)).join(", ")}, or add ${formatModelTable(shown)} to ${formatConfigPath(host)}`,
+    message: `Unknown model '${shown}': using ${sanitizeLine(name, 100)}`,
+    fix: `use one of ${names.map((one) => sanitizeLine(one, 64)).join(", ")}, or add ${formatModelTable(shown)} to ${formatConfigPath(host)}`,
   };
 }
 
-/** How long one answer may take, and how often it is asked for again, where nothing says so. */
+/** The default time limit of an answer and number of retries. */
 const MODEL_DEFAULTS = { seconds: 300, retries: 2 };
 
-/** What a model is configured as, for what is said of it. */
+/** The alias and table of a model, for messages. */
 interface ModelTable {
   alias: string;
-  /** Its table in the configuration. */
+  /** Its table in config.toml. */
   table: string;
 }
 
-/** The model that the settings describe. Throws a SkillError where they do not: `model-settings`, `model-key-missing`. */
+/** Creates the model that the settings describe. Throws a SkillError if they are incomplete: `model-settings`, `model-key-missing`. */
 async function createConfiguredModel(host: Host, settings: ModelSettings, place: ModelTable): Promise<Model> {
   if (isRunbookModel(settings)) return runbookModel;
   const provider =
-    inferProvider(settings) ?? throwSettingsError(host, place, "says no provider", formatProviderLine(settings));
+    inferProvider(settings) ?? throwSettingsError(host, place, "has no provider", formatProviderLine(settings));
   const row = MODEL_PROVIDER_TABLE[provider];
   const model =
-    resolveModelId(settings, provider, place.alias) ?? throwSettingsError(host, place, "names no model", `model = "…"`);
+    resolveModelId(settings, provider, place.alias) ??
+    throwSettingsError(host, place, "has no model name", `model = "…"`);
   const key = resolveModelKey(host, settings, provider, place);
   const { url, from } = resolveModelAddress(host, settings, provider, place);
-  return createSdkModel(await row.open({ model, baseUrl: url, apiKey: key?.value }), {
+  return createSdkModel(await row.create({ model, baseUrl: url, apiKey: key?.value }), {
     name: `${provider}/${model}`,
     seconds: settings.seconds ?? MODEL_DEFAULTS.seconds,
     retries: settings.retries ?? MODEL_DEFAULTS.retries,
     ...(settings.maxTokens === undefined ? {} : { maxTokens: settings.maxTokens }),
     ...(settings.contextWindow === undefined ? {} : { contextWindow: settings.contextWindow }),
-    takesEffort: row.takesEffort,
+    supportsEffort: row.supportsEffort,
     address: formatModelAddress(url),
     ...(from === undefined ? {} : { addressFrom: from }),
     ...(key === undefined ? {} : { key: key.said }),
-    secrets: { text: (text) => createRedactor(collectModelSecrets(host)).text(text) },
+    secrets: { text: (text) => createRedactor(collectModelSecrets(host)).redact(text) },
   });
 }
 
-/** Who is asked: what the settings say, or what follows from the rest of them. */
+/** Returns the configured provider, or infers it from the other settings. */
 function inferProvider({ provider, model, baseUrl }: ModelSettings): ModelProvider | undefined {
   if (provider !== undefined) return provider;
   return baseUrl === undefined ? MODEL_PROVIDERS.find((name) => model?.startsWith(`${name}/`)) : "openai-compatible";
 }
 
-/** Whether it says who is asked for what, and where, as far as that does not follow. */
+/** Returns true if provider, model and URL are configured or can be inferred. */
 function isCompleteModel(settings: ModelSettings, alias: string): boolean {
   if (isRunbookModel(settings)) return true;
   const provider = inferProvider(settings);
@@ -266,7 +267,7 @@ function isCompleteModel(settings: ModelSettings, alias: string): boolean {
   return (settings.baseUrl ?? MODEL_PROVIDER_TABLE[provider].host) !== undefined;
 }
 
-/** The keys of all models, by name: what must not be shown anywhere. */
+/** Collects the keys of all models by name, for redaction. */
 export function collectModelSecrets(host: Host): Secrets {
   const secrets = new Map<string, string>();
   for (const { key } of Object.values(MODEL_PROVIDER_TABLE)) {
@@ -279,7 +280,7 @@ export function collectModelSecrets(host: Host): Secrets {
       const name = /^env:([\w]+)$/.exec(apiKey)?.[1] ?? `models.${alias}.api_key`;
       secrets.set(name, resolveReference(apiKey, host, throwNoAnswer).trim());
     } catch {
-      // What cannot be had cannot be shown.
+      // An unresolvable key cannot leak.
     }
   }
   return secrets;
@@ -290,7 +291,7 @@ function formatModelTable(alias: string): string {
 }
 
 function throwNoAnswer(): never {
-  throw new Error("there is none");
+  throw new Error("unresolved");
 }
 
 function isRunbookModel({ model, provider }: ModelSettings): boolean {
@@ -308,7 +309,7 @@ function resolveModelId(
   return isWhole ? model.slice(found.length + 1) : model;
 }
 
-/** Whose a model probably is, by its name; the first that fits. */
+/** Guesses the provider from a model name; the first match counts. */
 const PROVIDER_GUESSES: readonly (readonly [RegExp, ModelProvider])[] = [
   [/^ft:/, "openai"],
   [/:/, "ollama"],
@@ -323,58 +324,59 @@ function formatProviderLine({ model }: ModelSettings): string {
 
 interface ModelAddress {
   url: string;
-  /** What to correct where it is wrong. */
+  /** The setting to correct if it is wrong. */
   from?: string;
 }
 
 const VERSION_PATH = /\/v\d\w*(?:\/|$)/;
 
-// A provider's variable goes to the provider, or where the variable beside it says, and to no other address.
+// The key from a provider's variable goes to the provider, or to the URL of the variable next to it, and nowhere else.
 function resolveModelAddress(
   host: Host,
   { baseUrl, apiKey }: ModelSettings,
   provider: ModelProvider,
   place: ModelTable,
 ): ModelAddress {
-  const { key, address = "", read = String, host: usual = "", path = "" } = MODEL_PROVIDER_TABLE[provider];
+  const {
+    key,
+    address = "",
+    parseAddress: read = String,
+    host: usual = "",
+    path = "",
+  } = MODEL_PROVIDER_TABLE[provider];
   const isBeside = baseUrl === undefined && (apiKey === undefined || key === undefined);
   const variable = isBeside ? host.env?.[address]?.trim() : undefined;
   const url = (baseUrl ?? (variable ? read(variable) : usual)).trim().replace(/\/+$/, "");
   if (!isUsableAddress(url)) {
     if (variable) throw new SkillError("model-settings", formatAddressProblem(address));
-    return throwSettingsError(
-      host,
-      place,
-      "has no base_url that can be asked",
-      `base_url = "http://127.0.0.1:8000/v1"`,
-    );
+    return throwSettingsError(host, place, "has no valid base_url", `base_url = "http://127.0.0.1:8000/v1"`);
   }
   const { pathname } = new URL(url);
-  // Others that read these variables add the version themselves.
+  // Other programs that read these variables add the version themselves.
   const lacksVersion = variable ? !VERSION_PATH.test(pathname) : pathname === "/";
   const from = variable ? address : baseUrl && `base_url of ${place.table} in config.toml`;
   return { url: lacksVersion ? `${url}${path}` : url, ...(from ? { from } : {}) };
 }
 
-/** A name and password in it would be shown wherever the address is, and nobody would send them. */
+/** Returns true for a usable URL. One with a user name and password would be shown in messages, and they would not be sent. */
 function isUsableAddress(written: string): boolean {
   const url = URL.parse(written);
   return url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
 }
 
-/** Without a query, which may hold a key. */
+/** Formats a URL without its query, which may contain a key. */
 function formatModelAddress(address: string): string {
   const url = URL.parse(address);
   return url ? sanitizeLine(`${url.origin}${url.pathname}`.replace(/\/$/, ""), 200) : "another address";
 }
 
 function formatAddressProblem(variable: string) {
-  return { message: `${variable} of the environment is no web address`, fix: `write it as "https://…"` };
+  return { message: `The environment variable ${variable} is not a web address`, fix: `set it to "https://…"` };
 }
 
 interface ModelKey {
   value: string;
-  /** Which it is and where it comes from. */
+  /** The key's name and where it comes from. */
   said: string;
 }
 
@@ -387,7 +389,7 @@ function resolveModelKey(
   const { key } = MODEL_PROVIDER_TABLE[provider];
   const refuse = (why: string): never => {
     throw new SkillError("model-key-missing", {
-      message: `The model '${sanitizeLine(place.alias, 100)}' (${provider}) has no key that can be used: ${why}`,
+      message: `The model '${sanitizeLine(place.alias, 100)}' (${provider}) has no usable key: ${why}`,
       fix: [
         `add to ${formatConfigPath(host)}:`,
         `  ${place.table}`,
@@ -408,19 +410,19 @@ function resolveModelKey(
   if (key === undefined) return undefined;
   if (baseUrl !== undefined)
     return refuse(
-      `it is asked at ${formatModelAddress(baseUrl)}, and ${key} goes nowhere else than to ${provider} unless you say so`,
+      `its server is ${formatModelAddress(baseUrl)}, and ${key} is sent only to ${provider} unless you configure it`,
     );
   const value = host.env?.[key]?.trim();
   if (!value) return refuse(`${key} is not set`);
   return { value: requireSendableKey(value, refuse), said: `${key} of the environment` };
 }
 
-/** As it can be sent. What cannot would be told by whoever refuses to send it. */
+/** Returns a key that can be sent as a header. Otherwise an error message of the HTTP client would show it. */
 function requireSendableKey(written: string, refuse: (why: string) => never): string {
   const value = written.trim();
   return /^[!-~]+$/.test(value)
     ? value
-    : refuse("its value is no key: it is empty, or holds blanks or other characters that no key has");
+    : refuse("its value is not a key: it is empty, or contains spaces or other invalid characters");
 }
 
 function throwSettingsError(host: Host, { alias, table }: ModelTable, what: string, line: string): never {

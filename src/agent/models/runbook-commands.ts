@@ -4,33 +4,33 @@ import {
   substituteArguments,
 } from "../../skill/substitute-arguments.ts";
 
-/** What `bash` says first of a command that could only read the workspace and tried to change it. */
+/** The first line of a `bash` result if the command tried to change a read-only workspace. The runbook model looks for it. */
 export const READ_ONLY_WORKSPACE_NOTE =
-  "[The workspace could only be read: for a command that changes it set writes to true; the user may be asked first.]";
+  "[The workspace was read-only: for a command that changes it, set writes to true; this may need the user's approval.]";
 
-/** The commands that instructions spell out, in order, with the arguments in them. */
+/** Returns the commands in instructions, in order, with the arguments filled in. */
 export function findInstructionCommands(
   body: string,
-  given: Omit<ArgumentSubstitutions, "put" | "addsUnused">,
+  given: Omit<ArgumentSubstitutions, "replace" | "addsUnused">,
 ): string[] {
   const values = createShellValues();
   const commands = findCommandBlocks(body).map(({ start, end }) => ({
     end,
-    put: values.putInto(body.slice(start, end), start),
+    put: values.createReplacer(body.slice(start, end), start),
     start,
   }));
   let next = 0;
   const filled = substituteArguments(body, {
     ...given,
     addsUnused: false,
-    // Placeholders come in order. What stands in no command is left to whoever reads.
-    put(value, placeholder) {
+    // Placeholders come in order. Placeholders outside commands stay as they are.
+    replace(value, placeholder) {
       while ((commands[next]?.end ?? body.length + 1) <= placeholder.at) next++;
       const command = commands[next];
       return command && command.start <= placeholder.at ? command.put(value, placeholder) : placeholder.written;
     },
   });
-  return findCommandBlocks(filled).map(({ text }) => values.set(text));
+  return findCommandBlocks(filled).map(({ text }) => values.prependVariables(text));
 }
 
 interface FoundCommand {
@@ -44,7 +44,7 @@ const SHELL_LANGUAGES = new Set(["sh", "bash", "shell", "zsh"]);
 const SESSION_LANGUAGES = new Set(["console", "shell-session", "shellsession", "terminal"]);
 const RUN_LINE = /^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\*\*|__)?Run:(?:\*\*|__)?[ \t]+(.*\S)[ \t]*$/;
 
-/** Fenced blocks of a shell, and `Run:` lines outside of all blocks. */
+/** Finds fenced shell blocks, and `Run:` lines outside all blocks. */
 function findCommandBlocks(body: string): FoundCommand[] {
   const found: FoundCommand[] = [];
   let block: { fence: string; language: string; start: number; lines: string[] } | undefined;
@@ -89,7 +89,7 @@ function addBlock(
 
 const SHELL_PROMPT = /^\s*\$ /;
 
-/** What somebody typed: the lines after a prompt, and those that go on with one. What was printed is left out. */
+/** Selects the typed lines of a session: those after a prompt, and their continuations. Output is dropped. */
 function selectTypedLines(lines: readonly string[]): string[] {
   const kept: string[] = [];
   let goesOn = false;
@@ -101,7 +101,7 @@ function selectTypedLines(lines: readonly string[]): string[] {
   return kept;
 }
 
-/** A block in a list stands as far in as the list does. */
+/** Removes the indentation of a block inside a list. */
 function removeIndent(lines: readonly string[]): string[] {
   const depths = lines.filter((line) => line.trim() !== "").map((line) => /^[ \t]*/.exec(line)?.[0].length ?? 0);
   const depth = depths.length === 0 ? 0 : Math.min(...depths);

@@ -4,7 +4,7 @@ import type { Skill } from "../../skill/skill.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import type { Denial, Policy } from "./skill-policies.ts";
 
-/** Every variable that a skill declares has a value in the configuration, and none of them decides how programs start. */
+/** Requires a configured value for each variable that a skill declares, and refuses variables that control how programs start. */
 export const variablePolicy: Policy = (skill, host) => {
   const { env } = skill.manifest;
   const wrong = env.find((name) => findVariableProblem(name) !== undefined);
@@ -13,7 +13,7 @@ export const variablePolicy: Policy = (skill, host) => {
       code: "variable-refused",
       kind: "setup",
       message: `Skill '${skill.name}' declares ${JSON.stringify(wrong)}, which ${findVariableProblem(wrong)}`,
-      fix: "take it out of `env` in the skill, or give it another name there",
+      fix: "remove it from `env` in the skill, or rename it there",
     };
   }
   const values = host.settings.skills.get(skill.name)?.variables;
@@ -21,7 +21,7 @@ export const variablePolicy: Policy = (skill, host) => {
     (name) => (values?.get(name) ?? VALUE_PLACEHOLDER) === VALUE_PLACEHOLDER || values?.get(name) === "",
   );
   if (missing.length === 0) return undefined;
-  const hasTable = host.settings.skills.has(skill.name); // A second one of its name would be an error.
+  const hasTable = host.settings.skills.has(skill.name); // A second table of this name would be an error.
   return {
     code: "missing-variable",
     kind: "setup",
@@ -35,13 +35,13 @@ export const variablePolicy: Policy = (skill, host) => {
   };
 };
 
-/** What stands for a value where one is asked for: copied as it is, it is none. */
+/** The placeholder for a value in examples. Copied unchanged, it does not count as a value. */
 const VALUE_PLACEHOLDER = "…";
 
-/** Every capability that a skill declares is served here, for whoever calls it, and was given to it by the operator. */
+/** Requires that each declared capability has a provider, is visible to the caller and was granted by the operator. */
 export const capabilityPolicy: Policy = (skill, host) => {
   const { capabilities: declared } = skill.manifest;
-  const unserved = declared.filter((id) => !host.capabilities?.providerOf(id, skill));
+  const unserved = declared.filter((id) => !host.capabilities?.findProvider(id, skill));
   const hidden = declared.filter(
     (id) => !unserved.includes(id) && !host.capabilities?.isVisible(id, host.caller, skill),
   );
@@ -60,7 +60,7 @@ function denyUnserved(skill: Skill, ids: readonly string[]): Denial {
       code: "capability-unavailable",
       kind: "setup",
       message: `Skill '${skill.name}' needs ${formatCapabilityIds(bare)}, which no provider can serve without a namespace`,
-      fix: `write a namespace before it in the skill, such as gog.${bare[0]}`,
+      fix: `add a namespace in the skill, such as gog.${bare[0]}`,
     };
   }
   const tables = [...new Set(ids.map(getNamespace))].map(formatProviderTable);
@@ -68,8 +68,8 @@ function denyUnserved(skill: Skill, ids: readonly string[]): Denial {
   return {
     code: "capability-unavailable",
     kind: "setup",
-    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which nobody serves here`,
-    fix: `name the program that serves ${ids.length === 1 ? "it" : "them"}: command under ${[...tables, own].join(" or ")} in config.toml`,
+    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which has no configured provider`,
+    fix: `configure the provider: set command under ${[...tables, own].join(" or ")} in config.toml`,
   };
 }
 
@@ -77,13 +77,13 @@ function denyHidden(skill: Skill, ids: readonly string[], { caller }: Host): Den
   const tables = [...new Set(ids.map(getNamespace))].map(formatProviderTable);
   const isCalled = caller?.chatType !== undefined;
   const chat = caller?.chatId === undefined ? "" : ` (its id is ${JSON.stringify(caller.chatId)})`;
-  const where = isCalled ? `in this ${caller.chatType} chat${chat}` : "where nobody says who calls";
-  const say = isCalled ? "" : "the program says who calls: caller of its host, with a chatType; ";
+  const where = isCalled ? `in this ${caller.chatType} chat${chat}` : "without caller information";
+  const say = isCalled ? "" : "set `caller.chatType` of the host; ";
   return {
     code: "capability-unavailable",
     kind: "setup",
-    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which ${ids.length === 1 ? "is" : "are"} not there ${where}`,
-    fix: `${say}${tables.join(" and ")} in config.toml ${tables.length === 1 ? "says" : "say"} in which chats: chat_types (private ones when left out), allow_chat_ids`,
+    message: `Skill '${skill.name}' needs ${formatCapabilityIds(ids)}, which ${ids.length === 1 ? "is" : "are"} not available ${where}`,
+    fix: `${say}set the allowed chats under ${tables.join(" and ")} in config.toml: chat_types (default: private), allow_chat_ids`,
   };
 }
 
@@ -91,8 +91,8 @@ function denyUngranted(skill: Skill, ids: readonly string[]): Denial {
   return {
     code: "capability-not-granted",
     kind: "setup",
-    message: `Skill '${skill.name}' was not given ${formatCapabilityIds(ids)}`,
-    fix: `look at what it does (skillet show ${quoteIfNeeded(skill.name)}), then run: skillet capability grant ${[skill.name, ...ids].map(quoteIfNeeded).join(" ")}`,
+    message: `Skill '${skill.name}' was not granted ${formatCapabilityIds(ids)}`,
+    fix: `review what it does (skillet show ${quoteIfNeeded(skill.name)}), then run: skillet capability grant ${[skill.name, ...ids].map(quoteIfNeeded).join(" ")}`,
   };
 }
 
@@ -108,23 +108,23 @@ function formatCapabilityIds(ids: readonly string[]): string {
   return `the ${ids.length === 1 ? "capability" : "capabilities"} ${ids.join(", ")}`;
 }
 
-/** The skill's table in the configuration, as it is written there. */
+/** Formats the skill's table in config.toml. */
 export function formatSkillTable({ name }: Skill): string {
   return `[skills.${/^[\w-]+$/.test(name) ? name : JSON.stringify(name)}]`;
 }
 
-/** A key in it, as a shell takes it: one word. */
+/** Formats a configuration key of the skill as one shell word. */
 export function formatSkillKey(skill: Skill, key: string): string {
   return quoteIfNeeded(`${formatSkillTable(skill).slice(1, -1)}.${key}`);
 }
 
-/** A path as people write it: their home folder is `~`. */
+/** Shortens the home folder in a path to `~`. */
 export function shortenHomePath(path: string, { env }: Pick<Host, "env">): string {
   const home = (env?.["HOME"] ?? "").replace(/\/+$/, "");
   return home !== "" && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
 }
 
-/** Where the user writes things down, as people write it. */
+/** Formats the path of the user's configuration file. */
 export function formatConfigPath(host: Pick<Host, "home" | "env">): string {
   return `${host.home === undefined ? "~/.skillet" : shortenHomePath(host.home, host)}/config.toml`;
 }

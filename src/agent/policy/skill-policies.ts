@@ -13,8 +13,8 @@ import { capabilityPolicy, formatSkillTable, variablePolicy } from "./setup-poli
 import { lockPolicy, secretPolicy, trustPolicy } from "./trust-policy.ts";
 
 /**
- * Why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it; it is left out where what is
- * available is listed, and running it is refused. `setup`: something is missing that can be given; till then it is refused.
+ * The reason why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it, so it is not
+ * listed as available and running it is refused. `setup`: something is missing that the user can provide; until then it is refused.
  */
 export interface Denial {
   code: ErrorCode;
@@ -23,24 +23,24 @@ export interface Denial {
   fix: string;
 }
 
-/** A rule that both hides and refuses. Contract: pure. */
+/** A rule that can hide and refuse a skill. Contract: pure. */
 export type Policy = (skill: Skill, host: Host) => Denial | Denial[] | undefined;
 
-/** Switched off in the configuration, or bundled and off until switched on. */
+/** Denies a skill that is disabled in the configuration, or bundled and disabled by default. */
 export function enabledPolicy(skill: Skill, host: Pick<Host, "settings">): Denial | undefined {
   const enabled = host.settings.skills.get(skill.name)?.enabled;
   if (enabled || (enabled === undefined && !isDisabledByDefault(skill))) return undefined;
   return {
     code: "disabled",
     kind: "access",
-    message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " until it is switched on"}`,
-    fix: `switch it on${needsCapabilities(skill) ? ", then try again for what else it needs" : ""}: skillet enable ${quoteIfNeeded(skill.name)}`,
+    message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " by default"}`,
+    fix: `enable it${needsCapabilities(skill) ? ", then run it again to see what else it needs" : ""}: skillet enable ${quoteIfNeeded(skill.name)}`,
   };
 }
 
-/** Whether a skill comes switched off: nobody has missed it who has not switched it on. */
+/** Returns true for a bundled skill that is disabled until the user enables it. */
 export function isDisabledByDefault(skill: Skill): boolean {
-  // Of most skills nobody needs the manifest, which is read when it is asked for.
+  // The manifest is loaded lazily, and most skills do not need it here.
   return skill.origin.scope === "bundled" && !skill.manifest.defaultEnabled;
 }
 
@@ -49,18 +49,18 @@ function needsCapabilities({ manifest: { capabilities } }: Skill): boolean {
 }
 
 interface PolicyRow {
-  denies: Policy;
-  stops: readonly PolicyPurpose[];
-  /** Whether a skill that it denies is left out of lists. */
-  isLeftOut: boolean;
-  /** Whether it looks at what the skill says of itself: one that surely asks nothing of its host is then not looked at. */
-  isOfAsking: boolean;
+  policy: Policy;
+  purposes: readonly PolicyPurpose[];
+  /** True if a denied skill is omitted from lists. */
+  hidesFromList: boolean;
+  /** True if the rule reads the manifest. It is skipped for a skill that has no requirements. */
+  needsManifest: boolean;
 }
 
 const ALL_PURPOSES: readonly PolicyPurpose[] = ["load", "run", "use"];
 const CODE_PURPOSES: readonly PolicyPurpose[] = ["run", "use"];
 
-/** A skill that is sensitive, or says which chats it is for, is there in those alone. Where nobody says what a chat is, in none. */
+/** Limits a sensitive skill, or one with `chat_types`, to those chats. If the chat type is unknown, it is denied. */
 const chatTypePolicy: Policy = (skill, { caller }) => {
   const allowed = getAllowedChatTypes(skill);
   const type = caller?.chatType;
@@ -69,28 +69,28 @@ const chatTypePolicy: Policy = (skill, { caller }) => {
   return type === undefined
     ? createChatDenial(
         "chat-type",
-        `${only}, and nobody said what this chat is`,
-        "say what it is: --chat-type, or `caller.chatType` of the host",
+        `${only}, and the type of this chat is unknown`,
+        "set it with --chat-type, or `caller.chatType` of the host",
       )
     : createChatDenial("chat-type", `${only}, and this one is ${type}`, `use it in a ${allowed.join(" or ")} chat`);
 };
 
-/** Where the configuration lists chats, the others cannot use it. */
+/** Limits a skill to the chats listed in the configuration. */
 const chatIdPolicy: Policy = (skill, { settings, caller }) => {
   const own = settings.skills.get(skill.name)?.allowChatIds;
   const allowed = own ?? settings.defaults.allowChatIds;
   const id = caller?.chatId;
   if (allowed.length === 0 || (id !== undefined && allowed.includes(id))) return undefined;
   if (id === undefined) {
-    const message = `Skill '${skill.name}' is for some chats only, and nobody said which this is`;
-    return createChatDenial("chat-id", message, "say which: --chat-id, or `caller.chatId` of the host");
+    const message = `Skill '${skill.name}' is for some chats only, and the id of this chat is unknown`;
+    return createChatDenial("chat-id", message, "set it with --chat-id, or `caller.chatId` of the host");
   }
   const table = own ? formatSkillTable(skill) : "[skills.defaults]";
   const message = `Skill '${skill.name}' is not for the chat ${JSON.stringify(id)}`;
   return createChatDenial("chat-id", message, `add ${JSON.stringify(id)} to allow_chat_ids of ${table} in config.toml`);
 };
 
-/** This machine has what the skill says that its code needs. What a sandbox of the host's own has, the host knows. */
+/** Requires that this machine has what the skill's code needs. The contents of a host's own sandbox are unknown here. */
 const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
   if (!system) return undefined;
   const { scripts } = skill.manifest;
@@ -98,7 +98,7 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
   const systems = readRequirements(skill).os;
   if (systems.length > 0 && !systems.includes(system.platform)) {
     const message = `Skill '${skill.name}' is for ${systems.join(", ")}, not for ${system.platform}`;
-    return createSystemDenial("other-system", message, "use it there");
+    return createSystemDenial("other-system", message, "use it on one of those systems");
   }
   if (sandbox || (packages.length === 0 && scripts.length === 0)) return undefined;
   const engine = system.missingEngine();
@@ -109,7 +109,7 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
         : `install it, or remove engine under [sandbox] in config.toml`;
     return createSystemDenial(
       "sandbox-unavailable",
-      `Skill '${skill.name}' brings code, and ${engine}, which keeps code apart, is not installed`,
+      `Skill '${skill.name}' contains code, and ${engine}, which isolates it, is not installed`,
       fix,
     );
   }
@@ -129,10 +129,10 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
   return createSystemDenial("script-interpreter", message, `install ${missing}, or ${formatPackageCommand(skill)}`);
 };
 
-/** What every sandbox has, or says of itself that it has not. */
+/** Programs that every sandbox has, or reports as missing. */
 const PROVIDED_PROGRAMS = new Set(["node", "uv", "uvx"]);
 
-/** Every tool that a skill cannot do without is there. */
+/** Requires that each required tool is available. */
 export const requiredToolPolicy: Policy = (skill, host) => {
   const missing = skill.manifest.tools.required.filter((entry) => !canProvideTool(entry, host, skill));
   return missing.map(
@@ -145,7 +145,7 @@ export const requiredToolPolicy: Policy = (skill, host) => {
   );
 };
 
-/** The programs that a skill says it needs are there. Where it brings packages, or an image has the programs, nobody knows before. */
+/** Requires the programs that a skill names. Unknown in advance, and so not checked, with packages or an image. */
 const programPolicy: Policy = (skill, { system, sandbox, settings }) => {
   if (!system || sandbox || system.programs === "own" || skill.manifest.packages.length > 0) return undefined;
   if ((settings.skills.get(skill.name)?.packages ?? []).length > 0) return undefined;
@@ -158,47 +158,47 @@ const programPolicy: Policy = (skill, { system, sandbox, settings }) => {
   ];
 };
 
-/** One row a rule. */
+/** The rules, one per row. */
 const SKILL_POLICIES: readonly PolicyRow[] = [
-  { denies: enabledPolicy, stops: ALL_PURPOSES, isLeftOut: true, isOfAsking: false },
-  { denies: lockPolicy, stops: ALL_PURPOSES, isLeftOut: true, isOfAsking: false },
-  { denies: chatTypePolicy, stops: ALL_PURPOSES, isLeftOut: true, isOfAsking: true },
-  { denies: chatIdPolicy, stops: ALL_PURPOSES, isLeftOut: true, isOfAsking: false },
-  { denies: systemPolicy, stops: CODE_PURPOSES, isLeftOut: true, isOfAsking: true },
-  { denies: requiredToolPolicy, stops: ["use"], isLeftOut: true, isOfAsking: true },
-  { denies: programPolicy, stops: CODE_PURPOSES, isLeftOut: false, isOfAsking: true },
-  { denies: trustPolicy, stops: CODE_PURPOSES, isLeftOut: false, isOfAsking: false },
-  { denies: variablePolicy, stops: CODE_PURPOSES, isLeftOut: false, isOfAsking: true },
-  { denies: secretPolicy, stops: CODE_PURPOSES, isLeftOut: false, isOfAsking: false },
-  { denies: capabilityPolicy, stops: CODE_PURPOSES, isLeftOut: false, isOfAsking: true },
+  { policy: enabledPolicy, purposes: ALL_PURPOSES, hidesFromList: true, needsManifest: false },
+  { policy: lockPolicy, purposes: ALL_PURPOSES, hidesFromList: true, needsManifest: false },
+  { policy: chatTypePolicy, purposes: ALL_PURPOSES, hidesFromList: true, needsManifest: true },
+  { policy: chatIdPolicy, purposes: ALL_PURPOSES, hidesFromList: true, needsManifest: false },
+  { policy: systemPolicy, purposes: CODE_PURPOSES, hidesFromList: true, needsManifest: true },
+  { policy: requiredToolPolicy, purposes: ["use"], hidesFromList: true, needsManifest: true },
+  { policy: programPolicy, purposes: CODE_PURPOSES, hidesFromList: false, needsManifest: true },
+  { policy: trustPolicy, purposes: CODE_PURPOSES, hidesFromList: false, needsManifest: false },
+  { policy: variablePolicy, purposes: CODE_PURPOSES, hidesFromList: false, needsManifest: true },
+  { policy: secretPolicy, purposes: CODE_PURPOSES, hidesFromList: false, needsManifest: false },
+  { policy: capabilityPolicy, purposes: CODE_PURPOSES, hidesFromList: false, needsManifest: true },
 ];
 
-const HIDING_POLICIES = SKILL_POLICIES.filter(({ isLeftOut }) => isLeftOut);
+const HIDING_POLICIES = SKILL_POLICIES.filter(({ hidesFromList }) => hidesFromList);
 const POLICIES_BY_PURPOSE = new Map(
-  ALL_PURPOSES.map((purpose) => [purpose, SKILL_POLICIES.filter(({ stops }) => stops.includes(purpose))]),
+  ALL_PURPOSES.map((purpose) => [purpose, SKILL_POLICIES.filter(({ purposes: stops }) => stops.includes(purpose))]),
 );
 
-/** The first thing that speaks against giving the skill to anybody: enough to hide it. */
+/** Returns the first reason to hide the skill. */
 export function findFirstDenial(skill: Skill, host: Host): Denial | undefined {
   return findFirstOf(POLICIES_BY_PURPOSE.get("load") ?? [], skill, host) ?? applyHostPolicies(skill, host, "load")[0];
 }
 
-/** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
+/** Returns why a skill is unavailable here. A skill that only needs the user's trust or a value is available. */
 export function findUnavailability(skill: Skill, given: HostOptions): Denial | undefined {
   const host = completeHost(given);
   return findFirstOf(HIDING_POLICIES, skill, host) ?? applyHostPolicies(skill, host, "load")[0];
 }
 
-/** Everything that speaks against using the skill, at once. */
+/** Returns every reason not to use the skill. */
 export function findDenials(skill: Skill, given: HostOptions, purpose: PolicyPurpose = "load"): Denial[] {
   const host = completeHost(given);
   const builtIn = selectPolicies(POLICIES_BY_PURPOSE.get(purpose) ?? [], skill).flatMap(
-    ({ denies }) => denies(skill, host) ?? [],
+    ({ policy: denies }) => denies(skill, host) ?? [],
   );
   return [...builtIn, ...applyHostPolicies(skill, host, purpose)];
 }
 
-/** Applies the embedding program's own rules. */
+/** Applies the policies of the embedding program. */
 function applyHostPolicies(skill: Skill, { policies = [], caller = {} }: Host, purpose: PolicyPurpose): Denial[] {
   return policies.flatMap((policy) => applyHostPolicy(policy, skill, { purpose, caller }) ?? []);
 }
@@ -206,11 +206,11 @@ function applyHostPolicies(skill: Skill, { policies = [], caller = {} }: Host, p
 function applyHostPolicy(policy: HostPolicy, skill: Skill, context: Parameters<HostPolicy>[1]): Denial | undefined {
   const denied = (message: string, fix: string): Denial => ({ code: "policy-denied", kind: "access", message, fix });
   const failed = (why: string) =>
-    denied(`A policy of the program failed for skill '${skill.name}': ${why}`, "correct the policy in `host.policies`");
+    denied(`A host policy failed for skill '${skill.name}': ${why}`, "correct the policy in `host.policies`");
   try {
     const answer = policy(skill, context);
     if (answer === undefined || answer === null) return undefined;
-    // A promise would be true whatever it resolves with: it is refused, since it cannot be waited for here.
+    // A promise is refused, since it cannot be awaited here and would always be truthy.
     if (typeof answer.message !== "string") return failed("it returned neither undefined nor { message, fix }");
     return denied(answer.message, answer.fix ?? "ask the operator of this program");
   } catch (error) {
@@ -218,9 +218,9 @@ function applyHostPolicy(policy: HostPolicy, skill: Skill, context: Parameters<H
   }
 }
 
-/** Asked for every skill of a catalog at once. */
+/** Returns the first denial. Called for every skill of a catalog. */
 function findFirstOf(rows: readonly PolicyRow[], skill: Skill, host: Host): Denial | undefined {
-  for (const { denies } of selectPolicies(rows, skill)) {
+  for (const { policy: denies } of selectPolicies(rows, skill)) {
     const found = denies(skill, host);
     const first = Array.isArray(found) ? found[0] : found;
     if (first) return first;
@@ -229,19 +229,19 @@ function findFirstOf(rows: readonly PolicyRow[], skill: Skill, host: Host): Deni
 }
 
 function selectPolicies(rows: readonly PolicyRow[], skill: Skill): readonly PolicyRow[] {
-  if (skill.asksOfHost?.() ?? true) return rows;
+  if (skill.hasRequirements?.() ?? true) return rows;
   let own = MANIFEST_FREE_POLICIES.get(rows);
   if (!own) {
-    own = rows.filter(({ isOfAsking }) => !isOfAsking);
+    own = rows.filter(({ needsManifest: isOfAsking }) => !isOfAsking);
     MANIFEST_FREE_POLICIES.set(rows, own);
   }
   return own;
 }
 
-/** The rules for a skill that asks nothing of its host. */
+/** The rules for a skill without requirements, by rule set. */
 const MANIFEST_FREE_POLICIES = new Map<readonly PolicyRow[], readonly PolicyRow[]>();
 
-/** What was meant to narrow it and cannot be understood narrows it as far as `sensitive` does. */
+/** Returns the chat types that a skill allows. An `access` value that cannot be read restricts it as `sensitive` does. */
 function getAllowedChatTypes({ manifest: { access, sensitive, data } }: Parameters<Policy>[0]): string[] | undefined {
   const said = access.chatTypes ?? [];
   if (said.length > 0) return said.map((type) => type.toLowerCase());
@@ -252,7 +252,7 @@ function createChatDenial(code: ErrorCode, message: string, fix: string): Denial
   return { code, kind: "access", message, fix };
 }
 
-/** Whether a run of this skill can be given the tool, whatever client's name for it this is. */
+/** Returns true if a run of this skill can have the tool, under any client's name for it. */
 export function canProvideTool(entry: string, host: Host, skill: Skill): boolean {
   const name = resolveEntryTool(entry);
   return (
@@ -265,24 +265,24 @@ export function canProvideTool(entry: string, host: Host, skill: Skill): boolean
   );
 }
 
-/** Whether the user took this tool away from everybody. */
+/** Returns true if the user disabled this tool. */
 export function isToolDisabled(name: string, { settings }: Pick<Host, "settings">): boolean {
   return settings.tools.disabled.some((entry) => resolveEntryTool(entry) === name);
 }
 
-/** Returns a notice if the configuration disables this tool or its server. */
+/** Returns a problem if the configuration disables this tool or its server. */
 export function findToolRevocation(name: string, host: Pick<Host, "settings">): Problem | undefined {
   const server = host.settings.mcp.get(name.slice(0, Math.max(0, name.indexOf("."))));
   if (!isToolDisabled(name, host) && server?.enabled !== false) return undefined;
   return {
     code: "tool-blocked",
     message: `Tool '${sanitizeLine(name, 128)}' is disabled in the configuration`,
-    fix: "do without it",
+    fix: "continue without it",
   };
 }
 
 function isBuiltInAvailable(name: string, host: Host, skill: Skill): boolean {
-  const { needs } = BUILT_IN_TOOLS.find((candidate) => candidate.name === name) ?? { needs: "somebody" };
+  const { needs } = BUILT_IN_TOOLS.find((candidate) => candidate.name === name) ?? { needs: "unknown" };
   if (needs !== undefined && host.hasBuiltInTools === false) return false;
   if (needs === "search") return host.settings.tools.webSearch?.provider !== undefined;
   return needs === undefined || needs === "sandbox" || (needs === "network" && hasNetworkAccess(host, skill));
@@ -292,7 +292,7 @@ function isHostTool(name: string, { tools = [] }: Host): boolean {
   return tools.some((tool) => tool.name === name);
 }
 
-/** Whether a server may have it. None is started to find out: the run itself looks again. */
+/** Returns true if an MCP server may provide the tool. No server is started for this; the run checks again. */
 function isServedByMcp(entry: string, { settings: { mcp } }: Host): boolean {
   const dotted = toDottedToolName(entry);
   const dot = dotted.indexOf(".");
@@ -305,7 +305,7 @@ function isServedByMcp(entry: string, { settings: { mcp } }: Host): boolean {
   });
 }
 
-/** Whether the skill may bring it itself. Nothing is imported to find out: the run itself looks again. */
+/** Returns true if the skill itself may provide the tool. Nothing is imported for this; the run checks again. */
 function isToolsetTool(name: string, { manifest: { toolsets } }: Skill): boolean {
   return toolsets.length > 0 && !BUILT_IN_TOOLS.some((tool) => tool.name === name);
 }
@@ -314,15 +314,15 @@ function hasNetworkAccess({ settings: { sandbox, skills } }: Host, { name }: Ski
   return sandbox.network.length + (skills.get(name)?.network?.length ?? 0) > 0;
 }
 
-/** Returns what gives a run of this skill the tool. */
+/** Returns the step that makes the tool available to this skill. */
 export function formatToolFix(name: string, host: Host, skill: Skill): string {
-  if (isToolDisabled(name, host)) return "take it out of disabled under [tools] in config.toml";
+  if (isToolDisabled(name, host)) return "remove it from disabled under [tools] in config.toml";
   if (name === "web_search" && host.hasBuiltInTools !== false)
-    return 'name a search engine: provider = "searxng" and url under [tools.web_search] in config.toml';
+    return 'configure a search engine: provider = "searxng" and url under [tools.web_search] in config.toml';
   const needsNetwork = BUILT_IN_TOOLS.some((tool) => tool.name === name && tool.needs === "network");
   if (needsNetwork && host.hasBuiltInTools !== false)
-    return `say what it may reach: network = ["host:443"] under ${formatSkillTable(skill)} in config.toml`;
-  return "give the host a tool of this name, add a server that has it under [tools.mcp.NAME] in config.toml, or take it out of `required_tools` in the skill";
+    return `allow the hosts it needs: network = ["host:443"] under ${formatSkillTable(skill)} in config.toml`;
+  return "add a host tool of this name, add an MCP server that provides it under [tools.mcp.NAME] in config.toml, or remove it from `required_tools` in the skill";
 }
 
 function denyMissingPrograms({ name }: Skill, programs: readonly string[], what: string): Denial {
@@ -335,9 +335,9 @@ function denyMissingPrograms({ name }: Skill, programs: readonly string[], what:
   };
 }
 
-/** The command that gives a skill a package, which only its user knows the name of. */
+/** Formats the command that adds a Debian package. Only the user knows the package name. */
 function formatPackageCommand({ name }: Pick<Skill, "name">): string {
-  return `give it the Debian package: skillet config set ${quoteIfNeeded(`skills.${name}.packages`)} PACKAGE`;
+  return `add the Debian package: skillet config set ${quoteIfNeeded(`skills.${name}.packages`)} PACKAGE`;
 }
 
 function hasProgram(name: string, system: SystemInfo): boolean {

@@ -2,39 +2,43 @@ import type { Tool } from "../../skill/tool.ts";
 import { isJsonObject } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 
-/** A call, as far as the rule looks at it. */
+/** The parts of a call that the rules read. */
 export interface TaintCheckCall {
   tool: Pick<Tool, "name" | "inputSchema" | "starts" | "owner"> & Partial<Pick<Tool, "category">>;
   input: unknown;
-  /** Whether it changes something outside of the workspace. */
+  /** True if it changes something outside the workspace. */
   isMutating: boolean;
-  /** The skill that is followed; none in a conversation. */
-  own?: string | undefined;
-  /** The folders that a call may name whatever it was told: the workspace, and the skill's own. */
-  inside: readonly string[];
+  /** The skill that is followed; undefined in a conversation. */
+  ownSkill?: string | undefined;
+  /** The folders that a call may always name: the workspace and the skill's own. */
+  allowedFolders: readonly string[];
 }
 
-/** A piece of input. */
+/** One value in the input of a call. */
 export interface InputLeaf {
   text: string;
-  /** The name of a field, which is mostly the tool's own: only an address in it, or a long one, counts. */
+  /** True for a field name, which usually comes from the tool: only an address in it, or a long name, counts. */
   isKey: boolean;
 }
 
 export interface InputLeaves {
   leaves: readonly InputLeaf[];
-  /** Whether there were more, or deeper ones, than are looked at. */
+  /** True if there were more or deeper values than the limits allow. */
   isCut: boolean;
 }
 
-/** What of a call text of others may not decide without somebody's word. Contract: pure. */
+/** Returns the parts of a call that untrusted text may not decide without approval. Contract: pure. */
 export function findPrivilegedInput(call: TaintCheckCall): InputLeaves {
   const found = TAINT_RULES.map((values) => values(call));
   return { leaves: found.flatMap(({ leaves }) => leaves), isCut: found.some(({ isCut }) => isCut) };
 }
 
-/** The other skills that a call names: none where it is the run's own. */
-export function listNamedSkills({ tool, input, own }: Pick<TaintCheckCall, "tool" | "input" | "own">): string[] {
+/** Returns the other skills that a call names, without the run's own. */
+export function listNamedSkills({
+  tool,
+  input,
+  ownSkill: own,
+}: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">): string[] {
   const { skill, skill_name: also } = Object(input) as Record<string, unknown>;
   const named = SKILL_NAMING_TOOLS.has(tool.name) ? (skill ?? also) : tool.starts && tool.owner?.name;
   if (typeof named !== "string" || named.trim() === "") return [];
@@ -48,14 +52,14 @@ type TaintRule = (call: TaintCheckCall) => InputLeaves;
 
 const NO_LEAVES: InputLeaves = { leaves: [], isCut: false };
 
-/** One row a privilege. */
+/** The rules, one row per privilege. */
 const TAINT_RULES: readonly TaintRule[] = [
-  // A change outside of the workspace: all that it is given.
+  // A change outside the workspace: its whole input.
   ({ isMutating, tool, input }) => (isMutating ? collectLeaves(input, tool.inputSchema) : NO_LEAVES),
   // Another skill: its name.
   (call) => ({ leaves: listNamedSkills(call).map((text) => ({ text, isKey: false })), isCut: false }),
-  // A path outside, for tools that could go there: ours refuse it, or see nothing but a sandbox.
-  ({ tool, input, inside }) => {
+  // A path outside, for tools that could access it: built-in tools refuse it, or see only a sandbox.
+  ({ tool, input, allowedFolders: inside }) => {
     if (isOwnTool(tool.name)) return NO_LEAVES;
     const { leaves, isCut } = collectLeaves(input, tool.inputSchema);
     return {
@@ -65,7 +69,7 @@ const TAINT_RULES: readonly TaintRule[] = [
   },
 ];
 
-/** As it is written: where a path with `..` leads, nobody knows who has not looked. */
+/** Returns true for a path outside the allowed folders, as written. A path with `..` counts as outside. */
 function isOutsidePath(text: string, inside: readonly string[]): boolean {
   const path = text
     .trim()
@@ -81,7 +85,7 @@ const MAX_PATH_LENGTH = 4096;
 const MAX_LEAVES = 300;
 const MAX_LEAF_DEPTH = 50;
 
-/** The texts and numbers in a value. A choice that the tool's own schema lists is no text of anybody. */
+/** Collects the texts and numbers in a value. A choice listed in the tool's own schema is not untrusted text. */
 export function collectLeaves(value: unknown, schema?: unknown): InputLeaves {
   const leaves: InputLeaf[] = [];
   for (const leaf of walkLeaves(value, schema, 0)) {
@@ -100,7 +104,7 @@ function* walkLeaves(value: unknown, schema: unknown, depth: number): Generator<
     patternProperties: patterns,
     propertyNames: names,
   } = Object(schema) as Record<string, unknown>;
-  // Where the schema describes a map, its keys are the caller's values: `{ "ada@example.com": "owner" }`.
+  // If the schema describes a map, its keys are values of the caller: `{ "ada@example.com": "owner" }`.
   const hasFreeKeys = [others, patterns, names].some(isJsonObject);
   if (Array.isArray(choices) && choices.includes(value)) return;
   if (typeof value === "string" || typeof value === "number") yield { text: String(value), isKey: false };
@@ -120,7 +124,7 @@ type OriginLabel = (input: Record<string, unknown>, own: string | undefined) => 
 
 const formatNoOrigin = () => "";
 
-/** What the results of our own tools are called where a text came from. An empty one: they are words of ours, or the list of skills. */
+/** The labels of built-in tools' results, shown as the origin of a text. Empty for skillet's own text and the list of skills. */
 const ORIGIN_LABELS: Readonly<Record<string, OriginLabel>> = {
   read_skill_resource: ({ skill, resource, resource_name: also }, own) =>
     `file ${resource ?? also} of skill ${skill ?? own}`,
@@ -140,25 +144,25 @@ const ORIGIN_LABELS: Readonly<Record<string, OriginLabel>> = {
   search_skills: formatNoOrigin,
   validate_skill: formatNoOrigin,
   lint_skill: formatNoOrigin,
-  // What is opened is to be followed, as what is loaded.
+  // Opened sections are instructions, like a loaded skill.
   open_sections: formatNoOrigin,
 };
 
-/** Whether a tool is built in: what it gives is in tags of ours. */
+/** Returns true for a built-in tool, whose result is in skillet's own tags. */
 export function isOwnTool(tool: string): boolean {
   return Object.hasOwn(ORIGIN_LABELS, tool);
 }
 
-/** What a result is called where it is shown what a text came from; nothing for words of ours. */
+/** Returns the label of a result as the origin of a text, or undefined for skillet's own text. */
 export function formatResultOrigin({
   tool,
   input,
-  own,
-}: Pick<TaintCheckCall, "tool" | "input" | "own">): string | undefined {
+  ownSkill: own,
+}: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">): string | undefined {
   const given = Object(input) as Record<string, unknown>;
   if (isOwnTool(tool.name)) return ORIGIN_LABELS[tool.name]?.(given, own) || undefined;
   if (tool.starts === "use") return `answer of skill ${tool.owner?.name}`;
-  // As the broker calls it, which knows it too.
+  // The label that the broker uses too.
   if (tool.category === "capabilities") return tool.name.replace(/\.(?=[^.]*$)/, " ");
   return `tool ${tool.name}`;
 }

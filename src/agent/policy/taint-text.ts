@@ -1,4 +1,4 @@
-/** A text as it is compared: as written, and with its escapes decoded. */
+/** Returns the forms in which a text is compared: as written, and with its escapes decoded. */
 export function normalizeReadings(text: string): string[] {
   const plain = foldText(text);
   const open = ESCAPE_SEQUENCE.test(text) ? foldText(decodeEscapes(text)) : plain;
@@ -7,7 +7,7 @@ export function normalizeReadings(text: string): string[] {
 
 const ASCII_TEXT = /^[\t\n\r\x20-\x7e]*$/;
 
-/** One case, one blank, one form of each letter, and nothing that cannot be seen. */
+/** Normalizes case, white space and letter forms, and removes invisible characters. */
 function foldText(text: string): string {
   const plain = ASCII_TEXT.test(text)
     ? text
@@ -18,21 +18,21 @@ function foldText(text: string): string {
 /** A text reduced to its letters and digits, to find an address in it however it is spaced, marked up or escaped. */
 export interface LetterText {
   letters: string;
-  /** How many words they are of. */
+  /** The number of words. */
   count: number;
-  /** Whether a letter is the first or the last of its word, by its place in `letters`. */
+  /** Bit flags by position in `letters`: first and last letter of a word. */
   edges: Uint8Array;
 }
 
 const WORD_START = 1;
 const WORD_END = 2;
 
-/** Reduces each form of a text to letters and digits, as written and without the words that stand for signs of an address. */
+/** Reduces each form of a text to letters and digits, as written and without the words that spell out signs of an address. */
 export function createLetterTexts(text: string): LetterText[] {
   const forms = listNormalizedForms(text).flatMap((form) => {
     const words = splitWords(form);
     const spoken = splitWords(splitSigns(form)).filter(isNotSign);
-    // One word is not an address: `dot.example` is not in every text with "example".
+    // A single word is not an address: `dot.example` is not in every text with "example".
     return spoken.length < 2 ? [words] : [words, spoken];
   });
   const distinct = new Map(forms.map((words) => [words.join(" "), words]));
@@ -55,14 +55,14 @@ function splitSigns(text: string): string {
   return text.replace(CAPITAL_SIGNS, "$1 $2 ").replace(LETTER_SIGNS, " ");
 }
 
-/** The words of a text in one case and one form. */
+/** Returns the words of a text in lower case and one letter form. */
 function splitWords(text: string): string[] {
   const plain = toPlainText(text);
   return plain.match(selectWordPattern(plain)) ?? [];
 }
 
 function toPlainText(text: string): string {
-  // What cannot be seen ends a word, or it would join an address with the word before it.
+  // An invisible character ends a word. Otherwise it would join an address with the word before it.
   const plain = ASCII_TEXT.test(text)
     ? text
     : text.normalize("NFKD").replace(invisibleCharacters(), " ").replace(combiningMarks(), "");
@@ -73,7 +73,7 @@ function selectWordPattern(plain: string): RegExp {
   return ASCII_TEXT.test(plain) ? ASCII_WORDS : anyScriptWords();
 }
 
-/** The words of a text with their places in it, without those that stand for signs of an address. */
+/** Returns the words of a text with their positions, without those that spell out signs of an address. */
 export function findWords(text: string): { plain: string; words: { word: string; at: number }[] } {
   const plain = toPlainText(splitSigns(text));
   const words = [...plain.matchAll(selectWordPattern(plain))].map(({ 0: word, index: at }) => ({ word, at }));
@@ -82,7 +82,7 @@ export function findWords(text: string): { plain: string; words: { word: string;
 
 const ASCII_WORDS = /[a-z0-9]+/g;
 
-/** The letters and digits of words, without anything in between. */
+/** Joins words to one string of letters and digits. */
 function joinLetters(words: readonly string[]): LetterText {
   const letters = words.join("");
   const edges = new Uint8Array(letters.length);
@@ -95,7 +95,7 @@ function joinLetters(words: readonly string[]): LetterText {
   return { letters, count: words.length, edges };
 }
 
-/** Whether these letters are in a text as whole words, whatever stands between them. */
+/** Returns true if these letters occur in a text as whole words, whatever is between them. */
 export function containsLetterPiece({ letters, edges }: LetterText, piece: string): boolean {
   for (let at = letters.indexOf(piece); at >= 0; at = letters.indexOf(piece, at + 1)) {
     const [first = 0, last = 0] = [edges[at], edges[at + piece.length - 1]];
@@ -128,7 +128,7 @@ function removeMailTag(mailbox: string): string {
 const URL_SCHEME = /^(?:[a-z][a-z0-9+.-]+:\/\/|(?:mailto|sips?|xmpp|tel|sms):)/;
 const MIN_ADDRESS_LENGTH = 6;
 
-/** What `ada/engine` and the address of a page name one by one: whoever is told it has to give them so, an owner here and a name there. */
+/** Returns the parts of `ada/engine` or of a page's path one by one: a call may pass owner and name as separate values. */
 export function findAddressNames(text: string): string[] {
   const pieces = text.split(/[\s<>()[\]{}"'`,;|=]+/);
   return pieces.flatMap((piece) => {
@@ -137,7 +137,7 @@ export function findAddressNames(text: string): string[] {
   });
 }
 
-/** Whether a piece stands in a text by itself; `strictly`: nor as a part of an address or of a name with hyphens. */
+/** Returns true if a piece occurs in a text by itself; `strictly`: also not as part of an address or a hyphenated name. */
 export function containsPiece(text: string, piece: string, how?: "strictly"): boolean {
   const [first = "", last = ""] = [piece.at(0), piece.at(-1)];
   for (let at = text.indexOf(piece); at >= 0; at = text.indexOf(piece, at + 1)) {
@@ -151,7 +151,7 @@ export function containsPiece(text: string, piece: string, how?: "strictly"): bo
   return false;
 }
 
-/** Whether no word ends between these. Where a script has no blanks between words, any place may be such an end. */
+/** Returns true if both characters belong to one word. In scripts without spaces between words, any position may end a word. */
 function isOneWord(left: string, right: string): boolean {
   if (left === "" || right === "") return false;
   if (left < "\x80" && right < "\x80") return ASCII_WORD.test(left) && ASCII_WORD.test(right);
@@ -171,12 +171,12 @@ function isPartOfName(text: string, at: number, end: number): boolean {
   );
 }
 
-/** `/etc/hosts` in `/srv/etc/hosts`. */
+/** Matches `/etc/hosts` in `/srv/etc/hosts`. */
 function isPathRest(text: string, at: number, step: 1 | -1): boolean {
   return isJoinedAt(text, at, step) && !unspacedScript().test(text.charAt(at + step));
 }
 
-/** `deploy` in `deploy-all`, `evil.example` in `ada@evil.example`. */
+/** Matches `deploy` in `deploy-all`, and `evil.example` in `ada@evil.example`. */
 function isJoinedAt(text: string, at: number, step: 1 | -1): boolean {
   return /[-@/\\.:]/.test(text.charAt(at)) && wordCharacter().test(text.charAt(at + step));
 }
@@ -187,11 +187,11 @@ const unspacedScript = createLazyRegExp(
   "u",
 );
 const combiningMarks = createLazyRegExp("\\p{M}+", "gu");
-/** A word of ASCII ends where another script begins, which may have no blanks: `请写信给eve @ evil . example`. */
+/** An ASCII word ends where another script begins, which may have no spaces: `请写信给eve @ evil . example`. */
 const anyScriptWords = createLazyRegExp("[a-z0-9]+|(?:(?![a-z0-9])[\\p{L}\\p{N}])+", "gu");
 const invisibleCharacters = createLazyRegExp("\\p{Default_Ignorable_Code_Point}|\\p{Cf}", "gu");
 
-/** Unicode classes are slow to make: only who needs them does. */
+/** Creates a regular expression on first use: Unicode classes are slow to compile. */
 function createLazyRegExp(source: string, flags: string): () => RegExp {
   let made: RegExp | undefined;
   return () => {
@@ -204,7 +204,8 @@ function createLazyRegExp(source: string, flags: string): () => RegExp {
  * Returns every text that a reader can take `text` for: as written and decoded; with its markup, without its tags, and as it is displayed.
  * A model that copies an address repairs all of that, so input is compared with each of them. Contract: linear in the text's length.
  *
- * What is removed leaves a blank. It must not join the words on both sides: only letters and digits are compared, and only as whole words.
+ * A removed part leaves a space. It must not join the words on both sides: only letters and digits are compared, and only as whole
+ * words.
  */
 function listNormalizedForms(text: string): string[] {
   const forms = new Set<string>();
@@ -220,7 +221,7 @@ function listNormalizedForms(text: string): string[] {
   return [...forms];
 }
 
-/** Whether `decodeEscapes` could change a text. */
+/** Matches a text that `decodeEscapes` could change. */
 const ESCAPE_SEQUENCE =
   /%(?:[0-9a-f]{2}|u[0-9a-f]{4})|=[0-9a-f]{2}|\\[\\/"befnrtux0-7]|&(?:#|[a-z]{2})|u\+[0-9a-f]{4}/i;
 const NAMED_ENTITIES: Readonly<Record<string, string>> = {
@@ -243,7 +244,7 @@ const NAMED_ENTITIES: Readonly<Record<string, string>> = {
   shy: "",
   sol: "/",
 };
-/** Most programs read entities without a semicolon, too. */
+/** Most programs accept entities without a semicolon, too. */
 const ENTITY_PATTERN = new RegExp(`&(${Object.keys(NAMED_ENTITIES).join("|")});?`, "gi");
 /** Without a semicolon the digits end after those of an ASCII character: what follows is a part of the address. */
 const DECIMAL_ENTITY = /&#0*(?:([0-9]{1,7});|(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6]))/g;
@@ -290,12 +291,12 @@ function decodeCharacter(digits: string, base: number, otherwise: string): strin
   return code <= 0x10ffff ? String.fromCodePoint(code) : otherwise;
 }
 
-/** Replaces codes that are not displayed as letters: those of terminals, and entities. */
+/** Replaces codes that are not displayed as letters: terminal codes and entities. */
 export function removeDisplayCodes(text: string): string {
   return replaceUnknownEntities(text.replace(TERMINAL_CODES, " "));
 }
 
-/** `&eacute;` is a letter with a mark, and `&escr;` one in another style. Any other entity is a sign. */
+/** Replaces entities. `&eacute;` is a letter with a mark, and `&escr;` one in another style. Any other entity is a sign. */
 function replaceUnknownEntities(text: string): string {
   if (!text.includes("&")) return text;
   return text.replace(/&([a-z][a-z0-9]{1,31});/gi, (_, name) => STYLED_LETTER.exec(name)?.[1] ?? " ");
@@ -304,7 +305,7 @@ function replaceUnknownEntities(text: string): string {
 const STYLED_LETTER =
   /^([a-z])(?:acute|grave|circ|uml|tilde|cedil|ring|caron|breve|macr|ogon|dot|slash|scr|fr|opf|strok)$/i;
 
-/** Colors, cursor movements and links of terminals, also where the escape character itself was lost. */
+/** Terminal colors, cursor movements and links, also if the escape character itself was lost. */
 const TERMINAL_CODES = new RegExp(
   [
     "(?:\\x1b\\[|\\x9b)(?:[0-?]+[ -/]*[@-~]|[mABCDGHJKsu])",
@@ -317,7 +318,7 @@ const TERMINAL_CODES = new RegExp(
 );
 const MARKUP_TAGS = /<\/?[a-z][^<>]*>/gi;
 
-/** A text without the parts that are not displayed; and with those of one kind, which could contain the address. */
+/** Returns a text without the parts that are not displayed, and variants that keep one kind, which could contain the address. */
 function listDisplayedForms(text: string): string[] {
   const found = INVISIBLE_PARTS.filter(({ remove }) => remove(text) !== text);
   const without = (rows: typeof found) => rows.reduce((shown, { remove }) => remove(shown), text);
@@ -334,7 +335,7 @@ interface InvisiblePart {
   remove(text: string): string;
 }
 
-/** Parts of a text that are not displayed. Comments: also where one opens in another, from the last opening mark and from the first. */
+/** The parts of a text that are not displayed. Nested comments are removed from the last opening mark and from the first. */
 const INVISIBLE_PARTS: readonly InvisiblePart[] = [
   { kind: "html", remove: (text) => removeBetween(text, "<!--", "-->", "last") },
   { kind: "html", remove: (text) => removeBetween(text, "<!--", "-->") },
@@ -389,7 +390,10 @@ function removeTags(text: string): string {
   return [...kept, text.slice(from)].join(" ");
 }
 
-/** The place of a tag's `>`, or -1 where another tag begins before. A quotation mark that is never closed is removed from `quotes`: it is not looked for twice. */
+/**
+ * Returns the position of a tag's `>`, or -1 if another tag begins before it. An unclosed quotation mark is removed from
+ * `quotes`, so that it is searched only once.
+ */
 function findTagEnd(text: string, start: number, quotes: Set<string>): number {
   for (let at = start; at < text.length; at++) {
     const mark = text.charAt(at);

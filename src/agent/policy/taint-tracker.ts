@@ -25,46 +25,46 @@ import {
 } from "./taint-text.ts";
 
 export interface TaintOptions {
-  /** What the user said, and what is to be followed: who copies from it follows nobody else. */
+  /** Texts of the user and instructions to follow: text copied from them is not tainted. */
   trusted?: readonly string[];
-  /** The record of the run around it, whose model wrote all that this one was told. */
-  above?: TaintTracker | undefined;
+  /** The tracker of the parent run, whose model wrote the whole task of this run. */
+  parent?: TaintTracker | undefined;
 }
 
 export function createTaintTracker(options: TaintOptions = {}): TaintTracker {
   return new TaintTracker(options);
 }
 
-/** Where a text came from, for people. */
+/** The origin of a text, for display. */
 interface TaintOrigin {
   label: string;
 }
 
 interface TaintedText extends TaintOrigin {
   raw: string;
-  /** As it is compared, made when something is. */
+  /** The forms for comparison, computed on first use. */
   forms?: readonly string[];
   letters?: readonly LetterText[];
   words?: readonly WordText[];
 }
 
-/** In characters. Beyond it the oldest goes, and what was in it is not known any more. */
+/** In characters. Beyond it, the oldest texts are dropped and no longer recognized. */
 const MAX_TAINTED_TEXT = 2 * 1024 * 1024;
 const MAX_ORIGINS = 5;
-/** Each is looked for by itself, in all that was read. */
+/** Each piece is searched for separately in all texts. */
 const MAX_PIECES = 500;
-/** Shorter ones stand in any text. */
+/** Shorter pieces occur in any text. */
 const MIN_PIECE_LENGTH = 3;
-/** Without anything between them fewer letters could be those of other words. */
+/** Fewer joined letters could belong to other words. */
 const MIN_LETTERS = 6;
-/** A longer value is a text, in which addresses are looked for. */
+/** A longer value is searched for addresses only. */
 const MAX_WHOLE_LENGTH = 80;
-const FORGOTTEN_LABEL = "earlier output, of which too much was read to keep it";
-const TOO_MANY_LABEL = "more values than are looked at";
+const FORGOTTEN_LABEL = "earlier output, which was too long to keep";
+const TOO_MANY_LABEL = "more values than are checked";
 
 /**
- * Untrusted text that a run has read. The input of a call derives from it by its text: as a whole between other words, as an address in it
- * (also by its letters and digits alone), or with any run of 20 characters; but for what the user said too.
+ * Untrusted text that a run has read. Input derives from it if it contains a whole value, an address (also by its letters and digits
+ * alone), or any run of 20 characters of it. Text that the user wrote too is excluded.
  */
 export class TaintTracker {
   readonly #above: TaintTracker | undefined;
@@ -73,13 +73,13 @@ export class TaintTracker {
   #size = 0;
   #hasForgotten = false;
 
-  constructor({ trusted = [], above }: TaintOptions) {
+  constructor({ trusted = [], parent: above }: TaintOptions) {
     this.#above = above;
-    for (const text of trusted) this.trust(text);
+    for (const text of trusted) this.addTrusted(text);
   }
 
-  /** Takes in what somebody else wrote. Costs nothing until something is compared with it. */
-  add({ label }: TaintOrigin, text: string): void {
+  /** Adds untrusted text. It is processed only when something is compared with it. */
+  addUntrusted({ label }: TaintOrigin, text: string): void {
     if (text === "") return;
     const raw = text.slice(-MAX_TAINTED_TEXT);
     this.#hasForgotten ||= raw.length < text.length;
@@ -91,17 +91,17 @@ export class TaintTracker {
     }
   }
 
-  /** Takes in what the user said, or what is to be followed. */
-  trust(text: string): void {
+  /** Adds text of the user, or instructions to follow. */
+  addTrusted(text: string): void {
     if (text.trim() !== "" && !this.#trusted.has(text)) this.#trusted.set(text, undefined);
   }
 
-  /** Where the texts in a value came from, at most five; none when from nobody else. `schema`: the tool's, whose choices are no text. */
-  originsOf(value: unknown, schema?: unknown): string[] {
-    return this.originsOfLeaves(collectLeaves(value, schema));
+  /** Returns the origins of the texts in a value, at most five. `schema` is the tool's schema, whose choices are not text. */
+  findOrigins(value: unknown, schema?: unknown): string[] {
+    return this.findLeafOrigins(collectLeaves(value, schema));
   }
 
-  originsOfLeaves({ leaves, isCut }: InputLeaves): string[] {
+  findLeafOrigins({ leaves, isCut }: InputLeaves): string[] {
     if ((leaves.length === 0 && !isCut) || !this.#hasAny()) return [];
     const trusted = [...this.#vouching()];
     const isNew = (piece: string) =>
@@ -109,7 +109,7 @@ export class TaintTracker {
         piece.length < RUN_LENGTH ? containsPiece(text, piece, "strictly") : text.includes(piece),
       );
     const values = leaves.filter(({ isKey }) => !isKey).flatMap(({ text }) => normalizeReadings(text));
-    // The name of a field is the tool's own, but an address is data wherever it is.
+    // A field name comes from the tool, but an address in it is data.
     const keys = leaves
       .filter(({ isKey }) => isKey)
       .flatMap(({ text }) => normalizeReadings(text).flatMap(findAddresses));
@@ -136,7 +136,7 @@ export class TaintTracker {
       if (labels.has(text.label)) continue;
       text.forms ??= normalizeReadings(text.raw);
       const isCopied =
-        text.forms.some((form) => short.some((piece) => containsPiece(form, piece)) || runs.isIn(form)) ||
+        text.forms.some((form) => short.some((piece) => containsPiece(form, piece)) || runs.isContainedIn(form)) ||
         (letters.length > 0 && containsLetters(text, letters)) ||
         (scattered.length > 0 && containsScattered(text, scattered));
       if (isCopied) labels.add(text.label);
@@ -167,14 +167,14 @@ export class TaintTracker {
   }
 }
 
-/** A text, and by themselves what it names: `mailto:ada@example.com?subject=Hi` vouches for `ada@example.com`. */
+/** Returns the forms of a trusted text, and separately the addresses in it: `mailto:ada@example.com?subject=Hi` covers `ada@example.com`. */
 function listTrustedForms(text: string): string[] {
   const forms = normalizeReadings(text);
   const names = normalizeReadings(findAddressNames(text).join(" "));
   return [...forms, ...names, ...normalizeReadings(forms.flatMap(findAddresses).join(" "))];
 }
 
-/** Whether an address, path or name is in a text once marks, blanks and escapes are removed from both. */
+/** Returns true if an address, path or name is in a text once marks, spaces and escapes are removed from both. */
 function containsLetters(text: TaintedText, pieces: readonly string[]): boolean {
   text.letters ??= createLetterTexts(text.raw);
   return text.letters.some((form) => pieces.some((piece) => containsLetterPiece(form, piece)));
@@ -185,38 +185,38 @@ function containsScattered(text: TaintedText, pieces: readonly ScatteredPiece[])
   return text.words.some((form) => pieces.some((piece) => containsScatteredPiece(form, piece)));
 }
 
-/** Takes in what came of a call. A skill that was chosen freely may be chosen again, also when its answer names it. */
+/** Adds the result of a call. A skill that was chosen freely may be chosen again, even if its answer names it. */
 export function trackToolResult(
   taint: TaintTracker,
-  call: Pick<TaintCheckCall, "tool" | "input" | "own">,
+  call: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">,
   result: ToolResult,
 ): void {
   const { content, isError } = result;
   const { name } = call.tool;
   const named = listNamedSkills(call);
-  if (named.length > 0 && taint.originsOf(named).length === 0) for (const one of named) taint.trust(one);
-  // Why a skill was not given is told in words of ours.
+  if (named.length > 0 && taint.findOrigins(named).length === 0) for (const one of named) taint.addTrusted(one);
+  // A refusal to use a skill is skillet's own text.
   if (named.length > 0 && isError && !/<(?:instruction|skill_)/.test(content)) return;
-  // What is loaded is to be followed: only what a skill did on its own is an answer.
+  // Loaded instructions are to be followed: only the answer of a sub-agent is untrusted.
   if (name === "load_skill" && !content.startsWith("<instruction>") && !result.isUntrusted) return;
   const label = formatResultOrigin(call);
   if (label === undefined) return;
-  // Nothing that others wrote can forge our tags there.
+  // Untrusted text cannot forge skillet's tags there.
   const text = isOwnTool(name) ? unwrapToolOutput(content).replace(/<skill_[a-z]+(?: [^>]*)?>/g, "") : content;
-  taint.add({ label }, text);
+  taint.addUntrusted({ label }, text);
 }
 
 /**
- * The record that an agent begins with. The user vouches for what they said, and the skill for its instructions as they are written. What
- * was passed along with a message speaks for nothing; nor does anything that another run's model said.
+ * Creates the tracker of an agent. The user's messages and the skill's instructions as written are trusted. Context passed along
+ * with a message is not, and neither is text of another run's model.
  */
 export function createAgentTaint(agent: AgentContext): TaintTracker {
   const { taint = createTaintTracker(), task, instructions, messages, parent } = agent;
   const { skill } = task;
-  if (skill) taint.trust(skill.body);
-  if (parent === undefined) for (const text of listUserTexts(messages)) taint.trust(text);
+  if (skill) taint.addTrusted(skill.body);
+  if (parent === undefined) for (const text of listUserTexts(messages)) taint.addTrusted(text);
   if (skill && findDynamicCommands(skill.body).length > 0) {
-    taint.add({ label: `commands in the instructions of skill ${skill.name}` }, instructions);
+    taint.addUntrusted({ label: `commands in the instructions of skill ${skill.name}` }, instructions);
   }
   trackEarlierResults(taint, agent);
   return taint;
@@ -226,51 +226,51 @@ function listUserTexts(messages: readonly Message[]): string[] {
   return messages.flatMap((message) => (message.role === "user" ? [message.text.replace(CONTEXT_TAG, "")] : []));
 }
 
-// Nothing in it can end it before its end.
+// Its content cannot contain the closing tag.
 const CONTEXT_TAG = /<skill_context>[\s\S]*?<\/skill_context>/g;
 const SKILL_OUTPUT_TAG = /^<skill_output skill="([^"]*)">/;
 
-/** What came of calls in turns before this one. */
+/** Adds the results of calls in earlier turns. */
 function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: AgentContext): void {
   const calls = new Map<string, ToolCall>();
   const known = new Map(tools().map((tool) => [tool.name, tool]));
   for (const message of messages) {
     if (message.role === "assistant") {
       for (const call of message.calls) calls.set(call.id, call);
-      // A skill that the user used beside it.
+      // The answer of a skill that the user ran directly.
       const [, name] = SKILL_OUTPUT_TAG.exec(message.text) ?? [];
       if (name !== undefined)
-        taint.add({ label: `answer of skill ${name}` }, message.text.replace(SKILL_OUTPUT_TAG, ""));
+        taint.addUntrusted({ label: `answer of skill ${name}` }, message.text.replace(SKILL_OUTPUT_TAG, ""));
     }
     if (message.role !== "tool") continue;
     for (const { id, tool: name, content, isError } of message.results) {
       const tool: Pick<Tool, "name" | "inputSchema"> = known.get(name) ?? { name, inputSchema: {} };
-      trackToolResult(taint, { tool, input: calls.get(id)?.input, own: owner?.name }, { content, isError });
+      trackToolResult(taint, { tool, input: calls.get(id)?.input, ownSkill: owner?.name }, { content, isError });
     }
   }
 }
 
-/** How many characters in a row are no accident. */
+/** The number of equal consecutive characters that is not a coincidence. */
 const RUN_LENGTH = 20;
 
-// Nobody who writes a text knows it, so that nobody can write one with many runs of one hash.
+// Random, so that an author cannot craft a text with many runs of one hash.
 const HASH_BASE = Math.floor(Math.random() * 0x1_0000_0000) | 1;
 const HASH_TOP = Array.from({ length: RUN_LENGTH - 1 }).reduce<number>((power) => Math.imul(power, HASH_BASE), 1);
 const FREE_SLOT = -1;
 
-/** All runs of 20 characters in some texts, to be looked for in others: each is read once, however long it is. */
+/** Indexes all runs of 20 characters in some texts, to find them in others. Each text is read once, however long it is. */
 class SubstringIndex {
   readonly #joined: string;
-  /** Where a run stands, at a place that its hash says, or the next free one behind it. */
+  /** The start of each run, in the slot of its hash or the next free slot. */
   readonly #slots: Int32Array;
   readonly #shift: number;
-  /** By where a run stands. */
+  /** Hashes by the start of a run. */
   readonly #hashes: Int32Array;
   readonly #isOut: Uint8Array;
   #left = 0;
 
   constructor(texts: readonly string[]) {
-    // No text that was folded has a NUL in it.
+    // Folded text contains no NUL.
     this.#joined = [...new Set(texts)].filter(({ length }) => length >= RUN_LENGTH).join("\0");
     const { length } = this.#joined;
     const bits = Math.max(4, Math.ceil(Math.log2(length + 1)) + 3);
@@ -285,7 +285,7 @@ class SubstringIndex {
     return this.#left === 0;
   }
 
-  /** Takes out what stands in this text too. */
+  /** Excludes the runs that this text contains too. */
   exclude(text: string): void {
     if (this.isEmpty) return;
     this.#each(text, (place) => {
@@ -295,7 +295,7 @@ class SubstringIndex {
     });
   }
 
-  isIn(text: string): boolean {
+  isContainedIn(text: string): boolean {
     return !this.isEmpty && this.#each(text, () => true);
   }
 
@@ -321,7 +321,7 @@ class SubstringIndex {
     }
   }
 
-  /** Calls with each run that stands in a text, until one is enough. Contract: whether one was. */
+  /** Calls `isEnough` with each run in a text until it returns true. Contract: returns true if it did. */
   #each(text: string, isEnough: (place: number) => boolean): boolean {
     const slots = this.#slots;
     const hashes = this.#hashes;
@@ -350,7 +350,7 @@ class SubstringIndex {
   }
 }
 
-/** The hash of the run that ends here, from that of the one before it. */
+/** Returns the hash of the run that ends here, computed from the previous one. */
 function rollHash(hash: number, text: string, end: number): number {
   const rest = end < RUN_LENGTH ? hash : (hash - Math.imul(text.charCodeAt(end - RUN_LENGTH), HASH_TOP)) | 0;
   return (Math.imul(rest, HASH_BASE) + text.charCodeAt(end)) | 0;
@@ -358,11 +358,11 @@ function rollHash(hash: number, text: string, end: number): number {
 
 /** The words of a text, to find those of an address whatever is between them. */
 interface WordText {
-  /** The places of each word in `starts` and `ends`, in order. */
+  /** The indexes of each word in `starts` and `ends`, in order. */
   places: ReadonlyMap<string, readonly number[]>;
   starts: readonly number[];
   ends: readonly number[];
-  /** By place: whether a bracket opens right after the word, and whether one closes right before it. */
+  /** By index: true if a bracket opens right after the word, or closes right before it. */
   opens: readonly boolean[];
   closes: readonly boolean[];
 }
@@ -403,20 +403,20 @@ const MAX_MARK_LENGTH = 64;
 /** An address to look for. */
 interface ScatteredPiece {
   letters: string;
-  /** How many words it has. */
+  /** The number of words. */
   count: number;
 }
 
-/** How many characters there may be between the words of an address. */
+/** The maximum number of characters between the words of an address. */
 const MAX_GAP = 160;
-/** A text that repeats the letters of an address more often than this is not looked at further: it could contain the address. */
+/** Beyond this number of matches the search stops and reports a hit: the text could contain the address. */
 const MAX_MATCHES = 1_000_000;
-/** Two words in this order are in many texts: then only brackets may be between them, and what these contain. */
+/** Two words in this order occur in many texts: then only brackets and their content may be between them. */
 const MIN_WORDS = 3;
 
 /**
- * Whether the words of an address, or parts of them, are in a text in this order and near to each other. No list of markup is complete: a model
- * repairs an address with anything in it. Contract: linear in the number of words that are a part of the address.
+ * Returns true if the words of an address, or parts of them, occur in a text in this order and close together. No list of markup is
+ * complete: a model repairs an address with anything in it. Contract: linear in the number of words that are part of the address.
  */
 function containsScatteredPiece({ places, starts, ends, opens, closes }: WordText, piece: ScatteredPiece): boolean {
   const { letters, count } = piece;
@@ -432,9 +432,9 @@ function containsScatteredPiece({ places, starts, ends, opens, closes }: WordTex
       if (found.length > MAX_MATCHES) return true;
     }
   }
-  // The last letters first: a word is used once.
+  // The last letters first: each word is used once.
   found.sort((a, b) => a.place - b.place || b.at - a.at);
-  /** By the number of letters found so far: where the latest such match begins, and the place of its last word. */
+  /** By the number of letters found so far: the start of the latest such match, and the index of its last word. */
   const begun: ({ start: number; last: number } | undefined)[] = [];
   for (const { place, at, end } of found) {
     const before = at === 0 ? { start: starts[place] ?? 0, last: place } : begun[at];

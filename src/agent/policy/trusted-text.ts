@@ -10,8 +10,8 @@ import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { trustPolicy } from "./trust-policy.ts";
 
 /**
- * Returns why a skill's text is not given to models. Text of the user's own folders needs no decision, and text of a workspace one for
- * the workspace. Without that decision a workspace skill is served while it is exactly what was trusted.
+ * Creates a function that returns why a skill's text is withheld from models. Text in the user's own folders needs no decision, text
+ * of a workspace needs one for the workspace. Without it, a workspace skill is served while it is exactly the trusted version.
  */
 export function createTextTrust(host: Host): (skill: Skill) => ExclusionReason | undefined {
   const known = new Map<string, { stamp: string; why: ExclusionReason | undefined }>();
@@ -19,11 +19,11 @@ export function createTextTrust(host: Host): (skill: Skill) => ExclusionReason |
     if (host.trust?.text.covers(skill)) return undefined;
     const [untrusted] = [trustPolicy(skill, host) ?? []].flat();
     if (untrusted && skill.origin.scope === "workspace") return createNotApprovedProblem(skill);
-    if (untrusted || host.trust?.standingOf(skill) !== "trusted") return untrusted;
-    if (skill.origin.remote) return undefined; // Each file is verified when it is read: it is what was trusted.
+    if (untrusted || host.trust?.getStatus(skill) !== "trusted") return untrusted;
+    if (skill.origin.remote) return undefined; // Each file is verified when it is read, so it is the trusted version.
     const place = getSkillLocation(skill);
-    // As they are now: what was added is served by its address before the sources are read again.
-    const stamp = `${host.trust.entryOf(skill)?.at} ${fingerprintPaths(listSkillPaths(skill, listCurrentFiles(skill)))}`;
+    // The current files: an added skill is served by its path before the sources are read again.
+    const stamp = `${host.trust.getEntry(skill)?.at} ${fingerprintPaths(listSkillPaths(skill, listCurrentFiles(skill)))}`;
     const before = known.get(place);
     if (before?.stamp === stamp) return before.why;
     const why = isAsTrusted(skill, host) ? undefined : createNotTrustedProblem(skill);
@@ -35,7 +35,7 @@ export function createTextTrust(host: Host): (skill: Skill) => ExclusionReason |
 function createNotApprovedProblem({ name, origin: { source } }: Skill): ExclusionReason {
   return {
     code: "untrusted",
-    message: `Skill '${name}' (from ${source}) is text of this workspace, which the user has not approved`,
+    message: `Skill '${name}' (from ${source}) is text from this workspace, which the user has not approved`,
     fix: "the user runs: skillet trust --text .",
   };
 }
@@ -43,29 +43,29 @@ function createNotApprovedProblem({ name, origin: { source } }: Skill): Exclusio
 function isAsTrusted(skill: Skill, { trust }: Host): boolean {
   try {
     const now = withCurrentFiles(skill);
-    return trust?.changesOf(now, copySkill(now)).length === 0;
+    return trust?.findChanges(now, copySkill(now)).length === 0;
   } catch {
-    return false; // What cannot be compared is not what was trusted.
+    return false; // A skill that cannot be compared does not count as trusted.
   }
 }
 
-/** A model reads it: the names of files that nobody has looked at are no part of it. */
+/** A model reads this message: it contains no names of files that the user has not reviewed. */
 function createNotTrustedProblem(skill: Skill): ExclusionReason {
-  return { ...describeTrustChange(skill, []), message: `Skill '${skill.name}' is not what was trusted` };
+  return { ...describeTrustChange(skill, []), message: `Skill '${skill.name}' differs from the trusted version` };
 }
 
-/** Code that is not what the user trusted. */
+/** Describes code that differs from the trusted version. */
 export function describeTrustChange(skill: Skill, changes: readonly { path: string; what: string }[]): Problem {
   const said = changes.slice(0, 10).map(({ path, what }) => `${path} ${what}`);
   if (changes.length > 10) said.push(`and ${changes.length - 10} more`);
   return {
     code: "changed",
-    message: `Skill '${skill.name}' is not what was trusted: ${said.join(", ")}`,
-    fix: `look at it, then run: skillet trust ${quoteIfNeeded(getSkillLocation(skill))}`,
+    message: `Skill '${skill.name}' differs from the trusted version: ${said.join(", ")}`,
+    fix: `review it, then run: skillet trust ${quoteIfNeeded(getSkillLocation(skill))}`,
   };
 }
 
-/** Its own file, those beside it, and the folders that they are in. */
+/** Returns the skill's file, its other files, and their folders. */
 export function listSkillPaths(skill: Skill, { files: listed } = skill.files()): string[] {
   const { folder, file } = skill.origin;
   if (folder === undefined || file === undefined) return [];
@@ -73,7 +73,7 @@ export function listSkillPaths(skill: Skill, { files: listed } = skill.files()):
   return [...new Set([folder, ...files.flatMap((path) => [path, dirname(path)])])];
 }
 
-/** What tells that something of it changed, without reading it. The time of the change itself too: the other can be set. */
+/** Returns a fingerprint that changes with the files, without reading them. It includes the ctime, since the mtime can be set. */
 export function fingerprintPaths(paths: readonly string[]): string {
   const stamps = paths.map((path) => {
     const stats = statIfExists(path);

@@ -3,64 +3,64 @@ import type { Tool } from "../../skill/tool.ts";
 import { freezeObject, isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 
-/** What a model calls to see all of a section. */
+/** The tool that a model calls to see a section in full. */
 export const OPEN_SECTIONS = "open_sections";
 
-/** How much of a section is shown. */
+/** Selects between the full text of a section and its summary. */
 export type Visibility = "FULL" | "SUMMARY";
 export type VisibilitySelector<P> = Visibility | ((params: P) => Visibility);
 
-/** A part of a prompt, made by `markdown`, `skill` or `skillsSection`. `P` is what it takes of the parameters. */
+/** A part of a prompt, created by `markdown`, `skill` or `skillsSection`. `P` is the type of the parameters it uses. */
 export interface Section<in P = unknown> {
   readonly kind: "markdown" | "skill" | "skills";
   readonly key: string;
   readonly title: string;
   readonly template: TextTemplate;
   readonly summary: TextTemplate | undefined;
-  /** Values for parameters that nobody binds: for it, and for what is below it. */
+  /** Default parameter values for this section and its children. */
   readonly defaultParams: PromptParams;
   readonly enabled: ((params: P) => boolean) | undefined;
   readonly visibility: VisibilitySelector<P>;
   readonly acceptsOverrides: boolean;
   readonly tools: readonly Tool[];
-  /** Whether it, or a section below it, has tools. */
+  /** True if the section or one of its descendants has tools. */
   readonly hasTools: boolean;
-  /** The sections below it, as they are for these parameters. */
+  /** Returns the child sections for these parameters. */
   children(params: P): readonly Section<P>[];
-  /** The name of the skill that it is, where it is one. */
+  /** The skill's name, if the section is a skill. */
   readonly skill?: string;
-  /** The same with other parts, judged anew. */
-  remade(parts: SectionParts): Section<P>;
+  /** Returns a copy of the section with other parts. The copy is validated again. */
+  rebuild(parts: SectionParts): Section<P>;
 }
 
-/** What `bind` may put in place of what a section says. */
+/** The parts of a section that `bind` may override. */
 export interface SectionParts {
   template?: string;
   summary?: string;
   tools?: readonly Tool[];
-  /** For each section below it, what to make of it. */
-  below?: (child: Section<never>) => Section<never>;
+  /** Maps each child section to its replacement. */
+  rebuildChild?: (child: Section<never>) => Section<never>;
 }
 
 export interface MarkdownOptions<P> {
   title: string;
   key: string;
   template: string;
-  /** What is shown in its place while it is summarised: a template too. */
+  /** The text shown while the section is summarized. It is a template too. */
   summary?: string;
   defaultParams?: Partial<P>;
-  /** Whether it is shown at all. */
+  /** Returns false to hide the section. */
   enabled?: (params: P) => boolean;
-  /** How much of it is shown at first. */
+  /** Initial visibility. */
   visibility?: VisibilitySelector<P>;
-  /** Whether `bind` may put another text in its place; true when left out. */
+  /** Allows `bind` to override the texts. Defaults to true. */
   acceptsOverrides?: boolean;
-  /** What a model may call while it is shown in full. */
+  /** Tools that a model may call while the section is shown in full. */
   tools?: readonly Tool[];
   children?: readonly Section<P>[];
 }
 
-/** What all these sections take of the parameters together. Of one whose type nobody knows, anything. */
+/** The combined parameters of all these sections. A section of unknown type accepts any parameters. */
 export type ParamsOf<S extends readonly unknown[]> = S[number] extends infer One
   ? (
       One extends Section<infer P>
@@ -71,19 +71,19 @@ export type ParamsOf<S extends readonly unknown[]> = S[number] extends infer One
     : never
   : never;
 
-/** The options of a section as they are written: its texts and what is below it say what it takes. */
+/** The options of a section as literal types: the parameters are inferred from its texts and children. */
 export type WrittenOptions<O, D, T extends string, U extends string, C extends readonly Section<never>[]> = Omit<
   O,
   "summary" | "children"
 > & { template: T; summary?: U; defaultParams?: D; children?: C };
 
-/** What is left to bind of the parameters and of what the texts name: what has a default may be left out. */
+/** The parameters that remain to be bound, including those named in the texts. Parameters with a default are optional. */
 export type UnboundParams<P, D, N extends string> = unknown extends D
   ? TakenParams<P, N>
   : Omit<TakenParams<P, N>, keyof D> & Partial<D>;
 type TakenParams<P, N extends string> = [N] extends [never] ? P : P & Readonly<Record<N, ParamValue>>;
 
-/** Text in a prompt. It is shown in full unless `visibility` says otherwise. Throws a PromptValidationError. */
+/** Creates a text section. It is shown in full unless `visibility` is set. Throws a PromptValidationError. */
 export function markdown<
   P = unknown,
   D = unknown,
@@ -93,23 +93,23 @@ export function markdown<
 >(
   options: WrittenOptions<MarkdownOptions<P>, D, T, U, C>,
 ): Section<NoInfer<UnboundParams<P & ParamsOf<C>, D, NamesIn<T> | NamesIn<U>>>> {
-  const given = options as unknown as MarkdownOptions<P>;
-  const section = createSection<P>("markdown", given, {
+  const sectionOptions = options as unknown as MarkdownOptions<P>;
+  const section = createSection<P>("markdown", sectionOptions, {
     visibility: "FULL",
     where: formatSubject("Section", options.key),
   });
-  const made: Section<never> = freezeObject({
+  const result: Section<never> = freezeObject({
     ...section,
-    remade: (parts: SectionParts) => markdown<P>(mergeSectionParts(given, section, parts)),
+    rebuild: (parts: SectionParts) => markdown<P>(mergeSectionParts(sectionOptions, section, parts)),
   });
-  return made as Section<never> as never;
+  return result as Section<never> as never;
 }
 
-/** Options with these parts in place of those of the section that was made of them. */
+/** Returns the options of a section with these parts replaced. */
 export function mergeSectionParts<O extends object>(
   options: O,
   { tools, children }: Pick<Section<never>, "tools" | "children">,
-  { below = (child) => child, ...parts }: SectionParts,
+  { rebuildChild: below = (child) => child, ...parts }: SectionParts,
 ): O {
   return { ...options, tools, ...parts, children: children({} as never).map(below) };
 }
@@ -117,41 +117,41 @@ export function mergeSectionParts<O extends object>(
 interface CreateSectionOptions {
   visibility: Visibility;
   where: string;
-  /** The summary when none is given. */
+  /** The summary used if the options contain none. */
   summary?: TextTemplate;
-  /** The skill's name, where it is one. */
+  /** The skill's name, if the section is a skill. */
   skill?: string;
 }
 
-/** One section, judged. */
+/** Validates the options and creates a section. */
 export function createSection<P>(
   kind: "markdown" | "skill",
   options: MarkdownOptions<P>,
   { where, skill, ...defaults }: CreateSectionOptions,
-): Omit<Section<P>, "remade"> {
+): Omit<Section<P>, "rebuild"> {
   const { key, title, template, enabled, defaultParams = {} } = options;
   const { acceptsOverrides = true, visibility = defaults.visibility } = options;
   checkOptionKeys(options, SECTION_KEYS, where);
   checkKeyAndTitle(where, key, title);
   if (typeof template !== "string" || template.trim() === "")
-    throw createDefinitionError(where, "the template is empty", "write what it says");
+    throw createDefinitionError(where, "the template is empty", "write the text of the section");
   if (options.summary !== undefined && (typeof options.summary !== "string" || options.summary.trim() === ""))
-    throw createDefinitionError(where, "the summary is empty", "leave it out or write one");
+    throw createDefinitionError(where, "the summary is empty", "write a summary or remove the option");
   const summary = options.summary === undefined ? defaults.summary : parseTemplate(options.summary, where);
   if (visibility === "SUMMARY" && summary === undefined)
-    throw createDefinitionError(where, "it is to be summarised and has no summary", "give it a summary");
+    throw createDefinitionError(where, 'its visibility is "SUMMARY" but it has no summary', "add a summary");
   if (visibility !== "SUMMARY" && visibility !== "FULL" && typeof visibility !== "function")
     throw createDefinitionError(
       where,
-      "its visibility is none",
-      'say "FULL", "SUMMARY" or a function that gives one of them',
+      "its visibility is invalid",
+      'use "FULL", "SUMMARY" or a function that returns one of them',
     );
   checkEnabled(where, enabled);
   if (!isJsonObject(defaultParams))
-    throw createDefinitionError(where, "`defaultParams` are no object", "give values by their names: { language: … }");
+    throw createDefinitionError(where, "`defaultParams` is not an object", "set values by name: { language: … }");
   checkSectionTools(where, options.tools ?? []);
   checkSiblings(where, options.children ?? []);
-  // What is put into these lists later was not judged, and could be the section itself.
+  // Copied and frozen: entries added later would not be validated, and could be the section itself.
   const [tools, children] = [Object.freeze([...(options.tools ?? [])]), Object.freeze([...(options.children ?? [])])];
   return {
     kind,
@@ -175,63 +175,63 @@ const SECTION_KEYS: ReadonlySet<string> = new Set([
   "children",
 ]);
 
-/** A word that JavaScript would take without a word of its own: `defaultparams`. */
+/** Rejects unknown options, which JavaScript accepts silently: `defaultparams`. */
 export function checkOptionKeys(options: object, known: ReadonlySet<string>, where: string): void {
   const unknown = Object.keys(options).find((key) => !known.has(key));
   if (unknown !== undefined)
-    throw createDefinitionError(where, `"${unknown}" is no part of it`, `there are ${[...known].join(", ")}`);
+    throw createDefinitionError(where, `unknown option "${unknown}"`, `supported options: ${[...known].join(", ")}`);
 }
 
 export function checkEnabled(where: string, enabled: unknown): void {
   if (enabled !== undefined && typeof enabled !== "function")
-    throw createDefinitionError(where, "`enabled` is no function", "give a function that gives true or false");
+    throw createDefinitionError(where, "`enabled` is not a function", "set a function that returns true or false");
 }
 
 export function checkKeyAndTitle(where: string, key: string, title: string): void {
   if (typeof key !== "string" || !KEY_PATTERN.test(key))
     throw createDefinitionError(
       where,
-      "the key cannot be used",
+      "the key is invalid",
       "use up to 64 lower-case letters, digits, `-` and `_`, and no dot",
     );
   if (typeof title !== "string" || title.trim() === "")
-    throw createDefinitionError(where, "the title is empty", "write one");
+    throw createDefinitionError(where, "the title is empty", "write a title");
   if (/[\r\n]/.test(title.trim()))
-    throw createDefinitionError(where, "the title has more than one line", "write it as one");
+    throw createDefinitionError(where, "the title has more than one line", "write it on one line");
 }
 
 const KEY_PATTERN = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 function checkSectionTools(where: string, tools: readonly Tool[]): void {
   if (!Array.isArray(tools))
-    throw createDefinitionError(where, "`tools` is no list", "give a list of what Tool.define made");
+    throw createDefinitionError(where, "`tools` is not an array", "set an array of tools created with Tool.define");
   for (const tool of tools) {
     if (typeof Object(tool).execute !== "function" || typeof tool.name !== "string")
-      throw createDefinitionError(where, "one of its tools is none", "make it with Tool.define");
+      throw createDefinitionError(where, "an entry of `tools` is not a tool", "create it with Tool.define");
     if (tool.name === OPEN_SECTIONS)
       throw createDefinitionError(
         where,
-        `a tool is called "${OPEN_SECTIONS}"`,
-        "call it something else: that one opens sections",
+        `a tool is named "${OPEN_SECTIONS}"`,
+        "rename it: this name is reserved for opening sections",
       );
   }
 }
 
-/** Keys lead to sections: two of one parent with the same would be one. */
+/** Checks the child sections of one parent. Keys identify sections, so siblings must not share one. */
 export function checkSiblings(where: string, sections: readonly Section<never>[]): void {
   if (!Array.isArray(sections))
-    throw createDefinitionError(where, "its sections are no list", "give a list of sections");
+    throw createDefinitionError(where, "its sections are not an array", "set an array of sections");
   if (!sections.every((section) => SECTION_KINDS.has(Object(section).kind)))
-    throw createDefinitionError(where, "one of its sections is none", "make it with markdown, skill or skillsSection");
+    throw createDefinitionError(where, "an entry is not a section", "create it with markdown, skill or skillsSection");
   checkUnique(
     sections.map(({ key }) => key),
-    (key) => createDefinitionError(where, `two sections have the key "${key}"`, "give each a key of its own"),
+    (key) => createDefinitionError(where, `two sections have the key "${key}"`, "give each its own key"),
   );
 }
 
 const SECTION_KINDS: ReadonlySet<unknown> = new Set<Section["kind"]>(["markdown", "skill", "skills"]);
 
-/** Throws for the first that is there twice. */
+/** Throws for the first duplicate. */
 export function checkUnique(names: readonly string[], wrong: (name: string) => Error): void {
   const seen = new Set<string>();
   for (const name of names) {
@@ -240,7 +240,7 @@ export function checkUnique(names: readonly string[], wrong: (name: string) => E
   }
 }
 
-/** Whether a section is on. Throws a PromptValidationError when its function fails or gives something else. */
+/** Returns true if a section is enabled. Throws a PromptValidationError when its function fails or returns another type. */
 export function isSectionOn(
   { enabled }: Pick<Section<never>, "enabled">,
   params: PromptParams,
@@ -249,18 +249,18 @@ export function isSectionOn(
   return enabled === undefined || evaluateEnabled(() => enabled(params as never), where);
 }
 
-/** Something truthy is no yes: a promise always is. */
+/** Requires a boolean: a promise is always truthy. */
 export function evaluateEnabled(enabled: () => unknown, where: string): boolean {
   const answer = callAuthorFunction(enabled, where, "enabled");
   if (typeof answer === "boolean") return answer;
   throw createDefinitionError(
     where,
-    "its `enabled` gave no boolean",
-    "let the function give true or false, and no promise",
+    "`enabled` did not return a boolean",
+    "return true or false from the function, not a promise",
   );
 }
 
-/** How much of a section is shown. Throws as `isSectionOn` does. */
+/** Returns the visibility of a section. Throws as `isSectionOn` does. */
 export function evaluateVisibility(
   { visibility }: Pick<Section<never>, "visibility">,
   params: PromptParams,
@@ -269,24 +269,24 @@ export function evaluateVisibility(
   if (typeof visibility !== "function") return visibility;
   const chosen = callAuthorFunction(() => visibility(params as never), where, "visibility");
   if (chosen === "FULL" || chosen === "SUMMARY") return chosen;
-  throw createDefinitionError(where, "its visibility is none", 'let the function give "FULL" or "SUMMARY"');
+  throw createDefinitionError(where, "its visibility is invalid", 'return "FULL" or "SUMMARY" from the function');
 }
 
-/** What a function of the prompt's author throws is told with the name of its section. */
-function callAuthorFunction(ask: () => unknown, where: string, what: string): unknown {
+/** Calls a function of the prompt's author. An error names the section. */
+function callAuthorFunction(call: () => unknown, where: string, what: string): unknown {
   try {
-    return ask();
+    return call();
   } catch (cause) {
     throw createDefinitionError(
       where,
-      `its \`${what}\` failed: ${sanitizeLine(getErrorMessage(cause), 200)}`,
-      "correct the function",
+      `\`${what}\` failed: ${sanitizeLine(getErrorMessage(cause), 200)}`,
+      "fix the function",
       cause,
     );
   }
 }
 
-/** `Section "tone"`, also where the name is none. */
+/** Formats `Section "tone"`. The name may be of any type. */
 export function formatSubject(what: string, name: unknown): string {
   return `${what} "${sanitizeLine(String(name), 80)}"`;
 }
@@ -300,13 +300,13 @@ export function createDefinitionError(
   return new PromptValidationError("definition-invalid", { message: `${where}: ${what}`, fix, cause });
 }
 
-/** What a template's placeholders stand for. */
+/** Values of the placeholders of a template. */
 export type PromptParams = Readonly<Record<string, unknown>>;
 
-/** What a placeholder can stand for. */
+/** The types that a placeholder accepts. */
 export type ParamValue = string | number | boolean | bigint;
 
-/** The names that a template takes, where its text is known to the compiler. One call at the end, so that a text may hold hundreds. */
+/** The placeholder names of a template, if its text is a literal type. Tail-recursive, so a text may contain hundreds. */
 export type NamesIn<T extends string, Found extends string = never> = string extends T
   ? never
   : T extends `${string}$${infer Rest}`
@@ -326,15 +326,15 @@ type SplitLetters<T extends string> = T extends `${infer First}${infer Rest}` ? 
 
 /** A text with placeholders: `$name`, `${name}`, and `$$` for a dollar sign. */
 export interface TextTemplate {
-  /** The parameters that it takes, each once. */
+  /** The parameter names, each once. */
   readonly names: readonly string[];
-  /** Throws a PromptValidationError that names a parameter which is missing, or no text. `where` is whose it is. */
+  /** Throws a PromptValidationError that names a parameter which is missing or not text. `where` names the section. */
   check(params: PromptParams, where: string): void;
-  /** Throws as `check` does. Contract: values are put in as they are, and not looked at again. */
+  /** Throws as `check` does. Contract: values are inserted verbatim and not expanded again. */
   fill(params: PromptParams, where: string): string;
 }
 
-/** Throws a PromptValidationError when a `$` in it begins no placeholder. `where` is whose it is, for the error. */
+/** Parses a template. Throws a PromptValidationError for a `$` that starts no placeholder. `where` names the section in the error. */
 export function parseTemplate(written: string, where: string): TextTemplate {
   const text = dedent(written);
   const texts: string[] = [];
@@ -366,14 +366,14 @@ export function parseTemplate(written: string, where: string): TextTemplate {
   };
 }
 
-/** A text without placeholders, whatever it holds. */
+/** Creates a template without placeholders: a `$` in the text has no meaning. */
 export function createLiteralTemplate(text: () => string): TextTemplate {
   return { names: [], check: () => {}, fill: text };
 }
 
 const DOLLAR_PATTERN = /\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|\$)?/g;
 
-/** Without the indentation that all lines share, and without blank lines around it. */
+/** Removes the indentation that all lines share, and leading and trailing blank lines. */
 export function dedent(written: string): string {
   const lines = written.replace(/\r\n?/g, "\n").split("\n");
   let shared: string | undefined;
@@ -402,19 +402,19 @@ function getParamText(params: PromptParams, name: string, where: string): string
   if (value === undefined || value === null) {
     throw new PromptValidationError("parameter-missing", {
       message: `${where}: the parameter "${name}" is missing`,
-      fix: `give it a value: bind({ ${name}: … }), or defaultParams; a dollar sign is written as $$`,
+      fix: `set a value with bind({ ${name}: … }) or defaultParams; write a dollar sign as $$`,
     });
   }
   throw new PromptValidationError("parameter-type", {
-    message: `${where}: the parameter "${name}" is neither a text, a number nor a boolean`,
-    fix: "say it as a text before it is bound",
+    message: `${where}: the parameter "${name}" is not a string, number or boolean`,
+    fix: "convert it to a string before you bind it",
   });
 }
 
 function createStrayDollarError(text: string, at: number, where: string): PromptValidationError {
   const line = text.slice(0, at).split("\n").length;
   return new PromptValidationError("template-invalid", {
-    message: `${where}: the dollar sign in line ${line} begins no placeholder`,
-    fix: "write $$ for a dollar sign, and $name for a parameter, or its name in braces after the $",
+    message: `${where}: the dollar sign in line ${line} does not start a placeholder`,
+    fix: "write $$ for a dollar sign, and $name for a parameter, or put its name in braces after the $",
   });
 }

@@ -15,54 +15,54 @@ import {
 import type { RenderedSection } from "./render-sections.ts";
 
 export interface PromptSessionOptions extends Pick<Host, "onEvent" | "statistics"> {
-  /** What events say of it; a new one when left out. */
+  /** The id reported in events. Defaults to a new one. */
   id?: string;
-  /** Dotted keys of what was opened before. */
+  /** Dotted keys of the sections opened earlier. */
   expanded?: readonly string[] | ReadonlySet<string>;
-  /** What was said before, as `messages` of an earlier session has it. */
+  /** The messages of an earlier session. */
   messages?: readonly Message[];
-  /** Whether the skills that can be installed are: then they are left out of the prompt. */
+  /** True if the installable skills are installed: the prompt then omits them. */
   isInstalled?: boolean;
 }
 
-/** One evaluation of a prompt: what a model has opened of it, and the tools that it has by that. */
+/** One evaluation of a prompt: the sections that a model has opened, and the tools available as a result. */
 export interface PromptSession {
   readonly id: string;
   readonly prompt: Prompt;
-  /** Dotted keys of what was opened, in order. */
+  /** Dotted keys of the open sections, in order. */
   readonly expanded: readonly string[];
-  /** What was said in earlier evaluations with this session. Plain data. */
+  /** Messages of earlier evaluations with this session. Plain data. */
   readonly messages: readonly Message[];
-  /** Keeps what an evaluation opened and said, for the next one. */
-  remember(kept: { expanded: readonly string[]; messages: readonly Message[] }): void;
-  /** The prompt as it is now. */
+  /** Saves the open sections and the messages of an evaluation for the next one. */
+  remember(state: { expanded: readonly string[]; messages: readonly Message[] }): void;
+  /** Renders the prompt in its current state. */
   render(): RenderedPrompt;
-  /** The tools as they are now. What `open_sections` asks for is done, and its result is what it opened. */
+  /** The currently available tools. `open_sections` opens the sections itself, and returns their text. */
   readonly tools: readonly Tool[];
   /**
-   * Shows these sections in full from now on, and gives what is new. Those that are open already, or not there, change nothing. Throws a
-   * SkillRefError or PromptValidationError when one cannot be shown, and then all is as it was.
+   * Shows these sections in full from now on, and returns the newly shown ones. Open or unknown keys are ignored. Throws a SkillRefError or
+   * PromptValidationError when one cannot be rendered; the state is then unchanged.
    */
   expand(keys: readonly string[]): readonly RenderedSection[];
-  /** Contract: a refusal or failure is a result, never an exception. */
+  /** Calls a tool. Contract: a refusal or failure is a result, never an exception. */
   call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
 }
 
-/** Begins to evaluate a prompt. Throws a PromptValidationError when it cannot be rendered. */
+/** Starts evaluating a prompt. Throws a PromptValidationError when it cannot be rendered. */
 export function createPromptSession(prompt: Prompt, options: PromptSessionOptions = {}): PromptSession {
   const { id = randomUUID(), isInstalled = false } = options;
   if (typeof Object(prompt).render !== "function")
-    throw createDefinitionError("The prompt", "it is none that can be rendered", "bind it first: template.bind({ … })");
+    throw createDefinitionError("The prompt", "it cannot be rendered", "bind it first: template.bind({ … })");
   let expanded: ReadonlySet<string> = new Set(options.expanded);
   const opening = (tool: Tool): Tool => ({ ...tool, execute: (input) => catchToolErrors(() => open(input)) });
-  // By what is shown now: whoever holds the tool of an earlier rendering may ask again, or for what that brought.
+  // Uses the current rendering: a caller may hold the tool of an earlier one and ask again, or ask for a section that it revealed.
   const open = async (input: unknown): Promise<ToolResult> => {
     try {
       return await createOpenSectionsTool(now.rendered.sections).execute(input);
     } catch (signal) {
       if (!(signal instanceof VisibilityExpansionRequired)) throw signal;
       const shown = session.expand(signal.sectionKeys);
-      return shown.length > 0 ? createOpenedResult(shown) : open(input); // Another call was faster: it is open by now, or gone.
+      return shown.length > 0 ? createOpenedResult(shown) : open(input); // A concurrent call opened or removed it.
     }
   };
   const renderWith = (keys: ReadonlySet<string>) => {
@@ -85,7 +85,7 @@ export function createPromptSession(prompt: Prompt, options: PromptSessionOption
       messages = [...kept.messages];
     },
     render() {
-      now = renderWith(expanded); // Whether a section is on is asked anew.
+      now = renderWith(expanded); // Evaluates `enabled` again.
       return now.rendered;
     },
     get tools() {
@@ -98,7 +98,7 @@ export function createPromptSession(prompt: Prompt, options: PromptSessionOption
       const more = new Set([...expanded, ...opened]);
       now = renderWith(more);
       expanded = more;
-      // One that was switched off since it was last rendered is not among them.
+      // Excludes a section that was disabled since the last rendering.
       const shown = now.rendered.sections.filter(({ key }) =>
         opened.some((one) => key === one || key.startsWith(`${one}.`)),
       );
@@ -108,7 +108,7 @@ export function createPromptSession(prompt: Prompt, options: PromptSessionOption
       return shown;
     },
     async call(name, input, callOptions) {
-      // Also when nothing is left to open: a model may ask again for what is.
+      // Handled even if all sections are open: a model may ask for one again.
       if (name === OPEN_SECTIONS) return catchToolErrors(() => open(input));
       const tool = now.tools.find((one) => one.name === name);
       return tool ? callPromptTool(tool, input, callOptions) : createUnknownToolResult(name, now.rendered);
@@ -117,15 +117,15 @@ export function createPromptSession(prompt: Prompt, options: PromptSessionOption
   return session;
 }
 
-/** What was opened, as a model reads it: the text, and which tools it has now. */
+/** Creates the result for a model: the text of the opened sections and the names of their tools. */
 function createOpenedResult(shown: readonly RenderedSection[]): ToolResult {
   const tools = shown.flatMap((section) => (section.visibility === "FULL" ? section.tools : []));
   const names = [...new Set(tools.map(({ name }) => name))].join(", ");
   const text = shown.map((section) => section.text).join("\n\n");
-  return { content: names === "" ? text : `${text}\n\n[Tools that are available now: ${names}]`, isError: false };
+  return { content: names === "" ? text : `${text}\n\n[Tools now available: ${names}]`, isError: false };
 }
 
-/** Tools of JSON Schema leave it to whoever calls to hold input to it. */
+/** Validates the input first: tools with a JSON Schema leave this to the caller. */
 function callPromptTool(tool: Tool, input: unknown, options?: CallOptions): Promise<ToolResult> {
   return catchToolErrors(async () => {
     const problem = await findSchemaProblem(tool.inputSchema, input ?? {}, "lenient");
@@ -137,7 +137,7 @@ function callPromptTool(tool: Tool, input: unknown, options?: CallOptions): Prom
 function createUnknownToolResult(name: string, { summarized }: RenderedPrompt): ToolResult {
   const holder = summarized.find(({ tools }) => tools.some((tool) => tool.name === name));
   const fix = holder ? `: open section "${holder.key}" first, with ${OPEN_SECTIONS}` : "";
-  return { content: `There is no tool "${sanitizeLine(name, 80)}" now${fix}.`, isError: true, code: "tool-unknown" };
+  return { content: `Tool "${sanitizeLine(name, 80)}" is not available${fix}.`, isError: true, code: "tool-unknown" };
 }
 
 function createExpandedEvent({ id, prompt }: PromptSession, skillKey: string, skillName: string): SkillExpandedEvent {

@@ -20,60 +20,60 @@ import { findSkillContainers, type RenderedSection, renderSections } from "./ren
 import { checkSkillNames, type SkillSource, type SkillsSection } from "./skill-sections.ts";
 
 export interface PromptTemplateOptions<S extends readonly Section<never>[]> {
-  /** The namespace that its name is in. */
+  /** The namespace of the prompt's name. */
   ns: string;
   key: string;
   sections: S;
 }
 
-/** A prompt whose parameters are still to be given. */
+/** A prompt whose parameters are not bound yet. */
 export interface PromptTemplate<P = unknown> {
   readonly ns: string;
   readonly key: string;
   readonly sections: readonly Section<never>[];
-  /** Throws a PromptValidationError when an override has no place. */
+  /** Binds the parameters. Throws a PromptValidationError for an override of an unknown section. */
   bind(...given: BindArguments<P>): Prompt;
 }
 
-// biome-ignore lint/complexity/noBannedTypes: it is what every object without a required key takes
+// biome-ignore lint/complexity/noBannedTypes: matches every object type without a required key
 type BindArguments<P> = {} extends P
   ? [params?: P | undefined, options?: BindOptions]
   : [params: P, options?: BindOptions];
 
 export interface BindOptions {
-  /** Other texts, by the dotted key of the section. */
+  /** Replacement texts, by the dotted key of the section. */
   overrides?: Readonly<Record<string, SectionOverride>>;
 }
 
 export interface RenderOptions {
-  /** Dotted keys of sections that are shown in full, whatever they say themselves. */
+  /** Dotted keys of sections to show in full, regardless of their visibility. */
   expanded?: readonly string[] | ReadonlySet<string>;
-  /** Whether the skills that can be installed are: then they are left out. */
+  /** True if the installable skills are installed: the prompt then omits them. */
   isInstalled?: boolean;
 }
 
-/** A prompt with its parameters. */
+/** A prompt with bound parameters. */
 export interface Prompt {
   readonly ns: string;
   readonly key: string;
   readonly params: PromptParams;
   readonly sections: readonly Section<never>[];
-  /** Throws a PromptValidationError that names a section which is not bound, or a parameter that is missing. */
+  /** Renders the prompt. Throws a PromptValidationError that names an unbound section or a missing parameter. */
   render(options?: RenderOptions): RenderedPrompt;
-  /** The skills of its sections of skills that are on for these parameters, in order. */
+  /** Returns the enabled skills of all skills sections, in order. */
   skills(): readonly SkillSource[];
 }
 
 export interface RenderedPrompt {
   readonly text: string;
-  /** Those of what is shown in full, and `open_sections` when something is summarised. */
+  /** The tools of the sections shown in full, and `open_sections` if a section is summarized. */
   readonly tools: readonly Tool[];
   readonly sections: readonly RenderedSection[];
-  /** Those of which a summary is shown. */
+  /** The sections shown as a summary. */
   readonly summarized: readonly RenderedSection[];
 }
 
-/** A prompt of sections. Throws a PromptValidationError when it cannot be one. */
+/** Creates a prompt template from sections. Throws a PromptValidationError. */
 export function promptTemplate<const S extends readonly Section<never>[]>(
   options: PromptTemplateOptions<S>,
 ): PromptTemplate<ParamsOf<S>> {
@@ -89,8 +89,12 @@ export function promptTemplate<const S extends readonly Section<never>[]>(
     sections,
     bind(...[params = {}, bindOptions = {}]) {
       if (!isJsonObject(params))
-        throw createDefinitionError(where, "the parameters are no object", "give them by name: bind({ language: … })");
-      checkOptionKeys(bindOptions, BIND_KEYS, `${where}, when it is bound`);
+        throw createDefinitionError(
+          where,
+          "the parameters are not an object",
+          "pass them by name: bind({ language: … })",
+        );
+      checkOptionKeys(bindOptions, BIND_KEYS, `bind() of ${where}`);
       return createPrompt({
         ns,
         key,
@@ -136,44 +140,44 @@ function createPrompt(head: Pick<Prompt, "ns" | "key" | "params" | "sections">):
   };
 }
 
-/** What stands in a section's place, where it lets it. */
+/** Replacement texts for a section with `acceptsOverrides`. */
 export interface SectionOverride {
   template?: string;
   summary?: string;
-  /** Descriptions of its tools, by name. */
+  /** Tool descriptions, by tool name. */
   tools?: Readonly<Record<string, string>>;
 }
 
 type SectionOverrides = Readonly<Record<string, SectionOverride>>;
 
-/** The sections with other texts. Throws a PromptValidationError for one that has no place. */
+/** Replaces texts of the sections. Throws a PromptValidationError for an override of an unknown section. */
 function applyOverrides(sections: readonly Section<never>[], overrides: SectionOverrides): readonly Section<never>[] {
-  const wanted = new Set(Object.keys(overrides));
-  if (wanted.size === 0) return sections;
+  const unused = new Set(Object.keys(overrides));
+  if (unused.size === 0) return sections;
   const known: string[] = [];
   const remake =
     (parent: string, isClosed: boolean) =>
     (section: Section<never>): Section<never> => {
       const key = parent === "" ? section.key : `${parent}.${section.key}`;
       known.push(key);
-      wanted.delete(key);
+      unused.delete(key);
       const acceptsOverrides = section.acceptsOverrides && !isClosed;
       const own = Object.hasOwn(overrides, key)
         ? readOverride({ ...section, acceptsOverrides }, key, overrides[key] ?? {})
         : {};
-      // A section of skills has no text of its own: what it says is about those of its skills.
-      return section.remade({
+      // A skills section has no text: its `acceptsOverrides` applies to its skills.
+      return section.rebuild({
         ...own,
-        below: remake(key, isClosed || (section.kind === "skills" && !acceptsOverrides)),
+        rebuildChild: remake(key, isClosed || (section.kind === "skills" && !acceptsOverrides)),
       });
     };
-  const made = sections.map(remake("", false));
-  const [unknown] = wanted;
-  if (unknown === undefined) return made;
+  const rebuilt = sections.map(remake("", false));
+  const [unknown] = unused;
+  if (unknown === undefined) return rebuilt;
   const near = findNearest(unknown, known);
   throw new PromptValidationError("override-unknown", {
-    message: `There is no section "${sanitizeLine(unknown, 200)}" to put another text into`,
-    fix: near === undefined ? `there are ${known.join(", ")}` : `did you mean "${near}"?`,
+    message: `Cannot override section "${sanitizeLine(unknown, 200)}": it does not exist`,
+    fix: near === undefined ? `existing sections: ${known.join(", ")}` : `did you mean "${near}"?`,
   });
 }
 
@@ -181,8 +185,8 @@ function readOverride(section: Section<never>, key: string, override: SectionOve
   checkOptionKeys(override, OVERRIDE_KEYS, `The override of "${key}"`);
   if (!section.acceptsOverrides || section.kind === "skills") {
     throw new PromptValidationError("override-refused", {
-      message: `Section "${key}" takes no other text`,
-      fix: section.kind === "skills" ? "name one of its skills" : OVERRIDE_FIX,
+      message: `Section "${key}" does not accept overrides`,
+      fix: section.kind === "skills" ? "override one of its skills" : OVERRIDE_FIX,
     });
   }
   const { tools, ...texts } = override;
@@ -190,7 +194,7 @@ function readOverride(section: Section<never>, key: string, override: SectionOve
 }
 
 const OVERRIDE_FIX =
-  "let it, and the section of skills that it is in: acceptsOverrides: true; what a reference says is in its folder";
+  "set acceptsOverrides: true on it and on its skills section; to change a referenced skill, edit its folder";
 const OVERRIDE_KEYS: ReadonlySet<string> = new Set(["template", "summary", "tools"]);
 
 function replaceDescriptions(
@@ -202,7 +206,7 @@ function replaceDescriptions(
   if (unknown !== undefined) {
     throw new PromptValidationError("override-unknown", {
       message: `Section "${key}" has no tool "${sanitizeLine(unknown, 80)}"`,
-      fix: `there are ${tools.map(({ name }) => name).join(", ") || "none"}`,
+      fix: `its tools: ${tools.map(({ name }) => name).join(", ") || "none"}`,
     });
   }
   return tools.map((tool) => {
@@ -211,17 +215,17 @@ function replaceDescriptions(
   });
 }
 
-/** A signal, not an error: a model asks for sections in full, so the prompt is to be rendered again with these. */
+/** A signal, not an error: a model asks for sections in full, so the prompt must be rendered again. */
 export class VisibilityExpansionRequired extends Error {
   override readonly name = "VisibilityExpansionRequired";
-  /** What is asked for, by dotted key. */
+  /** The requested visibility, by dotted key. */
   readonly requested: Readonly<Record<string, Visibility>>;
   readonly sectionKeys: readonly string[];
-  /** Why, as the model says it. */
+  /** The reason given by the model. */
   readonly reason: string | undefined;
 
   constructor(sectionKeys: readonly string[], reason?: string) {
-    super(`Sections are to be shown in full: ${sectionKeys.join(", ")}`);
+    super(`Sections must be rendered in full: ${sectionKeys.join(", ")}`);
     this.sectionKeys = sectionKeys;
     this.requested = Object.fromEntries(sectionKeys.map((key) => [key, "FULL"]));
     this.reason = reason;
@@ -231,42 +235,42 @@ export class VisibilityExpansionRequired extends Error {
 const OPEN_PARAMETERS = {
   keys: {
     type: "strings",
-    says: 'The keys of the sections to open, as their summaries give them: ["skills.testing"].',
+    description: 'Keys of the sections to open, as shown in their summaries: ["skills.testing"].',
     isRequired: true,
-    also: ["key", "section_keys", "section_key"],
+    aliases: ["key", "section_keys", "section_key"],
   },
-  reason: { type: "string", says: "Why they are needed, in a few words." },
+  reason: { type: "string", description: "Reason for opening them, in a few words." },
 } as const;
 
 const MAX_OPENED_KEYS = 20;
 
 /**
- * What a model calls to see all of a section. Its `execute` throws a VisibilityExpansionRequired, which whoever evaluates the prompt
- * takes; what cannot be opened is a result like any other.
+ * Creates the tool that a model calls to see a section in full. Its `execute` throws a VisibilityExpansionRequired for the code that
+ * evaluates the prompt; a section that cannot be opened is an ordinary result.
  */
 export function createOpenSectionsTool(shown: readonly RenderedSection[]): Tool {
   return {
     name: OPEN_SECTIONS,
-    description: "Shows sections in full of which only a summary is shown, and brings their tools.",
+    description: "Shows summarized sections in full and provides their tools.",
     category: "skills",
     inputSchema: createInputSchema(OPEN_PARAMETERS),
     async execute(input) {
       const values = readToolInput(OPEN_PARAMETERS, wrapSingleKey(input));
       if ("refusal" in values) return values.refusal as ToolResult;
-      const wanted = [...new Set(values.keys)];
-      if (wanted.length === 0 || wanted.length > MAX_OPENED_KEYS)
-        return createOpenRefusal("input-invalid", `Give 1 to ${MAX_OPENED_KEYS} keys.`);
+      const requested = [...new Set(values.keys)];
+      if (requested.length === 0 || requested.length > MAX_OPENED_KEYS)
+        return createOpenRefusal("input-invalid", `Pass 1 to ${MAX_OPENED_KEYS} keys.`);
       const closed = new Map(shown.map(({ key, visibility }) => [key, visibility === "SUMMARY"] as const));
-      const unknown = wanted.find((key) => !closed.has(key));
+      const unknown = requested.find((key) => !closed.has(key));
       if (unknown !== undefined) return createOpenRefusal("section-unknown", formatUnknownSection(unknown, closed));
-      const keys = wanted.filter((key) => closed.get(key));
+      const keys = requested.filter((key) => closed.get(key));
       if (keys.length > 0) throw new VisibilityExpansionRequired(keys, values.reason);
-      return { content: `Shown in full already: ${wanted.join(", ")}.`, isError: false };
+      return { content: `Already shown in full: ${requested.join(", ")}.`, isError: false };
     },
   };
 }
 
-/** One key may come as a text. */
+/** Accepts a single key as a string. */
 function wrapSingleKey(input: unknown): unknown {
   if (!isJsonObject(input)) return input;
   const entries = Object.entries(input);
@@ -278,9 +282,10 @@ function wrapSingleKey(input: unknown): unknown {
 function formatUnknownSection(key: string, closed: ReadonlyMap<string, boolean>): string {
   const open = [...closed].filter(([, isClosed]) => isClosed).map(([name]) => name);
   const near = open.find((name) => name.endsWith(`.${key}`)) ?? findNearest(key, open);
-  const meant = near === undefined ? "" : ` Did you mean "${near}"?`;
-  const left = open.length === 0 ? "All is shown in full." : `These can be opened: ${open.slice(0, 50).join(", ")}.`;
-  return `There is no section "${sanitizeLine(key, 100)}".${meant} ${left}`;
+  const suggestion = near === undefined ? "" : ` Did you mean "${near}"?`;
+  const hint =
+    open.length === 0 ? "All sections are shown in full." : `Sections you can open: ${open.slice(0, 50).join(", ")}.`;
+  return `There is no section "${sanitizeLine(key, 100)}".${suggestion} ${hint}`;
 }
 
 function createOpenRefusal(code: ErrorCode, content: string): ToolResult {

@@ -13,45 +13,45 @@ import {
 
 export interface RenderSectionsOptions {
   params: PromptParams;
-  /** Dotted keys of sections that are shown in full, whatever they say themselves. */
+  /** Dotted keys of sections to show in full, regardless of their visibility. */
   expanded: Pick<ReadonlySet<string>, "has">;
-  /** Whether the skills that can be installed are: then a model finds them elsewhere, and they are left out. */
+  /** True if the installable skills are installed: the client lists them, so the prompt omits them. */
   isInstalled: boolean;
 }
 
-/** A section that a prompt shows, or of which it shows a summary. */
+/** A section of a rendered prompt, in full or as a summary. */
 export interface RenderedSection {
-  /** Dotted: `skills.testing`. */
+  /** Dotted key: `skills.testing`. */
   key: string;
   title: string;
   visibility: Visibility;
-  /** The skill's name, where it is one. */
+  /** The skill's name, if the section is a skill. */
   skill?: string;
-  /** Its tools: those that a model has, or that opening it brings. */
+  /** The tools that are available, or become available when the section is opened. */
   tools: readonly Tool[];
   text: string;
 }
 
-/** Every section that is shown, in order, with its own text. Throws a PromptValidationError, also for what is not open yet. */
+/** Renders every visible section, in order. Throws a PromptValidationError, also for sections that are not open yet. */
 export function renderSections(
   sections: readonly Section<never>[],
   rendering: RenderSectionsOptions,
 ): RenderedSection[] {
-  const scene: RenderContext = { ...rendering, shown: [], owners: new Map() };
-  for (const placed of placeSections(sections, ROOT_SECTION, scene)) renderSection(placed, scene);
-  return scene.shown;
+  const context: RenderContext = { ...rendering, shown: [], owners: new Map() };
+  for (const placed of placeSections(sections, ROOT_SECTION, context)) renderSection(placed, context);
+  return context.shown;
 }
 
-/** A section's own text and those below it, all in full and without its heading: what its SKILL.md says. */
-export function renderSkillBody(section: Section<never>, given: PromptParams): string {
-  const scene: RenderContext = { ...expandAll(given), shown: [], owners: new Map() };
-  const placed = placeSection(section, { ...ROOT_SECTION, depth: 0 }, given);
-  checkSection(placed, scene);
-  for (const child of placeChildren(placed, scene)) renderSection(child, scene);
-  return [section.template.fill(placed.params, placed.where), ...scene.shown.map(({ text }) => text)].join("\n\n");
+/** Renders a section and its descendants in full, without the heading: the body of its SKILL.md. */
+export function renderSkillBody(section: Section<never>, params: PromptParams): string {
+  const context: RenderContext = { ...expandAll(params), shown: [], owners: new Map() };
+  const placed = placeSection(section, { ...ROOT_SECTION, depth: 0 }, params);
+  checkSection(placed, context);
+  for (const child of placeChildren(placed, context)) renderSection(child, context);
+  return [section.template.fill(placed.params, placed.where), ...context.shown.map(({ text }) => text)].join("\n\n");
 }
 
-/** The sections that hold skills and are on, wherever they stand. */
+/** Returns the enabled sections that contain skills, at any depth. */
 export function findSkillContainers(sections: readonly Section<never>[], params: PromptParams): Section<never>[] {
   const find = (placed: readonly PlacedSection[]): Section<never>[] =>
     placed.flatMap((one) =>
@@ -68,45 +68,45 @@ const expandAll = (params: PromptParams): RenderSectionsOptions => ({
 
 interface RenderContext extends RenderSectionsOptions {
   shown: RenderedSection[];
-  /** Whose tool it is, by its name. */
+  /** The owner of each tool, by tool name. */
   owners: Map<string, { key: string; tool: Tool }>;
 }
 
-/** A section where it stands, with all that it is given. */
+/** A section with its position in the prompt and its parameters. */
 interface PlacedSection {
   section: Section<never>;
   key: string;
-  /** How many `#` its heading has. */
+  /** The number of `#` in its heading. */
   depth: number;
   where: string;
-  /** What holds for it and below it while nobody binds another value. */
+  /** Default parameter values for it and its descendants. */
   defaults: PromptParams;
   params: PromptParams;
 }
 
 interface ParentSection extends Pick<PlacedSection, "key" | "depth" | "defaults"> {
-  holdsSkills: boolean;
+  containsSkills: boolean;
 }
 
-const ROOT_SECTION: ParentSection = { key: "", depth: 1, defaults: {}, holdsSkills: false };
+const ROOT_SECTION: ParentSection = { key: "", depth: 1, defaults: {}, containsSkills: false };
 const MAX_HEADING_DEPTH = 6;
 
-function placeSection(section: Section<never>, parent: ParentSection, given: PromptParams): PlacedSection {
+function placeSection(section: Section<never>, parent: ParentSection, bound: PromptParams): PlacedSection {
   const key = parent.key === "" ? section.key : `${parent.key}.${section.key}`;
-  // A skill that is installed knows nothing of what is around it; in a prompt it is the same.
-  const defaults = parent.holdsSkills ? section.defaultParams : { ...parent.defaults, ...section.defaultParams };
-  const params = { ...defaults, ...given };
+  // An installed skill does not inherit from its surroundings. In a prompt it renders the same way.
+  const defaults = parent.containsSkills ? section.defaultParams : { ...parent.defaults, ...section.defaultParams };
+  const params = { ...defaults, ...bound };
   return { section, key, depth: parent.depth + 1, where: `Section "${key}"`, defaults, params };
 }
 
-/** Those that are on, in order. */
+/** Places the enabled sections, in order. */
 function placeSections(
   sections: readonly Section<never>[],
   parent: ParentSection,
   { params, isInstalled }: RenderSectionsOptions,
 ): PlacedSection[] {
-  const there = isInstalled && parent.holdsSkills ? sections.filter(({ hasTools }) => hasTools) : sections;
-  return there
+  const listed = isInstalled && parent.containsSkills ? sections.filter(({ hasTools }) => hasTools) : sections;
+  return listed
     .map((section) => placeSection(section, parent, params))
     .filter((placed) => isSectionOn(placed.section, placed.params, placed.where));
 }
@@ -115,7 +115,7 @@ function placeChildren(
   { section, params, ...placed }: PlacedSection,
   rendering: RenderSectionsOptions,
 ): PlacedSection[] {
-  const parent = { ...placed, holdsSkills: section.kind === "skills" };
+  const parent = { ...placed, containsSkills: section.kind === "skills" };
   return placeSections(section.children(params as never), parent, rendering);
 }
 
@@ -126,16 +126,16 @@ function resolveVisibility(
   return expanded.has(key) ? "FULL" : evaluateVisibility(section, params, where);
 }
 
-function renderSection(placed: PlacedSection, scene: RenderContext): void {
+function renderSection(placed: PlacedSection, context: RenderContext): void {
   const { section, key, where, params } = placed;
-  const { shown } = scene;
-  const visibility = resolveVisibility(placed, scene);
+  const { shown } = context;
+  const visibility = resolveVisibility(placed, context);
   const { title, skill } = section;
   const head = { key, title, visibility, ...omitUndefined({ skill }) };
   const heading = `${"#".repeat(Math.min(placed.depth, MAX_HEADING_DEPTH))} ${title}`;
-  checkSection(placed, scene);
+  checkSection(placed, context);
   if (visibility === "SUMMARY") {
-    const tools = checkSummarized(placed, scene);
+    const tools = checkSummarized(placed, context);
     const summary = requireSummary(placed).fill(params, where);
     const text = `${heading}\n\n${summary}\n\n${formatSummaryHint(key, tools, skill !== undefined)}`;
     shown.push({ ...head, tools, text });
@@ -143,20 +143,20 @@ function renderSection(placed: PlacedSection, scene: RenderContext): void {
   }
   const body = section.template.fill(params, where);
   const before = shown.length;
-  for (const child of placeChildren(placed, scene)) renderSection(child, scene);
-  if (section.kind === "skills" && shown.length === before) return; // All of it is elsewhere: a heading alone says nothing.
+  for (const child of placeChildren(placed, context)) renderSection(child, context);
+  if (section.kind === "skills" && shown.length === before) return; // Every skill is omitted: no heading without content.
   shown.splice(before, 0, { ...head, tools: section.tools, text: body === "" ? heading : `${heading}\n\n${body}` });
 }
 
 /**
- * What opening a section brings at once: its own tools, and those of what is then shown in full below it. All below it is checked: who
- * wrote the prompt is to hear of it, and not a model that opens it.
+ * Returns the tools that opening a section provides: its own, and those of descendants that are then shown in full. Checks all descendants,
+ * so that a mistake reaches the author of the prompt and not the model that opens the section.
  */
-function checkSummarized(placed: PlacedSection, scene: RenderContext): readonly Tool[] {
-  const below = placeChildren(placed, scene).flatMap((child) => {
-    checkSection(child, scene);
-    const tools = checkSummarized(child, scene);
-    if (resolveVisibility(child, scene) === "FULL") return tools;
+function checkSummarized(placed: PlacedSection, context: RenderContext): readonly Tool[] {
+  const below = placeChildren(placed, context).flatMap((child) => {
+    checkSection(child, context);
+    const tools = checkSummarized(child, context);
+    if (resolveVisibility(child, context) === "FULL") return tools;
     requireSummary(child).check(child.params, child.where);
     return [];
   });
@@ -165,13 +165,13 @@ function checkSummarized(placed: PlacedSection, scene: RenderContext): readonly 
 
 function requireSummary({ section: { summary }, where }: PlacedSection): TextTemplate {
   if (summary) return summary;
-  throw createDefinitionError(where, "it is to be summarised and has no summary", "give it a summary");
+  throw createDefinitionError(where, 'its visibility is "SUMMARY" but it has no summary', "add a summary");
 }
 
-/** What a model is told of a section that it sees in part. */
+/** Formats the hint shown to a model below a summary. */
 function formatSummaryHint(key: string, tools: readonly Tool[], isSkill: boolean): string {
   const names = tools.length === 0 ? "" : ` and access tools: ${tools.map(({ name }) => name).join(", ")}`;
-  const [what, all] = isSkill ? ["skill", "full workflow"] : ["section", "all of it"];
+  const [what, all] = isSkill ? ["skill", "full workflow"] : ["section", "the full section"];
   return `---\n[This ${what} is summarized. Call \`open_sections\` with key "${key}"\nto view ${all}${names}.]`;
 }
 
@@ -179,23 +179,23 @@ function checkSection({ section, key, params, where }: PlacedSection, { owners }
   const { names } = section.template;
   if (names.length > 0 && !names.some((name) => Object.hasOwn(params, name))) throw createUnboundError(where, names);
   section.template.check(params, where);
-  // A model calls tools by name: of two that are there together, each must have its own.
+  // A model calls tools by name, so tools that are available together must have different names.
   for (const tool of section.tools) {
     const other = owners.get(tool.name);
     if (other && other.tool !== tool)
       throw createDefinitionError(
         where,
-        `"${other.key}" has a tool "${tool.name}" too`,
-        "give each tool a name of its own",
+        `section "${other.key}" also has a tool "${tool.name}"`,
+        "give each tool its own name",
       );
     owners.set(tool.name, { key, tool });
   }
 }
 
-/** A section of which nothing is bound is told from one that lacks a single value. */
+/** Creates the error for a section without any bound parameter. A single missing value has its own error. */
 function createUnboundError(where: string, names: readonly string[]): PromptValidationError {
   return new PromptValidationError("section-unbound", {
-    message: `${where} is not bound: it takes ${names.join(", ")}`,
-    fix: `give values: bind({ ${names.map((name) => `${name}: …`).join(", ")} })`,
+    message: `${where} is not bound: it uses ${names.join(", ")}`,
+    fix: `pass values: bind({ ${names.map((name) => `${name}: …`).join(", ")} })`,
   });
 }

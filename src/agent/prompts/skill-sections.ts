@@ -38,23 +38,23 @@ export interface SkillOptions<P> extends Omit<MarkdownOptions<P>, "key"> {
   name: string;
   /** 1 to 1024 characters of plain text. */
   description: string;
-  /** The name when left out. */
+  /** Defaults to the name. */
   key?: string;
 }
 
-/** A skill that is written in code: a section that is summarised until a model opens it, or installed where it has no tools. */
+/** A skill defined in code: a section that is summarized until a model opens it. Without tools it can be installed. */
 export interface SkillSection<in P = unknown> extends Section<P> {
   readonly kind: "skill";
   readonly name: string;
   readonly description: string;
-  /** It as a skill like any other, with these parameters. */
+  /** Renders the section as a skill, with these parameters. */
   toSkill(params?: P): Skill;
-  /** Its SKILL.md, with these parameters. */
+  /** Renders its SKILL.md, with these parameters. */
   toSkillMd(params?: P): string;
-  remade(parts: SectionParts): SkillSection<P>;
+  rebuild(parts: SectionParts): SkillSection<P>;
 }
 
-/** Defines a skill in code. Throws a PromptValidationError at once when it cannot be one. */
+/** Defines a skill in code. Throws a PromptValidationError if the definition is invalid. */
 export function skill<
   P = unknown,
   D = unknown,
@@ -62,39 +62,39 @@ export function skill<
   const U extends string = string,
   const C extends readonly Section<never>[] = readonly Section<P>[],
 >(
-  given: WrittenOptions<SkillOptions<P>, D, T, U, C>,
+  written: WrittenOptions<SkillOptions<P>, D, T, U, C>,
 ): SkillSection<NoInfer<UnboundParams<P & ParamsOf<C>, D, NamesIn<T> | NamesIn<U>>>> {
-  const options = given as unknown as SkillOptions<P>;
+  const options = written as unknown as SkillOptions<P>;
   const { name, description, ...rest } = options;
-  // Judged where all skills of code are: the name, the description, and what must not be in either.
-  const judged = defineSkill({ name, description, title: options.title, instructions: options.template });
+  // Validates the name and the description with the rules for all skills defined in code.
+  const validated = defineSkill({ name, description, title: options.title, instructions: options.template });
   const section = createSection<P>(
     "skill",
     { ...rest, key: options.key ?? name },
     {
       visibility: "SUMMARY",
       where: formatSubject("Skill", name),
-      summary: createLiteralTemplate(() => `[Skill: ${name}] ${judged.description.replace(/\s+/g, " ")}`),
+      summary: createLiteralTemplate(() => `[Skill: ${name}] ${validated.description.replace(/\s+/g, " ")}`),
       skill: name,
     },
   );
   const toSkill = (params: PromptParams = {}) =>
-    defineSkill({ name, description, instructions: renderSkillBody(made, params) });
-  const made: SkillSection<never> = freezeObject({
+    defineSkill({ name, description, instructions: renderSkillBody(result, params) });
+  const result: SkillSection<never> = freezeObject({
     ...section,
     kind: "skill",
     name,
-    description: judged.description,
+    description: validated.description,
     toSkill,
     toSkillMd: (params) => toSkillMd(toSkill(params)),
-    remade: (parts) => skill<P>(mergeSectionParts(options, section, parts)),
+    rebuild: (parts) => skill<P>(mergeSectionParts(options, section, parts)),
   });
-  return made as SkillSection<never> as never;
+  return result as SkillSection<never> as never;
 }
 
-/** What a section of skills takes of the parameters. */
+/** The parameters of a skills section. */
 export interface SkillsSectionParams {
-  /** Only skills of these names; all, when left out. */
+  /** Only skills with these names. Defaults to all. */
   enabledSkills?: readonly string[] | ReadonlySet<string> | null | undefined;
 }
 
@@ -103,31 +103,31 @@ export type SkillSource<P = never> = SkillSection<P> | SkillRef;
 export interface SkillsSectionOptions<S extends readonly SkillSource[]> {
   title?: string;
   key?: string;
-  /** Skills in code and references, in any order. */
+  /** Skills in code and skill references, in any order. */
   skills?: S;
-  /** References alone. */
+  /** Skill references only. */
   skillRefs?: readonly SkillRef[];
   enabled?: (params: ParamsOf<S> & SkillsSectionParams) => boolean;
   acceptsOverrides?: boolean;
 }
 
-/** A section that holds skills. */
+/** A section that contains skills. */
 export interface SkillsSection<in P = SkillsSectionParams> extends Section<P> {
   readonly kind: "skills";
   readonly allSkills: readonly SkillSource[];
-  /** Those in code. */
+  /** The skills defined in code. */
   readonly inlineSkills: readonly SkillSection<never>[];
-  /** Those that are referred to. */
+  /** The skills referenced by path. */
   readonly referencedSkills: readonly SkillRef[];
-  /** Those in code that have no tools: these can be installed. */
+  /** The skills in code without tools. They can be installed. */
   readonly nativeSkills: readonly SkillSection<never>[];
-  /** Those in code that have tools: these stay in the prompt. */
+  /** The skills in code with tools. They stay in the prompt. */
   readonly promptSkills: readonly SkillSection<never>[];
-  /** Those that are on for these parameters, in order. */
+  /** Returns the enabled skills for these parameters, in order. */
   active(params: P): readonly SkillSource[];
 }
 
-/** Holds skills, to be installed or shown. Throws a PromptValidationError when two have one name. */
+/** Creates a section of skills, to be installed or shown. Throws a PromptValidationError when two have the same name. */
 export function skillsSection<const S extends readonly SkillSource[] = []>(
   options: SkillsSectionOptions<S> = {},
 ): SkillsSection<ParamsOf<S> & SkillsSectionParams> {
@@ -138,21 +138,25 @@ export function skillsSection<const S extends readonly SkillSource[] = []>(
   checkKeyAndTitle(where, key, title);
   checkEnabled(where, enabled);
   if (!Array.isArray(skills) || !Array.isArray(skillRefs))
-    throw createDefinitionError(where, "its skills are no list", "give a list of what skill and skillRef made");
+    throw createDefinitionError(
+      where,
+      "its skills are not an array",
+      "set an array of skills created with skill or skillRef",
+    );
   const allSkills: readonly SkillSource[] = [...skills, ...skillRefs];
   if (!allSkills.every((one) => one?.kind === "skill" || one?.kind === "ref"))
-    throw createDefinitionError(where, "one of its skills is none", "make it with skill or skillRef");
+    throw createDefinitionError(where, "an entry is not a skill", "create it with skill or skillRef");
   const inlineSkills = allSkills.filter((one) => one.kind === "skill");
-  // Those that there are, whether they are on or not: a reference that was off when this was made may be on now.
-  const there = (params: SkillsSectionParams) => {
-    const wanted = readEnabledSkills(params, where);
+  // References are filtered on each call: one that was disabled when the section was created may be enabled now.
+  const listSources = (params: SkillsSectionParams) => {
+    const names = readEnabledSkills(params, where);
     const sources = allSkills.filter((one) => one.kind === "skill" || one.isEnabled());
     checkUniqueSkills(where, sources);
-    return wanted ? sources.filter(({ name }) => wanted.has(name)) : sources;
+    return names ? sources.filter(({ name }) => names.has(name)) : sources;
   };
   const isOn = (one: SkillSource, params: P) =>
     one.kind === "ref" || isSectionOn(one, { ...one.defaultParams, ...params }, `Section "${key}.${one.key}"`);
-  there({});
+  listSources({});
   return freezeObject({
     kind: "skills",
     key,
@@ -165,23 +169,24 @@ export function skillsSection<const S extends readonly SkillSource[] = []>(
     acceptsOverrides,
     tools: [],
     hasTools: inlineSkills.some((one) => one.hasTools),
-    children: (params) => there(params).map((one) => (one.kind === "ref" ? createRefSection(one) : (one as never))),
+    children: (params) =>
+      listSources(params).map((one) => (one.kind === "ref" ? createRefSection(one) : (one as never))),
     allSkills,
     inlineSkills,
     referencedSkills: allSkills.filter((one) => one.kind === "ref"),
     nativeSkills: inlineSkills.filter((one) => !one.hasTools),
     promptSkills: inlineSkills.filter((one) => one.hasTools),
-    active: (params) => there(params).filter((one) => isOn(one, params)),
-    remade({ below }) {
+    active: (params) => listSources(params).filter((one) => isOn(one, params)),
+    rebuild({ rebuildChild: below }) {
       if (!below) return skillsSection<S>(options);
-      // A reference stays what it is; it is shown, so that who asks for another text hears that it takes none.
-      const made = (one: SkillSource) => {
+      // A reference cannot be changed. It is still passed on, so that an override of it is reported as not accepted.
+      const rebuildSource = (one: SkillSource) => {
         if (one.kind === "skill") return below(one);
         if (one.isEnabled()) below(createRefSection(one));
         return one;
       };
-      skillRefs.forEach(made);
-      return skillsSection<S>({ ...options, skills: skills.map(made) as never });
+      skillRefs.forEach(rebuildSource);
+      return skillsSection<S>({ ...options, skills: skills.map(rebuildSource) as never });
     },
   });
 }
@@ -196,19 +201,19 @@ const SKILLS_SECTION_KEYS: ReadonlySet<string> = new Set([
 ]);
 const EMPTY_TEMPLATE = parseTemplate("", "");
 
-/** The names that are wanted; nothing when all are. */
+/** Returns the enabled names, or undefined if all skills are enabled. */
 function readEnabledSkills({ enabledSkills }: SkillsSectionParams, where: string): ReadonlySet<string> | undefined {
   if (enabledSkills === undefined || enabledSkills === null) return undefined;
   if (Array.isArray(enabledSkills) || enabledSkills instanceof Set) return new Set(enabledSkills);
-  // A text is a list of its letters.
+  // A string is iterable too: it would be taken as a list of characters.
   throw createDefinitionError(
     where,
-    "`enabledSkills` is neither a list nor a set",
-    'give names: { enabledSkills: ["testing"] }',
+    "`enabledSkills` is not an array or a set",
+    'pass names: { enabledSkills: ["testing"] }',
   );
 }
 
-/** A name leads to one skill, be it in code or on the disk, and a key to one section. */
+/** Checks that each name identifies one skill, in code or on disk, and each key one section. */
 function checkUniqueSkills(where: string, sources: readonly SkillSource[]): void {
   checkSkillNames(
     where,
@@ -216,25 +221,25 @@ function checkUniqueSkills(where: string, sources: readonly SkillSource[]): void
   );
   checkUnique(
     sources.map((one) => (one.kind === "ref" ? one.name : one.key)),
-    (key) => createDefinitionError(where, `two skills have the key "${key}"`, "give each a key of its own"),
+    (key) => createDefinitionError(where, `two skills have the key "${key}"`, "give each its own key"),
   );
 }
 
 export function checkSkillNames(where: string, names: readonly string[]): void {
   checkUnique(names, (name) =>
-    createDefinitionError(where, `two skills are called "${name}"`, "give each a name of its own"),
+    createDefinitionError(where, `two skills are named "${name}"`, "give each its own name"),
   );
 }
 
-/** What a reference is in a prompt: text of others, summarised. */
+/** Creates the section of a referenced skill: untrusted text, summarized. */
 function createRefSection(ref: SkillRef): Section<unknown> {
   const { name, description, resolvedPath } = ref;
-  // Read when it is opened, and not before.
+  // Read only when the section is opened.
   const body = () => {
-    const found = ref.toSkill();
-    const there =
-      found.files().files.length > 0 ? `\n\nThe files of this skill are in ${sanitizeLine(resolvedPath)}.` : "";
-    return `${wrapInTag("skill_content", { name }, found.body())}${there}`;
+    const skill = ref.toSkill();
+    const location =
+      skill.files().files.length > 0 ? `\n\nThe files of this skill are in ${sanitizeLine(resolvedPath)}.` : "";
+    return `${wrapInTag("skill_content", { name }, skill.body())}${location}`;
   };
   return {
     kind: "skill",
@@ -250,39 +255,39 @@ function createRefSection(ref: SkillRef): Section<unknown> {
     hasTools: false,
     children: () => [],
     skill: name,
-    remade: () => createRefSection(ref),
+    rebuild: () => createRefSection(ref),
   };
 }
 
 export interface SkillRefOptions {
   /** Absolute, or relative to `basePath`. */
   path: string;
-  /** The working folder when left out. For paths relative to a module: `import.meta.dirname`. */
+  /** Defaults to the working directory. For paths relative to a module, use `import.meta.dirname`. */
   basePath?: string;
-  /** Whether it is there at all; asked whenever a prompt is rendered. */
+  /** Returns false to omit the skill. Called on each rendering. */
   enabled?: () => boolean;
 }
 
-/** A skill's folder on the disk, as a prompt refers to it. Its path is trusted: whoever writes the prompt vouches for it. */
+/** A skill's folder on disk, referenced by a prompt. The path is trusted: the author of the prompt vouches for it. */
 export interface SkillRef {
   readonly kind: "ref";
   readonly path: string;
   readonly basePath: string | undefined;
   readonly resolvedPath: string;
   readonly skillMdPath: string;
-  /** As its frontmatter has it. Throws a SkillRefError when it is none. */
+  /** The name in the frontmatter. Throws a SkillRefError if the folder does not contain a skill. */
   readonly name: string;
   readonly description: string;
   isEnabled(): boolean;
-  /** Looks at the folder again. Throws a SkillRefError. */
+  /** Reads the folder again. Throws a SkillRefError. */
   validate(): void;
-  /** It as a skill like any other, as it is now. Throws a SkillRefError when it is none any more, or one of another name. */
+  /** Reads the current skill. Throws a SkillRefError if it is invalid or its name has changed. */
   toSkill(): Skill;
 }
 
 export type RefReason = "not_found" | "not_directory" | "missing_skill_md" | "invalid_frontmatter";
 
-/** A reference that leads to no skill. */
+/** Thrown for a reference that does not lead to a skill. */
 export class SkillRefError extends SkillError {
   readonly path: string;
   readonly reason: RefReason;
@@ -290,7 +295,7 @@ export class SkillRefError extends SkillError {
 
   constructor(path: string, why: RefReason, details?: string, cause?: unknown) {
     super(REF_PROBLEMS[why].code, {
-      message: `The skill in ${path} cannot be used: ${REF_PROBLEMS[why].what}${details === undefined ? "" : ` (${details})`}`,
+      message: `Cannot use the skill in ${path}: ${REF_PROBLEMS[why].what}${details === undefined ? "" : ` (${details})`}`,
       fix: REF_PROBLEMS[why].fix,
       cause,
     });
@@ -304,30 +309,34 @@ const REF_PROBLEMS: Record<RefReason, { code: ErrorCode; what: string; fix: stri
   not_found: {
     code: "ref-not-found",
     what: "the folder does not exist",
-    fix: "correct the path; a relative one begins at basePath",
+    fix: "correct the path; a relative path starts at basePath",
   },
-  not_directory: { code: "ref-not-directory", what: "it is no folder", fix: "name the folder that holds SKILL.md" },
+  not_directory: {
+    code: "ref-not-directory",
+    what: "it is not a folder",
+    fix: "use the folder that contains SKILL.md",
+  },
   missing_skill_md: {
     code: "ref-missing-skill-md",
-    what: "there is no SKILL.md in it",
-    fix: "write one, with `name` and `description` at its head",
+    what: "it has no SKILL.md",
+    fix: "add a SKILL.md with `name` and `description` in its frontmatter",
   },
   invalid_frontmatter: {
     code: "ref-invalid-frontmatter",
-    what: "the head of its SKILL.md is not as it must be",
-    fix: "`skillet check` on the folder says what is wrong, and where",
+    what: "the frontmatter of its SKILL.md is invalid",
+    fix: "run `skillet check` on the folder to see the problem and its position",
   },
 };
 
-/** Refers to a skill's folder. Throws a SkillRefError at once when it is none, unless it is not enabled now. */
+/** References a skill's folder. Throws a SkillRefError at once if it contains no skill, unless the reference is disabled. */
 export function skillRef(options: SkillRefOptions | string): SkillRef {
   const { path, basePath, enabled } = typeof options === "string" ? { path: options } : options;
   const where = formatSubject("The reference to", path);
   if (typeof options === "object") checkOptionKeys(options, REF_KEYS, where);
   if (typeof path !== "string" || path.trim() === "")
-    throw createDefinitionError(where, "the path is empty", "name a skill's folder");
+    throw createDefinitionError(where, "the path is empty", "set the path of a skill's folder");
   if (basePath !== undefined && typeof basePath !== "string")
-    throw createDefinitionError(where, "`basePath` is no text", "give a folder: import.meta.dirname");
+    throw createDefinitionError(where, "`basePath` is not a string", "set a folder: import.meta.dirname");
   checkEnabled(where, enabled);
   const resolvedPath = isAbsolute(path) ? path : resolve(basePath ?? process.cwd(), path);
   const skillMdPath = join(resolvedPath, "SKILL.md");
@@ -336,7 +345,7 @@ export function skillRef(options: SkillRefOptions | string): SkillRef {
     known = readRefSkill(resolvedPath);
     return known.skill;
   };
-  const isSame = ({ stamp }: FolderSkill) => {
+  const isSame = ({ fingerprint: stamp }: FolderSkill) => {
     const stats = statIfExists(skillMdPath);
     return stats !== undefined && stamp !== undefined && isSameFingerprint(createFileFingerprint(stats), stamp);
   };
@@ -360,7 +369,7 @@ export function skillRef(options: SkillRefOptions | string): SkillRef {
       const now = readRefSkill(resolvedPath);
       const [before, after] = [known.skill.name, now.skill.name];
       if (before !== after)
-        throw new SkillRefError(resolvedPath, "invalid_frontmatter", `it was called "${before}", and now "${after}"`);
+        throw new SkillRefError(resolvedPath, "invalid_frontmatter", `its name changed from "${before}" to "${after}"`);
       known = now;
       return now.skill;
     },
@@ -394,15 +403,15 @@ function readRefFolder(path: string): ReturnType<typeof readFolderSkill> {
   throw new SkillRefError(path, "not_directory");
 }
 
-const NO_FINDING = { code: "", message: "is no skill" };
-/** What is there is no file, or none that can be read. */
+const NO_FINDING = { code: "", message: "is not a skill" };
+/** Findings that mean there is no readable SKILL.md. */
 const NO_FILE_CODES: ReadonlySet<string> = new Set(["not-a-file", "link-loop", "not-a-folder", "unreadable"]);
 
-/** Elsewhere a folder's name may serve, and a description be made of the text. */
-function findRefProblem({ skill, written: { name, description } }: FolderSkill): string | undefined {
+/** Requires `name` and `description`: other sources fall back to the folder's name and the body. */
+function findRefProblem({ skill, frontmatter: { name, description } }: FolderSkill): string | undefined {
   if (name === undefined || name === null) return "`name` is missing";
   if (typeof name !== "string" || !NAME_PATTERN.test(name))
-    return `the name "${sanitizeLine(String(name), 80)}" is not of up to 64 lower-case letters, digits and hyphens`;
+    return `the name "${sanitizeLine(String(name), 80)}" is not 1 to 64 lower-case letters, digits and hyphens`;
   if (skill.name !== name) return `the name "${name}" is reserved`;
   return typeof description === "string" && description.trim() !== "" ? undefined : "`description` is missing";
 }

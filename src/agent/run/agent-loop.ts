@@ -30,97 +30,99 @@ import { makeToolCalls } from "./tool-call.ts";
 import { COMPLETE_TOOL, type ToolPolicy } from "./tool-policy.ts";
 
 export interface AgentLimits {
-  iterations: number;
+  maxIterations: number;
   seconds: number;
   budget: TokenBudget;
 }
 
-/** An agent with all that it has: a sub-agent that follows a skill, or the one that talks with the user. */
+/** The context of one agent: a sub-agent that follows a skill, or the agent of a conversation. */
 export interface AgentContext {
   run: string;
-  /** The skill's name, and empty in a conversation. */
+  /** The skill's name; empty in a conversation. */
   skill: string;
   source?: string;
   host: Host;
-  port: StepRunner;
+  steps: StepRunner;
   model: Model;
-  hiding: Redactor;
+  redactor: Redactor;
   tools(): readonly Tool[];
-  /** Tools that are not offered, and answer all the same when a model calls them again. */
+  /** Tools that are not offered but still answer if a model calls them again. */
   unlisted?: readonly Tool[];
-  /** Tools that there are, and that are not for this one. */
+  /** Tools that exist but are withheld from this agent. */
   withheld?: readonly string[];
-  gates?: readonly ToolPolicy[];
-  /** Returns why a tool may no longer be called, where the configuration has changed since the run began. */
-  revoked?(tool: string): Problem | undefined;
-  /** The copy of the skill; none in a conversation. */
+  toolPolicies?: readonly ToolPolicy[];
+  /** Returns why a tool may no longer be called, if the configuration changed since the run began. */
+  findRevocation?(tool: string): Problem | undefined;
+  /** The copy of the skill; undefined in a conversation. */
   owner?: ToolOwner;
-  /** What else tools are called with. */
+  /** Further options passed to each tool call. */
   context?: Pick<CallOptions, "env" | "sandbox">;
   instructions: string;
   messages: Message[];
   task: ModelTask;
   effort?: string | undefined;
-  /** The model that whoever started it asked for by name. */
-  asked?: string | undefined;
-  bounds: AgentLimits;
+  /** The model that the caller requested by name. */
+  requestedModel?: string | undefined;
+  limits: AgentLimits;
   warnings: readonly Problem[];
   depth: number;
   parent?: string | undefined;
-  /** What was read for it that others wrote; nothing, when left out. */
+  /** The untrusted text that the agent has read. Defaults to none. */
   taint?: TaintTracker;
-  /** When it began, as `performance.now` counts. */
+  /** The start time, as `performance.now()` counts. */
   start: number;
   signal: AbortSignal;
-  /** How its code was kept apart, where any ran, and what that left behind; asked at the end. */
+  /** Returns how the agent's code was isolated, or undefined if none ran. Called at the end. */
   isolation?(): Isolation | undefined;
   close?(): readonly Problem[];
 }
 
-/** One agent from its beginning to its end. Contract: what has begun has an end, and never throws. */
+/** Runs one agent from start to end. Contract: a run that has started also ends; never throws. */
 export async function runAgent(agent: AgentContext): Promise<RunResult> {
-  const { port, host, hiding, bounds, model } = agent;
-  const hidden = createProblemRedactor(hiding);
+  const { steps, host, redactor, limits: bounds, model } = agent;
+  const hidden = createProblemRedactor(redactor);
   const warnings = agent.warnings.map(hidden);
-  const before = port.waited();
-  await port.step("begin", async () => {
-    emitRunEvent(port, agent, {
+  const before = steps.waited();
+  await steps.step("begin", async () => {
+    emitRunEvent(steps, agent, {
       type: "run-started",
       ...omitUndefined({ source: agent.source, parent: agent.parent, caller: host.caller }),
       model: model.name,
       tools: agent.tools().map(({ name }) => name),
       depth: agent.depth,
       limits: {
-        iterations: bounds.iterations,
+        iterations: bounds.maxIterations,
         seconds: bounds.seconds,
-        ...omitUndefined({ tokens: bounds.budget.most }),
+        ...omitUndefined({ tokens: bounds.budget.max }),
       },
     });
-    for (const warning of warnings) emitRunEvent(port, agent, { type: "run-warned", ...warning });
+    for (const warning of warnings) emitRunEvent(steps, agent, { type: "run-warned", ...warning });
     return true;
   });
-  const end = await runAgentLoop(port, {
+  const end = await runAgentLoop(steps, {
     ...agent,
-    instructions: hiding.text(agent.instructions),
+    instructions: redactor.redact(agent.instructions),
     withheld: agent.withheld ?? [],
-    gates: agent.gates ?? [],
+    toolPolicies: agent.toolPolicies ?? [],
     context: agent.context ?? {},
     workspace: host.workspace === undefined ? undefined : shortenHomePath(host.workspace, host),
-    agreed: new Set(),
+    approvedKeys: new Set(),
     taint: createAgentTaint(agent),
-    inside: [host.workspace, agent.owner?.place, WORKSPACE_FOLDER, SANDBOX_SKILL_FOLDER].filter(Boolean) as string[],
-    limits: { iterations: bounds.iterations, toolSeconds: host.settings.limits.toolSeconds },
+    allowedFolders: [host.workspace, agent.owner?.place, WORKSPACE_FOLDER, SANDBOX_SKILL_FOLDER].filter(
+      Boolean,
+    ) as string[],
+    limits: { iterations: bounds.maxIterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
-    costOf: (usage) => calculateCost(usage, model.name, host.settings.prices),
+    estimateCost: (usage) => calculateCost(usage, model.name, host.settings.prices),
   });
   const left = (agent.close?.() ?? []).map(hidden);
   const late = [...(end.warning ? [hidden(end.warning)] : []), ...left];
-  const waited = port.waited() - before;
+  const waited = steps.waited() - before;
   const result = createRunResult(agent, end, { warnings: [...warnings, ...late], hasLeft: left.length > 0, waited });
-  return port.step("end", async () => {
+  return steps.step("end", async () => {
     const { stop, isError, iterations, ms, usage, cost, isolation, caller } = result;
-    for (const warning of late) emitRunEvent(port, agent, { type: "run-warned", ...warning });
-    emitRunEvent(port, agent, {
+    for (const warning of late) emitRunEvent(steps, agent, { type: "run-warned", ...warning });
+    emitRunEvent(steps, agent, {
       type: "run-ended",
       ...{ stop, isError, iterations, ms, usage },
       ...omitUndefined({ cost, isolation, caller }),
@@ -134,7 +136,7 @@ const MAX_ERROR_LENGTH = 2000;
 interface AgentEnd {
   warnings: readonly Problem[];
   hasLeft: boolean;
-  /** How long somebody thought about a question. */
+  /** Time spent waiting for the user's answers, in milliseconds. */
   waited: number;
 }
 
@@ -143,18 +145,18 @@ function createRunResult(
   end: AgentLoopResult,
   { warnings, hasLeft, waited }: AgentEnd,
 ): RunResult {
-  const { run, skill, source, host, hiding, model, bounds, start } = agent;
+  const { run, skill, source, host, redactor, model, limits: bounds, start } = agent;
   const { stop, iterations, usage, cost } = end;
-  const failed = end.error && createProblemRedactor(hiding)(toProblem(end.error));
+  const failed = end.error && createProblemRedactor(redactor)(toProblem(end.error));
   const error = failed && { ...failed, message: failed.message.slice(0, MAX_ERROR_LENGTH) };
   const { budget } = bounds;
   const { reason } = agent.signal;
   const seconds = reason instanceof TimeLimitError ? reason.seconds : bounds.seconds;
-  const content = formatRunContent({ ...end, iterations: bounds.iterations, seconds, tokens: budget.most, error });
+  const content = formatRunContent({ ...end, maxIterations: bounds.maxIterations, seconds, tokens: budget.max, error });
   return {
     run,
     skill,
-    content: hiding.text(content),
+    content: redactor.redact(content),
     isError: (stop !== "answer" && stop !== "complete") || hasLeft,
     iterations,
     stop,
@@ -167,69 +169,69 @@ function createRunResult(
   };
 }
 
-/** Tokens that are left to a run and all that it calls. */
+/** The token budget of a run and of every run it starts. */
 export interface TokenBudget {
   used: number;
-  most: number | undefined;
+  max: number | undefined;
 }
 
 export interface AgentLoopOptions {
-  /** Whose events they are. */
+  /** The run and skill that the events belong to. */
   run: string;
   skill: string;
   model: Model;
   instructions: string;
-  /** What was said so far. Contract: what is said here is added to it. */
+  /** The conversation so far. Contract: new messages are appended to it. */
   messages: Message[];
-  /** The tools as they are now: a skill that is loaded brings its own. */
+  /** Returns the current tools: loading a skill adds its tools. */
   tools(): readonly Tool[];
-  /** Tools that are not offered, and answer all the same when a model calls them again. */
+  /** Tools that are not offered but still answer if a model calls them again. */
   unlisted?: readonly Tool[] | undefined;
-  /** Tools that there are, and that are not for this one. */
+  /** Tools that exist but are withheld from this agent. */
   withheld: readonly string[];
-  gates: readonly ToolPolicy[];
-  /** Returns why a tool may no longer be called, where the configuration has changed since the run began. */
-  revoked?(tool: string): Problem | undefined;
-  /** The copy of the skill; none in a conversation. */
+  toolPolicies: readonly ToolPolicy[];
+  /** Returns why a tool may no longer be called, if the configuration changed since the run began. */
+  findRevocation?(tool: string): Problem | undefined;
+  /** The copy of the skill; undefined in a conversation. */
   owner?: ToolOwner | undefined;
-  /** What else tools are called with. */
+  /** Further options passed to each tool call. */
   context: Pick<CallOptions, "env" | "sandbox">;
-  /** The workspace as people read it. */
+  /** The workspace path, shortened for display. */
   workspace?: string | undefined;
-  /** What somebody agreed to for the whole run. */
-  agreed: Set<string>;
-  /** What was read that others wrote. */
+  /** The keys of approvals that hold for the whole run. */
+  approvedKeys: Set<string>;
+  /** The untrusted text that was read so far. */
   taint: TaintTracker;
-  /** The folders that others may name: the workspace, and the skill's own. */
-  inside: readonly string[];
+  /** The folders that untrusted text may name: the workspace and the skill's folder. */
+  allowedFolders: readonly string[];
   task: ModelTask;
   effort?: string | undefined;
-  asked?: string | undefined;
+  requestedModel?: string | undefined;
   limits: { iterations: number; toolSeconds: number };
   budget: TokenBudget;
-  hiding: Redactor;
-  costOf(usage: Usage): number | undefined;
+  redactor: Redactor;
+  estimateCost(usage: Usage): number | undefined;
   signal: AbortSignal;
 }
 
 export interface AgentLoopResult {
   stop: StopReason;
-  /** The answer, or the last that was said. */
+  /** The answer, or the last text of the model. */
   text: string;
   iterations: number;
   usage: Usage;
   cost: number | undefined;
-  /** What went wrong. */
+  /** The error that ended the loop. */
   error?: SkillError;
-  /** What somebody should look at although it went well. */
+  /** A warning about a run that succeeded. */
   warning?: Problem;
 }
 
-/** A model and its tools in turns, until it has an answer or a limit is reached. Never throws. */
-async function runAgentLoop(port: StepRunner, options: AgentLoopOptions): Promise<AgentLoopResult> {
-  const { messages, limits, budget, signal, costOf } = options;
+/** Calls the model and its tools in turns until there is an answer or a limit is reached. Never throws. */
+async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promise<AgentLoopResult> {
+  const { messages, limits, budget, signal, estimateCost } = options;
   const end: AgentLoopResult = { stop: "max-steps", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
-  // What was begun counts more than what was said before, and that more than the last that a tool gave.
+  // If the loop ends early, prefer the reply that was being streamed, then the last reply, then the last tool result.
   const said: ReplyState = { begun: "", last: "", inVain: NO_USAGE };
   const ended = (stop: StopReason): AgentLoopResult => ({
     ...end,
@@ -239,13 +241,13 @@ async function runAgentLoop(port: StepRunner, options: AgentLoopOptions): Promis
   try {
     for (let step = 1; step <= limits.iterations; step++) {
       if (signal.aborted) return ended(getStopReason(signal));
-      if (budget.most !== undefined && budget.used >= budget.most) return ended("budget");
-      const reply = await port.step(`model:${step}`, () => askModel(port, options, step, said));
+      if (budget.max !== undefined && budget.used >= budget.max) return ended("budget");
+      const reply = await steps.step(`model:${step}`, () => askModel(steps, options, step, said));
       said.begun = "";
       const { usage, calls } = reply;
       end.iterations = step;
       end.usage = addUsage(end.usage, usage);
-      end.cost = addCosts(end.cost, costOf(usage));
+      end.cost = addCosts(end.cost, estimateCost(usage));
       budget.used += usage.inputTokens + usage.outputTokens || estimateUsage(options, reply);
       if (reply.text.trim() !== "") end.text = reply.text;
       const { text, raw } = reply;
@@ -254,10 +256,10 @@ async function runAgentLoop(port: StepRunner, options: AgentLoopOptions): Promis
         return { ...end, stop: "answer", ...(reply.finish === "length" ? { warning: ANSWER_CUT } : {}) };
       }
       if (step === limits.iterations && !calls.some(({ tool }) => tool === COMPLETE_TOOL)) {
-        messages.push({ role: "tool", results: calls.map(createUnmadeResult) }); // A conversation may go on later.
+        messages.push({ role: "tool", results: calls.map(createUnmadeResult) }); // A conversation may resume later.
         break;
       }
-      const answered = await makeToolCalls(port, options, calls, step);
+      const answered = await makeToolCalls(steps, options, calls, step);
       messages.push({ role: "tool", results: answered.results });
       end.usage = addUsage(end.usage, answered.usage);
       end.cost = addCosts(end.cost, answered.cost);
@@ -267,7 +269,7 @@ async function runAgentLoop(port: StepRunner, options: AgentLoopOptions): Promis
     return ended(signal.aborted ? getStopReason(signal) : "max-steps");
   } catch (error) {
     end.usage = addUsage(end.usage, said.inVain);
-    end.cost = addCosts(end.cost, said.inVain === NO_USAGE ? undefined : costOf(said.inVain));
+    end.cost = addCosts(end.cost, said.inVain === NO_USAGE ? undefined : estimateCost(said.inVain));
     if (signal.aborted) return ended(getStopReason(signal));
     return { ...ended("error"), error: toModelError(error) };
   }
@@ -276,29 +278,29 @@ async function runAgentLoop(port: StepRunner, options: AgentLoopOptions): Promis
 interface ReplyState {
   begun: string;
   last: string;
-  /** What was used for an answer that was none. */
+  /** The usage of an empty reply. */
   inVain: Usage;
 }
 
-/** Of a server that does not say what was used. */
+/** Estimates the usage if the server does not report it. */
 function estimateUsage({ instructions, messages, budget }: AgentLoopOptions, { text, calls }: ModelReply): number {
-  if (budget.most === undefined) return 0;
+  if (budget.max === undefined) return 0;
   return estimateTokens(`${instructions}${JSON.stringify(messages)}${text}${JSON.stringify(calls)}`);
 }
 
 async function askModel(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   step: number,
   said: ReplyState,
 ): Promise<ModelReply> {
-  const { model, instructions, messages, task, effort, hiding, signal } = options;
-  const stream = hiding.stream();
+  const { model, instructions, messages, task, effort, redactor, signal } = options;
+  const stream = redactor.createStream();
   const decoder = new StringDecoder("utf8");
   const say = (bytes: Buffer) => {
     const text = decoder.write(bytes);
     said.begun += text;
-    if (text !== "") emitRunEvent(port, options, { type: "text-said", step, text });
+    if (text !== "") emitRunEvent(steps, options, { type: "text-said", step, text });
   };
   const whole = createSurrogateJoiner();
   const start = performance.now();
@@ -311,26 +313,26 @@ async function askModel(
     signal,
     onText: (text) => say(stream.push(Buffer.from(whole(text)))),
     onRetry: (reason) =>
-      emitRunEvent(port, options, { type: "model-retried", step, reason: sanitizeLine(hiding.text(reason), 300) }),
+      emitRunEvent(steps, options, { type: "model-retried", step, reason: sanitizeLine(redactor.redact(reason), 300) }),
   });
   try {
     const reply = await raceWithAbort(asked, signal);
     say(stream.end());
-    const cost = options.costOf(reply.usage);
+    const cost = options.estimateCost(reply.usage);
     const { usage, calls } = reply;
     const ms = Math.round(performance.now() - start);
     const priced = cost === undefined ? {} : { cost };
-    emitRunEvent(port, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
-    // Thrown, so that it is no step that was done: whoever goes on asks again.
+    emitRunEvent(steps, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
+    // Thrown, so that the step is not recorded as done: a resumed run asks again.
     if (calls.length === 0 && reply.text.trim() === "") throw createEmptyReplyError(reply, said);
-    return redactData(hiding, reply);
+    return redactData(redactor, reply);
   } catch (error) {
     say(stream.end({ isCut: true }));
     throw error;
   }
 }
 
-/** Half a character waits for its other half, which is in the next piece. */
+/** Holds back half of a surrogate pair until the next chunk brings the other half. */
 function createSurrogateJoiner(): (text: string) => string {
   let half = "";
   return (text) => {
@@ -341,28 +343,28 @@ function createSurrogateJoiner(): (text: string) => string {
 }
 
 function createUnmadeResult({ id, tool }: ToolCall): ToolCallResult {
-  return { id, tool, content: "It was not made: the limit of iterations was reached.", isError: true };
+  return { id, tool, content: "Call not made: the iteration limit was reached.", isError: true };
 }
 
 const ANSWER_CUT: Problem = {
   code: "answer-cut",
-  message: "The answer was cut off: the model reached the limit of what it may say at once",
-  fix: "raise max_tokens of the model in config.toml, or ask for less at once",
+  message: "The answer was cut off: the model reached its output token limit",
+  fix: "raise max_tokens of the model in config.toml, or ask for a shorter answer",
 };
 
 const EMPTY_REPLY_REASONS: Partial<Record<ModelReply["finish"], { why: string; fix: string }>> = {
   length: {
-    why: "it reached the limit of what it may say at once",
+    why: "it reached its output token limit",
     fix: "raise max_tokens of the model in config.toml",
   },
-  filtered: { why: "its provider kept it back", fix: "ask in other words, or use another model" },
+  filtered: { why: "its provider filtered the answer", fix: "rephrase the request, or use another model" },
 };
 
-/** Why nothing was said. */
+/** Creates the error for a reply without text and tool calls. */
 function createEmptyReplyError({ finish, usage }: ModelReply, said: ReplyState): SkillError {
   said.inVain = usage;
   const { why, fix } = EMPTY_REPLY_REASONS[finish] ?? {
-    why: "it said nothing",
+    why: "the reply was empty",
     fix: "try again, or use another model",
   };
   return new SkillError("model-empty", { message: `The model gave no answer: ${why}`, fix });

@@ -10,7 +10,6 @@ import { RUNBOOK_NAME } from "../models/runbook.ts";
 import { findInstructionCommands } from "../models/runbook-commands.ts";
 import { shortenHomePath } from "../policy/setup-policy.ts";
 import { findFirstDenial } from "../policy/skill-policies.ts";
-import { warnMissingTools } from "./run-checks.ts";
 import {
   collectSecrets,
   createProblemRedactor,
@@ -19,16 +18,17 @@ import {
   resolveUseModel,
 } from "./run-inputs.ts";
 import { toProblem } from "./run-result.ts";
+import { warnMissingTools } from "./tool-warnings.ts";
 import { checkUse, ROOT_CONTEXT, type UseRequest } from "./use-skill.ts";
 
-/** One thing that a use goes through. */
+/** One check of a planned use. */
 export interface PlanCheck {
   name: string;
-  /** What holds. */
+  /** The finding when the check passes. */
   detail: string;
-  /** What speaks against it. */
+  /** The problems that would prevent the use. */
   refusals: readonly Problem[];
-  /** Nobody looked: the skill is hidden from this caller, and what is hidden is not described. */
+  /** True if the check did not run: the skill is hidden from this caller, and a hidden skill is not described. */
   isSkipped?: true;
 }
 
@@ -38,17 +38,20 @@ export interface UsePlan {
   warnings: readonly Problem[];
 }
 
-/** Every check of a use at once, with what it would be given. Nothing of the skill is run, and no model is asked; who serves a capability is asked whether it is ready. */
+/**
+ * Runs every check of a use at once. No code of the skill runs and no model is called; capability providers are asked
+ * whether they are ready.
+ */
 export async function planUse(catalog: Catalog, given: HostOptions, request: UseRequest): Promise<UsePlan> {
   const { host, problem } = tryCompleteHost(given);
   if (problem) {
     const check = { name: "host", detail: "", refusals: [problem] };
     return { skill: sanitizeLine(String(request.skill), 64), checks: [check], warnings: [] };
   }
-  const judged = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch((error) => ({
+  const checked = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch((error) => ({
     refusals: [toProblem(error)],
   }));
-  const refusals = "refusals" in judged ? judged.refusals : [];
+  const refusals = "refusals" in checked ? checked.refusals : [];
   const skill = catalog.find(String(request.skill));
   if (!skill)
     return {
@@ -89,7 +92,7 @@ function createSkippedCheck(name: string): PlanCheck {
   return { name, detail: "", refusals: [], isSkipped: true };
 }
 
-/** What `checksOfRun` looks at. */
+/** The names of the checks that `checkRunResources` runs. */
 const RUN_CHECK_NAMES = ["model", "sandbox", "workspace", "network", "limits"];
 
 async function checkRunResources(
@@ -110,12 +113,12 @@ async function checkRunResources(
 interface PlanRow {
   name: string;
   codes: readonly string[];
-  /** Whether it may be what hides the skill. */
+  /** True if this check may be the one that hides the skill. */
   isOfHiding?: true;
   detail(skill: Skill, host: Host, request: UseRequest): string;
 }
 
-/** One row a check: the refusals that belong to it, and what is said when there is none. */
+/** One row per check: the error codes that belong to it, and the detail when none of them occurred. */
 const PLAN_ROWS: readonly PlanRow[] = [
   {
     name: "skill",
@@ -123,7 +126,7 @@ const PLAN_ROWS: readonly PlanRow[] = [
     isOfHiding: true,
     detail: ({ name, origin }) => `${name} from ${origin.source}`,
   },
-  { name: "enabled", codes: ["disabled"], isOfHiding: true, detail: () => "it is switched on" },
+  { name: "enabled", codes: ["disabled"], isOfHiding: true, detail: () => "enabled" },
   {
     name: "caller",
     codes: ["chat-type", "chat-id", "not-for-models", "not-for-users"],
@@ -134,19 +137,19 @@ const PLAN_ROWS: readonly PlanRow[] = [
   {
     name: "trust",
     codes: ["untrusted", "changed"],
-    detail: (skill, { trust }) => TRUST_DETAILS[trust?.standingOf(skill) ?? "own"] ?? "",
+    detail: (skill, { trust }) => TRUST_DETAILS[trust?.getStatus(skill) ?? "own"] ?? "",
   },
   {
     name: "system",
     codes: ["other-system", "sandbox-unavailable", "packages-missing", "script-interpreter", "missing-program"],
     detail: ({ manifest: { packages } }) =>
-      packages.length === 0 ? "it asks for nothing that is missing" : `packages: ${packages.join(", ")}`,
+      packages.length === 0 ? "all requirements are met" : `packages: ${packages.join(", ")}`,
   },
   {
     name: "tools",
     codes: ["missing-tool"],
     detail: ({ manifest: { tools } }) =>
-      tools.allowed.length > 0 ? `only ${tools.allowed.join(", ")}` : "all that there are",
+      tools.allowed.length > 0 ? `only ${tools.allowed.join(", ")}` : "all available tools",
   },
   {
     name: "variables",
@@ -161,12 +164,12 @@ const PLAN_ROWS: readonly PlanRow[] = [
   {
     name: "input",
     codes: ["input-invalid"],
-    detail: ({ manifest: { inputSchema } }) => (inputSchema ? "fits its schema" : "it has no schema"),
+    detail: ({ manifest: { inputSchema } }) => (inputSchema ? "matches its schema" : "no schema"),
   },
 ];
 
 const TRUST_DETAILS: Record<string, string> = {
-  own: "it needs no word of yours",
+  own: "no approval needed",
   trusted: "you trusted it",
   untrusted: "",
 };
@@ -188,7 +191,7 @@ async function checkModel(
   }
 }
 
-/** Who has no language model gets what the skill says, and nothing done. */
+/** Warns that without a language model the skill's instructions are shown, but not followed. */
 function warnModelNeeded(skill: Skill, model: string, host: Host): Problem[] {
   if (model !== RUNBOOK_NAME || findInstructionCommands(skill.body(), { names: skill.manifest.arguments }).length > 0)
     return [];
@@ -197,14 +200,14 @@ function warnModelNeeded(skill: Skill, model: string, host: Host): Problem[] {
     {
       code: "model-needed",
       message:
-        "runbook runs commands that a skill spells out, and this one spells out none: a language model is needed",
+        "runbook only runs commands written in a skill's instructions, and this skill has none: a language model is needed",
       fix: `set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ${file}`,
     },
   ];
 }
 
 function formatLimits(skill: Skill, host: Host, request: UseRequest): string {
-  const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxSteps, host, request);
+  const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
   const bounds = [
     formatCount(iterations, "iteration"),
     formatCount(seconds, "second"),

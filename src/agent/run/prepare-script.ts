@@ -22,9 +22,9 @@ import { openRunSandbox, type RunSandbox, type RunSandboxOptions } from "../work
 import { findDeclaringScripts, hasUv } from "../workspace/skill-libraries.ts";
 
 interface PrepareScriptOptions {
-  /** The variables that it declares, with their values. */
+  /** The values of the variables that the skill declares. */
   secrets: Secrets;
-  hiding: Redactor;
+  redactor: Redactor;
   skill: Skill;
   script: SkillScript;
   copy: SkillCopy;
@@ -34,18 +34,18 @@ interface PrepareScriptOptions {
   broker?: RunSandboxOptions["broker"];
   waited?: RunSandboxOptions["waited"];
   review?: RunSandboxOptions["review"];
-  /** It may write to the workspace. */
+  /** The script may write to the workspace. */
   writes?: boolean | undefined;
 }
 
 interface PreparedScript {
-  enclosure: RunSandbox;
+  sandbox: RunSandbox;
   argv: [string, ...string[]];
-  /** Arguments that name files which it cannot see, and why. */
+  /** Arguments that name files the script cannot see, and why. */
   warnings: readonly Problem[];
 }
 
-/** Everything that a script gets. Throws a SkillError when something of it cannot be had. */
+/** Prepares everything that a script needs. Throws a SkillError if a part is unavailable. */
 export async function prepareScript(host: Host, given: PrepareScriptOptions): Promise<PreparedScript> {
   const { skill, script, copy } = given;
   const enclosure = await openRunSandbox(host, { ...given, kind: "script" });
@@ -57,10 +57,10 @@ export async function prepareScript(host: Host, given: PrepareScriptOptions): Pr
   const argv = isDeclaring ? declaring : resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root });
   const outside = warnHiddenArguments(given.args, host, { ...enclosure, skill });
   const { notices, problems } = enclosure;
-  // Why there is no workspace is worth a warning only where it is missed, and says all of the paths in it.
+  // The reason for a missing workspace is shown only if the script needs it. It then replaces the warnings for single paths.
   const unseen = notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside;
   return {
-    enclosure,
+    sandbox: enclosure,
     argv: [...argv, ...translateArguments(given.args, host, enclosure)] as [string, ...string[]],
     warnings: [...unseen, ...problems],
   };
@@ -82,8 +82,8 @@ function resolveScriptCommand(
   const interpreter = detectInterpreter(script.path, bytes);
   if (!interpreter) {
     throw new SkillError("script-interpreter", {
-      message: `Nothing says how to run "${script.path}" of skill '${skill.name}'`,
-      fix: "start it with a line such as #!/bin/sh, or give it an ending: .sh, .py, .js, .ts, .rb, .pl",
+      message: `No interpreter found for "${script.path}" of skill '${skill.name}'`,
+      fix: "add a first line such as #!/bin/sh, or use one of the extensions .sh, .py, .js, .ts, .rb, .pl",
     });
   }
   const { program, args } = interpreter;
@@ -92,7 +92,7 @@ function resolveScriptCommand(
   const name = names.find((candidate) => hasSandboxProgram(candidate, sandbox, root));
   if (name === undefined) {
     throw new SkillError("script-interpreter", {
-      message: `"${script.path}" of skill '${skill.name}' is for ${program}, which is not in its sandbox`,
+      message: `"${script.path}" of skill '${skill.name}' needs ${program}, which is not in its sandbox`,
       fix: `add the package with ${program}: ${formatPackagesCommand(skill, host, "packages", [FALLBACK_PROGRAMS.get(program) ?? program])}`,
     });
   }
@@ -100,18 +100,18 @@ function resolveScriptCommand(
 }
 
 function hasSandboxProgram(program: string, { system }: Sandbox, root: string | undefined): boolean {
-  if (program === "node" || system === "own") return true; // What is in an image, only the image knows.
+  if (program === "node" || system === "own") return true; // The programs of an image are not known here.
   if (root === undefined) return findSystemProgram(program) !== undefined;
   return ["usr/bin", "usr/local/bin", "usr/sbin", "bin"].some((folder) => existsSync(join(root, folder, program)));
 }
 
-type VisiblePaths = Pick<RunSandbox, "sandbox" | "workspace" | "places">;
+type VisiblePaths = Pick<RunSandbox, "sandbox" | "workspace" | "visiblePaths">;
 
-/** Returns the arguments as the script has to write them: absolute paths in the workspace become those of the sandbox. */
+/** Returns the arguments as the script sees them: absolute paths in the workspace become paths of the sandbox. */
 function translateArguments(args: readonly string[], { workspace }: Host, seen: VisiblePaths): string[] {
-  const { places } = seen;
-  if (seen.workspace === undefined || places.workspace === undefined) return [...args];
-  const as = places.workspace;
+  const { visiblePaths } = seen;
+  if (seen.workspace === undefined || visiblePaths.workspace === undefined) return [...args];
+  const as = visiblePaths.workspace;
   const roots = [workspace === undefined ? seen.workspace : resolve(workspace), seen.workspace];
   return args.map((arg) => {
     const { option, value } = splitOption(arg);
@@ -121,8 +121,8 @@ function translateArguments(args: readonly string[], { workspace }: Host, seen: 
 }
 
 /**
- * Returns a warning for each argument that names a path the script cannot see. It goes by the path alone and does not look whether a file
- * is there, so that no caller learns from it which files the machine has.
+ * Returns a warning for each argument that names a path the script cannot see. It checks the path alone and never whether a file
+ * exists, so that no caller learns from it which files the machine has.
  */
 function warnHiddenArguments(
   args: readonly string[],
@@ -141,15 +141,15 @@ const MAX_ARGUMENT_WARNINGS = 3;
 
 function describeOutsidePath(path: string, { workspace = "" }: Host): Omit<Problem, "code"> {
   return {
-    message: `The script cannot see ${sanitizeLine(path, 200)}: it is outside of the workspace ${workspace}`,
-    fix: "copy the file into the workspace, or choose its folder as the workspace (skillet script --workspace FOLDER)",
+    message: `The script cannot see ${sanitizeLine(path, 200)}: it is outside the workspace ${workspace}`,
+    fix: "copy the file into the workspace, or use its folder as the workspace (skillet script --workspace FOLDER)",
   };
 }
 
 function describeClosedWorkspace(path: string, skill: Skill): Omit<Problem, "code"> {
   return {
-    message: `The script cannot see ${sanitizeLine(path, 200)}: the workspace is not open to it`,
-    fix: `work in a project folder, and run: skillet config set ${formatSkillKey(skill, "workspace")} read`,
+    message: `The script cannot see ${sanitizeLine(path, 200)}: it has no access to the workspace`,
+    fix: `work in a project folder and run: skillet config set ${formatSkillKey(skill, "workspace")} read`,
   };
 }
 
@@ -158,14 +158,14 @@ function isPathVisible(value: string, host: Host, { workspace }: Pick<VisiblePat
   const path = value.startsWith("~/") ? join(getUserHome(host.env ?? process.env), value.slice(2)) : value;
   const named = resolve(start, path);
   if (!isAbsolute(path) && workspace === undefined) {
-    // A word that is no path looks like a relative one: only a file of the workspace counts.
+    // Plain text looks like a relative path: only an existing file of the workspace counts.
     return host.workspace === undefined || path === "" || !existsSync(named);
   }
   if (workspace !== undefined && [start, workspace].some((folder) => isInside(folder, named))) {
-    return isInside(workspace, resolveRealPath(named)); // A link in the workspace leads nowhere, where it leads out of it.
+    return isInside(workspace, resolveRealPath(named)); // A symlink that leads out of the workspace is broken inside the sandbox.
   }
   if (named === "/" || named === "/tmp" || VISIBLE_FOLDERS.some((folder) => isInside(folder, named))) return true;
-  // The script has its own /tmp: only a file of the host's is missed there.
+  // The script has its own /tmp: only a file of the host's /tmp is missing there.
   return isInside("/tmp", named) ? !existsSync(named) : !existsSync(`/${named.split("/")[1]}`);
 }
 
@@ -184,7 +184,7 @@ const VISIBLE_FOLDERS = [
   "/opt/skillet",
 ];
 
-/** `--out=PATH` names a path, too. */
+/** Splits `--out=PATH` into option and value: the value may be a path. */
 function splitOption(arg: string): { option: string; value: string } {
   const [option = ""] = /^--?[\w-]+=/.exec(arg) ?? [];
   return { option, value: arg.slice(option.length) };

@@ -11,26 +11,29 @@ import { runRecordedUse, type UseRequest } from "./use-skill.ts";
 
 export interface ResumeOptions {
   signal?: AbortSignal;
-  /** Another model's alias than it began with. */
+  /** The alias of the model to use instead of the original one. */
   model?: string;
 }
 
-/** Goes on with a use that was interrupted or waits: what was done is not done again. Contract: the run resolves, also when it cannot be. */
+/**
+ * Resumes a use that was interrupted or is waiting. Completed steps are not repeated. Contract: the run resolves, even if
+ * it cannot be resumed.
+ */
 export function resumeRun(
   catalog: Catalog,
   given: HostOptions,
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
-  return resumeWith<UseRequest>({ ...options, kind: "use", given, id }, ({ asked: request, messages: _, ...taken }) =>
+  return resumeWith<UseRequest>({ ...options, kind: "use", given, id }, ({ request, messages: _, ...taken }) =>
     runRecordedUse({ catalog, request, ...taken }),
   );
 }
 
-/** A run that was taken up: what was asked, and what it is gone on with. */
+/** A run that is being resumed: the original request and the context to continue with. */
 export interface ResumedRun<Request> {
-  asked: Request;
-  /** What was said before, in a conversation. */
+  request: Request;
+  /** The earlier messages of a conversation. */
   messages: Message[];
   host: Host;
   id: string;
@@ -45,7 +48,7 @@ interface ResumeRequest extends ResumeOptions {
   id: string;
 }
 
-/** Takes up a run, and gives it to who goes on with it. */
+/** Loads a recorded run and passes it to `work`, which continues it. */
 export function resumeWith<Request extends object>(
   { kind, given, id, model, signal: outer }: ResumeRequest,
   work: (taken: ResumedRun<Request>) => Promise<RunResult>,
@@ -58,13 +61,13 @@ export function resumeWith<Request extends object>(
     const { journal, host, asked } = taken;
     const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
     const messages = [...(asked.messages ?? [])];
-    return work({ asked: request, messages, host, id: journal.id, journal, pass, signal });
+    return work({ request: request, messages, host, id: journal.id, journal, pass, signal });
   }, outer);
 }
 
 type RequestLine = Extract<JournalLine, { type: "request" }>;
 
-/** On behalf of whom it began for; or says why it cannot be. */
+/** Loads a run for the caller it began for, or returns why it cannot be resumed. */
 function loadRecordedRun(
   host: Host,
   id: string,
@@ -87,28 +90,28 @@ function loadRecordedRun(
 }
 
 function refuseResume(host: Host, id: string, why: Problem): Promise<RunResult> {
-  const port = createLiveStepRunner(host, () => {});
-  return refuseRun({ run: id, skill: "", host, port, start: performance.now() }, [why]);
+  const steps = createLiveStepRunner(host, () => {});
+  return refuseRun({ run: id, skill: "", host, steps, start: performance.now() }, [why]);
 }
 
 function openRunJournal({ runs }: Host, id: string): Journal {
-  if (runs) return runs.open(id);
+  if (runs) return runs.resume(id);
   throw new SkillError("run-unknown", {
-    message: "Runs are not written down here",
-    fix: "give the host `runs`: openRuns(folder)",
+    message: "Runs are not recorded: the host has no run store",
+    fix: "set the host option `runs`: openRuns(folder)",
   });
 }
 
 function createWrongKindError(id: string, kind: "use" | "chat"): SkillError {
-  const message = `Run ${id} is no ${kind === "use" ? "use of a skill" : "conversation"}`;
-  const fix = kind === "use" ? "go on with it by resumeChat" : "go on with it by resumeRun";
+  const message = `Run ${id} is not a ${kind === "use" ? "use of a skill" : "conversation"}`;
+  const fix = kind === "use" ? "resume it with resumeChat" : "resume it with resumeRun";
   return new SkillError("run-unknown", { message, fix });
 }
 
-/** What was agreed to was for that workspace. */
+/** Creates the error for another workspace: approvals of a run hold only for its own workspace. */
 function createOtherWorkspaceError(id: string, workspace: string | undefined): SkillError {
   return new SkillError("run-elsewhere", {
     message: `Run ${id} began in ${workspace ?? "no workspace"}`,
-    fix: "go on with it there: give the host that workspace",
+    fix: "resume it there: set the host option `workspace` to that folder",
   });
 }

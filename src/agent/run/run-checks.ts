@@ -1,5 +1,5 @@
 import { SOCKET_VARIABLE, TOKEN_VARIABLE } from "../../capabilities/broker-protocol.ts";
-import { BUILT_IN_TOOLS, type Host } from "../../config/host.ts";
+import type { Host } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
 import {
   FIXED_VARIABLES,
@@ -15,14 +15,9 @@ import { PROXY_VARIABLES } from "../../sandbox/network-forwarder.ts";
 import { findPackageRoot } from "../../sandbox/packages/apt-packages.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import { hasFolder, type Skill } from "../../skill/skill.ts";
-import { listSkillScripts, SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
+import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
-import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
-import { findNearest } from "../../util/text.ts";
-import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { findInstructionCommands } from "../models/runbook-commands.ts";
-import { formatSkillKey } from "../policy/setup-policy.ts";
-import { canProvideTool, findDenials, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
+import { findDenials } from "../policy/skill-policies.ts";
 import { createCommandEnv, getPackageFolders, resolveSandbox } from "../workspace/run-sandbox.ts";
 import {
   type CommandLimits,
@@ -38,8 +33,9 @@ import {
 import { findSkillLibraries } from "../workspace/skill-libraries.ts";
 import type { PlanCheck } from "./plan-use.ts";
 import { toProblem } from "./run-result.ts";
+import { isWebFetch, warnClosedNetwork } from "./tool-warnings.ts";
 
-/** What keeps the code of a run apart, and what it is let to: the workspace, the network. */
+/** Checks the isolation of a run's code and its access to the workspace and the network. */
 export async function checkCodeAccess(
   skill: Skill,
   host: Host,
@@ -55,9 +51,7 @@ export async function checkCodeAccess(
     await runPlanCheck("workspace", () => formatWorkspaceAccess(skill, host, sandbox)),
     await runPlanCheck(
       "network",
-      () =>
-        [...parseEndpoints(open).map(formatEndpoint), ...listGrantedSockets(open)].join(", ") ||
-        "closed: nothing can be reached",
+      () => [...parseEndpoints(open).map(formatEndpoint), ...listGrantedSockets(open)].join(", ") || "closed",
     ),
   ];
   return {
@@ -74,143 +68,46 @@ async function runPlanCheck(name: string, say: () => string | Promise<string>): 
   }
 }
 
-/** Throws a SkillError when what the settings give cannot be had. */
+/** Formats the workspace access. Throws a SkillError if the configured access is unavailable. */
 function formatWorkspaceAccess(skill: Skill, host: Host, sandbox: Sandbox | undefined): string {
-  if (host.workspace === undefined) return "not seen: there is none";
-  if (host.hasBuiltInTools === false) return "not seen: no tool that is built in is offered";
+  if (host.workspace === undefined) return "not visible: there is no workspace";
+  if (host.hasBuiltInTools === false) return "not visible: built-in tools are disabled";
   const home = resolveSkilletHome(host);
-  const { access, asksToWrite, notices } = chooseWorkspaceAccess(host, { skill, home, kind: "run" });
+  const { access, needsWriteApproval, notices } = chooseWorkspaceAccess(host, { skill, home, kind: "run" });
   const checked = checkWorkspace(host, { access, home });
   const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
   const [less] = notices.map(({ message, fix }) => `: ${message.replace(/: the tools of this run .*$/s, "")}; ${fix}`);
-  if (access === "none") return `not seen${less ?? ': workspace = "none" holds for it'}`;
+  if (access === "none") return `not visible${less ?? ': workspace = "none" is set for it'}`;
   const place = sandbox ? mapSandboxPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
-  const how = access === "read" ? "read-only" : asksToWrite ? "may be changed when you agree" : "may be changed";
-  return `seen as ${place}, ${how}${less ?? ""}`;
+  const how = access === "read" ? "read-only" : needsWriteApproval ? "writable with your approval" : "writable";
+  return `visible as ${place}, ${how}${less ?? ""}`;
 }
 
 function listOpenEndpoints({ name }: Skill, { settings: { sandbox, skills } }: Host): string[] {
   return [...sandbox.network, ...(skills.get(name)?.network ?? [])];
 }
 
-const NETWORK_CALLS = /\b(?:curl|wget)\s|\burllib\.request\b|\brequests\.(?:get|post)\(|\bfetch\(|"node:https?"/;
-const HOST_NAMES = /\bhttps:\/\/([a-z\d][a-z\d.-]*\.[a-z]{2,})|\b(api\.[a-z\d.-]+\.[a-z]{2,})\b/gi;
-const MAX_SUGGESTED_HOSTS = 4;
-
-/** What a skill that cannot reach anything most likely wants to reach. A tool that it requires is refused elsewhere. */
-function warnClosedNetwork(skill: Skill): Problem[] {
-  const { tools, compatibility = "" } = skill.manifest;
-  if (tools.required.some(isWebFetch)) return [];
-  const scripts = readScriptTexts(skill);
-  const code = [...scripts, ...findInstructionCommands(skill.body(), {})];
-  const isNamed = [...tools.allowed, ...tools.preapproved].some(isWebFetch);
-  if (!isNamed && !code.some((text) => NETWORK_CALLS.test(text))) return [];
-  const said = [compatibility, ...code].join("\n");
-  const hosts = new Set(
-    Array.from(said.matchAll(HOST_NAMES), ([, address, api]) => (address ?? api ?? "").toLowerCase()),
-  );
-  const wanted = [...hosts].slice(0, MAX_SUGGESTED_HOSTS).map((host) => `${host}:443`);
-  return [
-    {
-      code: "network-wanted",
-      message: `Skill '${skill.name}' ${isNamed ? "lists web_fetch" : "has code that asks the network"}, and the network is closed to it`,
-      fix: `run: skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`,
-    },
-  ];
-}
-
-function isWebFetch(entry: string): boolean {
-  return resolveEntryTool(entry) === "web_fetch";
-}
-
-function readScriptTexts(skill: Skill): string[] {
-  return listSkillScripts(skill).flatMap(({ path }) => {
-    try {
-      return [Buffer.from(skill.read(path)).toString()];
-    } catch {
-      return []; // It is gone; a run would say so.
-    }
-  });
-}
-
-/** Returns what a skill lists under `allowed_tools` and no run of it can have here: the same before a run, in it and when it is checked. */
-export function warnMissingTools(skill: Skill, host: Host): Problem[] {
-  const { allowed } = skill.manifest.tools;
-  const isMissing = (entry: string) =>
-    resolveEntryTool(entry) !== "*" && !isOtherClientTool(entry) && !canProvideTool(entry, host, skill);
-  return allowed.filter(isMissing).flatMap((entry): Problem | Problem[] => {
-    const isClosed =
-      resolveEntryTool(entry) === "web_fetch" && host.hasBuiltInTools !== false && !isToolDisabled("web_fetch", host);
-    if (isClosed) return warnClosedNetwork(skill);
-    const meant = findNearest(
-      resolveEntryTool(entry),
-      BUILT_IN_TOOLS.map(({ name }) => name),
-    );
-    const isOurs = BUILT_IN_TOOLS.some(({ name }) => name === resolveEntryTool(entry));
-    return {
-      code: "tool-unmatched",
-      message: `Skill '${skill.name}' lists ${sanitizeLine(entry, 64)}, and nothing here has it`,
-      fix: !isOurs && meant ? `did you mean ${meant}?` : formatToolFix(resolveEntryTool(entry), host, skill),
-    };
-  });
-}
-
-/** What a skill lists under `allowed_tools` and nothing here is: it would be left out without a word. */
-export function warnUnmatchedTools(skill: Skill, names: readonly string[], host: Host): Problem[] {
-  const { name, manifest } = skill;
-  const { tools } = manifest;
-  const isOurs = (entry: string) => BUILT_IN_TOOLS.some((tool) => tool.name === resolveEntryTool(entry));
-  const isMeant = (entry: string) =>
-    expandToolNames([entry], names).some((one) => names.includes(resolveEntryTool(one)));
-  const missing = tools.allowed.filter(
-    (entry) =>
-      resolveEntryTool(entry) !== "*" &&
-      !isMeant(entry) &&
-      !isOurs(entry) &&
-      !isOtherClientTool(entry) &&
-      canProvideTool(entry, host, skill),
-  );
-  const dynamic = missing.map((entry): Problem => {
-    const bare = toDottedToolName(entry);
-    const several = names.filter((one) => one.endsWith(`.${bare}`));
-    const meant = findNearest(bare, names);
-    const what = sanitizeLine(entry, 64);
-    return several.length > 1
-      ? {
-          code: "tool-ambiguous",
-          message: `Skill '${name}' lists ${what}, and ${several.join(" and ")} both are that: it has neither`,
-          fix: `name the one that is meant, as ${several[0]}`,
-        }
-      : {
-          code: "tool-unmatched",
-          message: `Skill '${name}' lists ${what}, and nothing here has it`,
-          fix: meant ? `did you mean ${meant}?` : "add a server that has it under [tools.mcp.NAME] in config.toml",
-        };
-  });
-  return [...warnMissingTools(skill, host), ...dynamic];
-}
-
-/** Everything that a script of a skill would see, before anything runs. */
+/** Everything that a script of a skill would see, computed before anything runs. */
 export interface SandboxView {
   skill: string;
   isolation: { level: IsolationLevel; by: string };
-  /** The folder that it starts in. */
+  /** The working directory. */
   folder: string;
-  /** Every path that it sees. Where the sandbox cannot tell them all, the user's own. */
+  /** Every visible path. If the sandbox cannot list them all, only the user's own. */
   paths: readonly SandboxPath[];
-  /** False where the sandbox shows more than `paths`: the files of an image, or, without isolation, those of the user. */
+  /** False if the sandbox shows more than `paths`: the files of an image or, without isolation, those of the user. */
   isComplete: boolean;
-  /** `host:port`, and sockets of the workspace. */
+  /** Endpoints (`host:port`) and sockets of the workspace. */
   network: readonly string[];
-  /** The names of its variables. A shell sets more by itself. */
+  /** The names of the environment variables. A shell sets more by itself. */
   variables: readonly string[];
   packages: SkillPackages;
   limits: CommandLimits;
-  /** Why it would not run, or sees less than by default. */
+  /** Reasons why the script would not run, or sees less than by default. */
   notices: readonly Problem[];
 }
 
-/** Describes the sandbox of a skill's scripts. Builds nothing. Throws a SkillError where no script could run. */
+/** Describes the sandbox of a skill's scripts without building anything. Throws a SkillError if no script could run. */
 export async function describeSandbox(host: Host, skill: Skill): Promise<SandboxView> {
   const home = resolveSkilletHome(host);
   const sandbox = await resolveSandbox(host);
@@ -221,9 +118,9 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   if (hasFolder(skill.origin)) mounts.push({ from: files, to: SANDBOX_SKILL_FOLDER, access: "read" });
   if (workspace !== undefined && access !== "none") mounts.push({ from: workspace, to: WORKSPACE_FOLDER, access });
   const seen = (path: string) => mapSandboxPath(sandbox, mounts, path);
-  const places = { skill: seen(SANDBOX_SKILL_FOLDER), workspace: seen(WORKSPACE_FOLDER) };
+  const visiblePaths = { skill: seen(SANDBOX_SKILL_FOLDER), workspace: seen(WORKSPACE_FOLDER) };
   const own = listDeclaredVariables(skill);
-  const env = createCommandEnv(new Map(own.map((name) => [name, ""])), { places, workspace });
+  const env = createCommandEnv(new Map(own.map((name) => [name, ""])), { visiblePaths, workspace });
   const { capabilities } = skill.manifest;
   const packages = listSkillPackages(skill, host);
   const kept = getPackageFolders(host);
@@ -251,7 +148,7 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const unbuilt = [...(root?.kind === "missing" ? packages.system : []), ...missing];
   const building: Problem = {
     code: "packages-missing",
-    message: `${unbuilt.join(", ")} will be built before the first run, and then be readable too`,
+    message: `${unbuilt.join(", ")} will be built before the first run and then be readable too`,
     fix: `build them now: skillet packages build ${skill.name}`,
   };
   return {

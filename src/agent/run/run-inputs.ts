@@ -19,7 +19,7 @@ interface UseInput {
 
 const MAX_INPUT_LENGTH = 256 * 1024;
 
-/** The input as the skill's schema wants it, with its defaults put in; or what is wrong with it. */
+/** Validates the input against the skill's schema and fills in defaults; or returns the problem. */
 export async function readUseInput(
   { manifest: { inputSchema } }: Skill,
   given: UseInput,
@@ -35,17 +35,17 @@ export async function readUseInput(
   return { value, hasTakenContext: hasTakenContext && Object.values(value as object).includes(given.context) };
 }
 
-/** What was given, as JSON has it. */
+/** Converts the input to plain JSON data. */
 function parseInput(input: unknown): { value: unknown } | { problem: string } {
   let text: string | undefined;
   try {
     text = JSON.stringify(input);
   } catch (error) {
     return formatInvalidInput(
-      error instanceof RangeError ? TOO_DEEP_MESSAGE : `it is no JSON: ${truncateLine(getErrorMessage(error), 100)}`,
+      error instanceof RangeError ? TOO_DEEP_MESSAGE : `it is not JSON: ${truncateLine(getErrorMessage(error), 100)}`,
     );
   }
-  if (text === undefined) return formatInvalidInput("it is no JSON");
+  if (text === undefined) return formatInvalidInput("it is not JSON");
   if (text.length > MAX_INPUT_LENGTH) return formatInvalidInput("it is larger than 256 KiB");
   const value: unknown = JSON.parse(text);
   return isDeeperThan(value, MAX_INPUT_DEPTH) ? formatInvalidInput(TOO_DEEP_MESSAGE) : { value };
@@ -54,15 +54,15 @@ function parseInput(input: unknown): { value: unknown } | { problem: string } {
 const MAX_INPUT_DEPTH = 100;
 const TOO_DEEP_MESSAGE = `it is nested more than ${MAX_INPUT_DEPTH} deep`;
 
-function isDeeperThan(value: unknown, most: number): boolean {
+function isDeeperThan(value: unknown, max: number): boolean {
   let level = [value];
-  for (let depth = 0; depth <= most && level.length > 0; depth++) {
+  for (let depth = 0; depth <= max && level.length > 0; depth++) {
     level = level.flatMap((item) => (item !== null && typeof item === "object" ? Object.values(item) : []));
   }
   return level.length > 0;
 }
 
-/** Nothing but a text is asked for, and nothing but a text was given: that is the one. */
+/** Fills the only required field if it is a text and only a text was passed. */
 function fillTextInput(schema: JsonObject, { message, context }: UseInput): JsonObject {
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
@@ -74,38 +74,38 @@ function fillTextInput(schema: JsonObject, { message, context }: UseInput): Json
 }
 
 /**
- * The caller's word over the configuration's, that over the skill's, and that over what whoever started it all asked for; but where they
- * asked for no language model, there is none. `inherit` is the model of whoever calls. A caller's alias that there is not is refused:
- * what they said must not go to another one.
+ * Resolves the model of a use. Precedence: the caller, the configuration, the skill, then the caller of the outermost run; but if
+ * that one requested no language model, none is used. `inherit` is the model of the calling skill. An unknown alias of a caller is
+ * refused: its text must not go to another model.
  */
 export async function resolveUseModel(
   { name, manifest }: Skill,
   { host, request, chain }: Pick<UseContext, "host" | "request" | "chain">,
 ): Promise<ResolvedModel> {
   if (request.model !== undefined) return requireKnownModel(await resolveModel(host, request.model));
-  if (chain.asked !== undefined) {
-    const asked = await resolveModel(host, chain.asked);
+  if (chain.requestedModel !== undefined) {
+    const asked = await resolveModel(host, chain.requestedModel);
     if (asked.model.name === RUNBOOK_NAME) return asked;
   }
-  const own = manifest.model === "inherit" ? chain.model : manifest.model;
-  return resolveModel(host, host.settings.skills.get(name)?.model ?? own ?? chain.asked);
+  const own = manifest.model === "inherit" ? chain.parentModel : manifest.model;
+  return resolveModel(host, host.settings.skills.get(name)?.model ?? own ?? chain.requestedModel);
 }
 
-/** Throws where an alias was not known. */
+/** Returns the model, or throws if its alias was unknown. */
 export function requireKnownModel(resolved: ResolvedModel): ResolvedModel {
   const unknown = resolved.warnings.find(({ code }) => code === "model-unknown");
   if (!unknown) return resolved;
-  throw new SkillError(unknown.code, { message: unknown.message.replace(/: \S* is used$/s, ""), fix: unknown.fix });
+  throw new SkillError(unknown.code, { message: unknown.message.replace(/: using \S*$/s, ""), fix: unknown.fix });
 }
 
-/** How much a use may take: a skill and a caller can ask for less than the settings allow, never for more. */
+/** Resolves the limits of a use: a skill and a caller can lower the limits of the settings, never raise them. */
 export function resolveRunLimits(
-  /** What the skill says; none, when it says nothing. */
+  /** The limit in the skill's manifest, if any. */
   wanted: number | undefined,
   { settings: { limits } }: Host,
-  request: Pick<UseRequest, "iterations" | "seconds" | "tokens">,
+  request: Pick<UseRequest, "maxIterations" | "seconds" | "tokens">,
 ): { iterations: number; seconds: number; tokens?: number } {
-  const iterations = pickSmallestLimit(wanted ?? limits.iterations, limits.mostIterations, request.iterations);
+  const iterations = pickSmallestLimit(wanted ?? limits.iterations, limits.mostIterations, request.maxIterations);
   return {
     iterations: Math.max(1, Math.floor(iterations ?? 1)),
     seconds: pickSmallestLimit(limits.seconds, request.seconds) ?? limits.seconds,
@@ -113,13 +113,13 @@ export function resolveRunLimits(
   };
 }
 
-/** Of those that are bounds at all. */
+/** Returns the smallest valid limit. */
 function pickSmallestLimit(...given: (number | undefined)[]): number | undefined {
   const bounds = given.filter((bound) => bound !== undefined && Number.isFinite(bound) && bound > 0) as number[];
   return bounds.length === 0 ? undefined : Math.min(...bounds);
 }
 
-/** The values of a skill's variables; with what kept them from being had, when something did. */
+/** The values of a skill's variables, and the error if they could not be resolved. */
 export interface SkillSecrets {
   secrets: Secrets;
   problem?: unknown;
@@ -133,7 +133,10 @@ export function readSkillSecrets(skill: Skill, host: Host): SkillSecrets {
   }
 }
 
-/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models, servers and providers. */
+/**
+ * Collects every secret to redact: this skill's values under their own names, then all other configured values, and the
+ * keys of models, servers and providers.
+ */
 export function collectSecrets(own: Secrets, host: Host): Secrets {
   const secrets = new Map(own);
   const add = (name: string, value: string, longer: string) => {
@@ -156,18 +159,18 @@ export function collectSecrets(own: Secrets, host: Host): Secrets {
   return secrets;
 }
 
-/** What cannot be had cannot be shown. */
+/** Resolves a value, or returns an empty text: an unresolvable value cannot leak. */
 function resolveOrEmpty(written: string, host: Host): string {
   try {
     return resolveReference(written, host, () => {
-      throw new Error("there is none");
+      throw new Error("unresolved");
     });
   } catch {
     return "";
   }
 }
 
-/** The variables that a skill declares, with the values that the configuration has for it. Throws a SkillError for one that cannot be had. */
+/** Resolves the variables that a skill declares from the configuration. Throws a SkillError if one cannot be resolved. */
 export function resolveVariables(skill: Skill, host: Host): Secrets {
   const configured = host.settings.skills.get(skill.name)?.variables;
   return new Map(
@@ -183,37 +186,37 @@ export function resolveVariables(skill: Skill, host: Host): Secrets {
   );
 }
 
-/** Without secrets. */
-export function createProblemRedactor(hiding: Redactor): (notice: Problem) => Problem {
+/** Creates a function that removes secrets from problems. */
+export function createProblemRedactor(redactor: Redactor): (notice: Problem) => Problem {
   return ({ code, message, fix, diff }) => ({
     code,
-    message: hiding.text(message),
-    fix: hiding.text(fix),
-    ...(diff === undefined ? {} : { diff: hiding.text(diff) }),
+    message: redactor.redact(message),
+    fix: redactor.redact(fix),
+    ...(diff === undefined ? {} : { diff: redactor.redact(diff) }),
   });
 }
 
-/** Plain data without secrets, wherever they stand in it; what stands too deep is left out. */
-export function redactData<T>(hiding: Redactor, value: T, depth = 0): T {
-  if (typeof value === "string") return hiding.text(value) as T;
+/** Removes secrets from plain data at any depth. Data nested too deep is dropped. */
+export function redactData<T>(redactor: Redactor, value: T, depth = 0): T {
+  if (typeof value === "string") return redactor.redact(value) as T;
   if (value === null || typeof value !== "object") return value;
   if (depth === MAX_REDACTED_DEPTH) return undefined as T;
-  if (Array.isArray(value)) return value.map((item) => redactData(hiding, item, depth + 1)) as T;
+  if (Array.isArray(value)) return value.map((item) => redactData(redactor, item, depth + 1)) as T;
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [hiding.text(key), redactData(hiding, item, depth + 1)]),
+    Object.entries(value).map(([key, item]) => [redactor.redact(key), redactData(redactor, item, depth + 1)]),
   ) as T;
 }
 
 const MAX_REDACTED_DEPTH = 200;
 
-/** Values that are too short to be hidden. */
+/** Warns about secrets that are too short to redact. */
 export function warnShortSecrets(secrets: Secrets): Problem[] {
   const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < MIN_SECRET_BYTES).map(([name]) => name);
   if (short.length === 0) return [];
   return [
     {
       code: "secret-short",
-      message: `${short.join(", ")} is too short to be told from other text: it is not hidden in the output`,
+      message: `${short.join(", ")} is too short to be redacted: it may appear in the output`,
       fix: `use a value of ${MIN_SECRET_BYTES} characters or more`,
     },
   ];

@@ -11,31 +11,31 @@ import { formatCount } from "../../util/text.ts";
 import { escapeInvisible, sanitizeLine } from "../../util/untrusted-text.ts";
 import { shortenMiddle } from "../tools/tool-output.ts";
 
-/** What a use of a skill came to. A refusal and a failure are such a result too, never an exception. */
+/** The result of using a skill. A refusal and a failure are results too, never exceptions. */
 export interface RunResult {
   run: string;
   skill: string;
-  /** The answer; what there was when a limit was reached; or why there is none. */
+  /** The answer, the partial result if a limit was reached, or the reason why there is no answer. */
   content: string;
   isError: boolean;
-  /** How often the model was asked. */
+  /** The number of model calls. */
   iterations: number;
   stop: StopReason;
-  /** Why it was not started: all of it at once. */
+  /** Every reason why the run did not start. */
   refusals: readonly Problem[];
-  /** What somebody should look at although it ran. */
+  /** Problems to look at even though the skill ran. */
   warnings: readonly Problem[];
-  /** What somebody has to agree to before it goes on, where it waits for that. */
+  /** The approval request that the run waits for. */
   effect?: ApprovalRequest;
-  /** What went wrong, where something did. */
+  /** The error, if one occurred. */
   error?: Problem;
   source?: string;
   model?: string;
   usage: Usage;
-  /** In US dollars, where the price is known. */
+  /** The cost in US dollars, if the price is known. */
   cost?: number;
   ms: number;
-  /** How its code was kept apart, where any ran. */
+  /** The isolation of its code, if any ran. */
   isolation?: Isolation;
   caller?: Caller;
 }
@@ -54,7 +54,7 @@ export const skillResult = {
 
 const EMPTY_RUN = { run: "", skill: "", stop: "answer", refusals: [], warnings: [], usage: NO_USAGE, ms: 0 } as const;
 
-/** A result as the agent that asked for it reads it. Nothing that the skill said can close these tags, or open others like them. */
+/** Formats a result for the agent that requested it. Text of the skill can neither close these tags nor open similar ones. */
 export function wrapResult({ skill, content }: Pick<RunResult, "skill" | "content">): string {
   const { text, count: hidden } = escapeInvisible(content);
   const note = hidden > 0 ? `[${formatCount(hidden, "hidden character")} in this text, written out as \\u{…}]\n` : "";
@@ -70,21 +70,21 @@ ${note}${text.replace(RESULT_TAGS, "&lt;")}
 
 const RESULT_TAGS = /<(?=[\s/]*(?:instruction|output|skill_))/gi;
 
-/** The same as the result of a tool, with at most so much of the answer. */
-export function toToolResult(result: RunResult, most: number): ToolResult {
+/** Converts a run result to a tool result, with at most `max` characters of the answer. */
+export function toToolResult(result: RunResult, max: number): ToolResult {
   const { run, skill, isError, iterations, stop, refusals, error, usage, cost, model } = result;
   if (refusals.length > 0) return { ...createRefusalResult(refusals), iterations };
-  const content = wrapResult({ skill, content: shortenMiddle(result.content, most) });
+  const content = wrapResult({ skill, content: shortenMiddle(result.content, max) });
   const code = error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
   const metadata = { run, stop, ...omitUndefined({ model }) };
   return { content, isError, iterations, usage, metadata, ...omitUndefined({ code, cost }) };
 }
 
-/** Why something was not done, as the result of a tool: the host's own words need no tags, but may hold names of others. */
+/** Formats refusals as a tool result. The host's own text needs no tags, but may contain untrusted names. */
 export function createRefusalResult(refusals: readonly Problem[]): ToolResult {
   const lines = refusals.flatMap(({ message, fix }) => {
     const [first = "", ...more] = fix.split("\n").slice(0, MAX_FIX_LINES);
-    // What is to be written into a file stays in the lines that it was given in.
+    // Lines to be copied into a file stay separate lines.
     return [
       sanitizeLine(first === "" ? message : `${message}: ${first}`, 512),
       ...more.map((line) => sanitizeLine(line, 512)),
@@ -98,14 +98,14 @@ const MAX_FIX_LINES = 20;
 interface RunEnding {
   stop: StopReason;
   text: string;
-  iterations: number;
+  maxIterations: number;
   seconds: number;
   tokens: number | undefined;
   error: Problem | undefined;
   warning?: Problem;
 }
 
-/** The answer, or what there is of it, with what ended it. */
+/** Formats the answer or the partial result, with the reason why the run ended. */
 export function formatRunContent(ending: RunEnding): string {
   const line = STOP_LINES[ending.stop]?.(ending);
   if (line === undefined) return ending.warning ? `${ending.text}\n\n[${ending.warning.message}]` : ending.text;
@@ -113,7 +113,7 @@ export function formatRunContent(ending: RunEnding): string {
 }
 
 const STOP_LINES: Partial<Record<StopReason, (ending: RunEnding) => string>> = {
-  "max-steps": ({ iterations, text }) =>
+  "max-steps": ({ maxIterations: iterations, text }) =>
     `[The limit of ${formatCount(iterations, "iteration")} was reached: ${formatPartial(text)}]`,
   timeout: ({ seconds, text }) =>
     `[The limit of ${formatCount(seconds, "second")} was reached: ${formatPartial(text)}]`,
@@ -127,12 +127,12 @@ function formatPartial(text: string): string {
   return text === "" ? "there is no result yet" : "this is a partial result";
 }
 
-/** Refusals as one text: what, and what to do. */
+/** Formats refusals as one text: each message and its fix. */
 export function formatRefusals(refusals: readonly Problem[]): string {
   return refusals.map(({ message, fix }) => (fix === "" ? message : `${message}\n${fix}`)).join("\n");
 }
 
-/** Work under way: await it for the result, iterate it for the events, abort it. */
+/** A run in progress: await it for the result, iterate it for the events, abort it. */
 export interface Run<Event, Result> extends PromiseLike<Result>, AsyncIterable<Event> {
   abort(): void;
 }
@@ -142,17 +142,18 @@ interface EventLink<Event> {
   next?: EventLink<Event>;
 }
 
-/** How many events are kept for somebody who comes late. */
+/** The number of events kept for a consumer that starts to iterate late. */
 const MAX_KEPT_EVENTS = 10_000;
 
-/** Contract of `work`: it resolves, also when it was aborted or refused. `emit` never throws. */
+/** Starts a run. Contract of `work`: it resolves, even if it was aborted or refused. `emit` never throws. */
 export function startRun<Event, Result>(
   work: (emit: (event: Event) => void, signal: AbortSignal) => Promise<Result>,
   outer?: AbortSignal,
 ): Run<Event, Result> {
   const controller = new AbortController();
   const signal = outer ? AbortSignal.any([outer, controller.signal]) : controller.signal;
-  // Whoever iterates holds the place that it has come to: what all have seen is let go of. Until somebody does, the last ones are kept.
+  // Each iterator holds its own position, so events that all iterators have passed are freed. Before the first iterator, the last
+  // events are kept.
   let last: EventLink<Event> = {};
   let first: EventLink<Event> | undefined = last;
   let kept = 0;
@@ -172,7 +173,7 @@ export function startRun<Event, Result>(
     isOver = true;
     wake();
   });
-  result.then(undefined, () => {}); // Whoever awaits it is told; nobody else is.
+  result.then(undefined, () => {}); // A rejection reaches the code that awaits the run; without one, it is not unhandled.
   return {
     // biome-ignore lint/suspicious/noThenProperty: a run is awaited like a promise
     then: (fulfilled, rejected) => result.then(fulfilled, rejected),
@@ -189,13 +190,13 @@ export function startRun<Event, Result>(
   };
 }
 
-/** In the order of their beginning, and nobody else's. */
+/** Creates a unique run id that sorts by start time. */
 export function createRunId(): string {
   const time = new Date().toISOString().replace(/\D/g, "");
   return `${time.slice(0, 8)}-${time.slice(8, 14)}-${randomBytes(4).toString("hex")}`;
 }
 
-/** What a run is doing, in a line, for whoever waits for it elsewhere. Nothing for what is not worth one. */
+/** Formats an event as one progress line for a remote caller. Returns undefined for an event that is not worth a line. */
 export function formatRunProgress(event: RunEvent): string | undefined {
   const line = (PROGRESS_LINES[event.type] as ((event: RunEvent) => string) | undefined)?.(event);
   return line === undefined ? undefined : sanitizeLine(event.skill === "" ? line : `${event.skill}: ${line}`, 300);
@@ -204,7 +205,7 @@ export function formatRunProgress(event: RunEvent): string | undefined {
 type ProgressLines = { [Type in RunEvent["type"]]?: (event: Extract<RunEvent, { type: Type }>) => string };
 
 const PROGRESS_LINES: ProgressLines = {
-  "run-started": ({ model }) => `begins, with ${model}`,
+  "run-started": ({ model }) => `started with ${model}`,
   "run-warned": ({ message }) => message,
   "packages-built": ({ text }) => text,
   "model-retried": ({ reason }) => reason,
@@ -212,10 +213,10 @@ const PROGRESS_LINES: ProgressLines = {
   "tool-progressed": ({ tool, text }) => `${tool}: ${text}`,
   "tool-blocked": ({ tool, message }) => `${tool} was blocked: ${message}`,
   "step-ended": ({ step, calls }) => (calls === 0 ? `answers (step ${step})` : `step ${step} is done`),
-  "approval-asked": ({ tool }) => `waits for somebody to agree to ${tool}`,
+  "approval-asked": ({ tool }) => `waiting for approval of ${tool}`,
 };
 
-/** A run of which it is told how far it is. */
+/** Reports the progress of a run to a callback. */
 export function reportRunProgress(
   run: Run<RunEvent, RunResult>,
   tell: CallOptions["onProgress"],
@@ -230,27 +231,27 @@ export function reportRunProgress(
   return run;
 }
 
-/** What could not be had, what the machine refuses, or what nobody thought of. */
+/** Converts an error to a problem: a known error, an error of the operating system, or an unexpected one. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof SkillError) return { code: error.code, message: error.message, fix: error.fix ?? "" };
   if (getErrnoCode(error) === "") {
-    const fix = "try again; if it stays so, it is a bug of skillet or of the program around it";
-    return { code: "failed", message: `It failed: ${sanitizeLine(getErrorMessage(error), 300)}`, fix };
+    const fix = "try again; if it happens again, it is a bug in skillet or in the program that embeds it";
+    return { code: "failed", message: `Unexpected error: ${sanitizeLine(getErrorMessage(error), 300)}`, fix };
   }
   return {
     code: "machine",
-    message: `It could not be run: ${getErrorMessage(error)} (${getErrnoCode(error)})`,
-    fix: "check the folders that it needs, and that there is room",
+    message: `Not run: ${getErrorMessage(error)} (${getErrnoCode(error)})`,
+    fix: "check permissions of the folders it needs and the free disk space",
   };
 }
 
-/** Code that nothing kept apart, because the operator said so. */
+/** Warns about code that ran without isolation because the operator disabled it. */
 export function warnNoIsolation(isolation: Pick<Isolation, "level"> | undefined): Problem[] {
   if (isolation?.level !== "none") return [];
   return [
     {
       code: "not-isolated",
-      message: "Nothing kept this code apart: it could do all that you can",
+      message: "This code was not isolated: it could do everything that you can",
       fix: 'remove level = "none" under [sandbox] in config.toml',
     },
   ];

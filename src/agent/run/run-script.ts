@@ -43,69 +43,69 @@ import { createLiveStepRunner } from "./step-runner.ts";
 
 export interface ScriptRequest {
   skill: Skill;
-  /** Its path in the skill's folder, or its name. */
+  /** The path in the skill's folder, or the name. */
   script: string;
   args?: readonly string[];
   stdin?: string;
-  /** It may change the workspace. Contract: the user approved it. Changes of sensitive paths are held all the same. */
+  /** The script may change the workspace. Contract: the user approved it. Changes to sensitive paths are still held for review. */
   writes?: boolean;
   signal?: AbortSignal;
 }
 
-/** Events are for looking on; the result has it all. */
+/** Events for observers; the result contains everything. */
 export type ScriptEvent =
   | { type: "packages-built"; text: string }
   | { type: "script-started"; skill: string; script: string }
   | { type: "script-printed"; stream: ProcessStream; text: string };
 
-/** What a script came to. A refusal and a failure are such a result too, never an exception. */
+/** The result of a script. A refusal and a failure are results too, never exceptions. */
 export interface ScriptResult extends CollectedOutput {
   skill: string;
   script: string;
   isError: boolean;
-  /** Why it was not run. */
+  /** The reasons why it was not run. */
   refusals: readonly Problem[];
-  /** What somebody should look at although it ran. */
+  /** Problems to look at even though the script ran. */
   warnings: readonly Problem[];
   exitCode: number | undefined;
   signal: string | undefined;
   ending: SandboxOutcome["ending"] | "refused";
   ms: number;
   isolation: Isolation | undefined;
-  /** The files that it saw; nothing where it was not run. */
+  /** The files that it saw; undefined if it was not run. */
   view: ScriptView | undefined;
   limits: CommandLimits;
 }
 
-/** What the run around a script lends to it. */
+/** The resources that a script shares with the run that starts it. */
 interface ScriptContext {
   broker: Broker | undefined;
   review: ReviewChanges | undefined;
   waited(): number;
 }
 
-/** Runs a script of a skill in a sandbox of its own. Awaited it gives the result, iterated what is printed as it comes. */
+/** Runs a script of a skill in its own sandbox. Await it for the result, iterate it for the output as it arrives. */
 export function runScript(
   given: HostOptions,
   request: ScriptRequest,
-  around?: ScriptContext,
+  context?: ScriptContext,
 ): Run<ScriptEvent, ScriptResult> {
   const { host, problem } = tryCompleteHost(given);
   const { skill, script } = request;
   const nothing = { ...SCRIPT_NOT_RUN, skill: skill.name, script, limits: getCommandLimits(host) };
   return startRun<ScriptEvent, ScriptResult>(async (emit, signal) => {
     if (problem) return { ...nothing, refusals: [problem] };
-    const own = readSkillSecrets(skill, host); // First, so that no refusal names one of them.
+    const own = readSkillSecrets(skill, host); // First, so that no refusal shows a secret.
     const { secrets } = own;
-    const hiding = createRedactor(collectSecrets(secrets, host));
+    const redactor = createRedactor(collectSecrets(secrets, host));
     try {
-      const judged = await checkScript(host, request, own);
-      if ("refusals" in judged) return { ...nothing, refusals: judged.refusals.map(createProblemRedactor(hiding)) };
-      const job = { ...request, ...judged, secrets, hiding, around };
+      const checked = await checkScript(host, request, own);
+      if ("refusals" in checked) return { ...nothing, refusals: checked.refusals.map(createProblemRedactor(redactor)) };
+      const job = { ...request, ...checked, secrets, redactor, around: context };
       return { ...nothing, ...(await executeScript(host, job, emit, signal)) };
     } catch (error) {
       if (signal.aborted) return { ...nothing, ending: "abort" };
-      return { ...nothing, refusals: [createProblemRedactor(hiding)(toProblem(error))] };
+      return { ...nothing, refusals: [createProblemRedactor(redactor)(toProblem(error))] };
     }
   }, request.signal);
 }
@@ -115,7 +115,7 @@ interface CheckedScript {
   copy: SkillCopy;
 }
 
-/** Whether it may run: which script is meant, then all that speaks against it at once. */
+/** Finds the script and checks that it may run. Returns all refusals at once. */
 async function checkScript(
   host: Host,
   request: ScriptRequest,
@@ -129,7 +129,7 @@ async function checkScript(
   checkScriptArguments(args, getCommandLimits(host));
   await skill.fetch?.("all");
   const copy = copySkill(skill);
-  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return { refusals: [describeTrustChange(skill, changes)] };
   requireSecretOwner(skill, host);
   return { script, copy };
@@ -138,22 +138,22 @@ async function checkScript(
 async function executeScript(
   host: Host,
   request: Omit<ScriptRequest, "script"> &
-    CheckedScript & { secrets: Secrets; hiding: Redactor; around: ScriptContext | undefined },
+    CheckedScript & { secrets: Secrets; redactor: Redactor; around: ScriptContext | undefined },
   emit: (event: ScriptEvent) => void,
   signal: AbortSignal,
 ): Promise<Partial<ScriptResult>> {
-  const { skill, script, secrets, hiding, args = [] } = request;
-  const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
+  const { skill, script, secrets, redactor, args = [] } = request;
+  const { prepareScript } = await import("./prepare-script.ts"); // Loaded only when code runs.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const { broker, waited, review } = request.around ?? (await createScriptContext(host, skill, hiding, signal));
-  const around = { broker, waited, review };
+  const { broker, waited, review } = request.around ?? (await createScriptContext(host, skill, redactor, signal));
+  const context = { broker, waited, review };
   const {
-    enclosure,
+    sandbox,
     argv,
     warnings: seen,
-  } = await prepareScript(host, { ...request, args, onProgress, signal, ...around });
+  } = await prepareScript(host, { ...request, args, onProgress, signal, ...context });
   emit({ type: "script-started", skill: skill.name, script: script.path });
-  const { notices = [], ...outcome } = await enclosure
+  const { notices = [], ...outcome } = await sandbox
     .run(argv, {
       ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
       onText: (stream, text) => emit({ type: "script-printed", stream, text }),
@@ -161,40 +161,40 @@ async function executeScript(
     .finally(() => (request.around ? undefined : broker?.close()));
   const isWhole = outcome.ending === "exit";
   const { suggestMissingPackage } = await import("../workspace/package-hints.ts");
-  const missing = isWhole ? suggestMissingPackage(outcome, skill, host, enclosure.sandbox) : undefined;
-  const isReadOnly = hasFailedToWrite(outcome.stderr, enclosure) ? [createReadOnlyProblem(enclosure, host, skill)] : [];
+  const missing = isWhole ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
+  const isReadOnly = hasFailedToWrite(outcome.stderr, sandbox) ? [createReadOnlyProblem(sandbox, host, skill)] : [];
   const hints = [...isReadOnly, ...(missing ? [missing] : [])];
   const warnings = [...warnShortSecrets(secrets), ...warnNoIsolation(outcome.isolation), ...seen, ...hints, ...notices];
   return {
     ...outcome,
     limits: getCommandLimits(host),
-    view: createScriptView(enclosure),
+    view: createScriptView(sandbox),
     script: script.path,
-    warnings: warnings.map(createProblemRedactor(hiding)),
-    isError: !isWhole || outcome.exitCode !== 0 || enclosure.close().length > 0,
+    warnings: warnings.map(createProblemRedactor(redactor)),
+    isError: !isWhole || outcome.exitCode !== 0 || sandbox.close().length > 0,
   };
 }
 
-/** A script that no run started is one by itself. */
+/** Creates the context of a script that no run started. */
 async function createScriptContext(
   host: Host,
   skill: Skill,
-  hiding: Redactor,
+  redactor: Redactor,
   signal: AbortSignal,
 ): Promise<ScriptContext> {
-  const port = createLiveStepRunner(host, (event) => notifyHost(host, event));
+  const steps = createLiveStepRunner(host, (event) => notifyHost(host, event));
   const { seconds } = getCommandLimits(host);
   const taint = createTaintTracker();
   let end: (() => number) | undefined;
-  // Its time begins with its command: what is fetched and built before is none of it.
+  // The time limit starts with the command: fetching and building before it do not count.
   const until = () => {
-    end ??= createDeadline(seconds, port);
+    end ??= createDeadline(seconds, steps);
     return end();
   };
-  const run = { id: createRunId(), skill, host, port, hiding, until, signal, taint };
+  const run = { id: createRunId(), skill, host, steps, redactor, getDeadline: until, signal, taint };
   return {
     broker: await createRunBroker(run),
-    waited: () => port.waited(),
+    waited: () => steps.waited(),
     review: createChangeReview({ ...run, run: run.id }),
   };
 }
@@ -229,7 +229,7 @@ function requireScript(skill: Skill, wanted: string): SkillScript {
   });
 }
 
-/** The bounds are for all arguments together, so that nothing but arguments gets in with them. */
+/** Checks the arguments against the limits, which hold for all of them together. */
 function checkScriptArguments(args: readonly string[], limits: { arguments: number; argumentBytes: number }): void {
   if (args.length > limits.arguments) {
     throw createArgumentsError(`${formatCount(args.length, "argument")}, more than ${formatNumber(limits.arguments)}`);
@@ -240,25 +240,24 @@ function checkScriptArguments(args: readonly string[], limits: { arguments: numb
       `arguments of ${formatNumber(bytes)} bytes together, more than ${formatNumber(limits.argumentBytes)}`,
     );
   }
-  if (args.some((arg) => arg.includes("\0")))
-    throw createArgumentsError("an argument with a NUL character, which none can hold");
+  if (args.some((arg) => arg.includes("\0"))) throw createArgumentsError("an argument with a NUL character");
 }
 
 function createArgumentsError(what: string): SkillError {
   return new SkillError("script-arguments", {
-    message: `The script was given ${what}`,
-    fix: "give it less, or what is long on its standard input; the operator's limits are [scripts] in config.toml",
+    message: `Invalid script arguments: ${what}`,
+    fix: "pass fewer or shorter arguments, or pass long data on standard input; the limits are under [scripts] in config.toml",
   });
 }
 
-/** Runs a script, and says what came of it in a way that a model can go on from. */
+/** Runs a script and formats the outcome for a model. */
 export async function runScriptForModel(
   host: Host,
   request: ScriptRequest,
   onResult: (result: ScriptResult) => void = () => {},
-  around?: ScriptContext,
+  context?: ScriptContext,
 ): Promise<ToolResult> {
-  const result = await runScript(host, request, around);
+  const result = await runScript(host, request, context);
   if (result.refusals.length > 0) return createRefusalResult(result.refusals);
   onResult(result);
   const { skill, script, warnings, isError } = result;

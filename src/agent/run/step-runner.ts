@@ -11,62 +11,65 @@ import { formatRefusals, type RunResult, toProblem } from "./run-result.ts";
 import { type AnsweredApproval, NO_APPROVER, type RequestApprovalOptions, requestApproval } from "./tool-policy.ts";
 
 /**
- * What a run is driven by. Everything that happens to the world happens in a step, and what a run does next follows from what its steps
- * gave: so another driver can remember them, and go on after the program was killed.
+ * Drives a run. Every side effect happens in a step, and the next action of a run depends only on the results of its steps:
+ * so an implementation can record the steps and resume after the process was killed.
  */
 export interface StepRunner {
-  /** Contract: each name once in a run. What it resolves with is plain data. Events are emitted in steps, so that none is told twice. */
+  /** Contract: each name once per run. It resolves with plain data. Events are emitted inside steps, so that none is emitted twice. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** What a step gave that was done before. Nothing when it was not. */
-  done<T>(name: string): { value: T } | undefined;
-  /** The word, and what it was given on: for a call that was made before, that may be another thing than is asked now. */
-  approval(name: string, ask: RequestApprovalOptions): Promise<AnsweredApproval>;
-  /** Asks now, and writes nothing down. Resolves with `undefined` where it cannot be asked for here. */
+  /** Returns the result of a step that was completed earlier, or undefined. */
+  findStep<T>(name: string): { value: T } | undefined;
+  /** Returns the approval and the request it answers. For a call of an earlier process, that may differ from the current request. */
+  requestApproval(name: string, requestApprovalNow: RequestApprovalOptions): Promise<AnsweredApproval>;
+  /** Asks now and records nothing. Resolves with `undefined` if no one can be asked here. */
   ask(ask: RequestApprovalOptions): Promise<Approval | undefined>;
   emit(event: RunEvent): void;
-  /** For how many milliseconds somebody was being asked: nobody's time limit is for that. */
+  /** Returns the milliseconds spent waiting for answers, which count toward no time limit. */
   waited(): number;
-  /** The port of a run within this one: its names do not meet these. */
-  within(name: string): StepRunner;
+  /** Creates the step runner of a nested run: its step names do not collide with these. */
+  createChild(name: string): StepRunner;
 }
 
-/** Everything happens now, and nothing is remembered. */
+/** Creates a step runner that executes every step at once and records nothing. */
 export function createLiveStepRunner(
   host: Pick<Host, "approve" | "approvals">,
   emit: (event: RunEvent) => void,
 ): StepRunner {
   const waits = createWaitTracker();
-  const port: StepRunner = {
+  const steps: StepRunner = {
     step: (_, work) => work(),
-    done: () => undefined,
-    approval: async (_, ask) => ({
+    findStep: () => undefined,
+    requestApproval: async (_, ask) => ({
       approval: (await waits.during(() => requestApproval(host, ask))) ?? NO_APPROVER,
-      effect: ask.effect,
+      request: ask.request,
     }),
     ask: (ask) => waits.during(() => requestApproval(host, ask)),
     waited: waits.waited,
     emit,
-    within: () => port,
+    createChild: () => steps,
   };
-  return port;
+  return steps;
 }
 
 interface RecordedRunOptions {
   host: Host;
   run: string;
   skill: string;
-  /** What was written down before, to go on with. */
+  /** The journal to resume from. */
   journal?: Journal | undefined;
-  /** Writes the run down from its first step on. Throws a SkillError when it cannot be. */
+  /** Creates the journal at the first step. Throws a SkillError if that fails. */
   open(): Journal;
   emit(event: RunEvent): void;
   signal: AbortSignal;
 }
 
-/** A run that is written down: what was done is not done again, and what nobody can agree to now waits. Contract: resolves as `work` does. */
+/**
+ * Runs `work` with a journal: completed steps are not repeated, and a request that no one can answer now suspends the run.
+ * Contract: resolves as `work` does.
+ */
 export async function runWithJournal(
   driven: RecordedRunOptions,
-  work: (port: StepRunner, signal: AbortSignal) => Promise<RunResult>,
+  work: (steps: StepRunner, signal: AbortSignal) => Promise<RunResult>,
 ): Promise<RunResult> {
   const driver = new JournalStepRunner(driven);
   try {
@@ -82,15 +85,15 @@ export async function runWithJournal(
   }
 }
 
-const RUN_CANCELLED: Problem = { code: "run-cancelled", message: "The run was called off", fix: "" };
+const RUN_CANCELLED: Problem = { code: "run-cancelled", message: "The run was cancelled", fix: "" };
 
-/** Why a run goes no further: it waits for a word, or cannot be written down any more. */
+/** The reason why a run was suspended: it waits for an approval, or its journal cannot be written. */
 type RunHalt = { effect: ApprovalRequest } | { error: Problem };
 
-/** What leaves a run for another time: it was stopped, or what it needs was not there. */
+/** Stop reasons after which a run can be resumed: it was stopped, or something it needs was missing. */
 const RESUMABLE_STOPS: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
 const CANCEL_POLL_MS = 500;
-/** What says how far something is, and is nothing once that is over. */
+/** Progress events, which have no meaning once the step is over. */
 const TRANSIENT_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["text-said", "tool-progressed"]);
 
 class JournalStepRunner {
@@ -101,7 +104,7 @@ class JournalStepRunner {
   readonly #start = performance.now();
   readonly #timer: NodeJS.Timeout;
   #journal: Journal | undefined;
-  /** There is no journal, and there will be none. */
+  /** True if there is no journal and there will be none. */
   #isUnwritten = false;
   #halt: RunHalt | undefined;
   #iterations = 0;
@@ -119,12 +122,12 @@ class JournalStepRunner {
   port(prefix = ""): StepRunner {
     return {
       step: (name, work) => this.#step(prefix, name, work),
-      done: (name) => this.#done(prefix + name),
-      approval: (name, ask) => this.#approval(prefix + name, ask),
+      findStep: (name) => this.#done(prefix + name),
+      requestApproval: (name, ask) => this.#approval(prefix + name, ask),
       ask: (ask) => this.#waits.during(() => requestApproval(this.#driven.host, ask)),
       waited: this.#waits.waited,
       emit: (event) => this.#emit(event),
-      within: (name) => this.port(`${prefix}${name}/`),
+      createChild: (name) => this.port(`${prefix}${name}/`),
     };
   }
 
@@ -132,7 +135,7 @@ class JournalStepRunner {
     return this.#cancel.signal.aborted;
   }
 
-  /** What there is of a run that goes no further for now. */
+  /** Returns the result of a suspended run, or undefined. */
   halted(): RunResult | undefined {
     if (!this.#halt) return undefined;
     const { run, skill, emit } = this.#driven;
@@ -151,9 +154,9 @@ class JournalStepRunner {
   async #step<T>(prefix: string, name: string, work: () => Promise<T>): Promise<T> {
     this.#check();
     const isTop = prefix === "";
-    // What is refused before it begins is not written down.
+    // A refusal before the run begins is not recorded.
     const journal = isTop && name === "refused" ? this.#journal : this.#begin();
-    const known = journal?.stepOf(prefix + name);
+    const known = journal?.getStep(prefix + name);
     const value = known ? (known.value as T) : await work();
     this.#check();
     if (name.startsWith("model:")) this.#count(isTop, (value as ModelReply).usage);
@@ -163,7 +166,7 @@ class JournalStepRunner {
   }
 
   #done<T>(name: string): { value: T } | undefined {
-    const known = this.#journal?.stepOf(name) as { value: T } | undefined;
+    const known = this.#journal?.getStep(name) as { value: T } | undefined;
     if (known && name.endsWith("/end")) this.#count(false, (known.value as RunResult).usage);
     return known;
   }
@@ -171,25 +174,25 @@ class JournalStepRunner {
   async #approval(name: string, ask: RequestApprovalOptions): Promise<AnsweredApproval> {
     this.#check();
     const journal = this.#begin();
-    const known = journal?.answerTo(name);
-    // A word is on what was shown. What is done by now needs none.
-    const isDone = journal?.stepOf(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
-    if (known && (isDone || isSameRequest(known.effect, ask.effect))) return { effect: ask.effect, ...known };
+    const known = journal?.getAnswer(name);
+    // An approval covers only the request that was shown. A call that is already done needs none.
+    const isDone = journal?.getStep(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
+    if (known && (isDone || isSameRequest(known.effect, ask.request))) return { request: ask.request, ...known };
     let isAsked = false;
-    const onAsked = () => {
-      if (!isAsked) ask.onAsked();
+    const onRequested = () => {
+      if (!isAsked) ask.onRequested();
       isAsked = true;
     };
-    const word = await this.#waits.during(() => requestApproval(this.#driven.host, { ...ask, onAsked }));
-    if (word || !journal) {
-      // What is said once nobody waits for it is no word.
+    const approval = await this.#waits.during(() => requestApproval(this.#driven.host, { ...ask, onRequested }));
+    if (approval || !journal) {
+      // An answer that arrives after the run was stopped does not count.
       const isKept = !this.#isLeaving() && !ask.signal.aborted;
-      if (word && journal && isKept) this.#kept(() => journal.answer(name, word, ask.effect));
-      return { approval: word ?? NO_APPROVER, effect: ask.effect };
+      if (approval && journal && isKept) this.#kept(() => journal.answer(name, approval, ask.request));
+      return { approval: approval ?? NO_APPROVER, request: ask.request };
     }
-    onAsked();
-    this.#kept(() => journal.ask(name, ask.effect));
-    this.#halt = { effect: ask.effect };
+    onRequested();
+    this.#kept(() => journal.ask(name, ask.request));
+    this.#halt = { effect: ask.request };
     throw createHaltedError();
   }
 
@@ -199,7 +202,7 @@ class JournalStepRunner {
     if (TRANSIENT_EVENTS.has(event.type) || this.#isLeaving()) return;
     try {
       this.#kept(() => this.#journal?.event(event));
-    } catch {} // The next step says so.
+    } catch {} // The next step reports it.
   }
 
   #begin(): Journal | undefined {
@@ -208,10 +211,10 @@ class JournalStepRunner {
     try {
       this.#journal = open();
     } catch (error) {
-      // Nothing was promised yet: it is done as if nobody wrote it down.
+      // Nothing was recorded yet, so the run continues without a journal.
       this.#isUnwritten = true;
       const { code, message } = toProblem(error);
-      const warning = { code, message: `The run is not written down: ${message}`, fix: "it cannot be gone on with" };
+      const warning = { code, message: `The run is not recorded: ${message}`, fix: "it cannot be resumed" };
       emit({ type: "run-warned", run, skill, at: new Date().toISOString(), ...warning });
     }
     return this.#journal;
@@ -219,7 +222,7 @@ class JournalStepRunner {
 
   #end(journal: Journal, result: RunResult): RunResult {
     const { stop, isError, iterations, ms, usage, cost, model } = result;
-    // One that was taken up and is refused now may be let later.
+    // A resumed run that is refused now may be allowed later.
     const isLater = RESUMABLE_STOPS.has(stop) || (journal === this.#driven.journal && stop === "refused");
     if (isLater && !journal.isCancelled()) return result;
     const tail = { stop, isError, iterations, ms, usage, ...omitUndefined({ cost, model }) };
@@ -227,7 +230,7 @@ class JournalStepRunner {
     return result;
   }
 
-  /** Once it is not written down any more nothing is done any more: all that follows unwinds. */
+  /** Writes to the journal. If that fails, the run stops: every later step throws. */
   #kept<T>(write: () => T): T {
     try {
       return write();
@@ -246,30 +249,30 @@ class JournalStepRunner {
     this.#usage = addUsage(this.#usage, usage);
   }
 
-  /** What is done while a run is being stopped is not what it would have come to. */
+  /** Returns true while the run is being stopped: results from then on are not recorded. */
   #isLeaving(): boolean {
     return this.#driven.signal.aborted;
   }
 
-  /** Whether somebody has called it off. */
+  /** Aborts the run if it was cancelled from outside. */
   #look(): void {
     try {
       if (this.#kept(() => this.#journal?.isCancelled())) this.#cancel.abort();
-    } catch {} // The next step says so.
+    } catch {} // The next step reports it.
   }
 }
 
 function createHaltedError(): SkillError {
-  return new SkillError("halted", { message: "The run goes no further" });
+  return new SkillError("halted", { message: "The run is suspended" });
 }
 
-/** Where its words come from is left aside: what was read by then and is not read again is not known any more. */
+/** Compares two requests without their origins: text that was read in an earlier process and is not read again is unknown now. */
 function isSameRequest(a: ApprovalRequest | undefined, b: ApprovalRequest): boolean {
   const whole = ({ from: _, ...effect }: ApprovalRequest) => JSON.stringify(effect);
   return a !== undefined && whole(a) === whole(b);
 }
 
-/** What began before and has no end: whoever looks on now has to know of it. */
+/** Returns the start events of runs without an end, for observers of the resumed run. */
 function findOpenRuns(journal: Journal | undefined) {
   const begun = new Map<string, Extract<RunEvent, { type: "run-started" }>>();
   for (const line of journal?.lines ?? []) {
@@ -280,32 +283,32 @@ function findOpenRuns(journal: Journal | undefined) {
   return begun.values();
 }
 
-/** Why it goes no further, and what there is instead of an answer. */
+/** Creates the stop reason and the content of a suspended run. */
 function createHaltResult(halt: RunHalt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
   if ("error" in halt) {
     const { message, fix } = halt.error;
     return { stop: "error", error: halt.error, content: `[${message}: ${fix}]` };
   }
   const { what, tool } = halt.effect;
-  return { stop: "waiting", effect: halt.effect, content: `[It waits for somebody to agree: ${tool}, ${what}]` };
+  return { stop: "waiting", effect: halt.effect, content: `[Waiting for approval: ${tool}, ${what}]` };
 }
 
 interface RefusedRunContext {
   run: string;
   skill: string;
   host: Host;
-  port: StepRunner;
+  steps: StepRunner;
   /** The run that would have started it. */
   parent?: string | undefined;
-  /** When it was asked for, as `performance.now` counts. */
+  /** The time of the request, as `performance.now()` counts. */
   start: number;
-  /** What ended it before it began, where that was no refusal. */
+  /** The stop reason, if it is not a refusal. */
   stop?: StopReason;
 }
 
-/** A run that does not begin: says so, and gives the result that it has all the same. */
+/** Refuses a run: emits the event and returns the result. */
 export async function refuseRun(
-  { run, skill, host, port, parent, start, stop = "refused" }: RefusedRunContext,
+  { run, skill, host, steps, parent, start, stop = "refused" }: RefusedRunContext,
   refusals: readonly Problem[],
 ): Promise<RunResult> {
   const { caller } = host;
@@ -322,22 +325,22 @@ export async function refuseRun(
     ms: Math.round(performance.now() - start),
     ...omitUndefined({ caller }),
   };
-  return port.step("refused", async () => {
-    emitRunEvent(port, { run, skill }, { type: "run-refused", refusals, ...omitUndefined({ parent, caller }) });
+  return steps.step("refused", async () => {
+    emitRunEvent(steps, { run, skill }, { type: "run-refused", refusals, ...omitUndefined({ parent, caller }) });
     return result;
   });
 }
 
-/** An event without whose it is. */
+/** An event without the fields of its run. */
 type RunEventBody = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill" | "at"> : never) : never;
 
-/** Says what happens in this run. */
+/** Emits an event of this run. */
 export function emitRunEvent(
-  port: StepRunner,
+  steps: StepRunner,
   { run, skill }: { run: string; skill: string },
   event: RunEventBody,
 ): void {
-  port.emit({ run, skill, at: new Date().toISOString(), ...event } as RunEvent);
+  steps.emit({ run, skill, at: new Date().toISOString(), ...event } as RunEvent);
 }
 
 export function addUsage(a: Usage, b: Usage): Usage {

@@ -29,77 +29,84 @@ import { createChangeReview } from "../workspace/held-changes.ts";
 import { createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
-import { warnUnmatchedTools } from "./run-checks.ts";
 import { redactData, warnShortSecrets } from "./run-inputs.ts";
 import { formatSystemPrompt, formatTaskMessage, runDynamicCommands } from "./run-instructions.ts";
 import { createRefusalResult, type RunResult, toProblem, toToolResult, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner, emitRunEvent } from "./step-runner.ts";
 import { type AvailableTools, COMPLETE_TOOL, createToolPolicies, findToolBlock, isToolOffered } from "./tool-policy.ts";
+import { warnUnmatchedTools } from "./tool-warnings.ts";
 import { createChildContext, type RunContext, runUse, type StartedUse, type UseStart } from "./use-skill.ts";
 
-/** A skill that may be used, with all that it is used with. */
+/** A skill that may be used, with everything needed to use it. */
 export interface PreparedUse {
   skill: Skill;
   copy: SkillCopy;
   secrets: Secrets;
   input: unknown;
   hasTakenContext: boolean;
-  hiding: Redactor;
+  redactor: Redactor;
   model: Model;
-  /** What its model was found under. */
+  /** The alias under which the model was found. */
   alias: string;
   warnings: readonly Problem[];
-  bounds: AgentLimits;
+  limits: AgentLimits;
 }
 
-/** One sub-agent from its beginning to its end. Throws when it cannot begin. */
+/** Runs one sub-agent from start to end. Throws if it cannot start. */
 export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promise<RunResult> {
-  const { id, port } = use;
-  const { skill, hiding } = prepared;
+  const { id, steps } = use;
+  const { skill, redactor } = prepared;
   use.signal.throwIfAborted();
   await requireSameSkill(use, prepared);
-  const taint = createTaintTracker({ above: use.chain.taint });
-  // From now on, also when it is gone on with: so its time is counted too.
-  const until = createDeadline(prepared.bounds.seconds, port);
-  const revoked = () => findDisabledSkill(use.chain, skill, use.host);
-  const broker = await createRunBroker({ ...use, skill, hiding, until, taint, revoked });
-  const { enclosure, warnings } = await openSubAgentSandbox(use, prepared, broker, (text) =>
-    emitRunEvent(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
+  const taint = createTaintTracker({ parent: use.chain.taint });
+  // The time limit starts here, also for a resumed run.
+  const until = createDeadline(prepared.limits.seconds, steps);
+  const findRevocation = () => findDisabledSkill(use.chain, skill, use.host);
+  const broker = await createRunBroker({
+    ...use,
+    skill,
+    redactor,
+    getDeadline: until,
+    taint,
+    findRevocation,
+  });
+  const { enclosure: sandbox, warnings } = await openSubAgentSandbox(use, prepared, broker, (text) =>
+    emitRunEvent(steps, { run: id, skill: skill.name }, { type: "packages-built", text: redactor.redact(text) }),
   );
   try {
-    return await runWithContributedTools(use, prepared, { enclosure, broker, taint }, [
+    return await runWithContributedTools(use, prepared, { sandbox, broker, taint }, [
       ...prepared.warnings,
       ...warnUnsupported(prepared),
       ...warnShortSecrets(prepared.secrets),
       ...warnings,
-      ...(enclosure && needsMoreAccess(skill, enclosure) ? enclosure.notices : []),
-      ...(enclosure?.problems ?? []),
-      ...warnNoIsolation(enclosure?.sandbox),
+      ...(sandbox && needsMoreAccess(skill, sandbox) ? sandbox.notices : []),
+      ...(sandbox?.problems ?? []),
+      ...warnNoIsolation(sandbox?.sandbox),
     ]);
   } finally {
-    enclosure?.close();
+    sandbox?.close();
     broker?.close();
   }
 }
 
-/** What a sub-agent works with. */
+/** The resources of a sub-agent. */
 interface SubAgentResources {
-  enclosure: RunSandbox | undefined;
+  sandbox: RunSandbox | undefined;
   broker: Broker | undefined;
   taint: TaintTracker;
 }
 
-/** What was done and agreed to, was so for the skill as it was then. */
-async function requireSameSkill({ port }: StartedUse, prepared: PreparedUse): Promise<void> {
-  const { hiding, input, hasTakenContext } = prepared;
+/** Requires that the skill is unchanged since the run began: completed steps and approvals hold for that version only. */
+async function requireSameSkill({ steps }: StartedUse, prepared: PreparedUse): Promise<void> {
+  const { redactor, input, hasTakenContext } = prepared;
   const { name } = prepared.skill;
   const { digest } = prepared.copy;
-  const taken: UseStart = { digest, input: redactData(hiding, input), hasTakenContext };
-  const seen = await port.step("skill", async () => taken);
+  const taken: UseStart = { digest, input: redactData(redactor, input), hasTakenContext };
+  const seen = await steps.step("skill", async () => taken);
   if (seen.digest === digest) return;
   throw new SkillError("run-changed", {
     message: `Skill '${name}' has changed since this run began`,
-    fix: "start it anew; or put the skill back as it was, and go on",
+    fix: "start a new run, or restore the skill and resume",
   });
 }
 
@@ -109,11 +116,11 @@ async function runWithContributedTools(
   place: SubAgentResources,
   given: readonly Problem[],
 ): Promise<RunResult> {
-  const brought = await openContributedTools(use, prepared);
+  const contributed = await openContributedTools(use, prepared);
   try {
-    return await runPreparedAgent(use, prepared, place, brought, [...given, ...brought.problems]);
+    return await runPreparedAgent(use, prepared, place, contributed, [...given, ...contributed.problems]);
   } finally {
-    brought.close();
+    contributed.close();
   }
 }
 
@@ -121,53 +128,64 @@ async function runPreparedAgent(
   use: StartedUse,
   prepared: PreparedUse,
   place: SubAgentResources,
-  brought: ContributedTools,
+  contributed: ContributedTools,
   warnings: readonly Problem[],
 ): Promise<RunResult> {
-  const { enclosure, broker, taint } = place;
-  const { host, request, chain, id, port, signal, start } = use;
-  const { skill, hiding, model, secrets, input, bounds } = prepared;
+  const { sandbox, broker, taint } = place;
+  const { host, request, chain, id, steps, signal, start } = use;
+  const { skill, redactor, model, secrets, input, limits: bounds } = prepared;
   const { message, context } = request;
   const { budget } = bounds;
-  const revoked = () => findDisabledSkill(chain, skill, host);
-  const next = createChildContext(chain, { id, skill, budget, asked: request.model, model: prepared.alias, revoked });
-  const others = collectTools(use, prepared, place, { chain: next, brought, brokered: [] });
-  const hasShell = canUseCapabilityCommand(chain, skill, { names: others.map(({ name }) => name), own: brought.own });
+  const findRevocation = () => findDisabledSkill(chain, skill, host);
+  const next = createChildContext(chain, {
+    id,
+    skill,
+    budget,
+    requestedModel: request.model,
+    model: prepared.alias,
+    findRevocation,
+  });
+  const others = collectTools(use, prepared, place, { chain: next, brought: contributed, brokered: [] });
+  const hasShell = canUseCapabilityCommand(chain, skill, {
+    names: others.map(({ name }) => name),
+    own: contributed.ownNames,
+  });
   const brokered =
     broker && prefersCapabilityTools(skill, hasShell)
       ? await createCapabilityTools(broker, host.settings.limits.toolOutput)
       : [];
-  const all = brokered.length > 0 ? collectTools(use, prepared, place, { chain: next, brought, brokered }) : others;
-  const own = [...brought.own, ...brokered.map(({ name }) => name)];
+  const all =
+    brokered.length > 0 ? collectTools(use, prepared, place, { chain: next, brought: contributed, brokered }) : others;
+  const own = [...contributed.ownNames, ...brokered.map(({ name }) => name)];
   const there = all.map(({ name }) => name);
-  const gates = createToolPolicies(chain.gates, skill, { names: there, own });
-  next.gates = gates;
+  const toolPolicies = createToolPolicies(chain.toolPolicies, skill, { names: there, own });
+  next.toolPolicies = toolPolicies;
   next.taint = taint;
   const isThere = ({ name }: Tool) =>
-    isToolOffered(gates, name) && (isOfferedToParent(chain, name) || own.includes(name));
+    isToolOffered(toolPolicies, name) && (isOfferedToParent(chain, name) || own.includes(name));
   const tools = all.filter(isThere);
   const names = tools.map(({ name }) => name);
-  next.offered = new Set(names);
+  next.offeredTools = new Set(names);
   requireOfferedTools(skill, there, names);
-  const folder = enclosure?.places.skill;
-  // In a step: it may run commands, and what they print is not the same twice.
-  const brief = await port.step("brief", async () => {
-    const printed = await runDynamicCommands(enclosure, { skill, host, arguments: message, signal });
+  const folder = sandbox?.visiblePaths.skill;
+  // In a step: it may run commands, whose output can differ each time.
+  const brief = await steps.step("brief", async () => {
+    const printed = await runDynamicCommands(sandbox, { skill, host, arguments: message, signal });
     const variables = [...secrets.keys()];
-    const { iterations } = bounds;
+    const { maxIterations: iterations } = bounds;
     const instructions = formatSystemPrompt({
       skill,
       arguments: message,
-      printed,
-      enclosure,
+      commandOutputs: printed,
+      sandbox,
       tools: names,
       variables,
-      iterations,
+      maxIterations: iterations,
       capabilities: broker && hasShell ? skill.manifest.capabilities : [],
     });
     return {
-      instructions: hiding.text(instructions),
-      message: hiding.text(
+      instructions: redactor.redact(instructions),
+      message: redactor.redact(
         formatTaskMessage({ message, context: prepared.hasTakenContext ? undefined : context, input }),
       ),
     };
@@ -176,13 +194,14 @@ async function runPreparedAgent(
     run: id,
     skill: skill.name,
     source: skill.origin.source,
-    ...{ host, port, model, hiding, gates, bounds, taint, start, signal },
+    ...{ host, steps, model, redactor, toolPolicies, limits: bounds, taint, start, signal },
     warnings: [...warnings, ...warnUnmatchedTools(skill, there, host)],
     tools: () => tools,
     // Completing the run is always allowed.
-    revoked: (tool) => (tool === COMPLETE_TOOL ? undefined : (revoked() ?? findToolRevocation(tool, host))),
+    findRevocation: (tool) =>
+      tool === COMPLETE_TOOL ? undefined : (findRevocation() ?? findToolRevocation(tool, host)),
     owner: { name: skill.name, source: skill.origin.source, place: getSkillLocation(skill) },
-    context: { env: Object.fromEntries(secrets), ...(enclosure ? { sandbox: createToolSandbox(enclosure) } : {}) },
+    context: { env: Object.fromEntries(secrets), ...(sandbox ? { sandbox: createToolSandbox(sandbox) } : {}) },
     withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
     instructions: brief.instructions,
     messages: [{ role: "user", text: brief.message }],
@@ -193,17 +212,17 @@ async function runPreparedAgent(
     effort: skill.manifest.effort,
     depth: next.depth,
     parent: chain.parent,
-    isolation: () => enclosure?.isolation(),
-    close: () => enclosure?.close() ?? [],
+    isolation: () => sandbox?.isolation(),
+    close: () => sandbox?.close() ?? [],
   });
 }
 
 /** Returns why a run may no longer call anything: its skill, or that of a run which started it, was disabled. */
 function findDisabledSkill(chain: RunContext, skill: Skill, host: Host): Problem | undefined {
-  return chain.revoked?.() ?? enabledPolicy(skill, host);
+  return chain.findRevocation?.() ?? enabledPolicy(skill, host);
 }
 
-/** What it cannot do without may be there, and yet not for it: its caller has it not, or it forbids it itself. */
+/** Requires that the required tools are offered: a tool may exist and still be withheld by the caller or by the skill itself. */
 function requireOfferedTools(
   { name, manifest: { tools } }: Skill,
   all: readonly string[],
@@ -216,11 +235,11 @@ function requireOfferedTools(
   if (missing === undefined) return;
   throw new SkillError("missing-tool", {
     message: `Skill requires tool '${missing}' which is not available`,
-    fix: `skill '${name}' was offered: ${offered.join(", ")}; a skill that another one calls has no more than that one, and never more than its own allowed_tools`,
+    fix: `skill '${name}' was offered: ${offered.join(", ")}; a skill called by another skill has at most its caller's tools, and never more than its own allowed_tools`,
   });
 }
 
-/** Whether it matters to a skill that it sees less of the workspace than it could: by the tools that it lists, or all when it lists none. */
+/** Returns true if reduced workspace access matters to the skill: by the tools that it lists, or always if it lists none. */
 function needsMoreAccess({ manifest: { tools } }: Skill, { access }: RunSandbox): boolean {
   const allowed = tools.allowed.map(resolveEntryTool);
   const lost = access === "read" ? WRITE_TOOLS : [...WRITE_TOOLS, ...READ_TOOLS];
@@ -230,38 +249,41 @@ function needsMoreAccess({ manifest: { tools } }: Skill, { access }: RunSandbox)
 const WRITE_TOOLS = ["write_file", "edit_file"];
 const READ_TOOLS = ["read_file", "list_files", "grep"];
 
-/** Ends every run, and needs nobody's leave. */
+/** Returns true if the caller has the tool. `complete` ends every run and is always offered. */
 function isOfferedToParent(chain: RunContext, name: string): boolean {
-  return name === COMPLETE_TOOL || chain.offered === undefined || chain.offered.has(name);
+  return name === COMPLETE_TOOL || chain.offeredTools === undefined || chain.offeredTools.has(name);
 }
 
-/** Whether it has a shell for that: its caller may have none, or it itself one for other commands only. */
+/**
+ * Returns true if the skill may run `skillet-sb capability` in a shell. Its caller may have no shell, or it may allow only
+ * other commands.
+ */
 function canUseCapabilityCommand(chain: RunContext, skill: Skill, offered: AvailableTools): boolean {
   if (!offered.names.includes("bash") || !isOfferedToParent(chain, "bash")) return false;
   const input = { command: "skillet-sb capability list" };
-  return findToolBlock(createToolPolicies(chain.gates, skill, offered), "bash", input) === undefined;
+  return findToolBlock(createToolPolicies(chain.toolPolicies, skill, offered), "bash", input) === undefined;
 }
 
-/** Where its commands run. A skill that needs none is used without, where there can be none. */
+/** Opens the sandbox of a sub-agent's commands. A skill that needs no sandbox runs without one if none is available. */
 async function openSubAgentSandbox(
-  { id, host, signal, port }: StartedUse,
-  { skill, copy, secrets, hiding }: PreparedUse,
+  { id, host, signal, steps }: StartedUse,
+  { skill, copy, secrets, redactor }: PreparedUse,
   broker: Broker | undefined,
   onProgress: (text: string) => void,
 ): Promise<{ enclosure: RunSandbox | undefined; warnings: readonly Problem[] }> {
-  requireSecretOwner(skill, host); // Right before they are handed over: to tools too, where there are no commands.
+  requireSecretOwner(skill, host); // Checked right before the values are passed on, also to tools if there are no commands.
   if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
   try {
-    const enclosure = await openRunSandbox(host, {
-      ...{ skill, copy, secrets, hiding, kind: "run", onProgress, signal, broker },
-      waited: () => port.waited(),
-      review: createChangeReview({ run: id, skill, host, port, hiding, signal }),
+    const sandbox = await openRunSandbox(host, {
+      ...{ skill, copy, secrets, redactor, kind: "run", onProgress, signal, broker },
+      waited: () => steps.waited(),
+      review: createChangeReview({ run: id, skill, host, steps, redactor, signal }),
     });
-    return { enclosure, warnings: [] };
+    return { enclosure: sandbox, warnings: [] };
   } catch (error) {
     if (needsSandbox(skill, host) || !(error instanceof SkillError)) throw error;
     const { code, message, fix } = toProblem(error);
-    return { enclosure: undefined, warnings: [{ code, message: `No commands can be run: ${message}`, fix }] };
+    return { enclosure: undefined, warnings: [{ code, message: `Commands are not available: ${message}`, fix }] };
   }
 }
 
@@ -272,18 +294,22 @@ function needsSandbox(skill: Skill, host: Host): boolean {
   return declared.some(({ length }) => length > 0) || named.includes("bash");
 }
 
-/** Everything that there is; what of it is offered, the gates say. */
+/** Collects all tools; the tool policies decide which of them are offered. */
 function collectTools(
-  { host, catalog, signal, port }: StartedUse,
-  { skill, hiding }: PreparedUse,
-  { enclosure, broker }: SubAgentResources,
-  { chain, brought, brokered }: { chain: RunContext; brought: ContributedTools; brokered: readonly Tool[] },
+  { host, catalog, signal, steps }: StartedUse,
+  { skill, redactor }: PreparedUse,
+  { sandbox, broker }: SubAgentResources,
+  {
+    chain,
+    brought: contributed,
+    brokered,
+  }: { chain: RunContext; brought: ContributedTools; brokered: readonly Tool[] },
 ): Tool[] {
-  const most = host.settings.limits.toolOutput;
+  const max = host.settings.limits.toolOutput;
   const isForModel = (other: Skill) => isInvocableBy("model", other) && findUnavailability(other, host) === undefined;
   const ours = [
-    ...(enclosure ? createWorkspaceTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
-    ...(host.hasBuiltInTools === false ? [] : [createWebSearchTool(host, hiding) ?? []].flat()),
+    ...(sandbox ? createWorkspaceTools(sandbox, { skill, host, broker, waited: () => steps.waited() }) : []),
+    ...(host.hasBuiltInTools === false ? [] : [createWebSearchTool(host, redactor) ?? []].flat()),
     createResourceTool(
       async (name) => (name === undefined || name === skill.name ? skill : refuseOtherSkill(skill)),
       skill,
@@ -294,27 +320,27 @@ function collectTools(
       return { content: JSON.stringify(listed), isError: false };
     }),
     createUseTool(async (request, within) => {
-      const driven = within ? { port: within.port, id: within.id } : { port: createLiveStepRunner(host, () => {}) };
+      const driven = within ? { steps: within.steps, id: within.id } : { steps: createLiveStepRunner(host, () => {}) };
       const use = { catalog, host, request, chain, signal: request.signal ?? signal, ...driven };
-      return toToolResult(await runUse(use), most);
+      return toToolResult(await runUse(use), max);
     }),
   ];
   const complete = createCompleteTool();
   const taken = new Set([...ours, complete].map(({ name }) => name));
   const others = (host.tools ?? [])
     .filter(({ name }) => !taken.has(name))
-    .map((tool) => wrapHostTool(tool, most, hiding));
-  const all = [...ours, ...others, ...brought.tools, ...brokered.filter(({ name }) => !taken.has(name))];
+    .map((tool) => wrapHostTool(tool, max, redactor));
+  const all = [...ours, ...others, ...contributed.tools, ...brokered.filter(({ name }) => !taken.has(name))];
   const there = [...all.filter(({ name }) => !isToolDisabled(name, host)), complete];
   return broker ? there.map((tool) => trackCallPosition(tool, broker)) : there;
 }
 
-/** Calls are made one after the other: what is asked of the broker meanwhile, this one asks. */
+/** Records the current call in the broker. Calls run one after the other, so requests to the broker belong to this one. */
 function trackCallPosition(tool: Tool, broker: Broker): Tool {
   return {
     ...tool,
     execute(input, options) {
-      broker.at(options?.key?.slice((options.run?.length ?? -1) + 1) ?? "0");
+      broker.setCallId(options?.key?.slice((options.run?.length ?? -1) + 1) ?? "0");
       return tool.execute(input, options);
     },
   };
@@ -328,18 +354,18 @@ function refuseOtherSkill({ name }: Skill): { refusal: ToolResult } {
   };
 }
 
-/** What a skill asks for that nobody here gives. */
+/** Warns about settings of a skill that have no effect here. */
 function warnUnsupported({ skill: { name, manifest }, model }: PreparedUse): Problem[] {
   const { agent, effort } = manifest;
   const asked = [
-    ...(agent === undefined ? [] : [`agent '${agent}', which means nothing here`]),
-    ...(effort === undefined || (model.takesEffort && REASONING_EFFORTS.has(effort))
+    ...(agent === undefined ? [] : [`agent '${agent}', which is not supported`]),
+    ...(effort === undefined || (model.supportsEffort && REASONING_EFFORTS.has(effort))
       ? []
-      : [`effort '${effort}', which ${model.name} cannot be told`]),
+      : [`effort '${effort}', which ${model.name} does not support`]),
   ];
   return asked.map((what) => ({
     code: "not-supported",
     message: `Skill '${name}' asks for ${what}`,
-    fix: "`model` and `allowed_tools` say what its sub-agent has",
+    fix: "`model` and `allowed_tools` configure its sub-agent",
   }));
 }

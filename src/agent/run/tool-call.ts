@@ -20,14 +20,14 @@ const MAX_PROGRESS_EVENTS = 1000;
 interface ToolCallsResult {
   results: ToolCallResult[];
   completed?: Pick<AgentLoopResult, "stop" | "text">;
-  /** What runs within this one used. */
+  /** The usage of nested runs. */
   usage: Usage;
   cost: number | undefined;
 }
 
-/** Makes the calls, one after the other. What follows a `complete` is not made. */
+/** Makes the calls one after the other. Calls after a `complete` are skipped. */
 export async function makeToolCalls(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   calls: readonly ToolCall[],
   step: number,
@@ -36,7 +36,7 @@ export async function makeToolCalls(
   for (const [index, call] of calls.entries()) {
     const { id, tool } = call;
     const why = skipToolCall(index, answered, options);
-    const result = why ?? (await makeToolCall(port, options, call, { step, place: `${step}.${index + 1}` }));
+    const result = why ?? (await makeToolCall(steps, options, call, { step, id: `${step}.${index + 1}` }));
     if (tool === COMPLETE_TOOL && !result.isError) {
       const isFailed = (call.input as { failed?: unknown } | null)?.failed === true;
       answered.completed = { stop: isFailed ? "failed" : "complete", text: result.content };
@@ -53,65 +53,72 @@ function skipToolCall(
   { completed }: ToolCallsResult,
   { signal }: AgentLoopOptions,
 ): ToolResult | undefined {
-  if (completed) return createCallRefusal("not-made", "It was not made: the run was completed before it.");
-  if (signal.aborted) return createCallRefusal("aborted", "It was not made: the run was interrupted.");
+  if (completed) return createCallRefusal("not-made", "Call not made: the run was already completed.");
+  if (signal.aborted) return createCallRefusal("aborted", "Call not made: the run was interrupted.");
   if (index < MAX_CALLS_PER_STEP) return undefined;
-  return createCallRefusal("too-many-calls", `It was not made: at most ${MAX_CALLS_PER_STEP} calls are made at once.`);
+  return createCallRefusal("too-many-calls", `Call not made: the limit is ${MAX_CALLS_PER_STEP} calls per step.`);
 }
 
 interface CallPosition {
   step: number;
   /** `3.2`: the second call of the third step. */
-  place: string;
+  id: string;
 }
 
-/** Prepares a call, executes it, and says what came of it. What speaks against it is an ordinary result. */
+/** Prepares a call, executes it and reports the outcome. A refusal is an ordinary result. */
 async function makeToolCall(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   call: ToolCall,
   at: CallPosition,
 ): Promise<ToolResult> {
-  const { run, budget, asked } = options;
-  const { place } = at;
+  const { run, budget, requestedModel: asked } = options;
+  const { id: place } = at;
   const tool = [...options.tools(), ...(options.unlisted ?? [])].find(({ name }) => name === call.tool);
   const refused = tool
-    ? await findCallRefusal(port, options, tool, call, at)
+    ? await findCallRefusal(steps, options, tool, call, at)
     : (findCallRevocation(options, call) ?? describeUnknownTool(call.tool, options));
   const name = `tool:${place}`;
-  if (!tool || refused) return port.step(name, async () => blockToolCall(port, options, call, at.step, refused));
-  const callOptions = createCallOptions(port, options, tool, at);
+  if (!tool || refused) return steps.step(name, async () => blockToolCall(steps, options, call, at.step, refused));
+  const callOptions = createCallOptions(steps, options, tool, at);
   const noted = (result: ToolResult) => {
-    trackToolResult(options.taint, { tool, input: call.input, own: options.owner?.name }, result);
+    trackToolResult(options.taint, { tool, input: call.input, ownSkill: options.owner?.name }, result);
     return result;
   };
   if (!isSubRunTool(tool)) {
-    const made = port.step(name, async () => {
-      const finish = startToolCall(port, options, call, at);
-      return finish(await callWithTimeout(tool, call.input, callOptions, options.limits.toolSeconds, port.waited));
+    const made = steps.step(name, async () => {
+      const finish = startToolCall(steps, options, call, at);
+      return finish(await callWithTimeout(tool, call.input, callOptions, options.limits.toolSeconds, steps.waited));
     });
     return noted(await made);
   }
   const started = performance.now();
-  // A run has steps of its own: so it is in none, and only what is said of it is.
-  await port.step(`call:${place}`, async () => {
-    startToolCall(port, options, call, at);
+  // A nested run has its own steps, so it is not inside a step; only its events are.
+  await steps.step(`call:${place}`, async () => {
+    startToolCall(steps, options, call, at);
     return true;
   });
   const { taint } = options;
-  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, asked, taint };
-  const result = await catchToolErrors(() => tool.executeWithin(call.input, callOptions, within));
-  return noted(await port.step(name, async () => finishToolCall(port, options, call, { ...at, started }, result)));
+  const within = {
+    id: `${run}.${place}`,
+    parent: run,
+    steps: steps.createChild(place),
+    budget,
+    requestedModel: asked,
+    taint,
+  };
+  const result = await catchToolErrors(() => tool.executeInRun(call.input, callOptions, within));
+  return noted(await steps.step(name, async () => finishToolCall(steps, options, call, { ...at, started }, result)));
 }
 
-/** What a call comes with: variables go only to the skill that declares them. */
+/** Creates the options of a call: variables go only to the skill that declares them. */
 function createCallOptions(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   { name, owner }: Tool,
-  { step, place }: CallPosition,
+  { step, id: place }: CallPosition,
 ): CallOptions & { signal: AbortSignal } {
-  const { run, signal, context, hiding } = options;
+  const { run, signal, context, redactor } = options;
   const skill = owner ?? options.owner;
   let said = 0;
   const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
@@ -123,41 +130,46 @@ function createCallOptions(
     signal,
     key: `${run}:${place}`,
     onProgress(text) {
-      if (++said > MAX_PROGRESS_EVENTS) return; // Nobody reads more.
-      emitRunEvent(port, options, {
+      if (++said > MAX_PROGRESS_EVENTS) return; // More would not be read.
+      emitRunEvent(steps, options, {
         type: "tool-progressed",
         step,
         tool: name,
-        text: sanitizeLine(hiding.text(text), 300),
+        text: sanitizeLine(redactor.redact(text), 300),
       });
     },
   };
 }
 
-/** Says that a call is made; what it gives says what came of it. */
+/** Emits the start of a call and returns the function that finishes it. */
 function startToolCall(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   call: ToolCall,
   at: CallPosition,
 ): (result: ToolResult) => ToolResult {
   const { tool, input } = call;
-  emitRunEvent(port, options, { type: "tool-called", step: at.step, tool, input: shortenInput(input, options.hiding) });
+  emitRunEvent(steps, options, {
+    type: "tool-called",
+    step: at.step,
+    tool,
+    input: shortenInput(input, options.redactor),
+  });
   const started = performance.now();
-  return (result) => finishToolCall(port, options, call, { ...at, started }, result);
+  return (result) => finishToolCall(steps, options, call, { ...at, started }, result);
 }
 
 function finishToolCall(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   { tool }: ToolCall,
   { step, started }: CallPosition & { started: number },
   { content, isError, code, title, ...more }: ToolResult,
 ): ToolResult {
-  const text = options.hiding.text(String(content));
+  const text = options.redactor.redact(String(content));
   const ms = Math.max(0, Math.round(performance.now() - started));
-  const coded = code === undefined ? {} : { code: sanitizeLine(options.hiding.text(String(code)), 64) };
-  const titled = title === undefined ? {} : { title: sanitizeLine(options.hiding.text(title), 200) };
+  const coded = code === undefined ? {} : { code: sanitizeLine(options.redactor.redact(String(code)), 64) };
+  const titled = title === undefined ? {} : { title: sanitizeLine(options.redactor.redact(title), 200) };
   const wrong = isError ? { message: sanitizeLine(unwrapToolOutput(text), 300) } : {};
   const ended = {
     type: "tool-ended",
@@ -170,23 +182,23 @@ function finishToolCall(
     ms,
     characters: text.length,
   } as const;
-  emitRunEvent(port, options, ended);
-  return { ...redactData(options.hiding, more), content: text, isError, ...coded, ...titled };
+  emitRunEvent(steps, options, ended);
+  return { ...redactData(options.redactor, more), content: text, isError, ...coded, ...titled };
 }
 
 function blockToolCall(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   { tool }: ToolCall,
   step: number,
   refused?: ToolResult,
 ): ToolResult {
   const { content = "", code = "" } = refused ?? {};
-  const message = options.hiding.text(content);
-  emitRunEvent(port, options, {
+  const message = options.redactor.redact(content);
+  emitRunEvent(steps, options, {
     type: "tool-blocked",
     step,
-    tool: sanitizeLine(options.hiding.text(tool), 64),
+    tool: sanitizeLine(options.redactor.redact(tool), 64),
     code,
     message,
   });
@@ -194,32 +206,32 @@ function blockToolCall(
 }
 
 async function findCallRefusal(
-  port: StepRunner,
+  steps: StepRunner,
   options: AgentLoopOptions,
   tool: Tool,
   call: ToolCall,
-  { step, place }: CallPosition,
+  { step, id: place }: CallPosition,
 ): Promise<ToolResult | undefined> {
-  const { gates, agreed, signal } = options;
+  const { toolPolicies, approvedKeys, signal } = options;
   const { input, problem } = call;
-  const revoked = findCallRevocation(options, call);
-  if (revoked) return revoked;
+  const findRevocation = findCallRevocation(options, call);
+  if (findRevocation) return findRevocation;
   if (problem !== undefined) return createCallRefusal("input-invalid", `Invalid input: ${sanitizeLine(problem, 300)}`);
-  const blocked = findToolBlock(gates, tool.name, input);
+  const blocked = findToolBlock(toolPolicies, tool.name, input);
   if (blocked) return createCallRefusal(blocked.code, sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512));
   const effect = await createApprovalRequest(options, tool, call);
   if (!effect) return undefined;
   const about = { step, tool: tool.name };
-  const { approval, effect: agreedTo } = await port.approval(`approval:${place}`, {
-    effect,
+  const { approval, request: agreedTo } = await steps.requestApproval(`approval:${place}`, {
+    request: effect,
     signal,
-    hide: (text) => options.hiding.text(text),
-    onAsked: () => emitRunEvent(port, options, { type: "approval-asked", ...about, effect }),
-    onGiven: (given) => emitRunEvent(port, options, { type: "approval-given", ...about, ...given }),
+    redact: (text) => options.redactor.redact(text),
+    onRequested: () => emitRunEvent(steps, options, { type: "approval-asked", ...about, effect }),
+    onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-given", ...about, ...given }),
   });
-  if (isApprovedForRun(agreedTo, approval)) agreed.add(getApprovalKey(agreedTo));
+  if (isApprovedForRun(agreedTo, approval)) approvedKeys.add(getApprovalKey(agreedTo));
   if (approval.isApproved) return undefined;
-  const said = approval.reason ? `. Why not: ${options.hiding.text(approval.reason)}` : "";
+  const said = approval.reason ? `. Reason: ${options.redactor.redact(approval.reason)}` : "";
   return createCallRefusal(
     "not-approved",
     sanitizeLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512),
@@ -227,12 +239,12 @@ async function findCallRefusal(
 }
 
 /** Returns the refusal of a tool that was revoked since the run began. */
-function findCallRevocation({ revoked }: AgentLoopOptions, { tool }: ToolCall): ToolResult | undefined {
-  const why = revoked?.(tool);
+function findCallRevocation({ findRevocation }: AgentLoopOptions, { tool }: ToolCall): ToolResult | undefined {
+  const why = findRevocation?.(tool);
   return why && createCallRefusal(why.code, sanitizeLine(`${why.message}: ${why.fix}`, 512));
 }
 
-/** A tool that was not offered: it is not for this skill, or there is none. */
+/** Creates the result for a tool that was not offered: it is withheld from this skill, or unknown. */
 function describeUnknownTool(name: string, { tools, withheld, skill }: AgentLoopOptions): ToolResult {
   const names = tools().map((tool) => formatWireName(tool.name)); // As the model knows them.
   const offered = names.join(", ");
@@ -246,7 +258,7 @@ function describeUnknownTool(name: string, { tools, withheld, skill }: AgentLoop
   const near = meant ? `did you mean "${meant}"? ` : "";
   return createCallRefusal(
     "tool-unknown",
-    `There is no tool "${sanitizeLine(name, 64)}"; ${near}there are: ${offered}`,
+    `Unknown tool "${sanitizeLine(name, 64)}"; ${near}available tools: ${offered}`,
   );
 }
 
@@ -254,13 +266,13 @@ function createCallRefusal(code: ErrorCode, content: string): ToolResult {
   return { content, isError: true, code };
 }
 
-/** One call, in time: a tool that hangs is an error, never something that is waited for for ever. */
+/** Makes one call with a time limit: a tool that hangs is an error. */
 export async function callWithTimeout(
   tool: Tool,
   input: unknown,
   { signal, ...more }: CallOptions,
   seconds: number,
-  /** How long was waited for people, which is not its time. */
+  /** Returns the time spent waiting for users, which does not count toward the limit. */
   waited?: () => number,
 ): Promise<ToolResult> {
   const inner = new AbortController();

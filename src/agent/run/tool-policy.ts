@@ -19,29 +19,29 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findPrivilegedInput } from "../policy/taint-policy.ts";
 import type { AgentLoopOptions } from "./agent-loop.ts";
 
-/** What one skill says about tools. Those of the skills that called it hold too: none gets more than its caller. */
+/** The tool lists of one skill. Those of its callers also apply: no skill gets more tools than its caller. */
 export interface ToolPolicy {
   skill: string;
   allowed: readonly string[];
   preapproved: readonly string[];
-  /** What of that the skill says itself: not what it brings. */
-  said: readonly string[];
+  /** The preapproved tools from the manifest, without the tools that the skill provides. */
+  declared: readonly string[];
   disallowed: readonly string[];
 }
 
-/** Ends the run, whatever else is allowed. */
+/** The tool that ends a run. It is always allowed. */
 export const COMPLETE_TOOL = "complete";
-/** Reading what came with the skill is nothing to ask for. */
+/** Tools that need no approval. Reading the skill's own files has no side effect. */
 const UNASKED_TOOLS = new Set([COMPLETE_TOOL, "read_skill_resource"]);
 
 export interface AvailableTools {
-  /** What there is, by its whole name. */
+  /** The full names of all tools. */
   names: readonly string[];
-  /** What the skill brings itself: nobody has to allow it what is its own. */
+  /** The tools that the skill itself provides: they need no permission. */
   own: readonly string[];
 }
 
-/** What holds for a run of this skill: what its callers say, and it itself. Names are those of the tools that there are. */
+/** Creates the policies for a run of this skill: those of its callers and its own. Names are resolved to the available tools. */
 export function createToolPolicies(
   above: readonly ToolPolicy[],
   { name, manifest: { tools } }: Skill,
@@ -52,7 +52,7 @@ export function createToolPolicies(
     skill: name,
     allowed: expandToolNames(tools.allowed, names),
     preapproved: said,
-    said,
+    declared: said,
     disallowed: expandToolNames(tools.disallowed, names, "all"),
   };
   const withOwn = (list: readonly string[]) => (list.length === 0 ? list : [...list, ...own]);
@@ -63,28 +63,28 @@ export function createToolPolicies(
   }));
 }
 
-/** Whether a tool is shown to the model at all. */
-export function isToolOffered(gates: readonly ToolPolicy[], tool: string): boolean {
+/** Returns true if a tool is offered to the model. */
+export function isToolOffered(toolPolicies: readonly ToolPolicy[], tool: string): boolean {
   if (tool === COMPLETE_TOOL) return true;
-  return gates.every(({ allowed, disallowed }) => {
+  return toolPolicies.every(({ allowed, disallowed }) => {
     if (allowed.length > 0 && !hasGrantFor(allowed, tool)) return false;
     return !isToolCallForbidden(disallowed, tool, undefined);
   });
 }
 
-/** Why a call may not be made. */
-export function findToolBlock(gates: readonly ToolPolicy[], tool: string, input: unknown): Problem | undefined {
+/** Returns why a call may not be made, or undefined if it may. */
+export function findToolBlock(toolPolicies: readonly ToolPolicy[], tool: string, input: unknown): Problem | undefined {
   if (tool === COMPLETE_TOOL) return undefined;
-  for (const { skill, allowed, disallowed } of gates) {
+  for (const { skill, allowed, disallowed } of toolPolicies) {
     if (allowed.length > 0 && !isToolCallGranted(allowed, tool, input)) {
       return createToolBlock(
-        `Tool '${tool}' is not allowed so for skill '${skill}'${formatCallSubject(input)}`,
+        `Tool '${tool}' is not allowed for skill '${skill}' with this input${formatCallSubject(input)}`,
         `it may use: ${allowed.join(", ")}`,
       );
     }
     if (isToolCallForbidden(disallowed, tool, input)) {
       return createToolBlock(
-        `Skill '${skill}' forbids tool '${tool}' so${formatCallSubject(input)}`,
+        `Skill '${skill}' forbids tool '${tool}' with this input${formatCallSubject(input)}`,
         `it forbids: ${disallowed.join(", ")}`,
       );
     }
@@ -92,14 +92,16 @@ export function findToolBlock(gates: readonly ToolPolicy[], tool: string, input:
   return undefined;
 }
 
-/** Why a call needs somebody's word: a skill that says what it may do without asking asks for the rest. */
-function findMissingPreapproval(gates: readonly ToolPolicy[], tool: string, input: unknown): string | undefined {
+/** Returns why a call needs approval: a skill with a preapproved list needs approval for all other calls. */
+function findMissingPreapproval(toolPolicies: readonly ToolPolicy[], tool: string, input: unknown): string | undefined {
   if (UNASKED_TOOLS.has(tool)) return undefined;
-  const gate = gates.find(({ preapproved }) => preapproved.length > 0 && !isToolCallGranted(preapproved, tool, input));
-  return gate && `skill '${gate.skill}' is allowed beforehand only: ${gate.preapproved.join(", ")}`;
+  const gate = toolPolicies.find(
+    ({ preapproved }) => preapproved.length > 0 && !isToolCallGranted(preapproved, tool, input),
+  );
+  return gate && `skill '${gate.skill}' has preapproval only for: ${gate.preapproved.join(", ")}`;
 }
 
-/** Which call it was: of several, the model and the user should know. */
+/** Formats the main input, so that the model and the user know which of several calls it was. */
 function formatCallSubject(input: unknown): string {
   const what = summarizeInput(input);
   return what === undefined ? "" : ` (${sanitizeLine(what, 120)})`;
@@ -109,59 +111,71 @@ function createToolBlock(message: string, fix: string): Problem {
   return { code: "tool-blocked", message, fix };
 }
 
-/** What was read; nothing, where whoever sits there makes the call. */
-type ReadContext = Pick<AgentLoopOptions, "taint" | "inside">;
+/** The untrusted text that was read; absent if the user makes the call directly. */
+type ReadContext = Pick<AgentLoopOptions, "taint" | "allowedFolders">;
 
-/** What of a call somebody has to agree to first. Nothing when nobody does, or somebody has for the whole run. */
+/** Returns the approval request for a tool call, or undefined if none is needed or one was approved for the whole run. */
 export async function createApprovalRequest(
-  options: Pick<AgentLoopOptions, "run" | "skill" | "owner" | "gates" | "agreed" | "hiding" | "workspace"> &
+  options: Pick<
+    AgentLoopOptions,
+    "run" | "skill" | "owner" | "toolPolicies" | "approvedKeys" | "redactor" | "workspace"
+  > &
     Partial<ReadContext>,
   tool: Tool,
   { input }: Pick<ToolCall, "input">,
 ): Promise<ApprovalRequest | undefined> {
-  const { run, gates, hiding, agreed } = options;
-  const unlisted = findMissingPreapproval(gates, tool.name, input);
+  const { run, toolPolicies, redactor, approvedKeys } = options;
+  const unlisted = findMissingPreapproval(toolPolicies, tool.name, input);
   const changes = await readToolEffect(tool, input);
-  // What a skill says beforehand that it will do covers what stays in the workspace, and nothing outside of it.
-  const isSaid = changes?.on === "workspace" && isToolCallGranted(gates.at(-1)?.said ?? [], tool.name, input);
+  // Preapproval by the skill covers changes in the workspace only.
+  const isSaid =
+    changes?.on === "workspace" && isToolCallGranted(toolPolicies.at(-1)?.declared ?? [], tool.name, input);
   const from = findTaintOrigins(options, { tool, input, isMutating: changes?.on === "outside" });
   if (unlisted === undefined && from.length === 0 && (changes === undefined || isSaid)) return undefined;
   const { name: skill = options.skill, source = "", place = "" } = tool.owner ?? options.owner ?? {};
-  const say = (text: unknown) => sanitizeLine(hiding.text(String(text)), 500);
+  const say = (text: unknown) => sanitizeLine(redactor.redact(String(text)), 500);
   const { what, amount, isReversible } = changes ?? {};
-  // A word on the workspace is none on what the skill did not say that it would do.
+  // Approval for the workspace does not cover a call that the skill did not declare.
   const on = unlisted === undefined ? (changes?.on ?? "other") : "other";
-  // Which workspace it is, is not for a tool to say.
+  // A tool does not decide which workspace is shown.
   const where = on === "workspace" ? options.workspace : changes?.where;
   const effect: ApprovalRequest = {
     ...{ run, skill, source, place, tool: tool.name, on },
-    input: redactInput(input, hiding),
+    input: redactInput(input, redactor),
     what: say(what ?? summarizeInput(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
     ...(amount === undefined ? {} : { amount: say(amount) }),
     ...(isReversible === undefined ? {} : { isReversible: isReversible === true }),
     reason: unlisted === undefined ? APPROVAL_REASONS[on] : say(unlisted),
-    ...(from.length === 0 ? {} : { reason: `what it is given comes from: ${from.join(", ")}`, from, isOnce: true }),
+    ...(from.length === 0 ? {} : { reason: `its input comes from: ${from.join(", ")}`, from, isOnce: true }),
   };
-  return agreed.has(getApprovalKey(effect)) ? undefined : effect;
+  return approvedKeys.has(getApprovalKey(effect)) ? undefined : effect;
 }
 
-/** Where that came from which text of others may not decide. */
+/** Returns the origins of untrusted text in the parts of the input that it may not decide. */
 function findTaintOrigins(
-  { owner, hiding, taint, inside = [] }: Pick<AgentLoopOptions, "owner" | "hiding"> & Partial<ReadContext>,
+  {
+    owner,
+    redactor,
+    taint,
+    allowedFolders: inside = [],
+  }: Pick<AgentLoopOptions, "owner" | "redactor"> & Partial<ReadContext>,
   call: { tool: Tool; input: unknown; isMutating: boolean },
 ): string[] {
   if (!taint) return [];
-  return formatOrigins(taint.originsOfLeaves(findPrivilegedInput({ ...call, own: owner?.name, inside })), hiding);
+  return formatOrigins(
+    taint.findLeafOrigins(findPrivilegedInput({ ...call, ownSkill: owner?.name, allowedFolders: inside })),
+    redactor,
+  );
 }
 
 const APPROVAL_REASONS: Record<ApprovalRequest["on"], string> = {
   workspace: "it changes files of the workspace",
-  outside: "it changes something outside of the workspace",
-  other: "nobody has said that it may",
+  outside: "it changes something outside the workspace",
+  other: "it was not approved before",
 };
 
-/** A tool that cannot say what it does may do anything. */
+/** Returns the declared effect of a call. A tool that fails to declare one may do anything. */
 async function readToolEffect(tool: Tool, input: unknown): Promise<ToolEffect | undefined> {
   if (!tool.effect) return undefined;
   const { promise: late, resolve } = Promise.withResolvers<ToolEffect>();
@@ -179,46 +193,46 @@ async function readToolEffect(tool: Tool, input: unknown): Promise<ToolEffect | 
 
 const MAX_EFFECT_MS = 5000;
 
-/** Somebody is to agree to what a call would do. */
+/** A request for approval, and its callbacks. */
 export interface RequestApprovalOptions {
-  effect: ApprovalRequest;
+  request: ApprovalRequest;
   signal: AbortSignal;
-  /** Takes what nobody is shown out of a text. */
-  hide(text: string): string;
-  /** Called when somebody is really asked, and when they have answered: not for a word that was given before. */
-  onAsked(): void;
-  onGiven(approval: Approval): void;
+  /** Removes secrets from a text. */
+  redact(text: string): string;
+  /** Called when the user is actually asked, and when they answer: not for a stored approval. */
+  onRequested(): void;
+  onAnswered(approval: Approval): void;
 }
 
 export interface AnsweredApproval {
   approval: Approval;
-  effect: ApprovalRequest;
+  request: ApprovalRequest;
 }
 
-export const NO_APPROVER: Approval = { isApproved: false, reason: "there is nobody to ask" };
+export const NO_APPROVER: Approval = { isApproved: false, reason: "no approver is available" };
 
-/** What the user agreed to for ever, or says now. Nothing when nobody can be asked. */
+/** Returns the stored approval or asks the user. Resolves with undefined if no one can be asked. */
 export async function requestApproval(
   { approve, approvals }: Pick<Host, "approve" | "approvals">,
-  { effect, signal, hide, onAsked, onGiven }: RequestApprovalOptions,
+  { request: effect, signal, redact: hide, onRequested, onAnswered }: RequestApprovalOptions,
 ): Promise<Approval | undefined> {
-  if (approvals?.isAlways(effect)) return { isApproved: true, scope: "always" };
+  if (approvals?.isAlwaysApproved(effect)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
-  onAsked();
+  onRequested();
   const word = await raceWithAbort(callApprove(approve, effect, signal), signal);
   if (word === undefined) return undefined;
   const approval = limitApprovalToOnce(effect, parseApproval(word, createLineRedactor(hide)));
   const kept = storeApproval(approvals, effect, approval);
-  onGiven(kept);
+  onAnswered(kept);
   return kept;
 }
 
-/** A word on what is asked about each time is for this time, whatever was said. */
+/** Limits an approval to this call if the request must be asked each time. */
 function limitApprovalToOnce({ isOnce }: ApprovalRequest, approval: Approval): Approval {
   return isOnce && approval.isApproved ? { ...approval, scope: "once" } : approval;
 }
 
-/** What cannot be written down holds for this run. */
+/** Stores a permanent approval. If that fails, it holds for this run. */
 function storeApproval(approvals: Host["approvals"], effect: ApprovalRequest, approval: Approval): Approval {
   if (!approval.isApproved || approval.scope !== "always") return approval;
   try {
@@ -229,7 +243,7 @@ function storeApproval(approvals: Host["approvals"], effect: ApprovalRequest, ap
   }
 }
 
-/** Who cannot ask has got no yes. */
+/** Calls the host's `approve`. An error counts as a denial. */
 async function callApprove(
   approve: Approve,
   effect: ApprovalRequest,
@@ -238,7 +252,7 @@ async function callApprove(
   try {
     return await approve(effect, { signal });
   } catch (error) {
-    return { isApproved: false, reason: `nobody could be asked: ${getErrorMessage(error)}` };
+    return { isApproved: false, reason: `asking for approval failed: ${getErrorMessage(error)}` };
   }
 }
 
@@ -250,7 +264,7 @@ const MAX_SHOWN_TEXT = 2000;
 const MAX_SHOWN_DEPTH = 8;
 const MAX_SHOWN_ITEMS = 100;
 
-/** The one thing that says most of a call; nothing where no name tells which it is. */
+/** Returns the most telling field of an input, or undefined if it has none of the known fields. */
 export function summarizeInput(input: unknown): string | undefined {
   const { command, path, url, skill } = Object(input) as Record<string, unknown>;
   return [command, path, url, skill].find((value) => typeof value === "string");
@@ -258,27 +272,27 @@ export function summarizeInput(input: unknown): string | undefined {
 
 const MAX_ORIGIN_LENGTH = 120;
 
-/** Where a text came from, a line each: a command is named as the model wrote it, in as many lines as it likes. */
-export function formatOrigins(labels: readonly string[], hiding: Redactor): string[] {
-  return labels.map((label) => sanitizeLine(hiding.text(label), MAX_ORIGIN_LENGTH));
+/** Formats the origins of a text, one line each: a command may contain line breaks. */
+export function formatOrigins(labels: readonly string[], redactor: Redactor): string[] {
+  return labels.map((label) => sanitizeLine(redactor.redact(label), MAX_ORIGIN_LENGTH));
 }
 
-/** What a tool was called with, for events and logs: bounded, without secrets. What is left out is marked. */
-export function shortenInput(input: unknown, hiding: Redactor, depth = 0): unknown {
+/** Shortens the input of a call for events and logs, without secrets. Omissions are marked. */
+export function shortenInput(input: unknown, redactor: Redactor, depth = 0): unknown {
   if (typeof input === "string") {
-    const text = hiding.text(input);
+    const text = redactor.redact(input);
     return text.length > MAX_SHOWN_TEXT
       ? `${text.slice(0, MAX_SHOWN_TEXT)}… (${formatNumber(text.length - MAX_SHOWN_TEXT)} more characters)`
       : text;
   }
   if (input === null || typeof input !== "object") {
-    const text = hiding.text(String(input));
+    const text = redactor.redact(String(input));
     return text === String(input) ? input : text;
   }
   if (depth === MAX_SHOWN_DEPTH) return "…";
   if (Array.isArray(input)) {
     return [
-      ...input.slice(0, MAX_SHOWN_ITEMS).map((item) => shortenInput(item, hiding, depth + 1)),
+      ...input.slice(0, MAX_SHOWN_ITEMS).map((item) => shortenInput(item, redactor, depth + 1)),
       ...formatOmitted(input),
     ];
   }
@@ -286,32 +300,32 @@ export function shortenInput(input: unknown, hiding: Redactor, depth = 0): unkno
   return Object.fromEntries([
     ...entries
       .slice(0, MAX_SHOWN_ITEMS)
-      .map(([key, value]) => [shortenInput(key, hiding), shortenInput(value, hiding, depth + 1)]),
+      .map(([key, value]) => [shortenInput(key, redactor), shortenInput(value, redactor, depth + 1)]),
     ...formatOmitted(entries).map((said) => ["…", said]),
   ]);
 }
 
-/** The complete input of a call, for whoever approves it: nothing is left out, and only secrets are replaced. */
-export function redactInput(input: unknown, hiding: Redactor, depth = 0): unknown {
-  if (typeof input === "string") return hiding.text(input);
-  if (input === null || typeof input !== "object") return shortenInput(input, hiding);
-  if (depth === MAX_NESTED_INPUT) return hiding.text(JSON.stringify(input));
-  if (Array.isArray(input)) return input.map((item) => redactInput(item, hiding, depth + 1));
+/** Returns the complete input of a call for approval: nothing is omitted, only secrets are replaced. */
+export function redactInput(input: unknown, redactor: Redactor, depth = 0): unknown {
+  if (typeof input === "string") return redactor.redact(input);
+  if (input === null || typeof input !== "object") return shortenInput(input, redactor);
+  if (depth === MAX_NESTED_INPUT) return redactor.redact(JSON.stringify(input));
+  if (Array.isArray(input)) return input.map((item) => redactInput(item, redactor, depth + 1));
   const complete: Record<string, unknown> = Object.create(null); // A key may be called `__proto__`.
   for (const [key, value] of Object.entries(input)) {
-    // Two keys may look the same once secrets are replaced: none hides the other.
-    const name = hiding.text(key);
+    // Two keys may be equal once secrets are replaced: neither hides the other.
+    const name = redactor.redact(key);
     let shownKey = name;
     for (let number = 2; shownKey in complete; number++) shownKey = `${name} (${number})`;
-    complete[shownKey] = redactInput(value, hiding, depth + 1);
+    complete[shownKey] = redactInput(value, redactor, depth + 1);
   }
   return complete;
 }
 
-/** What is nested deeper is given as one text. */
+/** Deeper data is shown as one JSON text. */
 const MAX_NESTED_INPUT = 50;
 
-/** The same, with no more than the beginning of each text: where there is no room for all of it, no long one leaves another unseen. */
+/** Shortens each text in a value, so that one long text does not push the others out of view. */
 export function shortenTexts(value: unknown, longest: number): unknown {
   if (typeof value === "string") {
     const text = value.slice(0, longest);

@@ -33,34 +33,34 @@ import type { ToolPolicy } from "./tool-policy.ts";
 
 export interface UseRequest {
   skill: string;
-  /** What it is to do. */
+  /** The task. */
   message?: string;
-  /** What it must know of the conversation, which it does not see. */
+  /** The part of the conversation that the skill needs; it does not see the rest. */
   context?: string;
-  /** For a skill with an input schema. */
+  /** The input, for a skill with an input schema. */
   input?: unknown;
-  /** Who asks: what a skill says about who may invoke it is held to. Nobody is asked about, when left out. */
+  /** The invoker, checked against the skill's invocation rules. Defaults to no check. */
   by?: "model" | "user";
-  /** A model's alias, over what the configuration and the skill say. */
+  /** A model alias that overrides the configuration and the skill. */
   model?: string;
   /** Lower limits than those of the settings and the skill. */
-  iterations?: number;
+  maxIterations?: number;
   seconds?: number;
   tokens?: number;
   signal?: AbortSignal;
 }
 
-/** Uses a skill: a sub-agent follows it on its own, and only its answer comes back. Awaited it gives the result, iterated what happens. */
+/** Uses a skill: a sub-agent follows it, and only its answer comes back. Await it for the result, iterate it for the events. */
 export function useSkill(catalog: Catalog, given: HostOptions, request: UseRequest): Run<RunEvent, RunResult> {
   const { host, problem } = tryCompleteHost(given);
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
     const id = createRunId();
     const refuse = (why: Problem) => {
       const unbegun = { run: id, skill: sanitizeLine(String(request.skill), 64), start: performance.now() };
-      return refuseRun({ ...unbegun, host: FALLBACK_HOST, port: createLiveStepRunner(FALLBACK_HOST, pass) }, [why]);
+      return refuseRun({ ...unbegun, host: FALLBACK_HOST, steps: createLiveStepRunner(FALLBACK_HOST, pass) }, [why]);
     };
     if (problem) return refuse(problem);
-    // A part of the host that is not what its type says fails somewhere below: the run resolves all the same.
+    // A part of the host that does not match its type fails later; the run still resolves.
     return runRecordedUse({ catalog, host, request, id, pass, signal }).catch((error) => refuse(toProblem(error)));
   }, request.signal);
 }
@@ -70,11 +70,11 @@ const FALLBACK_HOST: Host = tryCompleteHost({}).host;
 interface RecordedUseOptions extends Pick<UseContext, "catalog" | "host" | "request" | "signal"> {
   id: string;
   pass(event: RunEvent): void;
-  /** One that was written down before, to go on with. */
+  /** The journal of an earlier run to resume. */
   journal?: Journal;
 }
 
-/** A use that no other run started, written down where the host keeps runs. */
+/** Runs a use that no other run started, and records it if the host stores runs. */
 export function runRecordedUse({
   catalog,
   host,
@@ -90,60 +90,60 @@ export function runRecordedUse({
   };
   const use = { catalog, host, request, chain: ROOT_CONTEXT, id };
   const { runs } = host;
-  if (!runs) return runUse({ ...use, port: createLiveStepRunner(host, emit), signal });
+  if (!runs) return runUse({ ...use, steps: createLiveStepRunner(host, emit), signal });
   const skill = sanitizeLine(String(request.skill), 64);
-  const open = () => runs.begin(createUseRecord(use, skill));
+  const open = () => runs.create(createUseRecord(use, skill));
   const start = performance.now() - (journal?.elapsedMs ?? 0);
-  return runWithJournal({ host, run: id, skill, journal, open, emit, signal }, (port, bounded) =>
-    runUse({ ...use, port, signal: bounded, start }),
+  return runWithJournal({ host, run: id, skill, journal, open, emit, signal }, (steps, bounded) =>
+    runUse({ ...use, steps, signal: bounded, start }),
   );
 }
 
-/** What is written down of it, without secrets. */
+/** Creates the record of a use, without secrets. */
 function createUseRecord(
   { host, request, id }: Pick<UseContext, "host" | "request"> & { id: string },
   skill: string,
 ): NewRun {
-  const hiding = createRedactor(collectSecrets(new Map(), host));
+  const redactor = createRedactor(collectSecrets(new Map(), host));
   const { signal: _, ...asked } = request;
   const { workspace, caller } = host;
-  const task = sanitizeLine(hiding.text(request.message ?? ""), 200);
+  const task = sanitizeLine(redactor.redact(request.message ?? ""), 200);
   return {
     head: { id, kind: "use", skill, task, ...omitUndefined({ workspace, caller }) },
-    request: redactData(hiding, asked),
+    request: redactData(redactor, asked),
   };
 }
 
-/** What one use is about. */
+/** The context of one use. */
 export interface UseContext {
   catalog: Catalog;
   host: Host;
   request: UseRequest;
-  /** The runs that it was started by. */
+  /** The runs that started this one. */
   chain: RunContext;
-  port: StepRunner;
+  steps: StepRunner;
   signal: AbortSignal;
-  /** A new one, when left out. */
+  /** Defaults to a new id. */
   id?: string;
-  /** When it began, as `performance.now` counts; now, when left out. */
+  /** The start time, as `performance.now()` counts. Defaults to now. */
   start?: number;
 }
 
-/** The same, driven by a port. Contract: resolves. */
+/** Runs a use with a step runner. Contract: resolves. */
 export async function runUse(given: UseContext): Promise<RunResult> {
   const use = { ...given, id: given.id ?? createRunId(), start: given.start ?? performance.now() };
   const { host, request, signal } = use;
-  const done = use.port.done<RunResult>("end") ?? use.port.done<RunResult>("refused");
+  const done = use.steps.findStep<RunResult>("end") ?? use.steps.findStep<RunResult>("refused");
   if (done) return reuseResult(use, done.value);
-  const taken = use.port.done<UseStart>("skill")?.value;
-  const judged = await checkUse(use, taken).catch((error) => ({ refusals: [toProblem(error)] }));
-  if ("refusals" in judged) return refuseUse(use, judged.refusals);
-  const { skill } = judged;
-  const hiding = createRedactor(judged.hidden);
+  const taken = use.steps.findStep<UseStart>("skill")?.value;
+  const checked = await checkUse(use, taken).catch((error) => ({ refusals: [toProblem(error)] }));
+  if ("refusals" in checked) return refuseUse(use, checked.refusals);
+  const { skill } = checked;
+  const redactor = createRedactor(checked.redactedSecrets);
   try {
-    const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxSteps, host, request);
-    const budget = use.chain.budget ?? { used: 0, most: tokens };
-    const { runSubAgent } = await import("./sub-agent.ts"); // Only who runs one loads what it needs.
+    const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
+    const budget = use.chain.budget ?? { used: 0, max: tokens };
+    const { runSubAgent } = await import("./sub-agent.ts"); // Loaded only when a sub-agent runs.
     return await withTimeLimit(
       seconds,
       signal,
@@ -151,77 +151,84 @@ export async function runUse(given: UseContext): Promise<RunResult> {
         try {
           return await runSubAgent(
             { ...use, signal: bounded },
-            { ...judged, hiding, bounds: { iterations, seconds, budget } },
+            { ...checked, redactor, limits: { maxIterations: iterations, seconds, budget } },
           );
         } catch (error) {
           if (!bounded.aborted) throw error;
           const stop = getStopReason(bounded);
-          const content = formatRunContent({ stop, text: "", iterations, seconds, tokens, error: undefined });
+          const content = formatRunContent({
+            stop,
+            text: "",
+            maxIterations: iterations,
+            seconds,
+            tokens,
+            error: undefined,
+          });
           return refuseUse({ ...use, stop }, [{ code: stop, message: content, fix: "" }]);
         }
       },
-      () => use.port.waited(),
+      () => use.steps.waited(),
     );
   } catch (error) {
-    return refuseUse(use, [createProblemRedactor(hiding)(toProblem(error))]);
+    return refuseUse(use, [createProblemRedactor(redactor)(toProblem(error))]);
   }
 }
 
-/** What it came to before counts as it did then. */
+/** Returns an earlier result and counts its usage again. */
 function reuseResult({ chain }: UseContext, result: RunResult): RunResult {
   const { inputTokens, outputTokens } = result.usage;
   if (chain.budget) chain.budget.used += inputTokens + outputTokens;
   return result;
 }
 
-/** What a use began with. */
+/** The state of a use at its start. */
 export interface UseStart {
   digest: string;
   input: unknown;
   hasTakenContext: boolean;
 }
 
-/** A use that has begun. */
+/** A use that has started. */
 export type StartedUse = UseContext & { id: string; start: number };
 
 function refuseUse(
   { id, request, chain, ...use }: StartedUse & { stop?: StopReason },
   refusals: readonly Problem[],
 ): Promise<RunResult> {
-  const skill = sanitizeLine(createRedactor(collectSecrets(new Map(), use.host)).text(String(request.skill)), 64);
+  const skill = sanitizeLine(createRedactor(collectSecrets(new Map(), use.host)).redact(String(request.skill)), 64);
   return refuseRun({ ...use, run: id, skill, parent: chain.parent }, refusals);
 }
 
-/** What a run within a run gets from the one around it. */
+/** The context that a nested run gets from its parent run. */
 export interface ParentRun {
-  /** Its name, the same however often it is begun. */
+  /** The id, which is the same each time the run is resumed. */
   id: string;
-  /** The run around it. */
+  /** The id of the parent run. */
   parent: string;
-  port: StepRunner;
+  steps: StepRunner;
   budget: TokenBudget;
-  /** The model that was asked for by name. */
-  asked: string | undefined;
-  /** What the one around it has read. */
+  /** The model that was requested by name. */
+  requestedModel: string | undefined;
+  /** The untrusted text that the parent run has read. */
   taint: TaintTracker;
 }
 
 interface CheckedUse extends ResolvedModel {
   skill: Skill;
   copy: SkillCopy;
-  /** The values of its variables. */
+  /** The values of the skill's variables. */
   secrets: Secrets;
-  /** Everything that nobody is shown. */
-  hidden: Secrets;
+  /** Every secret to redact. */
+  redactedSecrets: Secrets;
   input: unknown;
-  /** Whether what was passed as context is the input. */
+  /** True if the context was used as the input. */
   hasTakenContext: boolean;
 }
 
-/** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
+/** Finds the skill and checks that it may be used. Returns all refusals at once. */
 export async function checkUse(
   use: Pick<UseContext, "catalog" | "host" | "request" | "chain"> & Partial<Pick<UseContext, "signal">>,
-  /** What was taken when it began, where it began before: the request is kept without secrets, and fits no schema any more. */
+  /** The input of a run that began earlier: the recorded request has no secrets and may no longer match the schema. */
   taken?: Pick<CheckedUse, "input" | "hasTakenContext">,
 ): Promise<CheckedUse | { refusals: readonly Problem[] }> {
   const { catalog, host, request, chain } = use;
@@ -243,9 +250,9 @@ export async function checkUse(
     refusals: refusals.map(createProblemRedactor(createRedactor(hidden))),
   });
   const denied = findDenials(skill, host, "use");
-  // What is hidden from this caller is not described to it: its input, for one.
-  const hiding = denied.filter(({ kind }) => kind === "access");
-  if (hiding.length > 0) return refuse(hiding);
+  // A skill that is hidden from this caller is not described to it, and neither is its input.
+  const redactor = denied.filter(({ kind }) => kind === "access");
+  if (redactor.length > 0) return refuse(redactor);
   const read = taken ? { ...taken, value: taken.input } : await readUseInput(skill, request);
   const resolved = await resolveUseModel(skill, use).catch(toProblem);
   const refusals = [
@@ -258,15 +265,24 @@ export async function checkUse(
   ];
   if (refusals.length > 0 || "problem" in read || "code" in resolved) return refuse(refusals);
   const unready = await findUnreadyCapabilities(skill, use);
-  // Who was stopped did not say that it is not ready.
+  // An aborted check does not mean that the provider is not ready.
   if (unready.length > 0 && !use.signal?.aborted) return refuse(unready);
   const copy = copySkill(skill);
-  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return refuse([describeTrustChange(skill, changes)]);
   const { value: input, hasTakenContext = false } = read;
   const warnings = [...resolved.warnings, ...warnReplacedCopy(skill, catalog), ...warnSkippedFile(skill)];
-  // From here on only the copy is read: code of the run may put anything in the place of the skill's folder.
-  return { skill: withCopy(skill, copy), copy, secrets, hidden, input, hasTakenContext, ...resolved, warnings };
+  // From here on only the copy is read: code of the run may replace the skill's folder.
+  return {
+    skill: withCopy(skill, copy),
+    copy,
+    secrets,
+    redactedSecrets: hidden,
+    input,
+    hasTakenContext,
+    ...resolved,
+    warnings,
+  };
 }
 
 /** Warns that a nearer copy of the skill does not load. */
@@ -275,14 +291,14 @@ function warnReplacedCopy({ name }: Skill, catalog: Catalog): Problem[] {
   return code === undefined ? [] : [{ code, message: `${file} ${message}`, fix }];
 }
 
-/** Warns that a file is no part of the copy that the run works with. */
+/** Warns that a file is not part of the copy that the run works with. */
 function warnSkippedFile(skill: Skill): Problem[] {
   const found = skill.files().findings.find(({ code }) => code === "hard-link-outside");
   if (!found) return [];
   return [{ code: found.code, message: `Skill '${skill.name}': ${found.message}`, fix: FINDING_CODES[found.code].fix }];
 }
 
-/** Last, since whoever serves a capability has to be asked. */
+/** Checks the capability providers. Runs last, since it has to contact them. */
 async function findUnreadyCapabilities(
   skill: Skill,
   {
@@ -293,11 +309,11 @@ async function findUnreadyCapabilities(
 ): Promise<Problem[]> {
   const { capabilities, caller } = host;
   if (!capabilities || skill.manifest.capabilities.length === 0) return [];
-  const { findUnreadyProviders } = await import("../../capabilities/configured-capabilities.ts"); // Only who has any loads what it needs.
+  const { findUnreadyProviders } = await import("../../capabilities/configured-capabilities.ts"); // Loaded only when a skill has capabilities.
   return findUnreadyProviders(capabilities, skill, { caller, signal: signal ?? new AbortController().signal });
 }
 
-/** There is none of this name: since it was left out, or is broken; or the nearest that may be known of is meant. */
+/** Describes an unknown skill: it was skipped, is broken, or a similar visible name is suggested. */
 export function describeUnknownSkill(name: string, catalog: Catalog, host: Host): Problem {
   const why = catalog.leftOut?.(name) ?? describeBrokenSkill(name, catalog);
   if (why) return why;
@@ -312,34 +328,34 @@ export function describeUnknownSkill(name: string, catalog: Catalog, host: Host)
   };
 }
 
-/** Nothing of the file is quoted. */
+/** Describes a skill that does not load. Does not quote its file. */
 function describeBrokenSkill(name: string, catalog: Catalog): Problem | undefined {
   const broken = findBrokenSkill(catalog, name);
   if (!broken) return undefined;
   const place = broken.line === undefined ? "" : ` (line ${broken.line})`;
   return {
     code: "not-found",
-    message: `Skill '${sanitizeLine(name, 64)}' is there, but cannot be loaded: its file ${sanitizeLine(broken.message, 300)}${place}`,
+    message: `Skill '${sanitizeLine(name, 64)}' exists but cannot be loaded: its file ${sanitizeLine(broken.message, 300)}${place}`,
     fix: broken.fix ?? "",
   };
 }
 
-/** What a skill says about who may invoke it. */
+/** Checks the skill's rules about who may invoke it. */
 export function findInvocationDenials(skill: Skill, by: UseRequest["by"]): Problem[] {
   if (by === undefined || isInvocableBy(by, skill)) return [];
   return by === "model"
     ? [
         {
           code: "not-for-models",
-          message: `Skill '${skill.name}' is for the user to call, by name`,
-          fix: "it says disable-model-invocation: tell the user",
+          message: `Skill '${skill.name}' can only be invoked by the user, by name`,
+          fix: "it sets disable-model-invocation: ask the user to run it",
         },
       ]
     : [
         {
           code: "not-for-users",
-          message: `Skill '${skill.name}' is for models to call, not for users`,
-          fix: "it says user-invocable: false",
+          message: `Skill '${skill.name}' can only be invoked by models`,
+          fix: "it sets user-invocable: false",
         },
       ];
 }
@@ -352,48 +368,48 @@ function createInputProblem(problem: string, { manifest: { inputSchema } }: Skil
     message: problem,
     fix:
       names.length === 0
-        ? "give it as its input_schema says"
-        : `its input takes: ${sanitizeLine(names.join(", "), 300)}`,
+        ? "pass input that matches its input_schema"
+        : `input fields: ${sanitizeLine(names.join(", "), 300)}`,
   };
 }
 
-/** The runs that a run was started by, outermost first, and what they leave to it. */
+/** The runs that started a run, outermost first, and the restrictions that they pass on. */
 export interface RunContext {
-  /** How many they are. */
+  /** The number of runs in the chain. */
   depth: number;
   /** The run that started it. */
   parent?: string;
-  /** Whose skills they follow. */
+  /** The skills that they follow. */
   skills: readonly { name: string; place: string }[];
-  gates: readonly ToolPolicy[];
-  /** The tools that its caller has: it gets no other. */
-  offered?: ReadonlySet<string>;
+  toolPolicies: readonly ToolPolicy[];
+  /** The tools of its caller: it gets no others. */
+  offeredTools?: ReadonlySet<string>;
   budget?: TokenBudget;
-  /** The model that whoever started all of it asked for by name. */
-  asked?: string;
+  /** The model that the caller of the outermost run requested by name. */
+  requestedModel?: string;
   /** The alias of its caller's model. */
-  model?: string;
-  /** What its caller has read that others wrote: what it is told may come from there. */
+  parentModel?: string;
+  /** The untrusted text that its caller has read, which may be part of the task. */
   taint?: TaintTracker;
-  /** Why none of these runs may call anything any more: the skill of one was disabled since. */
-  revoked?(): Problem | undefined;
+  /** Returns why these runs may no longer call anything: the skill of one of them was disabled. */
+  findRevocation?(): Problem | undefined;
 }
 
-/** Nobody's but the user's. */
-export const ROOT_CONTEXT: RunContext = { depth: 0, skills: [], gates: [] };
+/** The context of a run that the user starts. */
+export const ROOT_CONTEXT: RunContext = { depth: 0, skills: [], toolPolicies: [] };
 
-/** Returns the chain for a use that a tool of a conversation starts. */
-export function createRunContext({ parent, budget, asked, taint }: ParentRun): RunContext {
-  return { ...ROOT_CONTEXT, parent, budget, taint, ...omitUndefined({ asked, model: asked }) };
+/** Returns the context of a use that a tool of a conversation starts. */
+export function createRunContext({ parent, budget, requestedModel: asked, taint }: ParentRun): RunContext {
+  return { ...ROOT_CONTEXT, parent, budget, taint, ...omitUndefined({ requestedModel: asked, parentModel: asked }) };
 }
 
 interface ChildRun {
   id: string;
   skill: Skill;
   budget: TokenBudget;
-  asked: string | undefined;
+  requestedModel: string | undefined;
   model: string;
-  revoked(): Problem | undefined;
+  findRevocation(): Problem | undefined;
 }
 
 export function createChildContext(chain: RunContext, to: ChildRun): RunContext {
@@ -402,15 +418,15 @@ export function createChildContext(chain: RunContext, to: ChildRun): RunContext 
     depth: chain.depth + 1,
     parent: id,
     skills: [...chain.skills, { name: skill.name, place: getSkillLocation(skill) }],
-    gates: chain.gates,
+    toolPolicies: chain.toolPolicies,
     budget,
-    model: to.model,
-    revoked: to.revoked,
-    ...omitUndefined({ asked: to.asked ?? chain.asked }),
+    parentModel: to.model,
+    findRevocation: to.findRevocation,
+    ...omitUndefined({ requestedModel: to.requestedModel ?? chain.requestedModel }),
   };
 }
 
-/** Why a skill may not be used from within these runs: it is one of them, or they are too many. */
+/** Returns why a skill may not be used inside these runs: it is already one of them, or the nesting is too deep. */
 function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limits } }: Host): Problem[] {
   const place = getSkillLocation(skill);
   const names = [...chain.skills.map(({ name }) => name), skill.name].join(" → ");
@@ -418,8 +434,8 @@ function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limit
     return [
       {
         code: "cycle",
-        message: `Skill '${skill.name}' is at work already: ${names}`,
-        fix: "do it without calling it again",
+        message: `Skill '${skill.name}' is already running: ${names}`,
+        fix: "continue without calling it again",
       },
     ];
   }
@@ -427,8 +443,8 @@ function findNestingDenials(chain: RunContext, skill: Skill, { settings: { limit
   return [
     {
       code: "nested-too-deep",
-      message: `Skills may call skills ${formatCount(limits.nesting, "run")} deep, and this would be one more: ${names}`,
-      fix: "do it without another skill; the operator's limit is [limits] nesting in config.toml",
+      message: `Nesting limit of ${formatCount(limits.nesting, "run")} exceeded: ${names}`,
+      fix: "continue without another skill; the limit is [limits] nesting in config.toml",
     },
   ];
 }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type Catalog, filterCatalog } from "../../catalog/catalog.ts";
-import { parseInvocationArguments } from "../../catalog/disclose.ts";
+import { parseInvocationArguments } from "../../catalog/disclosed-text.ts";
 import { isListIntent } from "../../catalog/list-intents.ts";
 import { formatBullet, isOfferedByDefault } from "../../catalog/listing.ts";
 import {
@@ -22,7 +22,7 @@ import { trustPolicy } from "../policy/trust-policy.ts";
 import { createTextTrust } from "../policy/trusted-text.ts";
 import { canUseSkills, getDisclosureMode } from "./session-disclosure.ts";
 
-/** The longest advice, in characters: Claude Code and Cursor take 10,000 from a hook, with what they add. */
+/** The maximum length of an advice, in characters. Claude Code and Cursor accept 10,000 from a hook, including the text that they add. */
 export const ADVICE_LIMIT = 9500;
 const MAX_ADVISED_SKILLS = 5;
 
@@ -30,7 +30,7 @@ export interface AdviseContext {
   catalog: Catalog;
   /** Its policies and trust decide which skills are considered. Defaults to no settings, where all skills are trusted. */
   host?: HostOptions;
-  /** The conversation's id. What it received before, by the memory, is not repeated. */
+  /** The conversation's id. Texts that it received before, according to the memory, are not repeated. */
   conversation?: string;
   /** Defaults to none: each call is then the first one. */
   memory?: AdviceMemory;
@@ -38,15 +38,15 @@ export interface AdviseContext {
   limit?: number;
   /** The unit of the limit. Defaults to characters. */
   counts?: "characters" | "bytes";
-  /** The most that is given: one skill's instructions, or only a shortlist. Defaults to instructions. */
+  /** The most that an advice contains: one skill's instructions, or only a shortlist. Defaults to instructions. */
   gives?: "instructions" | "shortlist";
-  /** How a model loads a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool. */
+  /** Tells a model how to load a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool. */
   loadWith?: string;
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
-  /** True when the client has just summarized the conversation: what it received is given again when it is needed. Defaults to false. */
+  /** True when the client has just summarized the conversation: texts that it received are sent again when needed. Defaults to false. */
   isSummarized?: boolean;
-  /** Returns true when the skill's instructions, as they are now, are in the conversation. */
+  /** Returns true when the skill's current instructions are in the conversation. */
   isLoaded?: (skill: Skill) => boolean;
 }
 
@@ -57,20 +57,20 @@ export interface AdvisedSkill {
   level: MatchLevel;
 }
 
-/** What to add to a prompt before a model sees it. */
+/** The text to add to a prompt before a model sees it. */
 export interface Advice {
   kind: "none" | "shortlist" | "instructions";
   /** For the model. Empty when the kind is `none`. */
   text: string;
   /** The skills that the text describes, or the one whose instructions it has. */
   skills: readonly AdvisedSkill[];
-  /** Why, in sentences for people. They may quote a skill's triggers. */
+  /** The reasons for the advice, as sentences for users. They may quote a skill's triggers. */
   reasons: readonly string[];
 }
 
 /**
  * Decides what to tell a model about skills for one prompt: nothing, up to five descriptions, or the instructions of the one skill that
- * a trigger or a mention selects. Words alone never give instructions.
+ * a trigger or a mention selects. Keywords alone never select instructions.
  */
 export async function advise(prompt: string, context: AdviseContext): Promise<Advice> {
   const { catalog, conversation, memory } = context;
@@ -78,11 +78,11 @@ export async function advise(prompt: string, context: AdviseContext): Promise<Ad
   if (problem) return createNoAdvice(`${problem.message}: ${problem.fix}`);
   if (context.isSummarized && conversation !== undefined) await memory?.forget(conversation);
   if (getDisclosureMode(host.settings, canUseSkills(host)) === "static")
-    return createNoAdvice("the disclosure mode is static: the list of skills has them");
+    return createNoAdvice("the disclosure mode is static: all skills are in the list of skills");
   if (prompt.trim() === "") return createNoAdvice("the prompt is empty");
   const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);
   if (isListIntent(prompt, host.settings.disclosure.asks) && selected[0]?.level !== "explicit")
-    return createNoAdvice("the prompt asks which skills there are: list_skills answers it");
+    return createNoAdvice("the prompt asks for a list of skills: list_skills answers it");
   if (selected.length + ranked.length === 0) return createNoAdvice("no skill fits the prompt well enough");
   const received = (conversation !== undefined && (await memory?.received(conversation))) || NOTHING_RECEIVED;
   const { digests, ...advice } = decideAdvice({ prompt, selected, ranked, received, context, host });
@@ -93,7 +93,7 @@ export async function advise(prompt: string, context: AdviseContext): Promise<Ad
 interface FoundSkills {
   /** Selected by a trigger or a mention, the strongest first. */
   selected: readonly Match[];
-  /** Found by words, the best first. */
+  /** Found by keywords, the best first. */
   ranked: readonly Match[];
 }
 
@@ -110,17 +110,17 @@ function findSkills(prompt: string, catalog: Catalog, host: Host, files: readonl
         findUnavailability(skill, host) === undefined,
       isCallable: (skill) => isInvocableBy("user", skill) && findFirstDenial(skill, host)?.kind !== "access",
     });
-    // Comparing a skill with what was trusted reads its files: only the few that would be given are compared.
+    // Comparing a skill with its trusted version reads its files, so only the few candidates are compared.
     const isServed = ({ skill }: Match) => getTextTrust(host)(skill) === undefined;
     return {
       selected: matches.filter(isSelectedMatch).slice(0, MAX_COMPARED_SKILLS).filter(isServed),
       ranked: selectShortlist(matches, prompt, offered.skills.length).matches.filter(isServed),
     };
   };
-  return host.trust ? host.trust.steadily(find) : find();
+  return host.trust ? host.trust.withCache(find) : find();
 }
 
-/** The catalog without text that waits for approval: by its words it would make those of other skills common, and take their places. */
+/** Returns the catalog without text that waits for approval: its words would change the ranking of other skills. */
 function filterOfferedCatalog(catalog: Catalog, host: Host): Catalog {
   const { trust } = host;
   if (!trust) return catalog;
@@ -145,9 +145,9 @@ const MAX_COMPARED_SKILLS = 20;
 
 function getTextTrust(host: Host): ReturnType<typeof createTextTrust> {
   if (!host.trust) return () => undefined;
-  const standing = TEXT_TRUST_CHECKS.get(host.trust) ?? createTextTrust(host);
-  TEXT_TRUST_CHECKS.set(host.trust, standing);
-  return standing;
+  const textTrust = TEXT_TRUST_CHECKS.get(host.trust) ?? createTextTrust(host);
+  TEXT_TRUST_CHECKS.set(host.trust, textTrust);
+  return textTrust;
 }
 
 const TEXT_TRUST_CHECKS = new WeakMap<object, ReturnType<typeof createTextTrust>>();
@@ -160,7 +160,7 @@ interface AdviceContext extends FoundSkills {
 }
 
 interface AdviceDecision extends Advice {
-  /** What the conversation receives with it. */
+  /** Digests of the texts that the conversation receives. */
   digests: readonly string[];
 }
 
@@ -168,7 +168,7 @@ function decideAdvice(decision: AdviceContext): AdviceDecision {
   const { selected, ranked, context } = decision;
   const [first, second] = selected;
   if (!first) return createShortlistAdvice(ranked, decision, ranked.map(formatMatchReason));
-  // Skills that match equally well are for the model to choose from.
+  // If skills match equally well, the model chooses.
   const isClear = MATCH_LEVELS.indexOf(first.level) < MATCH_LEVELS.indexOf(second?.level ?? "words");
   if (!isClear) return createShortlistAdvice(selected, decision, selected.map(formatMatchReason));
   if (context.isLoaded?.(first.skill))
@@ -178,31 +178,36 @@ function decideAdvice(decision: AdviceContext): AdviceDecision {
   const { skill } = first;
   const digest = digestAdvice(skill, text.content);
   if (decision.received.has(digest))
-    return { ...createNoAdvice(`the conversation has the instructions of ${skill.name}`), digests: [] };
+    return { ...createNoAdvice(`the conversation already has the instructions of ${skill.name}`), digests: [] };
   return {
     kind: "instructions",
     text: text.content,
     skills: [toAdvisedSkill(first)],
     reasons: [formatMatchReason(first)],
-    digests: [digest, digestAdvice(skill, formatSkillLine(skill))], // Nor is it described from now on.
+    digests: [digest, digestAdvice(skill, formatSkillLine(skill))], // The description is not sent later either.
   };
 }
 
-/** Returns the text with the skill's instructions, or why a hook cannot give them. */
+/** Returns the text with the skill's instructions, or the reason why a hook cannot send them. */
 function formatAdvisedInstructions(
   match: Match,
   { prompt, context, host }: AdviceContext,
 ): { content: string } | { problem: string } {
   const { skill, reasons } = match;
   const { limit = ADVICE_LIMIT, gives = "instructions" } = context;
-  if (gives === "shortlist") return { problem: "the client takes no instructions from a hook" };
-  if (skill.manifest.context === "fork") return { problem: `${skill.name} runs on its own (context: fork)` };
-  if (skill.origin.remote) return { problem: `${skill.name} is remote: it is fetched when a model loads it` };
+  if (gives === "shortlist") return { problem: "the client does not accept instructions from a hook" };
+  if (skill.manifest.context === "fork") return { problem: `${skill.name} runs in a sub-agent (context: fork)` };
+  if (skill.origin.remote)
+    return { problem: `${skill.name} is remote: its instructions are fetched when a model loads it` };
   try {
     if (findDynamicCommands(skill.body()).length > 0)
-      return { problem: `${skill.name} has commands that loading it runs` };
-    const given = parseInvocationArguments(prompt, skill, reasons);
-    const body = formatSkillContent(skill, { arguments: given, folder: host.folderOf?.(skill), toolsets: "on-load" });
+      return { problem: `${skill.name} has commands that run when it is loaded` };
+    const values = parseInvocationArguments(prompt, skill, reasons);
+    const body = formatSkillContent(skill, {
+      arguments: values,
+      folder: host.resolveFolder?.(skill),
+      toolsets: "on-load",
+    });
     const name = `${sanitizeLine(skill.name, 64)}${formatOriginMark(skill)}`;
     const heading = `The skill ${name} matches this request. Follow its instructions where they fit:`;
     const content = `${heading}\n${body}`;
@@ -213,7 +218,7 @@ function formatAdvisedInstructions(
   }
 }
 
-/** The descriptions that the conversation did not receive, within the limit; nothing when it received all. */
+/** Creates an advice with the descriptions that the conversation has not received, within the limit; no advice if it received all. */
 function createShortlistAdvice(
   matches: readonly Match[],
   decision: AdviceContext,
@@ -223,7 +228,7 @@ function createShortlistAdvice(
   const { limit = ADVICE_LIMIT, loadWith = "call load_skill with its name" } = context;
   const isKnown = ({ skill }: Match) =>
     received.has(digestAdvice(skill, formatSkillLine(skill))) || context.isLoaded?.(skill) === true;
-  // A model cannot load what only people may call.
+  // A model cannot load a skill that only users may invoke.
   const offered = matches.filter(({ skill }) => isInvocableBy("model", skill)).slice(0, MAX_ADVISED_SKILLS);
   const known = offered.filter(isKnown);
   const heading = `Skills that may fit this request. Take one or none. To use one, ${loadWith}, then follow its instructions:`;
@@ -238,7 +243,7 @@ function createShortlistAdvice(
     if (!isKnown(match) && measureText(textOf([...shown, match]), context) <= limit) shown.push(match);
   }
   if (shown.length === 0) {
-    const why = known.length > 0 ? "the conversation has the descriptions" : "no description can be given";
+    const why = known.length > 0 ? "the conversation already has the descriptions" : "no description fits the limit";
     return { ...createNoAdvice(...reasons, why), digests: [] };
   }
   return {
@@ -269,7 +274,7 @@ function formatSkillLine(skill: Skill): string {
   return `${formatBullet(skill)}${formatOriginMark(skill)}`;
 }
 
-/** The mark of a skill that came with the workspace: its author is not the user. */
+/** Marks a skill that comes with the workspace: its author may not be the user. */
 function formatOriginMark({ origin }: Skill): string {
   return origin.scope === "workspace" ? " (from this workspace)" : "";
 }
@@ -282,21 +287,21 @@ function measureText(text: string, { counts }: AdviseContext): number {
   return counts === "bytes" ? Buffer.byteLength(text) : text.length;
 }
 
-/** Remembers what conversations received, by the digests of the texts. Never stores a prompt or the text of a skill. */
+/** Remembers which texts conversations received, by digest. Never stores a prompt or the text of a skill. */
 export interface AdviceMemory {
   received(conversation: string): Promise<ReadonlySet<string>>;
   add(conversation: string, digests: readonly string[]): Promise<void>;
-  /** Forgets a conversation that was summarized or cleared: what it received may be gone from it. */
+  /** Forgets a conversation that was summarized or cleared: the texts that it received may no longer be in it. */
   forget(conversation: string): Promise<void>;
 }
 
-/** A conversation that received nothing for longer is forgotten: its client has probably summarized it since. */
+/** A conversation without advice for longer than this is forgotten: its client has probably summarized it since. */
 const MAX_MEMORY_MS = 24 * 60 * 60 * 1000;
 const MAX_CONVERSATIONS = 256;
-/** How many digests a conversation keeps, the latest ones. */
+/** The number of digests stored for a conversation, the latest ones. */
 const MAX_DIGESTS = 256;
 
-/** Remembers in this process. */
+/** Creates a memory in this process. */
 export function createAdviceMemory(now = () => Date.now()): AdviceMemory {
   const known = new Map<string, { at: number; digests: readonly string[] }>();
   const digestsOf = (conversation: string) => {
@@ -324,7 +329,7 @@ const ADVICE_FILE_BOUNDS = {
   longestMs: MAX_MEMORY_MS,
 };
 
-/** Remembers in small files of this folder, one for each conversation, for hooks that are processes of their own. A lost file only means that a text is given again. */
+/** Creates a memory in small files of this folder, one for each conversation, for hooks that run as separate processes. A lost file only means that a text is sent again. */
 export function createFileAdviceMemory(folder: string): AdviceMemory {
   const fileOf = (conversation: string) => join(folder, `${shortHash(conversation)}${ADVICE_FILE_BOUNDS.ending}`);
   const digestsOf = (conversation: string) => {

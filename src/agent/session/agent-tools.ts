@@ -3,24 +3,24 @@ import { type CallOptions, createTool, type Tool, type ToolResult } from "../../
 import { createWireNames } from "../../skill/tool-names.ts";
 import type { Session } from "./session.ts";
 
-/** A tool of a session in the shape that agent frameworks take: a name that every provider accepts, a JSON Schema, and a text. */
+/** A tool of a session in the shape that agent frameworks expect: a name that every provider accepts, a JSON Schema, and a text result. */
 export interface AgentTool {
   name: string;
   description: string;
   inputSchema: Tool["inputSchema"];
-  /** Returns what the model is to read. Contract: resolves, also when the call failed or was refused. */
+  /** Returns the text for the model. Contract: resolves even when the call failed or was refused. */
   execute(input: unknown, options?: { signal?: AbortSignal }): Promise<string>;
 }
 
-/** A tool that frameworks are offered, and how it is called. */
+/** A session tool offered to frameworks, with the function that calls it. */
 export interface SessionToolOffer extends Pick<Tool, "description" | "category" | "inputSchema"> {
   name: string;
   call(input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 
 /**
- * Creates the tools of a session for an agent framework. The list is that of the moment; `call_skill_tool` reaches what skills provide
- * that are loaded later.
+ * Creates the tools of a session for an agent framework. The list does not change later; `call_skill_tool` calls tools of skills that are
+ * loaded afterwards.
  */
 export function createAgentTools(session: Session): AgentTool[] {
   return listOfferedTools(session).map(({ name, description, inputSchema, call }) => ({
@@ -35,7 +35,7 @@ export function createAgentTools(session: Session): AgentTool[] {
   }));
 }
 
-/** The tools of a session with the names that providers take. */
+/** Lists the tools of a session with names that providers accept. */
 export function listOfferedTools(session: Session): SessionToolOffer[] {
   const { tools } = session;
   const { toWire } = createWireNames(tools.map(({ name }) => name));
@@ -48,17 +48,16 @@ export function listOfferedTools(session: Session): SessionToolOffer[] {
   return hasToolsets(session) ? [...own, createCallTool(session)] : own;
 }
 
-/** The tools of one call stay what they are, also when a skill is loaded while it goes on: this reaches what that brought. */
+/** Creates the tool that calls the tools of skills loaded later: frameworks do not change the tool list during a request. */
 function createCallTool(session: Session): SessionToolOffer {
   const { name, description, category, inputSchema, execute } = createTool(
     {
       name: "call_skill_tool",
-      description:
-        "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
+      description: "Calls a tool of a loaded skill that is not in your list of tools. load_skill names these tools.",
       category: "skills",
       parameters: {
-        tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
-        input: { type: "object", says: "the tool's input" },
+        tool: { type: "string", description: "the tool's name, as shown by load_skill", isRequired: true },
+        input: { type: "object", description: "the tool's input" },
       },
     },
     ({ tool, input = {} }, options) => session.call(tool, input, options),
@@ -72,5 +71,5 @@ function hasToolsets({ catalog }: Session): boolean {
   return known;
 }
 
-/** Of ten thousand skills it takes a while to say. */
+/** Cached: with ten thousand skills the check takes time. */
 const TOOLSET_CATALOGS = new WeakMap<Catalog, boolean>();

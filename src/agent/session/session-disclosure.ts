@@ -28,20 +28,20 @@ interface DisclosureContext {
   recent: readonly string[];
   /** Names of skills, the most used first, when the conversation began. */
   usage: readonly string[];
-  /** Whether skills with `context: fork` can run in a sub-agent. */
+  /** True if skills with `context: fork` can run in a sub-agent. */
   canFork: boolean;
-  /** How many tokens the model of the conversation can read at once, if that is known. */
+  /** The context window of the conversation's model in tokens, if known. */
   contextWindow?: number | undefined;
 }
 
-/** Discloses what is available on this host, by its settings. It loads nothing that runs a skill. */
+/** Discloses the skills that are available on this host, according to its settings. Loads no code that runs skills. */
 export function discloseForHost(
   catalog: Catalog,
   host: Host,
   query: string,
   { context: { contextWindow, ...context }, options }: { context: DisclosureContext; options: QueryOptions },
 ): Disclosure {
-  const { settings, folderOf } = host;
+  const { settings, resolveFolder: folderOf } = host;
   return withSteadyTrust(host, () =>
     disclose(catalog, query, {
       toolsets: "on-load",
@@ -58,22 +58,22 @@ export function discloseForHost(
   );
 }
 
-/** Lists what a model may know of here, the same for every query, within the budget and at most `room` characters. Empty for no skills. */
+/** Lists the skills that a model may know, the same for every query, within the budget and at most `room` characters. Empty for no skills. */
 export function formatHostListing(
   catalog: Catalog,
   host: Host,
-  { usage, contextWindow, canFork, room, isLeftOut = () => false }: Omit<DisclosureContext, "recent"> & ListingLimits,
+  { usage, contextWindow, canFork, room, isOmitted = () => false }: Omit<DisclosureContext, "recent"> & ListingLimits,
 ): string {
   const { budget = DISCLOSURE_DEFAULTS.budget } = host.settings.disclosure;
   const listingBudget = getListingBudget(host.settings, contextWindow) ?? DISCLOSURE_DEFAULTS.listingBudget;
   const isListed = (skill: Skill) =>
-    isInvocableBy("model", skill) && !isLeftOut(skill) && isSkillAvailable(skill, host) && isOfferedByDefault(skill);
+    isInvocableBy("model", skill) && !isOmitted(skill) && isSkillAvailable(skill, host) && isOfferedByDefault(skill);
   const skills = withSteadyTrust(host, () => catalog.skills.filter(isListed));
   if (skills.length === 0) return "";
-  const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
-  const options = { room: most, usage, search: "search_skills" };
+  const max = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
+  const options = { room: max, usage, search: "search_skills" };
   if (getDisclosureMode(host.settings, canFork) === "adaptive") return fitListing(skills, options).text;
-  return fitPromptSection(skills, { ...options, ...(host.folderOf ? { pathOf: host.folderOf } : {}) }).text;
+  return fitPromptSection(skills, { ...options, ...(host.resolveFolder ? { pathOf: host.resolveFolder } : {}) }).text;
 }
 
 /** Returns the mode in effect: the static list names `use_skill`, so it needs sub-agents. */
@@ -81,25 +81,25 @@ export function getDisclosureMode({ disclosure }: Pick<Settings, "disclosure">, 
   return disclosure.mode === "static" && canUse ? "static" : "adaptive";
 }
 
-/** Lists the same as JSON, with skills of other packages, within the budget and at most `room` bytes. */
+/** Lists the same skills as JSON, with those of other packages, within the budget and at most `room` bytes. */
 export function formatListingJson(
   { skills, diagnostics }: Catalog,
   host: Host,
   {
     usage,
     room,
-    isLeftOut = () => false,
+    isOmitted = () => false,
     note,
   }: ListingLimits & { usage: readonly string[]; note?: string | undefined },
 ): string {
   const isListed = (skill: Skill) =>
-    isInvocableBy("model", skill) && !isLeftOut(skill) && isSkillAvailable(skill, host);
+    isInvocableBy("model", skill) && !isOmitted(skill) && isSkillAvailable(skill, host);
   const listed = withSteadyTrust(host, () => skills.filter(isListed));
   const options = { search: "search_skills", usage, ...omitUndefined({ limit: room, note }) };
   return JSON.stringify(listSkillEntries({ skills: listed, diagnostics }, host, options));
 }
 
-/** Returns how many tokens a list of skills may take: what is configured, or 1 % of the context window, or undefined if neither is known. */
+/** Returns the token budget of a list of skills: the configured one, or 1 % of the context window, or undefined if neither is known. */
 export function getListingBudget(
   { disclosure }: Pick<Settings, "disclosure">,
   contextWindow: number | undefined,
@@ -107,23 +107,23 @@ export function getListingBudget(
   return disclosure.listingBudget ?? (contextWindow === undefined ? undefined : Math.floor(contextWindow / 100));
 }
 
-/** Returns whether a skill is offered: one that cannot be used here is not. */
+/** Returns true if a skill can be used here. Only such skills are offered. */
 export function isSkillAvailable(skill: Skill, host: Host): boolean {
   return findUnavailability(skill, host) === undefined;
 }
 
-/** Returns whether a skill may be called by its name. */
+/** Returns true if a skill may be called by its name. */
 export function isSkillVisible(skill: Skill, host: Host): boolean {
   return findFirstDenial(skill, host)?.kind !== "access";
 }
 
-/** Does work that asks about many skills at once and waits for nothing: it looks at each lock file once. */
+/** Runs synchronous work that checks many skills: each lock file is read once. */
 export function withSteadyTrust<T>(host: Host, work: () => T): T {
-  return host.trust ? host.trust.steadily(work) : work();
+  return host.trust ? host.trust.withCache(work) : work();
 }
 
-/** Returns whether sub-agents are available: a host without models, settings for them and an environment has none. */
-export function canUseSkills(host: Host, { isReadOnly, uses }: SessionOptions = {}): boolean {
+/** Returns true if sub-agents are available: a host without models, model settings and an environment has none. */
+export function canUseSkills(host: Host, { isReadOnly, allowsSubAgents: uses }: SessionOptions = {}): boolean {
   const { models, settings, env } = host;
   if (isReadOnly || uses === false || isToolDisabled("use_skill", host)) return false;
   return models !== undefined || settings.models.size > 0 || env !== undefined;
@@ -134,13 +134,13 @@ export function listMostUsed({ statistics }: Host): readonly string[] {
   return statistics?.mostUsed?.(MAX_RECENT_SKILLS) ?? statistics?.recent(MAX_RECENT_SKILLS) ?? [];
 }
 
-/** How long a shortened description is where not even all names fit, in characters, where its cue allows it. */
+/** Length of a shortened description when not even all names fit, in characters. A description with a cue may be longer. */
 const MAX_BRIEF_DESCRIPTION = 160;
 
 interface SkillListOptions {
   /** The tool that finds skills. */
   search?: string;
-  /** At most so many bytes of JSON, also where the budget allows more: some clients count bytes. */
+  /** Maximum size in bytes of JSON, even if the budget allows more: some clients count bytes. */
   limit?: number;
   /** Names of skills, the most used first: they keep their descriptions longest. */
   usage?: readonly string[];
@@ -148,7 +148,7 @@ interface SkillListOptions {
   note?: string | undefined;
 }
 
-/** Entries with whole descriptions while they fit; then with shortened ones, and a statement of how many; then as many as fit, and how many more there are. */
+/** Lists complete descriptions while they fit; then shortened ones with a note; then as many entries as fit, with the number of omitted ones. */
 export function listSkillEntries(
   { skills, diagnostics }: Pick<Catalog, "skills" | "diagnostics">,
   { settings }: Pick<Host, "settings">,
@@ -158,7 +158,7 @@ export function listSkillEntries(
     const text = JSON.stringify(value);
     return limit === Number.POSITIVE_INFINITY ? text.length : Buffer.byteLength(text);
   };
-  const most = Math.min((settings.disclosure.budget ?? DISCLOSURE_DEFAULTS.budget) * 4, limit);
+  const max = Math.min((settings.disclosure.budget ?? DISCLOSURE_DEFAULTS.budget) * 4, limit);
   const broken = diagnostics.filter(({ code }) => code === "nearer-copy-broken");
   const noteOn = ({ name }: Skill) => {
     const replaced = broken.length === 0 ? undefined : findReplacedCopy({ diagnostics: broken }, name);
@@ -178,10 +178,10 @@ export function listSkillEntries(
     version: skill.manifest.version && sanitizeLine(skill.manifest.version, 64),
     tags: skill.manifest.tags.slice(0, 20).map((tag) => sanitizeLine(tag, 64)),
   }));
-  if (sizeOf([...whole, ...notes(note)]) <= most) return [...whole, ...notes(note)];
+  if (sizeOf([...whole, ...notes(note)]) <= max) return [...whole, ...notes(note)];
   const all = { shortened: skills.length, named: skills.length };
   const names = skills.map((skill) => entryOf(skill, ""));
-  const room = most - sizeOf([...names, ...notes(formatCutNote(skills.length, all, search), note)]);
+  const room = max - sizeOf([...names, ...notes(formatCutNote(skills.length, all, search), note)]);
   if (room >= 0) {
     const { descriptions, ...cut } = fitDescriptions(skills, { room, usage, cost: (text) => sizeOf(text) - 2 });
     const fitted = skills.map((skill, index) => entryOf(skill, descriptions[index] ?? ""));
@@ -192,23 +192,23 @@ export function listSkillEntries(
   let used = 64 + sizeOf(notes(note));
   const number = brief.findIndex((entry) => {
     used += sizeOf(entry) + 1;
-    return used > most;
+    return used > max;
   });
   const rest = { more: brief.length - number, ...(search === undefined ? {} : { find: search }) };
   return number === -1 ? [...brief, ...notes(note)] : [...brief.slice(0, number), rest, ...notes(note)];
 }
 
-/** The skills that were used last, of all conversations. */
+/** The recently used skills of all conversations. */
 export interface RecentSkills {
-  /** The one used last first. */
+  /** The most recently used skill comes first. */
   names(): readonly string[];
   note(name: string): void;
 }
 
-/** `first`: what this conversation has used already. */
+/** Creates the list of recent skills. `first` are those that this conversation has used. */
 export function createRecentSkills(first: readonly string[], { statistics }: Host): RecentSkills {
   let known: string[] | undefined;
-  // Read when first asked for: many a session, one for a single request above all, never asks, and the statistics are a database.
+  // Read on first use: many sessions, such as those for a single request, never need it, and the statistics are a database.
   const names = () => {
     known ??= [...new Set([...first, ...(statistics?.recent(MAX_RECENT_SKILLS) ?? [])])];
     return known;
@@ -221,5 +221,5 @@ export function createRecentSkills(first: readonly string[], { statistics }: Hos
   };
 }
 
-/** How many of them are known. */
+/** The number of recent skills that are remembered. */
 export const MAX_RECENT_SKILLS = 100;

@@ -58,127 +58,127 @@ import {
 import { isSameCatalog } from "./shared-catalog.ts";
 import { ToolsetMounts } from "./toolset-mounts.ts";
 
-/** For a skill that works on its own when it is loaded. */
+/** The task for a skill that runs in a sub-agent when it is loaded. */
 interface LoadTask {
-  /** What it is to do, where nothing was written for it. */
+  /** The task, used if no arguments were passed. */
   task?: string;
-  /** What the call that loads it comes with. */
+  /** The options of the call that loads it. */
   call?: SessionCallOptions;
 }
 
-/** What a conversation has come to. */
+/** The state of one conversation. */
 export class SessionState {
   catalog: Catalog;
   readonly host: Host;
   readonly #active: Map<string, ActiveSkill>;
   readonly #recent: RecentSkills;
   #used: readonly string[] | undefined;
-  /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
-  readonly #given: Set<string>;
-  /** What the prompts of this session received as advice. */
-  readonly #advised: AdviceMemory = createAdviceMemory();
-  /** What the loaded skills bring. */
+  /** The skills whose instructions are in the conversation. A model may read their files. */
+  readonly #disclosedSkills: Set<string>;
+  /** The advice that the prompts of this session received. */
+  readonly #adviceMemory: AdviceMemory = createAdviceMemory();
+  /** The tools of the loaded skills. */
   readonly mounts: ToolsetMounts;
-  /** Resolves when the toolsets that are being imported are there. */
-  arriving: Promise<void> | undefined;
-  /** By skill, the tools that were known when it was loaded and its toolsets were still to be imported. */
+  /** Resolves when the pending imports of toolsets are done. */
+  toolsLoading: Promise<void> | undefined;
+  /** By skill: the tools that were known at load time, while its toolsets were still being imported. */
   readonly #awaited = new Map<string, string>();
 
-  /** Called after each change of what is loaded. */
+  /** Called whenever the set of loaded skills changes. */
   readonly listeners = new Set<() => void>();
   readonly #options: SessionOptions;
-  /** What a skill is besides its toolsets, as long as it is the same one. */
-  readonly #own = new WeakMap<Skill, readonly Tool[]>();
+  /** The tools of a skill other than its toolsets, while the skill is unchanged. */
+  readonly #ownTools = new WeakMap<Skill, readonly Tool[]>();
 
   constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>, options: SessionOptions = {}) {
     this.catalog = catalog;
     this.#options = options;
     this.host = host;
     this.#active = active;
-    this.#given = new Set(active.keys());
+    this.#disclosedSkills = new Set(active.keys());
     this.#recent = createRecentSkills([...active.keys()].reverse(), host);
     this.mounts = new ToolsetMounts(host, async (name) => (await this.reload()).find(name));
   }
 
-  /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
+  /** True if sub-agents are available: a host without model settings has none. */
   get canUse(): boolean {
     return canUseSkills(this.host, this.#options);
   }
 
-  /** Whether nothing of a skill is run. */
+  /** True if no code of a skill may run. */
   get isReadOnly(): boolean {
     return this.#options.isReadOnly === true;
   }
 
   readonly isVisible = (skill: Skill): boolean => isSkillVisible(skill, this.host);
-  /** Whether the skill is offered: what cannot be used here is not. */
+  /** Returns true if the skill can be used here. Only such skills are offered. */
   readonly isAvailable = (skill: Skill): boolean => isSkillAvailable(skill, this.host);
   readonly isForModel = (skill: Skill): boolean => isInvocableBy("model", skill) && this.isAvailable(skill);
 
-  /** Reads the sources again. A catalog that says the same stays, with all that was made from it. */
+  /** Reads the sources again. An unchanged catalog stays the same object, with everything derived from it. */
   async reload(): Promise<Catalog> {
     const next = await this.catalog.reload();
     if (!isSameCatalog(this.catalog, next)) this.catalog = next;
     return this.catalog;
   }
 
-  /** What was just made is found too: a name that is not there, or has another folder in its place, is looked for once more. */
+  /** Finds a skill, also one that was just created: an unknown name, or one whose folder changed, is looked up again. */
   async find(name: string, by: Invoker): Promise<Skill | { refusal: ToolResult }> {
     const known = this.catalog.find(name);
     const skill = known && !isFolderReplaced(known) ? known : (await this.reload()).find(name);
     if (!skill) return { refusal: createRefusalResult([describeUnknownSkill(name, this.catalog, this.host)]) };
-    const refusal = by === "model" ? this.refusalOf(skill) : findSessionDenial(skill, this.host, by);
+    const refusal = by === "model" ? this.findRefusal(skill) : findSessionDenial(skill, this.host, by);
     return refusal ? { refusal } : skill;
   }
 
-  /** What speaks against giving the skill to the model. */
-  readonly refusalOf = (skill: Skill): ToolResult | undefined =>
-    findSessionDenial(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
+  /** Returns the reason why the model must not get the skill. */
+  readonly findRefusal = (skill: Skill): ToolResult | undefined =>
+    findSessionDenial(skill, this.host, this.#disclosedSkills.has(skill.name) ? undefined : "model");
 
-  async load(name: string, options: LoadOptions & LoadTask = {}, within?: ParentRun): Promise<ToolResult> {
+  async load(name: string, options: LoadOptions & LoadTask = {}, parent?: ParentRun): Promise<ToolResult> {
     const { by = "model", arguments: written, again, signal, task, call } = options;
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
     this.#recent.note(skill.name);
-    const given = written === undefined ? {} : { arguments: written };
+    const values = written === undefined ? {} : { arguments: written };
     return catchToolErrors(async () => {
       await skill.fetch?.().catch(async (error) => {
-        await this.reload(); // The server may list something else by now: the next call has that.
+        await this.reload(); // The server may list another version by now. The next call uses it.
         throw error;
       });
       if (skill.manifest.context === "fork" && this.canUse) {
-        if (this.#options.forks === "tell" && isInvocableBy("model", skill))
+        if (this.#options.forkMode === "tell" && isInvocableBy("model", skill))
           return createHandOverResult(skill, written);
-        return this.use({ skill: name, by, ...omitUndefined({ message: written ?? task, signal }) }, within, call);
+        return this.use({ skill: name, by, ...omitUndefined({ message: written ?? task, signal }) }, parent, call);
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
-        return createLoadedResult(skill, formatToolLines(await this.#bringing(skill)));
+        return createLoadedResult(skill, formatToolLines(await this.#mountTools(skill)));
       const dynamic = { skill, host: this.host, arguments: written, signal };
-      // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
+      // Awaited only if there is something to wait for: of many concurrent loads, one does the work.
       const printed =
         !this.isReadOnly && listAllowedCommands(dynamic).length > 0
-          ? await runLoadCommands(dynamic, within)
+          ? await runLoadCommands(dynamic, parent)
           : undefined;
       const content = formatSkillContent(skill, {
-        ...given,
-        folder: this.host.folderOf?.(skill),
+        ...values,
+        folder: this.host.resolveFolder?.(skill),
         printed,
         toolsets: "there",
-        scripts: this.isReadOnly ? "They are not run here." : describeScriptUse(this.host, skill),
+        scripts: this.isReadOnly ? "They cannot be run here." : describeScriptUse(this.host, skill),
       });
-      this.#given.add(skill.name);
+      this.#disclosedSkills.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, {
         name: skill.name,
         source: skill.origin.source,
         stamp: fingerprintInstructions(skill),
-        ...given,
+        ...values,
       });
-      await runOnce("loaded", within, () => notifySkillLoaded(this.host, skill));
+      await runOnce("loaded", parent, () => notifySkillLoaded(this.host, skill));
       const replaced = findReplacedCopy(this.catalog, skill.name);
       const notes = replaced ? [formatReplacedNote(replaced)] : [];
       const isUntrusted = skill.origin.remote !== undefined && trustPolicy(skill, this.host) !== undefined;
-      const lines = [content, ...formatToolLines(await this.#bringing(skill)), ...notes];
+      const lines = [content, ...formatToolLines(await this.#mountTools(skill)), ...notes];
       notifyListeners(this.listeners);
       return {
         content: lines.join("\n"),
@@ -194,45 +194,45 @@ export class SessionState {
     return this.#active.delete(known);
   }
 
-  /** Opens what a skill brings, and gives it with what is wrong with it. */
-  async #bringing(skill: Skill): Promise<LoadedTools> {
+  /** Mounts the tools of a skill. Returns them, or the problems. */
+  async #mountTools(skill: Skill): Promise<LoadedTools> {
     if (this.isReadOnly) return { tools: [], problems: [] };
-    if (this.#options.toolsetLoading === "background") return this.#beginning(skill);
+    if (this.#options.toolsetLoading === "background") return this.#startMount(skill);
     const { tools, problems } = await this.mounts.mount(skill);
     if (!this.#active.has(skill.name)) {
-      this.mounts.unmount(skill.name); // It was unloaded while it was opened.
+      this.mounts.unmount(skill.name); // The skill was unloaded in the meantime.
       return { tools: [], problems: [] };
     }
     return { tools: joinToolsBySkill(tools, this.#isWhole ? [this.#ownOf(skill)] : []), problems };
   }
 
-  /** Starts to open what a skill brings, and gives what is known of it. */
-  #beginning(skill: Skill): LoadedTools {
-    const { tools, problems, loading } = this.mounts.begin(skill);
+  /** Starts to mount the tools of a skill. Returns the tools known so far. */
+  #startMount(skill: Skill): LoadedTools {
+    const { tools, problems, loading } = this.mounts.startMount(skill);
     const known = joinToolsBySkill(tools, this.#isWhole ? [this.#ownOf(skill)] : []);
     if (!loading) {
-      this.#awaited.delete(skill.name); // The answer to this load has it all.
+      this.#awaited.delete(skill.name); // The result of this load is complete.
       return { tools: known, problems };
     }
     this.#awaited.set(skill.name, tools.map(({ name }) => name).join("\n"));
-    const arriving = Promise.all([this.arriving, loading]).then(() => {
-      if (this.arriving === arriving) this.arriving = undefined;
+    const arriving = Promise.all([this.toolsLoading, loading]).then(() => {
+      if (this.toolsLoading === arriving) this.toolsLoading = undefined;
     });
-    this.arriving = arriving;
+    this.toolsLoading = arriving;
     return { tools: known, problems, isLoading: tools.length === 0 };
   }
 
-  /** The loaded skills whose toolsets are being imported, and whose tools are not known. */
+  /** The loaded skills whose toolsets are being imported and whose tools are not known yet. */
   get loadingTools(): readonly string[] {
     return [...this.#awaited].flatMap(([name, known]) =>
-      known === "" && this.mounts.has(name) && !this.mounts.outcomeOf(name) ? name : [],
+      known === "" && this.mounts.has(name) && !this.mounts.findOutcome(name) ? name : [],
     );
   }
 
-  /** Returns a line for each skill whose tools were not known when it was loaded, or were others, and are known now. Each is given once. */
-  toolUpdates(): readonly string[] {
+  /** Returns one line for each skill whose tools became known, or changed, after it was loaded. Each line is returned once. */
+  takeToolUpdates(): readonly string[] {
     return [...this.#awaited].flatMap(([name, known]) => {
-      const outcome = this.mounts.outcomeOf(name);
+      const outcome = this.mounts.findOutcome(name);
       if (!outcome && this.mounts.has(name)) return [];
       this.#awaited.delete(name);
       const names = outcome?.tools.map((tool) => tool.name).join("\n");
@@ -242,11 +242,11 @@ export class SessionState {
   }
 
   get #isWhole(): boolean {
-    return this.#options.brings === "all" && !this.isReadOnly;
+    return this.#options.provides === "all" && !this.isReadOnly;
   }
 
-  /** These, and what the loaded skills are besides. */
-  withOwn(toolsets: readonly Tool[]): readonly Tool[] {
+  /** Adds the script and run tools of the loaded skills to those of the toolsets. */
+  addOwnTools(toolsets: readonly Tool[]): readonly Tool[] {
     if (!this.#isWhole) return toolsets;
     const loaded = [...this.#active.values()].flatMap(({ name, source }) => {
       const skill = this.catalog.copies(name).find(({ origin }) => origin.source === source);
@@ -256,46 +256,46 @@ export class SessionState {
   }
 
   #ownOf(skill: Skill): OwnTools {
-    const known = this.#own.get(skill) ?? createOwnTools(skill, this);
-    this.#own.set(skill, known);
+    const known = this.#ownTools.get(skill) ?? createOwnTools(skill, this);
+    this.#ownTools.set(skill, known);
     return { skill: skill.name, tools: filterPermittedTools(known, skill, this) };
   }
 
-  /** Why a tool is gone that the conversation was given: the configuration may have taken it, or its skill, away since. */
-  revocationOf(tool: string): Problem | undefined {
+  /** Returns the reason why a known tool is gone: the configuration may have disabled it or its skill. */
+  findRevocation(tool: string): Problem | undefined {
     const disabled = findToolRevocation(tool, this.host);
     if (disabled) return disabled;
     const isOf = (name: string) => tool.startsWith(`${name}.`) || tool.startsWith(`${formatWireName(name)}__`);
-    const [owner] = [...this.#active.keys()].filter(isOf).sort((a, b) => b.length - a.length); // Of `a` and `a.b`, the longer one.
+    const [owner] = [...this.#active.keys()].filter(isOf).sort((a, b) => b.length - a.length); // Of `a` and `a.b`, the longer one matches.
     const skill = owner === undefined ? undefined : this.catalog.find(owner);
     const denial = skill && findFirstDenial(skill, this.host);
     return denial && { code: denial.code, message: denial.message, fix: denial.fix };
   }
 
   /** Runs a script of a skill, for a model. */
-  async script(
+  async runScript(
     { skill, ...request }: Omit<ScriptRequest, "skill"> & { skill: string },
     { signal }: CallOptions,
   ): Promise<ToolResult> {
     const found = await this.find(skill, "model");
     if ("refusal" in found) return found.refusal;
-    const { runScriptForModel } = await import("../run/run-script.ts"); // Only who runs one loads what it needs.
+    const { runScriptForModel } = await import("../run/run-script.ts"); // Loaded on demand.
     return runScriptForModel(this.host, { ...request, skill: found, ...omitUndefined({ signal }) });
   }
 
-  /** The tools of all that is loaded, also of what an earlier session had loaded. */
-  async mountedNow(): Promise<readonly Tool[]> {
+  /** Returns the tools of all loaded skills, including those that an earlier session loaded. */
+  async mountLoaded(): Promise<readonly Tool[]> {
     if (this.isReadOnly) return [];
     for (const { name, source } of this.#active.values()) {
       const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
       if (skill?.origin.source === source && !findSessionDenial(skill, this.host, undefined))
-        await this.#bringing(skill);
+        await this.#mountTools(skill);
     }
-    return this.mounts.fresh();
+    return this.mounts.refreshTools();
   }
 
   /** Hands a task to a sub-agent that follows the skill. */
-  async use(request: UseRequest, within?: ParentRun, options: SessionCallOptions = {}): Promise<ToolResult> {
+  async use(request: UseRequest, parent?: ParentRun, options: SessionCallOptions = {}): Promise<ToolResult> {
     const found = await this.find(request.skill, request.by ?? "user");
     if ("refusal" in found) return found.refusal;
     this.#recent.note(found.name);
@@ -303,8 +303,8 @@ export class SessionState {
     const { onProgress, approve } = options;
     const host = { ...this.host, ...omitUndefined({ approve }) };
     const { signal = new AbortController().signal } = request;
-    const result = await (within
-      ? runUse({ catalog, host, request, chain: createRunContext(within), port: within.port, id: within.id, signal })
+    const result = await (parent
+      ? runUse({ catalog, host, request, chain: createRunContext(parent), steps: parent.steps, id: parent.id, signal })
       : reportRunProgress(useSkill(catalog, host, request), onProgress));
     return toToolResult(result, host.settings.limits.toolOutput);
   }
@@ -317,38 +317,38 @@ export class SessionState {
       contextWindow: this.#options.contextWindow,
     };
     const options = { isLoaded: (skill: Skill) => this.#isLoaded(skill), ...more };
-    const told = discloseForHost(this.catalog, this.host, query, { context, options });
-    for (const { name } of [...told.shown, ...told.noted].reverse()) this.#recent.note(name);
-    for (const { name } of told.shown) this.#given.add(name);
-    if (told.matches.length > 0) {
-      const skills = told.matches.map(({ skill }) => skill.name);
+    const disclosure = discloseForHost(this.catalog, this.host, query, { context, options });
+    for (const { name } of [...disclosure.shown, ...disclosure.mentioned].reverse()) this.#recent.note(name);
+    for (const { name } of disclosure.shown) this.#disclosedSkills.add(name);
+    if (disclosure.matches.length > 0) {
+      const skills = disclosure.matches.map(({ skill }) => skill.name);
       notifyHost(this.host, {
         type: "skill-matched",
         skills,
-        tier: told.tier,
+        tier: disclosure.tier,
         ...omitUndefined({ caller: this.host.caller }),
       });
     }
-    return told;
+    return disclosure;
   }
 
   async advise(prompt: string, { conversation, ...more }: SessionAdviseOptions = {}): Promise<Advice> {
-    const { advised } = this.#options;
-    // A session is one conversation where the client names none. A memory that others share has no such default.
+    const { adviceMemory: advised } = this.#options;
+    // Without a conversation id from the client, a session is one conversation. A shared memory has no such default.
     const known = conversation ?? (advised ? undefined : "");
     const advice = await advise(prompt, {
       ...more,
       ...omitUndefined({ conversation: known }),
       catalog: await this.reload(),
       host: this.host,
-      memory: advised ?? this.#advised,
+      memory: advised ?? this.#adviceMemory,
       isLoaded: (skill) => this.#isLoaded(skill),
     });
     const skills = advice.skills.map(({ name }) => name);
     if (advice.kind === "instructions") {
       for (const name of skills) {
         this.#recent.note(name);
-        this.#given.add(name);
+        this.#disclosedSkills.add(name);
       }
     }
     if (skills.length > 0) {
@@ -358,54 +358,54 @@ export class SessionState {
     return advice;
   }
 
-  /** The skills that a model may know of, as they are listed for every query. */
-  listing({ room, isLeftOut }: ListingLimits = {}): string {
+  /** Lists the skills that a model may know, the same for every query. */
+  listing({ room, isOmitted }: ListingLimits = {}): string {
     const { contextWindow } = this.#options;
     const context = { usage: this.#usage(), contextWindow, canFork: this.canUse };
-    return formatHostListing(this.catalog, this.host, { ...context, ...omitUndefined({ room, isLeftOut }) });
+    return formatHostListing(this.catalog, this.host, { ...context, ...omitUndefined({ room, isOmitted }) });
   }
 
-  /** The same skills as JSON. */
+  /** Lists the same skills as JSON. */
   async list(options: ListingLimits & { note?: string | undefined } = {}): Promise<ToolResult> {
     const content = formatListingJson(await this.reload(), this.host, { usage: this.#usage(), ...options });
     return { content, isError: false };
   }
 
-  /** The most used skills when the conversation began: its prompts keep their beginning, whatever it uses. */
+  /** Returns the most used skills at the start of the conversation. Fixed, so that the start of its prompts does not change. */
   #usage(): readonly string[] {
     this.#used ??= listMostUsed(this.host);
     return this.#used;
   }
 
-  /** What was loaded are the instructions as they are now. */
+  /** Returns true if the current instructions are loaded. */
   #isLoaded(skill: Skill): boolean {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === fingerprintInstructions(skill);
   }
 }
 
-/** Says that a skill's instructions are in a conversation. */
+/** Emits the event that a skill's instructions are in a conversation. */
 export function notifySkillLoaded(host: Host, { name, origin }: Skill): void {
   const { caller } = host;
   notifyHost(host, { type: "skill-loaded", skill: name, source: origin.source, ...omitUndefined({ caller }) });
 }
 
-/** In a step, where there are steps: what was told is not told again. */
-async function runOnce(name: string, within: ParentRun | undefined, tell: () => void): Promise<void> {
+/** Runs in a step if there are steps: on resume, the event is not emitted again. */
+async function runOnce(name: string, parent: ParentRun | undefined, notify: () => void): Promise<void> {
   const work = async () => {
-    tell();
+    notify();
     return true;
   };
-  await (within ? within.port.step(name, work) : work());
+  await (parent ? parent.steps.step(name, work) : work());
 }
 
-/** In a step, where there are steps: what commands print is not the same twice. */
+/** Runs in a step if there are steps: commands may print something else the second time. */
 async function runLoadCommands(
   dynamic: DynamicCommandContext,
-  within: ParentRun | undefined,
+  parent: ParentRun | undefined,
 ): Promise<string[] | undefined> {
   const run = async () => (await runCommandsForLoading(dynamic)) ?? null;
-  return (await (within ? within.port.step("commands", run) : run())) ?? undefined;
+  return (await (parent ? parent.steps.step("commands", run) : run())) ?? undefined;
 }
 
 function fingerprintInstructions(skill: Skill): string {
@@ -413,18 +413,18 @@ function fingerprintInstructions(skill: Skill): string {
 }
 
 function createLoadedResult({ name }: Skill, tools: readonly string[]): ToolResult {
-  const content = `Skill '${sanitizeLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
+  const content = `Skill '${sanitizeLine(name, 64)}' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true.`;
   return { content: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
 }
 
-/** For a model that hands the task to a skill which is followed on its own. */
+/** Tells a model to hand the task to a skill that runs in a sub-agent. */
 function createHandOverResult({ name }: Skill, written: string | undefined): ToolResult {
   const task = written === undefined ? "" : `, with this task:\n\n${written}`;
-  const content = `Skill '${sanitizeLine(name, 64)}' is followed on its own: hand it over with use_skill${task}`;
+  const content = `Skill '${sanitizeLine(name, 64)}' runs in a sub-agent: hand the task over with use_skill${task}`;
   return { content, isError: false, code: "to-be-used" };
 }
 
-/** What speaks against giving this skill to whoever asks; nobody in particular, when it was given already. */
+/** Returns the reason to refuse a skill. `by` is undefined if its instructions are already in the conversation. */
 function findSessionDenial(skill: Skill, host: Host, by: Invoker | undefined): ToolResult | undefined {
   const refusals = [...findDenials(skill, host), ...findInvocationDenials(skill, by)];
   return refusals.length === 0 ? undefined : createRefusalResult(refusals);

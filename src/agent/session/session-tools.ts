@@ -42,35 +42,35 @@ import type { SessionState } from "./session-state.ts";
 const SKILLS_CATEGORY = "skills";
 const SKILL_NAME_PARAMETER = {
   type: "string",
-  says: "the skill's name",
+  description: "the skill's name",
   isRequired: true,
-  also: ["skill_name"],
+  aliases: ["skill_name"],
 } as const;
 const SUBJECT_PARAMETERS = {
-  skill: { ...SKILL_NAME_PARAMETER, isRequired: false, says: "a skill's name; or give a path or content" },
-  path: { type: "string", says: "a skill's folder or file" },
-  content: { type: "string", says: "the text of a SKILL.md" },
+  skill: { ...SKILL_NAME_PARAMETER, isRequired: false, description: "a skill's name; or pass a path or content" },
+  path: { type: "string", description: "a skill's folder or file" },
+  content: { type: "string", description: "the text of a SKILL.md" },
 } as const;
 const PROFILE_PARAMETER = {
   type: "string",
-  says: "what to check against; agentskills, the open standard, when left out",
+  description: "the rules to check against; defaults to agentskills, the open standard",
   choices: PROFILES,
 } as const;
 
-/** The tools of a session, one row each: those that the configuration leaves to it when they are asked for. */
+/** Creates the tools of a session, one row each. The returned function filters them by the current configuration. */
 export function createSessionTools(state: SessionState): () => readonly Tool[] {
   const tools = createAllTools(state);
   const isThere = ({ name }: Tool) => !isToolDisabled(name, state.host) && (name !== "use_skill" || state.canUse);
   return () => tools.filter(isThere);
 }
 
-/** What a skill that was just loaded brings, for the model; or why it brings nothing. */
+/** Formats the tools of a skill that was just loaded, for the model, or the reason why it has none. */
 export function formatToolLines({ tools, problems, isLoading = false }: LoadedTools): string[] {
   const wrong = problems.map(({ message, fix }) => sanitizeLine(fix === "" ? message : `${message}: ${fix}`, 512));
-  if (wrong.length > 0) return [`[Its tools cannot be called now: ${wrong.join("; ")}]`];
+  if (wrong.length > 0) return [`[Its tools are not available: ${wrong.join("; ")}]`];
   const names = tools.map(({ name }) => formatWireName(name)).join(", ");
   return [
-    ...(tools.length === 0 ? [] : [`[It brought these tools: ${names}]`]),
+    ...(tools.length === 0 ? [] : [`[It provides these tools: ${names}]`]),
     ...(isLoading ? ["[The tools of its toolsets are still loading]"] : []),
   ];
 }
@@ -78,7 +78,7 @@ export function formatToolLines({ tools, problems, isLoading = false }: LoadedTo
 export interface LoadedTools {
   tools: readonly Tool[];
   problems: readonly Problem[];
-  /** True if there will be more: its toolsets are being imported, and which tools they have is not known. */
+  /** True if the toolsets are still being imported, so more tools may follow. */
   isLoading?: boolean;
 }
 
@@ -88,20 +88,20 @@ function createAllTools(state: SessionState): readonly Tool[] {
     createListTool(() => state.list()),
     tool(
       "search_skills",
-      "Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.",
+      "Finds skills for a task, best first, also by the text of their instructions. Use it when the list of skills is long or was cut.",
       {
-        query: { type: "string", says: "what is to be done, in a few words", isRequired: true },
-        limit: { type: "number", says: "how many at most; 10 when left out" },
+        query: { type: "string", description: "the task, in a few words", isRequired: true },
+        limit: { type: "number", description: "maximum number of results; defaults to 10" },
       },
       async ({ query, limit = 10 }) => {
-        const most = Math.min(50, Math.max(1, Math.floor(limit)));
+        const max = Math.min(50, Math.max(1, Math.floor(limit)));
         const { matches, isCut } = getMatcher(await state.reload()).match(query, {
           bodies: true,
-          limit: most,
+          limit: max,
           isVisible: isForModel,
           isCallable: isForModel,
         });
-        const found: object[] = matches.slice(0, most).map(({ skill, reasons }) => ({
+        const found: object[] = matches.slice(0, max).map(({ skill, reasons }) => ({
           name: sanitizeLine(skill.name, 64),
           description: describeSkill(skill),
           why: reasons
@@ -116,18 +116,18 @@ function createAllTools(state: SessionState): readonly Tool[] {
     createSubRunTool(
       {
         name: "load_skill",
-        description: "Loads a skill: gives its full instructions and the list of its files. Follow them.",
+        description: "Loads a skill: returns its full instructions and the list of its files. Follow them.",
         category: SKILLS_CATEGORY,
         parameters: {
           skill: SKILL_NAME_PARAMETER,
-          arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
-          again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
+          arguments: { type: "string", description: "the user's input for the skill, verbatim" },
+          again: { type: "boolean", description: "return the instructions again even if the skill is loaded" },
         },
       },
-      ({ skill, arguments: given, again }, call, within) =>
-        state.load(skill, { call, ...omitUndefined({ arguments: given, again, signal: call.signal }) }, within),
+      ({ skill, arguments: values, again }, call, parent) =>
+        state.load(skill, { call, ...omitUndefined({ arguments: values, again, signal: call.signal }) }, parent),
     ),
-    createUseTool((request, within, options) => state.use(request, within, options)),
+    createUseTool((request, parent, options) => state.use(request, parent, options)),
     redactToolOutput(
       createResourceTool((name = "") => state.find(name, "model")),
       state,
@@ -135,27 +135,27 @@ function createAllTools(state: SessionState): readonly Tool[] {
     ...(state.isReadOnly ? [] : [createRunScriptTool(state)]),
     tool(
       "validate_skill",
-      "Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.",
+      "Checks a skill's structure and metadata. Reports each problem, its position and a fix.",
       { ...SUBJECT_PARAMETERS, profile: PROFILE_PARAMETER },
       async ({ profile = "agentskills", ...what }) =>
         checkSkillForModel("structure", { ...what, profile: profile as Profile }, await state.reload(), state),
     ),
     tool(
       "lint_skill",
-      "Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.",
+      "Checks the style of a skill's instructions. Reports each finding with its rule, line and fix.",
       SUBJECT_PARAMETERS,
       async (what) => checkSkillForModel("style", { ...what, profile: "agentskills" }, await state.reload(), state),
     ),
   ];
 }
 
-/** What the user configured may stand in a file too. */
+/** Redacts tool output: a file may contain a configured secret. */
 function redactToolOutput(tool: Tool, { host }: SessionState): Tool {
   return {
     ...tool,
     async execute(input, options) {
       const result = await tool.execute(input, options);
-      return { ...result, content: createRedactor(collectSecrets(new Map(), host)).text(result.content) };
+      return { ...result, content: createRedactor(collectSecrets(new Map(), host)).redact(result.content) };
     },
   };
 }
@@ -164,19 +164,19 @@ function createRunScriptTool(state: SessionState): Tool {
   return createTool(
     {
       name: "run_skill_script",
-      description: `Runs a script of a skill in its own sandbox, and gives what it printed: one of those that load_skill lists. ${describeScriptView(state.host)}`,
+      description: `Runs a script of a skill in its own sandbox and returns its output. load_skill lists the scripts. ${describeScriptView(state.host)}`,
       category: SKILLS_CATEGORY,
       parameters: {
         skill: SKILL_NAME_PARAMETER,
-        script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
-        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
-        stdin: { type: "string", says: "what it reads from its standard input" },
+        script: { type: "string", description: "the script's path or name, as listed", isRequired: true },
+        args: { type: "strings", description: "the arguments, one per item; they are not passed through a shell" },
+        stdin: { type: "string", description: "text for its standard input" },
         ...WRITES_PARAMETER,
       },
       effect: ({ skill, script, args, writes }) =>
         findScriptChange(state, { skill, script, ...omitUndefined({ args, writes }) }),
     },
-    ({ skill, script, ...given }, options) => state.script({ skill, script, ...omitUndefined(given) }, options),
+    ({ skill, script, ...rest }, options) => state.runScript({ skill, script, ...omitUndefined(rest) }, options),
   );
 }
 
@@ -186,7 +186,7 @@ function createJsonResult(value: unknown): ToolResult {
 
 const OWN_TOOL_CATEGORY = "skills";
 
-/** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
+/** Creates the tools of a loaded skill other than its toolsets: one for each script, and one that hands a task to it. */
 export function createOwnTools(skill: Skill, state: SessionState): readonly Tool[] {
   const scripts = createScriptTools(skill, state);
   const run =
@@ -196,7 +196,7 @@ export function createOwnTools(skill: Skill, state: SessionState): readonly Tool
   return [...scripts, ...run];
 }
 
-/** Those of them that nothing speaks against now: trust, and the configuration, may be others than when the skill was loaded. */
+/** Returns the tools that are currently permitted: trust and configuration may have changed since the skill was loaded. */
 export function filterPermittedTools(
   tools: readonly Tool[],
   skill: Skill,
@@ -207,13 +207,13 @@ export function filterPermittedTools(
   return tools.filter(({ starts }) => !stopped.includes(starts === "script" ? "run" : "use"));
 }
 
-/** What a skill is besides its toolsets. */
+/** The tools of a skill other than its toolsets. */
 export interface OwnTools {
   skill: string;
   tools: readonly Tool[];
 }
 
-/** The tools of skills, each skill's together: what its toolsets bring goes before what it is otherwise. */
+/** Groups tools by skill: first the tools of its toolsets, then its other tools. */
 export function joinToolsBySkill(toolsets: readonly Tool[], own: readonly OwnTools[]): readonly Tool[] {
   const skills = new Set<string | undefined>(own.map(({ skill }) => skill));
   const grouped = own.flatMap(({ skill, tools }) => {
@@ -232,12 +232,12 @@ function createScriptTools(skill: Skill, state: SessionState): Tool[] {
   });
 }
 
-/** What a script may be called: the first of these that no other may be called too. */
+/** Lists the possible names of a script's tool, best first. The first unique one is used. */
 function listScriptNames(script: SkillScript): string[] {
   return [...new Set([script.name, getPathName(script), script.path])];
 }
 
-/** `scripts/a/x.py` and `scripts/b/x.py` have one name. */
+/** Returns the path as a name: `scripts/a/x.py` and `scripts/b/x.py` have the same file name. */
 function getPathName({ path }: SkillScript): string {
   return path.replace(/^scripts\//, "").replace(/[^\w-]/g, "_");
 }
@@ -248,22 +248,22 @@ function createOwnScriptTool(
   name: string,
   state: SessionState,
 ): Tool {
-  const says = `Runs ${sanitizeLine(path, 200)} of the skill '${sanitizeLine(skill.name, 64)}' in a sandbox, and gives what it printed. ${describeScriptView(state.host, skill)}`;
+  const usage = `Runs ${sanitizeLine(path, 200)} of the skill '${sanitizeLine(skill.name, 64)}' in a sandbox and returns its output. ${describeScriptView(state.host, skill)}`;
   const tool = createTool(
     {
       name,
-      description: description === undefined ? says : `${sanitizeLine(description)} ${says}`,
+      description: description === undefined ? usage : `${sanitizeLine(description)} ${usage}`,
       category: OWN_TOOL_CATEGORY,
       parameters: {
-        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
-        stdin: { type: "string", says: "what it reads from its standard input" },
+        args: { type: "strings", description: "the arguments, one per item; they are not passed through a shell" },
+        stdin: { type: "string", description: "text for its standard input" },
         ...WRITES_PARAMETER,
       },
       effect: ({ args, writes }) =>
         findScriptChange(state, { skill: getCopyName(skill, state), script: path, ...omitUndefined({ args, writes }) }),
     },
     ({ args, stdin, writes }, options) =>
-      state.script(
+      state.runScript(
         { skill: getCopyName(skill, state), script: path, ...omitUndefined({ args, stdin, writes }) },
         options,
       ),
@@ -271,13 +271,13 @@ function createOwnScriptTool(
   return { ...tool, owner: getToolOwner(skill), starts: "script" };
 }
 
-/** Returns the change of the workspace that a script asks to make, where it has to be approved. */
+/** Returns the workspace change that a script with `writes` asks for, if it needs approval. */
 function findScriptChange(
   { catalog, host }: SessionState,
   { skill, script, args = [], writes }: Omit<ScriptRequest, "skill"> & { skill: string },
 ): ToolEffect | undefined {
   const found = catalog.find(skill);
-  // One that is not known yet is looked for again when it runs.
+  // An unknown skill is looked up again when the script runs.
   return writes && (!found || needsWriteApproval(host, found)) ? createScriptEffect(script, args) : undefined;
 }
 
@@ -292,12 +292,12 @@ function createOwnRunTool(skill: Skill, state: SessionState): Tool {
   const tool = createTool(
     {
       name: getRunToolName(skill),
-      description: `Hands a task to the skill '${sanitizeLine(skill.name, 64)}', which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.`,
+      description: `Hands a task to the skill '${sanitizeLine(skill.name, 64)}', which runs as a sub-agent with its own model, tools and limits, and returns only the result. It does not see this conversation: include the information it needs.`,
       category: OWN_TOOL_CATEGORY,
       parameters: {
-        message: { type: "string", says: "what it is to do, in whole sentences" },
-        context: { type: "string", says: "what it must know of this conversation to do it" },
-        ...(inputSchema ? { input: { type: "object", says: "its input", isRequired: true } as const } : {}),
+        message: { type: "string", description: "the task, in complete sentences" },
+        context: { type: "string", description: "the parts of this conversation that it needs" },
+        ...(inputSchema ? { input: { type: "object", description: "its input", isRequired: true } as const } : {}),
       },
     },
     (given, options) => use(omitUndefined(given), options),
@@ -310,13 +310,13 @@ function createOwnRunTool(skill: Skill, state: SessionState): Tool {
   };
 }
 
-/** With the schema that the skill itself gives, where a model may read it. */
+/** Adds the input schema of the skill, if a model may read it. */
 function addInputSchema(schema: JsonObject, input: JsonObject | undefined): JsonObject {
   const shown = input && sanitizeSchema(input);
   return shown ? { ...schema, properties: { ...(schema["properties"] as JsonObject), input: shown } } : schema;
 }
 
-/** What this copy is called by, where others have its name. */
+/** Returns the name of this copy. It includes the source if other copies have the same name. */
 function getCopyName({ name, origin }: Skill, { catalog }: SessionState): string {
   return catalog.copies(name).length > 1 ? `${name}@${origin.source}` : name;
 }
@@ -338,40 +338,40 @@ interface CheckToolRequest {
 type CheckKind = "structure" | "style";
 interface CheckToolContext {
   host: Host;
-  /** What speaks against a model's knowing of the skill. */
-  refusalOf(skill: Skill): ToolResult | undefined;
+  /** Returns the reason why a model must not know the skill. */
+  findRefusal(skill: Skill): ToolResult | undefined;
 }
 
 const MAX_CHECKED_FILES = 50;
 
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
 function checkSkillForModel(
-  what: CheckKind,
+  kind: CheckKind,
   request: CheckToolRequest,
   catalog: Catalog,
-  { host, refusalOf }: CheckToolContext,
+  { host, findRefusal: refusalOf }: CheckToolContext,
 ): ToolResult {
   const { skill, path, content, profile } = request;
   const skillsFolders = catalog.sources.flatMap((source) => source.path ?? []);
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
-    return createCheckRefusal("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
-  if (content !== undefined) return createCheckReport([checkText(content, { profile })], what, profile);
+    return createCheckRefusal("input-invalid", 'Invalid input: pass exactly one of "skill", "path" and "content".');
+  if (content !== undefined) return createCheckReport([checkText(content, { profile })], kind, profile);
   if (path !== undefined) {
     const found = resolveAllowedPath(path, catalog, host);
     if (found === undefined)
       return createCheckRefusal(
         "path-outside",
-        `"${sanitizeLine(path, 200)}" is not in the workspace or a folder of skills, or is not there.`,
+        `"${sanitizeLine(path, 200)}" does not exist, or is not in the workspace or a skills folder.`,
       );
-    return createPathReport(found, what, { profile, skillsFolders });
+    return createPathReport(found, kind, { profile, skillsFolders });
   }
   const named = catalog.find(skill ?? "");
   const refusal = named && refusalOf(named);
   if (refusal) return refusal;
   if (named && named.origin.file === undefined)
-    return createCheckReport([checkText(toSkillMd(named), { profile })], what, profile);
+    return createCheckReport([checkText(toSkillMd(named), { profile })], kind, profile);
   const file = named ? named.origin.file : findBrokenSkill(catalog, skill ?? "")?.file;
-  if (file !== undefined) return createPathReport(file, what, { profile, skillsFolders });
+  if (file !== undefined) return createPathReport(file, kind, { profile, skillsFolders });
   const why = catalog.leftOut?.(skill ?? "");
   return why
     ? createCheckRefusal(why.code, `${why.message}: ${why.fix}`)
@@ -380,18 +380,18 @@ function checkSkillForModel(
 
 function createPathReport(
   path: string,
-  what: CheckKind,
+  kind: CheckKind,
   options: { profile: Profile; skillsFolders: string[] },
 ): ToolResult {
   const { files, diagnostics } = checkPath(path, options);
-  if (files.length > 0) return createCheckReport(files, what, options.profile);
+  if (files.length > 0) return createCheckReport(files, kind, options.profile);
   return createCheckRefusal(
     "not-found",
-    diagnostics.map(({ message }) => message).join("; ") || "There is no skill here.",
+    diagnostics.map(({ message }) => message).join("; ") || "No skill found at this path.",
   );
 }
 
-/** A model may name only what skills could be in: nothing else on this machine is read, or said to be there. */
+/** Resolves a path from a model. Only paths that may contain skills are allowed: nothing else on this machine is read or revealed. */
 function resolveAllowedPath(path: string, catalog: Catalog, host: Host): string | undefined {
   const roots = [host.workspace, ...catalog.sources.map((source) => source.path)].flatMap(
     (root) => findRealPath(root) ?? [],
@@ -411,14 +411,14 @@ function findRealPath(path: string | undefined): string | undefined {
   }
 }
 
-function createCheckReport(files: readonly CheckedFile[], what: CheckKind, profile: Profile): ToolResult {
+function createCheckReport(files: readonly CheckedFile[], kind: CheckKind, profile: Profile): ToolResult {
   const rows = files.slice(0, MAX_CHECKED_FILES).map(({ file, name, diagnostics }) => {
-    const findings = diagnostics.filter(({ code }) => code in LINT_RULES === (what === "style"));
+    const findings = diagnostics.filter(({ code }) => code in LINT_RULES === (kind === "style"));
     const isValid = findings.every(({ severity }) => severity !== "error");
     return {
       skill: sanitizeLine(name, 64),
       file: sanitizeLine(file, 4096),
-      ...(what === "structure" ? { profile, isValid } : {}),
+      ...(kind === "structure" ? { profile, isValid } : {}),
       findings: findings.map(({ code, severity, line, message, fix }) => ({
         rule: code,
         severity,

@@ -24,11 +24,11 @@ import { getDisclosureMode, withSteadyTrust } from "./session-disclosure.ts";
 import { SessionState } from "./session-state.ts";
 import { createSessionTools, formatToolLines } from "./session-tools.ts";
 
-/** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */
+/** The stored state of a loaded skill: enough to continue after a conversation was shortened or stored. */
 export interface ActiveSkill {
   name: string;
   source: string;
-  /** Which instructions. */
+  /** Fingerprint of the instructions. */
   stamp: string;
   arguments?: string;
 }
@@ -36,152 +36,155 @@ export interface ActiveSkill {
 export type Invoker = "model" | "user";
 
 export interface LoadOptions {
-  /** Who asks. A model, when left out: what a skill says about who may invoke it is held to. */
+  /** The invoker. Defaults to the model. The skill may restrict who can invoke it. */
   by?: Invoker;
   arguments?: string;
-  /** Give the instructions again, although they are loaded. */
+  /** Return the instructions again even if they are loaded. */
   again?: boolean;
   signal?: AbortSignal;
 }
 
 export interface SessionOptions {
-  /** What an earlier session of this conversation had loaded. */
+  /** The skills that an earlier session of this conversation had loaded. */
   active?: readonly ActiveSkill[];
-  /** What loading a skill brings: the tools of its toolsets; or all that it has, its scripts and `run` as tools of their own too. The former, when left out. */
-  brings?: "toolsets" | "all";
-  /** False: no task is handed to a sub-agent. */
-  uses?: boolean;
-  /** What loading does with a skill that is followed on its own (`context: fork`): follows it, or tells the model to use it. The former, when left out. */
-  forks?: "run" | "tell";
-  /** What conversations received as advice, for sessions that last for one request. Defaults to a memory of this session. */
-  advised?: AdviceMemory;
+  /** The tools that loading a skill provides: only those of its toolsets, or its scripts and `run` as well. Defaults to `toolsets`. */
+  provides?: "toolsets" | "all";
+  /** False disables sub-agents. */
+  allowsSubAgents?: boolean;
+  /** Handling of a loaded skill with `context: fork`: run it in a sub-agent, or tell the model to use it. Defaults to `run`. */
+  forkMode?: "run" | "tell";
+  /** The memory of advice that conversations received, for sessions that last for one request. Defaults to a memory of this session. */
+  adviceMemory?: AdviceMemory;
   /**
-   * What loading a skill with toolsets does: waits until they are imported, or returns the instructions at once. Then the tools are
-   * those that the same files had before, and `arriving` resolves when they are imported. Defaults to `wait`.
+   * Loading of a skill with toolsets: wait until they are imported, or return the instructions at once. In the background, the tools are
+   * those that the same files had before, and `toolsLoading` resolves when they are imported. Defaults to `wait`.
    */
   toolsetLoading?: "wait" | "background";
-  /** How many tokens the model of the conversation can read at once: its list of skills takes 1 % of that, where none is configured. */
+  /** The context window of the conversation's model in tokens. The list of skills takes 1 % of it unless a budget is configured. */
   contextWindow?: number;
-  /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
+  /** Runs no code of a skill: no tools, scripts, commands in instructions or sub-agents. */
   isReadOnly?: boolean;
 }
 
-/** What a call in a conversation comes with. */
+/** Options of a call in a conversation. */
 export interface SessionCallOptions extends CallOptions {
-  /** Whom to ask about this call, in place of the host's. No skill gets hold of it. */
+  /** Asks for approval of this call, in place of the host's function. It is not passed to skills. */
   approve?: Approve;
 }
 
-/** What can be said of one query, over the settings. */
+/** Options for one query. They override the settings. */
 export type QueryOptions = Pick<
   DiscloseOptions,
   "files" | "shortlist" | "budget" | "listingBudget" | "countInPrefix" | "maxSkills" | "isLoaded" | "toolsets"
 >;
 
-/** What a client can set for an advice: the session decides the rest. */
+/** Client options for an advice. The session provides the rest. */
 export type SessionAdviseOptions = Omit<AdviseContext, "catalog" | "host" | "memory" | "isLoaded">;
 
 /** Limits of a list of skills. */
 export interface ListingLimits {
   /** In characters. */
   room?: number;
-  /** Leaves a skill out. It can be loaded all the same. */
-  isLeftOut?(skill: Skill): boolean;
+  /** Returns true to omit a skill from the list. It can still be loaded. */
+  isOmitted?(skill: Skill): boolean;
 }
 
-/** One conversation: what is loaded, what was used recently, the tools now offered. */
+/** One conversation: the loaded skills, the recently used ones, and the available tools. */
 export interface Session {
-  /** The skills as they are now. */
+  /** The current skills. */
   readonly catalog: Catalog;
-  /** The session's own tools, then those that loaded skills bring, as `skill.tool`. */
+  /** The session's own tools, then those of loaded skills, as `skill.tool`. */
   readonly tools: readonly Tool[];
-  /** Whether nothing of a skill is run. */
+  /** True if no code of a skill may run. */
   readonly isReadOnly: boolean;
-  /** How skills are shown to a model: `static` where the settings choose it and skills can be used. */
+  /** The way skills are shown to a model: `static` if the settings choose it and skills can be used. */
   readonly disclosureMode: DisclosureMode;
-  /** Whether the configuration took this tool away from everybody. */
+  /** Returns true if the configuration disables this tool. */
   isDisabled(tool: string): boolean;
-  /** What is loaded, in order. Plain data: keep it, and give it to the next session. */
+  /** The loaded skills, in order. Plain data: store it, and pass it to the next session. */
   readonly active: readonly ActiveSkill[];
-  /** The skills that a model may know of, or a person call by name. */
-  visible(by?: Invoker): readonly Skill[];
+  /** Returns the skills that a model may know, or that a user may call by name. */
+  listVisible(by?: Invoker): readonly Skill[];
   /**
-   * The list of those skills within its budget, the same for every query; empty when there are none. `room` is a further limit, in
+   * Lists those skills within the budget, the same for every query; empty without skills. `room` is an additional limit, in
    * characters.
    */
-  listing(options?: ListingLimits): string;
-  /** The same skills as JSON, as `list_skills` gives them, after the sources were read again. `note` comes at the end. */
-  list(options?: ListingLimits & { note?: string | undefined }): Promise<ToolResult>;
-  /** What to tell the model for this query. */
+  formatListing(options?: ListingLimits): string;
+  /** Lists the same skills as JSON, as `list_skills` does, after reading the sources again. `note` comes last. */
+  listSkills(options?: ListingLimits & { note?: string | undefined }): Promise<ToolResult>;
+  /** Returns the text about skills to show the model for this query. */
   disclose(query: string, options?: QueryOptions): Disclosure;
-  /** Decides what to add to a prompt of the user: nothing, a shortlist, or one skill's instructions. What was given or loaded before is not repeated. */
+  /** Decides what to add to a prompt of the user: nothing, a shortlist, or one skill's instructions. Never repeats a text. */
   advise(prompt: string, options?: SessionAdviseOptions): Promise<Advice>;
-  /** Puts a skill's instructions into the conversation. */
+  /** Adds a skill's instructions to the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
-  /** Loads the skills that a topic is about: those it triggers, else those that its words fit best. At most `max_skills`. */
+  /** Loads the skills for a topic: those it triggers, otherwise those with the best keyword match. At most `max_skills`. */
   activate(topic: string, options?: Pick<LoadOptions, "again" | "signal">): Promise<ActivationResult>;
-  /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves, also when it was refused. */
+  /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves even when it was refused. */
   use(request: UseRequest): Run<RunEvent, RunResult>;
-  /** Forgets that it is loaded, and takes its tools away. Contract: false when it was not. */
+  /** Unloads a skill and removes its tools. Contract: returns false if it was not loaded. */
   unload(name: string): boolean;
-  /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
-  reminder(): string;
-  /** Returns why a tool is gone that this conversation was given: it, or the skill that provided it, was disabled since. */
-  revocationOf(tool: string): Problem | undefined;
-  /** Calls a tool, once somebody agrees to what it changes. Contract: never throws. */
+  /** Returns one line with the loaded skills, for a conversation that was shortened; empty without loaded skills. */
+  formatReminder(): string;
+  /** Returns the reason why a known tool is gone: it, or its skill, was disabled in the meantime. */
+  findRevocation(tool: string): Problem | undefined;
+  /** Calls a tool, after approval if it has an effect. Contract: never throws. */
   call(tool: string, input: unknown, options?: SessionCallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
-  /** Calls `listener` after a skill was loaded or unloaded, by the model or by the program. Returns a function that ends this. */
+  /** Calls `listener` after a skill was loaded or unloaded, by the model or by the program. Returns a function that unsubscribes. */
   onToolsChanged(listener: () => void): () => void;
-  /** Resolves when the toolsets that are being imported are there; undefined if none is. */
-  readonly arriving: Promise<void> | undefined;
-  /** The loaded skills whose toolsets are being imported, and whose tools are not known. */
+  /** Resolves when the pending imports of toolsets are done; undefined without pending imports. */
+  readonly toolsLoading: Promise<void> | undefined;
+  /** The loaded skills whose toolsets are being imported and whose tools are not known yet. */
   readonly loadingTools: readonly string[];
-  /** Returns a line for each skill whose tools were not known when it was loaded and are known now, or cannot be had. Each is given once. */
-  toolUpdates(): readonly string[];
-  /** Returns why the tools of a loaded skill cannot be called. */
-  toolProblems(skill: string): readonly Problem[];
-  /** Resolves when the tools of what was loaded are there as they are now. */
+  /** Returns one line for each skill whose tools became known, or failed to load, after it was loaded. Each line is returned once. */
+  takeToolUpdates(): readonly string[];
+  /** Returns the reasons why the tools of a loaded skill cannot be called. */
+  findToolProblems(skill: string): readonly Problem[];
+  /** Resolves when the tools of all loaded skills are available and up to date. */
   ready(): Promise<void>;
-  /** Brings the tools of skills that were told in full, as loading them does. */
-  bring(skills: readonly Skill[]): Promise<MountToolsResult>;
-  /** The skills whose tools are there, in order. */
-  readonly brought: readonly string[];
-  /** Ends what loaded skills brought. */
+  /** Mounts the tools of skills that were disclosed in full, as loading them does. */
+  mountTools(skills: readonly Skill[]): Promise<MountToolsResult>;
+  /** The skills whose tools are mounted, in order. */
+  readonly mountedSkills: readonly string[];
+  /** Closes the tools of all loaded skills. */
   close(): void;
 }
 
-/** What became of a topic. */
+/** The result of activating a topic. */
 export interface ActivationResult {
-  /** The skills that are loaded for it, the best first. */
+  /** The skills loaded for it, the best first. */
   skills: readonly string[];
-  /** Their instructions, for the model; or that there are none. */
+  /** Their instructions for the model, or a message that no skill matches. */
   result: ToolResult;
 }
 
-/** What skills brought. */
+/** The result of mounting tools. */
 interface MountToolsResult {
-  /** What to tell a model of it; empty when they bring nothing. */
+  /** Text for the model; empty if there are no tools. */
   text: string;
   problems: readonly Problem[];
 }
 
-/** Opens a conversation over these skills. What the host leaves out has its default. */
-export function openSession(opened: Catalog, given: HostOptions = {}, options: SessionOptions = {}): Session {
+/** Opens a session with these skills. Options that the host omits have their defaults. */
+export function openSession(opened: Catalog, hostOptions: HostOptions = {}, options: SessionOptions = {}): Session {
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
-  const state = new SessionState(opened, completeHost(given), active, options);
+  const state = new SessionState(opened, completeHost(hostOptions), active, options);
   const ownTools = createSessionTools(state);
   const taint = createTaintTracker();
-  const agree = createCallApproval(state.host, taint);
-  const noted = async (tool: Tool, input: unknown, made: Promise<ToolResult>) => {
-    const result = await made;
+  const approve = createCallApproval(state.host, taint);
+  const trackResult = async (tool: Tool, input: unknown, call: Promise<ToolResult>) => {
+    const result = await call;
     trackToolResult(taint, { tool, input }, result);
     return result;
   };
-  const mounted = active.size > 0 && !options.isReadOnly ? state.mountedNow() : undefined;
-  const offered = (mounted: readonly Tool[]) =>
-    keepFirstByName([...ownTools(), ...state.withOwn(mounted).filter(({ name }) => !isToolDisabled(name, state.host))]);
+  const mounted = active.size > 0 && !options.isReadOnly ? state.mountLoaded() : undefined;
+  const listOffered = (mounted: readonly Tool[]) =>
+    keepFirstByName([
+      ...ownTools(),
+      ...state.addOwnTools(mounted).filter(({ name }) => !isToolDisabled(name, state.host)),
+    ]);
   return {
     get catalog() {
       return state.catalog;
@@ -190,19 +193,19 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
       return [...active.values()];
     },
     get tools() {
-      return offered(state.mounts.tools);
+      return listOffered(state.mounts.tools);
     },
     isReadOnly: state.isReadOnly,
     get disclosureMode() {
       return getDisclosureMode(state.host.settings, state.canUse);
     },
     isDisabled: (tool) => isToolDisabled(tool, state.host),
-    visible: (by = "model") =>
+    listVisible: (by = "model") =>
       withSteadyTrust(state.host, () =>
         state.catalog.skills.filter((skill) => isInvocableBy(by, skill) && state.isAvailable(skill)),
       ),
-    listing: (listingOptions) => state.listing(listingOptions),
-    list: (listOptions) => state.list(listOptions),
+    formatListing: (listingOptions) => state.listing(listingOptions),
+    listSkills: (listOptions) => state.list(listOptions),
     load: (name, loadOptions) => state.load(name, loadOptions),
     activate: (topic, loadOptions) => activateTopic(state, topic, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),
@@ -212,28 +215,28 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
       notifyListeners(state.listeners);
       return wasLoaded;
     },
-    revocationOf: (tool) => state.revocationOf(tool),
+    findRevocation: (tool) => state.findRevocation(tool),
     onToolsChanged(listener) {
       state.listeners.add(listener);
       return () => void state.listeners.delete(listener);
     },
     close: () => state.mounts.close(),
-    get arriving() {
-      return state.arriving;
+    get toolsLoading() {
+      return state.toolsLoading;
     },
     get loadingTools() {
       return state.loadingTools;
     },
-    toolUpdates: () => state.toolUpdates(),
-    toolProblems: (skill) => state.mounts.outcomeOf(skill)?.problems ?? [],
+    takeToolUpdates: () => state.takeToolUpdates(),
+    findToolProblems: (skill) => state.mounts.findOutcome(skill)?.problems ?? [],
     async ready() {
       await mounted;
-      await state.mounts.fresh();
+      await state.mounts.refreshTools();
     },
-    get brought() {
+    get mountedSkills() {
       return state.mounts.names;
     },
-    async bring(skills) {
+    async mountTools(skills) {
       const bringing = skills.filter(({ manifest }) => manifest.toolsets.length > 0);
       const all = await Promise.all(bringing.map(async (skill) => ({ skill, ...(await state.mounts.mount(skill)) })));
       if (all.length > 0) notifyListeners(state.listeners);
@@ -242,40 +245,40 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
     },
     disclose: (query, more) => state.disclose(query, more),
     advise: (prompt, more) => state.advise(prompt, more),
-    reminder() {
+    formatReminder() {
       const isThere = (name: string) => [state.catalog.find(name) ?? []].flat().some(state.isVisible);
       const names = [...active.keys()].filter(isThere).map((name) => sanitizeLine(name, 64));
       if (names.length === 0) return "";
-      return `[Skills loaded in this conversation: ${names.join(", ")}. load_skill with again: true repeats one]`;
+      return `[Skills loaded in this conversation: ${names.join(", ")}. To repeat one, call load_skill with again: true]`;
     },
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || formatWireName(candidate.name) === name;
       const ours = ownTools().find(isNamed);
-      // They have limits of their own.
+      // The session's own tools have their own limits.
       const execute = async (tool: Tool) =>
-        ((await hasCallEffect(tool, input)) ? await agree(tool, input, options) : undefined) ??
-        noted(tool, input, tool.execute(input, options));
+        ((await hasCallEffect(tool, input)) ? await approve(tool, input, options) : undefined) ??
+        trackResult(tool, input, tool.execute(input, options));
       if (ours) return execute(ours);
-      const known = offered(state.mounts.listed);
-      const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
+      const known = listOffered(state.mounts.knownTools);
+      const tools = known.some(isNamed) ? known : listOffered(await state.mountLoaded());
       const tool = tools.find(isNamed);
       if (tool?.starts !== undefined) return execute(tool);
-      const { approve, ...given } = options;
+      const { approve: _, ...callOptions } = options;
       const { toolSeconds } = state.host.settings.limits;
       if (tool) {
-        const refusal = await agree(tool, input, options);
-        return refusal ?? noted(tool, input, callWithTimeout(tool, input, given, toolSeconds));
+        const refusal = await approve(tool, input, options);
+        return refusal ?? trackResult(tool, input, callWithTimeout(tool, input, callOptions, toolSeconds));
       }
-      const revoked = state.revocationOf(name);
+      const revoked = state.findRevocation(name);
       if (revoked) return createRefusalResult([revoked]);
-      const there = tools.map((candidate) => sanitizeLine(candidate.name, 128)).join(", ");
-      const content = `There is no tool "${sanitizeLine(name, 64)}"; there are ${there}.`;
+      const available = tools.map((candidate) => sanitizeLine(candidate.name, 128)).join(", ");
+      const content = `Unknown tool "${sanitizeLine(name, 64)}". Available tools: ${available}.`;
       return { content, isError: true, code: "tool-unknown" };
     },
   };
 }
 
-/** Returns true if a call changes something; also where that cannot be found out. */
+/** Returns true if a call has an effect, or if that cannot be determined. */
 async function hasCallEffect(tool: Tool, input: unknown): Promise<boolean> {
   try {
     return (await tool.effect?.(input)) !== undefined;
@@ -284,60 +287,69 @@ async function hasCallEffect(tool: Tool, input: unknown): Promise<boolean> {
   }
 }
 
-/** `c` of the skill `a.b` and `b.c` of the skill `a` have one name: it stays with the skill that was loaded first, in the list and in calls. */
+/** Keeps the first of several tools with the same name: `c` of skill `a.b` and `b.c` of skill `a` are both `a.b.c`. */
 function keepFirstByName(tools: readonly Tool[]): readonly Tool[] {
   const byName = new Map([...tools].reverse().map((tool) => [tool.name, tool]));
   return byName.size === tools.length ? tools : tools.filter((tool) => byName.get(tool.name) === tool);
 }
 
-/** Asks whether a call that changes something may be made. Gives what speaks against it. */
+/** Asks for approval of a call that has an effect. Returns the refusal, if any. */
 type ApproveCall = (tool: Tool, input: unknown, options: SessionCallOptions) => Promise<ToolResult | undefined>;
 
-/** What somebody agreed to for the whole conversation is not asked again. `taint`: what it has read that others wrote. */
+/** Creates the approval check. An approval for the whole conversation is not asked again. `taint` tracks the untrusted text it has read. */
 function createCallApproval(host: Host, taint: TaintTracker): ApproveCall {
   let run: string | undefined;
-  const agreed = new Set<string>();
+  const approvedKeys = new Set<string>();
   return async (tool, input, { signal = new AbortController().signal, approve = host.approve }) => {
     if (!tool.effect) return undefined;
     run ??= createRunId();
-    const hiding = createRedactor(collectSecrets(new Map(), host));
+    const redactor = createRedactor(collectSecrets(new Map(), host));
     const workspace = host.workspace === undefined ? undefined : shortenHomePath(host.workspace, host);
     const inside = host.workspace === undefined ? [] : [host.workspace];
-    const around = { run, skill: "", gates: [], agreed, hiding, workspace, taint, inside };
-    const effect = await createApprovalRequest(around, tool, { input });
+    const context = {
+      run,
+      skill: "",
+      toolPolicies: [],
+      approvedKeys,
+      redactor,
+      workspace,
+      taint,
+      allowedFolders: inside,
+    };
+    const effect = await createApprovalRequest(context, tool, { input });
     if (!effect) return undefined;
-    const hide = (text: string) => hiding.text(text);
-    const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };
-    const word = await requestApproval({ ...host, ...omitUndefined({ approve }) }, ask).catch(
+    const hide = (text: string) => redactor.redact(text);
+    const ask = { request: effect, signal, redact: hide, onRequested: () => {}, onAnswered: () => {} };
+    const approval = await requestApproval({ ...host, ...omitUndefined({ approve }) }, ask).catch(
       (error): Approval => ({ isApproved: false, reason: getErrorMessage(error) }),
     );
-    if (word && isApprovedForRun(effect, word)) agreed.add(getApprovalKey(effect));
-    if (word?.isApproved) return undefined;
-    const why = word
-      ? (word.reason ?? "it was not approved")
+    if (approval && isApprovedForRun(effect, approval)) approvedKeys.add(getApprovalKey(effect));
+    if (approval?.isApproved) return undefined;
+    const why = approval
+      ? (approval.reason ?? "it was not approved")
       : approve
-        ? "it needs an approval, and its input is too long to be shown in full here"
-        : "somebody has to agree to it, and nobody can be asked here";
+        ? "it needs approval, and its input is too long to be shown in full here"
+        : "it needs approval, and no user can be asked here";
     const content = sanitizeLine(
-      `Tool '${tool.name}' was not called, since ${effect.reason}: ${hiding.text(why)}`,
+      `Tool '${tool.name}' was not called because ${effect.reason}: ${redactor.redact(why)}`,
       512,
     );
-    return { content, isError: true, code: word ? "not-approved" : "approval-needed" };
+    return { content, isError: true, code: approval ? "not-approved" : "approval-needed" };
   };
 }
 
-/** Loads what a topic is about. */
+/** Loads the skills for a topic. */
 async function activateTopic(state: SessionState, topic: string, options: LoadOptions = {}): Promise<ActivationResult> {
   const { settings } = state.host;
-  const most = settings.disclosure.maxSkills ?? DISCLOSURE_DEFAULTS.maxSkills;
+  const max = settings.disclosure.maxSkills ?? DISCLOSURE_DEFAULTS.maxSkills;
   const { isForModel } = state;
   const { matches } = getMatcher(await state.reload()).match(topic, {
-    limit: most,
+    limit: max,
     isVisible: isForModel,
     isCallable: isForModel,
   });
   const names = selectTopicMatches(matches)
-    .slice(0, most)
+    .slice(0, max)
     .map(({ skill }) => skill.name);
   const results: { name: string; result: ToolResult }[] = [];
   for (const name of names) results.push({ name, result: await state.load(name, { ...options, task: topic }) });
@@ -350,7 +362,7 @@ async function activateTopic(state: SessionState, topic: string, options: LoadOp
   };
 }
 
-/** Who names a topic asks for skills: where none is triggered, those that its words fit at least half as well as the best. */
+/** Selects the matches for a topic. If none is triggered, those that score at least half as high as the best. */
 function selectTopicMatches(matches: readonly Match[]): readonly Match[] {
   const triggered = matches.filter(isSelectedMatch);
   if (triggered.length > 0) return triggered;
@@ -363,6 +375,6 @@ function getSharedErrorCode(results: readonly { result: ToolResult }[]): string 
 }
 
 function createNoMatchResult(topic: string): ToolResult {
-  const content = `No skill fits "${sanitizeLine(topic, 200)}". list_skills shows what there is.`;
+  const content = `No skill fits "${sanitizeLine(topic, 200)}". Call list_skills to see all skills.`;
   return { content, isError: false, code: "no-match" };
 }

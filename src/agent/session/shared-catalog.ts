@@ -1,17 +1,17 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Skill } from "../../skill/skill.ts";
 
-/** A catalog for many conversations. One that says the same after it was read again stays the same object. */
+/** A catalog shared by many conversations. If a reload finds no change, it stays the same object. */
 interface SharedCatalog {
-  /** Its `reload`, and that of all that come of it, reads only now and then where reading takes long: anybody may ask for it. */
+  /** Rate-limits `reload`, also on derived catalogs, if reading is slow: any client may call it. */
   readonly catalog: Catalog;
-  /** Reads it again in any case, from now on: what is being read already may have missed what has changed. */
-  renew(): Promise<Catalog>;
+  /** Reads the sources again without rate limit. A read in progress may have missed a change, so a new one starts. */
+  reloadNow(): Promise<Catalog>;
 }
 
 export function createSharedCatalog(first: Catalog, now = () => performance.now()): SharedCatalog {
   let reading: Promise<Catalog> | undefined;
-  /** Begins when the one that is under way has ended. */
+  /** The read that starts when the current one ends. */
   let next: Promise<Catalog> | undefined;
   let last: Promise<Catalog> | undefined;
   let restsUntil = 0;
@@ -43,10 +43,10 @@ export function createSharedCatalog(first: Catalog, now = () => performance.now(
   const share = (catalog: Catalog): Catalog => ({ ...catalog, reload });
   let source = first;
   let latest = share(first);
-  return { catalog: latest, renew };
+  return { catalog: latest, reloadNow: renew };
 }
 
-/** A tenth of the time is spent on reading at most; but who waits for a new skill waits for seconds at most. */
+/** Returns the pause after a read: at most a tenth of the time is spent reading, but a new skill appears within seconds. */
 function getRestMs(took: number): number {
   return took <= QUICK_READ_MS ? 0 : Math.min(took * 9, MAX_REST_MS);
 }
@@ -54,7 +54,7 @@ function getRestMs(took: number): number {
 const QUICK_READ_MS = 20;
 const MAX_REST_MS = 2000;
 
-/** Whether two catalogs hold the same skills with the same to say, and with the files that were listed of the first ones. */
+/** Returns true if two catalogs have the same skills and findings, and the files listed from the first are unchanged. */
 export function isSameCatalog(a: Catalog, b: Catalog): boolean {
   if (a.skills.length !== b.skills.length || a.shadowed.length !== b.shadowed.length) return false;
   if (JSON.stringify(a.diagnostics) !== JSON.stringify(b.diagnostics)) return false;
@@ -70,7 +70,7 @@ export function isSameCatalog(a: Catalog, b: Catalog): boolean {
   });
 }
 
-/** Whether its file is still one that is read: a link to a file that changed is not. */
+/** Returns true if its file can still be read: a link to a changed file cannot. */
 function canReadSkill(skill: Skill): boolean {
   try {
     skill.body();

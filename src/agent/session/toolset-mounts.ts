@@ -14,10 +14,10 @@ import { createRefusalResult, toProblem } from "../run/run-result.ts";
 import type { OpenToolsets } from "../toolsets/open-toolsets.ts";
 import { readCachedTools } from "../toolsets/toolset-messages.ts";
 
-/** The tools of the skills that are loaded. They follow their files: what was edited is imported anew before it is listed or called. */
+/** The toolsets of the loaded skills. They follow their files: an edited toolset is imported again before it is listed or called. */
 export class ToolsetMounts {
   readonly #host: Host;
-  /** The skill as it is now. Nothing when it is gone. */
+  /** Finds the current skill. Undefined if it is gone. */
   readonly #find: (name: string) => Promise<Skill | undefined>;
   readonly #mounts = new Map<string, ToolsetMount>();
   #isClosed = false;
@@ -27,7 +27,7 @@ export class ToolsetMounts {
     this.#find = find;
   }
 
-  /** Opens what a skill brings, or looks whether it is still that. Gives what is wrong with it. */
+  /** Mounts the toolsets of a skill, or refreshes them. Returns their tools and problems. */
   async mount(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Problem[] }> {
     const mount = this.#mountOf(skill);
     if (!mount) return { tools: [], problems: [] };
@@ -39,15 +39,15 @@ export class ToolsetMounts {
    * Starts to import the toolsets of a skill. Returns the tools that are known at once, those that the same files had before, and a
    * promise that resolves when the import has ended.
    */
-  begin(skill: Skill): { tools: readonly Tool[]; problems: readonly Problem[]; loading?: Promise<void> } {
+  startMount(skill: Skill): { tools: readonly Tool[]; problems: readonly Problem[]; loading?: Promise<void> } {
     const mount = this.#mountOf(skill);
     if (!mount) return { tools: [], problems: [] };
     const loading = mount.begin();
     return loading ? { tools: mount.tools, problems: [], loading } : { tools: mount.tools, problems: mount.problems };
   }
 
-  /** Returns what came of a skill's toolsets; undefined if it has none, or they are still being imported. */
-  outcomeOf(name: string): { tools: readonly Tool[]; problems: readonly Problem[] } | undefined {
+  /** Returns the outcome of a skill's toolsets; undefined if it has none, or they are still being imported. */
+  findOutcome(name: string): { tools: readonly Tool[]; problems: readonly Problem[] } | undefined {
     const mount = this.#mounts.get(name);
     return mount && !mount.isLoading ? { tools: mount.tools, problems: mount.problems } : undefined;
   }
@@ -55,16 +55,16 @@ export class ToolsetMounts {
   #mountOf(skill: Skill): ToolsetMount | undefined {
     if (skill.manifest.toolsets.length === 0 || this.#isClosed) return undefined;
     let mount = this.#mounts.get(skill.name);
-    if (mount?.place !== getMountKey(skill)) {
+    if (mount?.key !== getMountKey(skill)) {
       mount?.close();
       mount = new ToolsetMount(this.#host, skill, this.#find);
     }
     this.#mounts.delete(skill.name);
-    this.#mounts.set(skill.name, mount); // Last: in the order in which they were loaded.
+    this.#mounts.set(skill.name, mount); // Appended, to keep the order of loading.
     return mount;
   }
 
-  /** Whose tools they are, in order. */
+  /** The names of the mounted skills, in order. */
   get names(): readonly string[] {
     return [...this.#mounts.keys()];
   }
@@ -73,21 +73,21 @@ export class ToolsetMounts {
     return this.#mounts.has(name);
   }
 
-  /** As they are now, as far as that is known without waiting: what was edited meanwhile is opened for the next who asks. */
+  /** The current tools, as far as known without waiting. An edited toolset is imported for the next caller. */
   get tools(): readonly Tool[] {
     for (const mount of this.#mounts.values()) if (mount.isStale()) void mount.refresh();
-    return this.listed;
+    return this.knownTools;
   }
 
-  /** As they were when somebody last looked: whoever calls one of them looks then. */
-  get listed(): readonly Tool[] {
+  /** The tools as of the last refresh. A call refreshes them first. */
+  get knownTools(): readonly Tool[] {
     return [...this.#mounts.values()].flatMap(({ tools }) => tools);
   }
 
-  /** The same, after a look at the files. */
-  async fresh(): Promise<readonly Tool[]> {
+  /** Returns the tools after checking the files. */
+  async refreshTools(): Promise<readonly Tool[]> {
     await Promise.all([...this.#mounts.values()].map((mount) => mount.refresh()));
-    return this.listed;
+    return this.knownTools;
   }
 
   unmount(name: string): void {
@@ -105,35 +105,35 @@ interface OpenedMount extends OpenToolsets {
   digest: string;
   copy?: SkillCopy;
   skill?: Skill;
-  /** How many calls are under way: it is closed after the last of them. */
+  /** The number of calls in progress. It is closed after the last one. */
   calls: number;
   isOld: boolean;
 }
 
 /** The toolsets of one skill. */
 class ToolsetMount {
-  readonly place: string;
+  readonly key: string;
   readonly #host: Host;
   readonly #find: (name: string) => Promise<Skill | undefined>;
   #skill: Skill;
-  #stamp = "";
-  #ownStamp: string | undefined;
+  #fingerprint = "";
+  #ownFingerprint: string | undefined;
   #opened: OpenedMount | undefined;
   #problems: readonly Problem[] = [];
   #tools: readonly Tool[] = [];
   #refreshing: Promise<void> | undefined;
   #loading: Promise<void> | undefined;
   #isClosed = false;
-  #wasStanding = "";
+  #lastDenialCode = "";
 
   constructor(host: Host, skill: Skill, find: (name: string) => Promise<Skill | undefined>) {
     this.#host = host;
     this.#skill = skill;
     this.#find = find;
-    this.place = getMountKey(skill);
+    this.key = getMountKey(skill);
   }
 
-  /** None while the skill is hidden from this caller: it was disabled, for one. */
+  /** Empty while the skill is hidden from this caller, for example because it was disabled. */
   get tools(): readonly Tool[] {
     return this.#denial() ? [] : this.#tools;
   }
@@ -142,10 +142,10 @@ class ToolsetMount {
     return this.#problems;
   }
 
-  /** Whether its files, or the reasons to refuse it, have changed. */
+  /** Returns true if its files, or the reasons to refuse it, have changed. */
   isStale(): boolean {
-    if (this.#opened === undefined || this.#standing() !== this.#wasStanding) return true;
-    return this.#stamp !== fingerprintPaths(listSkillPaths(this.#skill));
+    if (this.#opened === undefined || this.#getDenialCode() !== this.#lastDenialCode) return true;
+    return this.#fingerprint !== fingerprintPaths(listSkillPaths(this.#skill));
   }
 
   #denial(): Problem | undefined {
@@ -154,8 +154,8 @@ class ToolsetMount {
     return { code: denial.code, message: denial.message, fix: denial.fix };
   }
 
-  /** The code of the first reason to refuse it; empty when there is none. */
-  #standing(): string {
+  /** Returns the code of the first reason to refuse it; empty if it is not refused. */
+  #getDenialCode(): string {
     return this.#denial()?.code ?? [trustPolicy(this.#skill, this.#host) ?? []].flat()[0]?.code ?? "";
   }
 
@@ -163,11 +163,11 @@ class ToolsetMount {
     return this.#loading !== undefined;
   }
 
-  /** Starts to open them when the caller has answered, and returns a promise of that; undefined if they are open. */
+  /** Starts to open them after the caller has returned. Returns a promise, or undefined if they are open. */
   begin(): Promise<void> | undefined {
-    const isOver = this.#problems.length > 0 || this.#opened?.ended() !== undefined;
+    const isOver = this.#problems.length > 0 || this.#opened?.getEndReason() !== undefined;
     if (!this.#loading && !this.#refreshing && !isOver && !this.isStale()) return undefined;
-    if (this.#tools.length === 0) this.#recall();
+    if (this.#tools.length === 0) this.#listCachedTools();
     const before = this.#opened;
     this.#loading ??= new Promise((resolve) => setImmediate(resolve))
       .then(() => this.refresh({ isAgain: this.#opened === before }))
@@ -177,35 +177,35 @@ class ToolsetMount {
     return this.#loading;
   }
 
-  /** Lists the tools that the same files had before: their code is imported before one is called. */
-  #recall(): void {
+  /** Lists the tools that the same files had before. Their code is imported before a call. */
+  #listCachedTools(): void {
     try {
       const copy = copySkill(withCurrentFiles(this.#skill));
-      if (trustPolicy(this.#skill, this.#host) || (this.#host.trust?.changesOf(this.#skill, copy) ?? []).length > 0)
+      if (trustPolicy(this.#skill, this.#host) || (this.#host.trust?.findChanges(this.#skill, copy) ?? []).length > 0)
         return;
       const { name, origin } = this.#skill;
       const owner = { name, source: origin.source, place: getSkillLocation(this.#skill) };
       const { home, env } = this.#host;
       const known = readCachedTools(home ?? getSkilletHome(env ?? process.env), copy.digest) ?? [];
       this.#tools = known.map(({ name: id, description, inputSchema, hasEffect }) =>
-        this.#following({
+        this.#wrapCurrent({
           name: `${owner.name}.${id}`,
           description,
           category: "skills",
           inputSchema,
           owner,
           ...(hasEffect ? { effect: async () => undefined } : {}),
-          execute: async () => this.#missing(`${owner.name}.${id}`),
+          execute: async () => this.#createMissingResult(`${owner.name}.${id}`),
         }),
       );
     } catch {
-      // Whatever is wrong with its files is reported when they are opened.
+      // Problems with its files are reported when they are opened.
     }
   }
 
-  /** Contract: never throws. `isAgain`: also what ended is begun anew. */
+  /** Opens the toolsets again if they are stale. Contract: never throws. `isAgain` also restarts toolsets that ended. */
   refresh({ isAgain = false } = {}): Promise<void> {
-    const isOver = isAgain && (this.#problems.length > 0 || this.#opened?.ended() !== undefined);
+    const isOver = isAgain && (this.#problems.length > 0 || this.#opened?.getEndReason() !== undefined);
     if (!this.#refreshing && !isOver && !this.isStale()) return Promise.resolve();
     this.#refreshing ??= this.#open(isOver).finally(() => {
       this.#refreshing = undefined;
@@ -215,40 +215,40 @@ class ToolsetMount {
 
   async #open(isOver: boolean): Promise<void> {
     try {
-      const skill = withCurrentFiles(await this.#current());
+      const skill = withCurrentFiles(await this.#findCurrent());
       this.#skill = skill;
-      this.#stamp = fingerprintPaths(listSkillPaths(skill)); // Before they are read: what changes meanwhile is seen the next time.
-      const standing = this.#standing();
-      const isSameStanding = standing === this.#wasStanding;
-      this.#wasStanding = standing;
+      this.#fingerprint = fingerprintPaths(listSkillPaths(skill)); // Taken before reading, so that a concurrent change is detected next time.
+      const denialCode = this.#getDenialCode();
+      const isSameDenial = denialCode === this.#lastDenialCode;
+      this.#lastDenialCode = denialCode;
       const denial = this.#denial();
-      if (denial) return this.#replace({ ...NO_TOOLSETS, problems: [denial] }); // Its code ends, until it may be called again.
+      if (denial) return this.#replace({ ...NO_TOOLSETS, problems: [denial] }); // Its code stops until it is allowed again.
       if (skill.fetch) {
         const untrusted = [trustPolicy(skill, this.#host) ?? []].flat()[0];
         if (untrusted) return this.#replace({ ...NO_TOOLSETS, problems: [untrusted] });
         await skill.fetch("all");
       }
       const copy = copySkill(skill);
-      if (!isOver && isSameStanding && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
-      const { openToolsets } = await import("../toolsets/open-toolsets.ts"); // Only who has toolsets loads what they need.
+      if (!isOver && isSameDenial && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
+      const { openToolsets } = await import("../toolsets/open-toolsets.ts"); // Loaded on demand.
       const opened = await openToolsets(this.#host, { skill, copy });
       this.#replace({ ...opened, digest: copy.digest, copy, skill, calls: 0, isOld: false });
     } catch (error) {
-      this.#stamp = fingerprintPaths(listSkillPaths(this.#skill));
+      this.#fingerprint = fingerprintPaths(listSkillPaths(this.#skill));
       const problem = toProblem(error);
       this.#replace({ ...NO_TOOLSETS, problems: [problem] });
       if (problem.code === GONE_CODE) this.#tools = [];
     }
   }
 
-  /** The skill as it is now: found again only when its own file changed. */
-  async #current(): Promise<Skill> {
+  /** Returns the current skill. Looked up again only when its own file changed. */
+  async #findCurrent(): Promise<Skill> {
     const { file = "" } = this.#skill.origin;
-    const stamp = fingerprintPaths([file]);
-    const isSame = this.#ownStamp === undefined || this.#ownStamp === stamp;
+    const fingerprint = fingerprintPaths([file]);
+    const isSame = this.#ownFingerprint === undefined || this.#ownFingerprint === fingerprint;
     const found = isSame ? this.#skill : await this.#find(this.#skill.name);
-    if (!found || getMountKey(found) !== this.place) throw createGoneError(this.#skill);
-    this.#ownStamp = stamp;
+    if (!found || getMountKey(found) !== this.key) throw createGoneError(this.#skill);
+    this.#ownFingerprint = fingerprint;
     return found;
   }
 
@@ -256,13 +256,13 @@ class ToolsetMount {
     closeWhenIdle(this.#opened);
     this.#opened = next;
     this.#problems = next.problems;
-    // While they are broken the names stay, so that whoever calls one learns why.
-    if (next.problems.length === 0) this.#tools = next.tools.map((tool) => this.#following(tool));
+    // The names stay listed while they are broken, so that a caller learns the reason.
+    if (next.problems.length === 0) this.#tools = next.tools.map((tool) => this.#wrapCurrent(tool));
     if (this.#isClosed) closeWhenIdle(next);
   }
 
-  /** A tool that is always the one of the skill as it is now. */
-  #following(listed: Tool): Tool {
+  /** Wraps a tool so that each call uses the current version of the skill. */
+  #wrapCurrent(listed: Tool): Tool {
     const current = async (): Promise<Tool | undefined> => {
       await this.refresh();
       return this.#opened?.tools.find(({ name }) => name === listed.name);
@@ -272,7 +272,7 @@ class ToolsetMount {
       ...(listed.effect ? { effect: async (input: unknown) => (await current())?.effect?.(input) } : {}),
       execute: async (input, options = {}) => {
         const tool = await current();
-        if (!tool) return this.#missing(listed.name);
+        if (!tool) return this.#createMissingResult(listed.name);
         if (tool.effect && !listed.effect) return createChangedResult(listed.name);
         return this.#call(tool, input, options);
       },
@@ -287,9 +287,9 @@ class ToolsetMount {
       if (options.sandbox || !skill || !copy) return await tool.execute(input, options);
       const { createLazySandbox } = await import("../toolsets/open-toolsets.ts");
       const signal = options.signal ?? new AbortController().signal;
-      // It is only loaded: it gets none of its values, but nobody may see them either.
-      const hiding = createRedactor(collectSecrets(new Map(), this.#host));
-      const sandbox = createLazySandbox(this.#host, { skill, copy, secrets: new Map(), hiding, signal });
+      // A loaded skill does not receive its secrets, but its output is still redacted.
+      const redactor = createRedactor(collectSecrets(new Map(), this.#host));
+      const sandbox = createLazySandbox(this.#host, { skill, copy, secrets: new Map(), redactor, signal });
       return await tool.execute(input, { ...options, sandbox });
     } finally {
       opened.calls--;
@@ -297,11 +297,11 @@ class ToolsetMount {
     }
   }
 
-  #missing(name: string): ToolResult {
+  #createMissingResult(name: string): ToolResult {
     if (this.#problems.length > 0) return createRefusalResult(this.#problems);
-    const there = this.#tools.map((tool) => tool.name).join(", ");
+    const available = this.#tools.map((tool) => tool.name).join(", ");
     return {
-      content: `Tool "${name}" is not there any more; its skill has: ${there}`,
+      content: `Tool "${name}" no longer exists. Tools of its skill: ${available}`,
       isError: true,
       code: "tool-unknown",
     };
@@ -314,9 +314,9 @@ class ToolsetMount {
 }
 
 const GONE_CODE = "not-found";
-const NO_TOOLSETS = { tools: [], ended: () => undefined, close: () => {}, digest: "", calls: 0, isOld: false };
+const NO_TOOLSETS = { tools: [], getEndReason: () => undefined, close: () => {}, digest: "", calls: 0, isOld: false };
 
-/** Ends it, once nobody waits for it any more. */
+/** Closes the toolsets when no call is in progress. */
 function closeWhenIdle(opened: OpenedMount | undefined): void {
   if (!opened) return;
   opened.isOld = true;
@@ -325,14 +325,14 @@ function closeWhenIdle(opened: OpenedMount | undefined): void {
 
 function createChangedResult(name: string): ToolResult {
   return {
-    content: `Tool "${name}" has just been changed, and changes something now: call it again`,
+    content: `Tool "${name}" was just edited and now needs approval: call it again`,
     isError: true,
     code: "tool-changed",
   };
 }
 
 function createGoneError({ name }: Skill): SkillError {
-  return new SkillError(GONE_CODE, { message: `Skill '${name}' is not there any more`, fix: "" });
+  return new SkillError(GONE_CODE, { message: `Skill '${name}' no longer exists`, fix: "" });
 }
 
 function getMountKey({ origin: { folder, file, source, remote } }: Skill): string {

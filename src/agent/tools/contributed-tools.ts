@@ -18,17 +18,17 @@ import { formatOrigins } from "../run/tool-policy.ts";
 import type { RunContext, StartedUse } from "../run/use-skill.ts";
 import { shortenMiddle, wrapHostTool } from "./tool-output.ts";
 
-/** Tools from elsewhere: those of the skill's own toolsets, and of servers that the user configured. */
+/** Tools from the skill's own toolsets and from the MCP servers that the user configured. */
 export interface ContributedTools {
   tools: readonly Tool[];
-  /** Which of them the skill brings itself. */
-  own: readonly string[];
-  /** What could not be had. The run goes on without. */
+  /** The names of the tools that the skill itself provides. */
+  ownNames: readonly string[];
+  /** Sources that failed. The run continues without their tools. */
   problems: readonly Problem[];
   close(): void;
 }
 
-/** Only who needs any of it loads and starts it. */
+/** Opens the contributed tools of a run. Loads and starts only what is needed. */
 export async function openContributedTools(use: StartedUse, prepared: PreparedUse): Promise<ContributedTools> {
   const [toolsets, servers] = await Promise.all([openOwnToolsets(use, prepared), listServerTools(use, prepared)]);
   const given = (use.host.tools ?? []).map(({ name }) => name);
@@ -40,51 +40,51 @@ export async function openContributedTools(use: StartedUse, prepared: PreparedUs
   ];
   return {
     tools: [...own, ...servers.tools].filter((tool) => !lost.includes(tool)),
-    own: own.map(({ name }) => name),
+    ownNames: own.map(({ name }) => name),
     problems: [...toolsets.problems, ...servers.problems, ...lost.map(createCollisionProblem)],
     close: toolsets.close,
   };
 }
 
-/** A server may have the name of a skill, and a program a tool of any name. */
+/** Creates the problem for a tool whose name is already taken. A server may share a skill's name, and a program may use any name. */
 function createCollisionProblem({ name, owner }: Tool): Problem {
   return {
     code: "tool-collision",
-    message: `Tool '${name}' is not there: another one has this name`,
+    message: `Tool '${name}' is not available: another tool has this name`,
     fix: owner
-      ? "the program around it has a tool of this name: call one of them otherwise"
+      ? "the embedding program has a tool of this name: rename one of them"
       : "give the server another name under [tools.mcp] in config.toml",
   };
 }
 
 async function openOwnToolsets(
   { host }: StartedUse,
-  { skill, copy, hiding }: PreparedUse,
-): Promise<Omit<ContributedTools, "own">> {
+  { skill, copy, redactor }: PreparedUse,
+): Promise<Omit<ContributedTools, "ownNames">> {
   if (skill.manifest.toolsets.length === 0) return { tools: [], problems: [], close: () => {} };
   const { openToolsets } = await import("../toolsets/open-toolsets.ts");
-  return openToolsets(host, { skill, copy, hiding });
+  return openToolsets(host, { skill, copy, redactor });
 }
 
 async function listServerTools(
   { host, chain, signal }: StartedUse,
-  { skill, hiding }: PreparedUse,
+  { skill, redactor }: PreparedUse,
 ): Promise<Pick<ContributedTools, "tools" | "problems">> {
   const { settings } = host;
   const needed = selectMcpServers(settings, [...listAllowedTools(chain), skill.manifest.tools.allowed]);
   if (needed.size === 0) return { tools: [], problems: [] };
   const { listMcpTools } = await import("../mcp-client/mcp-servers.ts");
   const { tools, problems } = await listMcpTools(host, (name) => needed.has(name), { signal });
-  return { tools: tools.map((tool) => wrapHostTool(tool, settings.limits.toolOutput, hiding)), problems };
+  return { tools: tools.map((tool) => wrapHostTool(tool, settings.limits.toolOutput, redactor)), problems };
 }
 
-function listAllowedTools({ gates }: RunContext): readonly (readonly string[])[] {
-  return gates.map(({ allowed }) => allowed);
+function listAllowedTools({ toolPolicies }: RunContext): readonly (readonly string[])[] {
+  return toolPolicies.map(({ allowed }) => allowed);
 }
 
 /**
- * The servers that a run can have tools of, by what its skill and those that called it allow: each list must let it have one. An empty
- * list lets it have all.
+ * Selects the servers whose tools a run can use. The lists of its skill and of each calling skill must all allow one; an empty list
+ * allows every server.
  */
 export function selectMcpServers(
   { mcp, tools }: Pick<Settings, "mcp" | "tools">,
@@ -101,7 +101,7 @@ export function selectMcpServers(
   return new Set(names);
 }
 
-/** Whether an entry may mean a tool of this server. */
+/** Returns true if an entry may name a tool of this server. */
 function mayNameTool(entry: string, server: string, { tools }: McpSettings, builtIn: ReadonlySet<string>): boolean {
   const name = toDottedToolName(entry);
   const star = name.indexOf("*");
@@ -117,15 +117,15 @@ function mayNameTool(entry: string, server: string, { tools }: McpSettings, buil
 
 type CapabilityOperation = CapabilityList["capabilities"][number]["operations"][number];
 
-/** Every operation of the skill's capabilities as a tool: `notes.notes.add`. The broker asks whoever is to be asked. */
-export async function createCapabilityTools(broker: Broker, most: number): Promise<Tool[]> {
+/** Creates a tool for each operation of the skill's capabilities, for example `notes.notes.add`. The broker asks for approval. */
+export async function createCapabilityTools(broker: Broker, max: number): Promise<Tool[]> {
   const { capabilities } = await broker.list();
   return capabilities.flatMap(({ id, operations }) =>
-    operations.map((operation) => createOperationTool(broker, id, operation, most)),
+    operations.map((operation) => createOperationTool(broker, id, operation, max)),
   );
 }
 
-/** Whether a skill is better off with tools than with a command in a shell: it has none for that, or names them. */
+/** Returns true if a skill needs capability tools instead of a shell command: it has no shell for that, or names the tools. */
 export function prefersCapabilityTools({ manifest: { capabilities, tools } }: Skill, hasShell: boolean): boolean {
   const isNamed = tools.allowed.some((entry) => {
     const name = toDottedToolName(entry);
@@ -134,9 +134,9 @@ export function prefersCapabilityTools({ manifest: { capabilities, tools } }: Sk
   return isNamed || !hasShell;
 }
 
-function createOperationTool(broker: Broker, capability: string, operation: CapabilityOperation, most: number): Tool {
+function createOperationTool(broker: Broker, capability: string, operation: CapabilityOperation, max: number): Tool {
   const { name, description, mutating, input } = operation;
-  const says = mutating ? `${description} It changes something: the user is asked each time.` : description;
+  const says = mutating ? `${description} It makes changes: the user approves each call.` : description;
   const tool = `${capability}.${name}`;
   return {
     name: tool,
@@ -154,7 +154,7 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
         const { output, approval } = answer.result;
         const text = JSON.stringify(output, null, 2);
         const attributes = { tool, label: "untrusted", ...(typeof approval === "string" ? { approval } : {}) };
-        return { content: wrapInTag("skill_output", attributes, shortenMiddle(text, most)), isError: false };
+        return { content: wrapInTag("skill_output", attributes, shortenMiddle(text, max)), isError: false };
       }),
   };
 }
@@ -163,54 +163,62 @@ interface RunBrokerOptions {
   id: string;
   skill: Skill;
   host: Host;
-  port: StepRunner;
-  hiding: Redactor;
-  /** When its time is over, as `Date.now` counts. */
-  until(): number;
+  steps: StepRunner;
+  redactor: Redactor;
+  /** Returns the end of its time, as `Date.now()` counts. */
+  getDeadline(): number;
   signal: AbortSignal;
   taint: TaintTracker;
-  /** Why it may call nothing any more. Defaults to whether its own skill is disabled. */
-  revoked?(): Problem | undefined;
+  /** Returns why it may no longer call anything. Defaults to a check whether its own skill is disabled. */
+  findRevocation?(): Problem | undefined;
 }
 
-/** Who stands between a run and the capabilities that its skill declares. Nobody where it declares none. */
+/** Creates the broker between a run and the capabilities of its skill. Returns undefined if the skill declares none. */
 export async function createRunBroker(given: RunBrokerOptions): Promise<Broker | undefined> {
-  const { skill, host, port, hiding, signal, taint } = given;
+  const { skill, host, steps, redactor, signal, taint } = given;
   const { capabilities, caller } = host;
   if (!capabilities || skill.manifest.capabilities.length === 0) return undefined;
-  const { createBroker } = await import("../../capabilities/capability-broker.ts"); // Only who has any loads what it needs.
+  const { createBroker } = await import("../../capabilities/capability-broker.ts"); // Loaded only when a skill has capabilities.
   const whose = { run: given.id, skill: skill.name };
-  const hide = (text: string) => hiding.text(text);
+  const hide = (text: string) => redactor.redact(text);
   let place = "0";
   const ask = async (name: string, effect: ApprovalRequest, asking: AbortSignal) => {
     const about = { step: Number.parseInt(place, 10) || 0, tool: effect.tool };
-    const { approval } = await port.approval(name, {
-      ...{ effect, signal: asking, hide },
-      onAsked: () => emitRunEvent(port, whose, { type: "approval-asked", ...about, effect }),
-      onGiven: (word) => emitRunEvent(port, whose, { type: "approval-given", ...about, ...word }),
+    const { approval } = await steps.requestApproval(name, {
+      ...{ request: effect, signal: asking, redact: hide },
+      onRequested: () => emitRunEvent(steps, whose, { type: "approval-asked", ...about, effect }),
+      onAnswered: (word) => emitRunEvent(steps, whose, { type: "approval-given", ...about, ...word }),
     });
     return approval;
   };
   const broker = createBroker(capabilities, {
-    ...{ run: given.id, skill, place: getSkillLocation(skill), caller, signal, hide, until: given.until },
-    revoked: given.revoked ?? (() => enabledPolicy(skill, host)),
-    step: (name, work) => port.step(name, work),
-    done: (name) => port.done(name),
-    agree: ask,
-    originsOf: (value, schema) => formatOrigins(taint.originsOf(value, schema), hiding),
-    addOrigin: (label, text) => taint.add({ label }, text),
-    onCalled: (called) => emitRunEvent(port, whose, { type: "capability-called", ...called }),
+    ...{
+      run: given.id,
+      skill,
+      path: getSkillLocation(skill),
+      caller,
+      signal,
+      redact: hide,
+      getDeadline: given.getDeadline,
+    },
+    findRevocation: given.findRevocation ?? (() => enabledPolicy(skill, host)),
+    step: (name, work) => steps.step(name, work),
+    findStep: (name) => steps.findStep(name),
+    requestApproval: ask,
+    findOrigins: (value, schema) => formatOrigins(taint.findOrigins(value, schema), redactor),
+    addOrigin: (label, text) => taint.addUntrusted({ label }, text),
+    onCalled: (called) => emitRunEvent(steps, whose, { type: "capability-called", ...called }),
   });
   return {
     ...broker,
-    at(at) {
+    setCallId(at) {
       place = at;
-      broker.at(at);
+      broker.setCallId(at);
     },
   };
 }
 
-/** When time that begins now will be over; how long people are waited for does not count. */
+/** Returns the deadline of a time limit that starts now. Time spent waiting for users does not count. */
 export function createDeadline(seconds: number, { waited }: Pick<StepRunner, "waited">): () => number {
   const end = Date.now() + seconds * 1000 - waited();
   return () => end + waited();

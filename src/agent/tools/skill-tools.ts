@@ -17,14 +17,19 @@ import { COMPLETE_TOOL } from "../run/tool-policy.ts";
 import type { ParentRun, UseRequest } from "../run/use-skill.ts";
 
 const SKILL_TOOL_CATEGORY = "skills";
-const SKILL_PARAMETER = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
+const SKILL_PARAMETER = {
+  type: "string",
+  description: "the skill's name",
+  isRequired: true,
+  aliases: ["skill_name"],
+} as const;
 
-/** Lists skills, each with a note where a nearer copy of it does not load. */
+/** Creates the tool that lists skills, with a note if a nearer copy of one does not load. */
 export function createListTool(list: () => Promise<ToolResult>): Tool {
   return createTool(
     {
       name: "list_skills",
-      description: "Lists the skills there are: name, description, version and tags, as JSON.",
+      description: "Lists the available skills: name, description, version and tags, as JSON.",
       category: SKILL_TOOL_CATEGORY,
       parameters: {},
     },
@@ -32,7 +37,7 @@ export function createListTool(list: () => Promise<ToolResult>): Tool {
   );
 }
 
-/** How a model hands a task to a skill. */
+/** Creates the tool with which a model delegates a task to a skill. */
 export function createUseTool(
   use: (request: UseRequest, within: ParentRun | undefined, options: CallOptions) => Promise<ToolResult>,
 ): SubRunTool {
@@ -40,13 +45,13 @@ export function createUseTool(
     {
       name: "use_skill",
       description:
-        "Hands a task to a skill, which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.",
+        "Delegates a task to a skill, which runs as a sub-agent with its own model, tools and limits and returns only the result. It does not see this conversation: pass the information it needs.",
       category: SKILL_TOOL_CATEGORY,
       parameters: {
         skill: SKILL_PARAMETER,
-        message: { type: "string", says: "what it is to do, in whole sentences" },
-        context: { type: "string", says: "what it must know of this conversation to do it" },
-        input: { type: "object", says: "input for a skill with an input schema" },
+        message: { type: "string", description: "the task, in complete sentences" },
+        context: { type: "string", description: "the facts from this conversation that it needs" },
+        input: { type: "object", description: "input for a skill with an input schema" },
       },
     },
     ({ skill, message, context, input }, options, within) =>
@@ -58,7 +63,7 @@ export function createUseTool(
   );
 }
 
-/** How a sub-agent ends its run. */
+/** Creates the tool with which a sub-agent ends its run. */
 export function createCompleteTool(): Tool {
   return createTool(
     {
@@ -68,17 +73,17 @@ export function createCompleteTool(): Tool {
       parameters: {
         result: {
           type: "string",
-          says: "the whole result; when it failed, what is missing and what was tried",
+          description: "the complete result; on failure, name the missing parts and what you tried",
           isRequired: true,
         },
-        failed: { type: "boolean", says: "true when the task could not be done" },
+        failed: { type: "boolean", description: "true if the task could not be done" },
       },
     },
     async ({ result }) => ({ content: result, isError: false }),
   );
 }
 
-/** Reads the files of skills. `find` says of which; where there is only one, its name may be left out. */
+/** Creates the tool that reads files of skills. `find` resolves the skill; if there is only one, its name is optional. */
 export function createResourceTool(
   find: (name: string | undefined) => Promise<Skill | { refusal: ToolResult }>,
   only?: Skill,
@@ -86,19 +91,19 @@ export function createResourceTool(
   return createTool(
     {
       name: "read_skill_resource",
-      description: "Reads a file of a skill: one of those that load_skill lists.",
+      description: "Reads a file of a skill, as listed by load_skill.",
       category: SKILL_TOOL_CATEGORY,
       parameters: {
         skill: only
-          ? { ...SKILL_PARAMETER, says: `the skill's name; ${only.name}, when left out`, isRequired: false }
+          ? { ...SKILL_PARAMETER, description: `the skill's name; defaults to ${only.name}`, isRequired: false }
           : SKILL_PARAMETER,
         resource: {
           type: "string",
-          says: "the file's path as it is listed",
+          description: "the file's path, as listed",
           isRequired: true,
-          also: ["resource_name"],
+          aliases: ["resource_name"],
         },
-        offset: { type: "number", says: "where in a long file to go on" },
+        offset: { type: "number", description: "the character offset at which to continue a long file" },
       },
     },
     async ({ skill, resource, offset = 0 }) => {
@@ -111,16 +116,16 @@ export function createResourceTool(
   );
 }
 
-/** A tool whose call is a run of its own, with steps and limits of its own. */
+/** A tool whose call is a nested run with its own steps and limits. */
 interface SubRunTool extends Tool {
-  executeWithin(input: unknown, options: CallOptions, within: ParentRun): Promise<ToolResult>;
+  executeInRun(input: unknown, options: CallOptions, within: ParentRun): Promise<ToolResult>;
 }
 
 export function isSubRunTool(tool: Tool): tool is SubRunTool {
-  return "executeWithin" in tool;
+  return "executeInRun" in tool;
 }
 
-/** A tool whose call is a run. Who calls it from within a run says which; nobody does from elsewhere. */
+/** Creates a tool whose call is a nested run. `within` is the calling run, or undefined outside of a run. */
 export function createSubRunTool<P extends ToolParameters>(
   head: ToolHead<P>,
   run: (values: ParameterValues<P>, options: CallOptions, within: ParentRun | undefined) => Promise<ToolResult>,
@@ -128,13 +133,13 @@ export function createSubRunTool<P extends ToolParameters>(
   const bound = (within: ParentRun | undefined) => createTool(head, (values, options) => run(values, options, within));
   return {
     ...bound(undefined),
-    executeWithin: (input, options, within) => bound(within).execute(input, options),
+    executeInRun: (input, options, within) => bound(within).execute(input, options),
   };
 }
 
 type ToolHead<P extends ToolParameters> = { name: string; description: string; category: string; parameters: P };
 
-/** A tool of the category `skills`, from a table of its parameters. */
+/** Creates a tool of the category `skills` from a table of its parameters. */
 export function createSkillTool<P extends ToolParameters>(
   name: string,
   description: string,
@@ -144,18 +149,18 @@ export function createSkillTool<P extends ToolParameters>(
   return createTool({ name, description, category: "skills", parameters }, run);
 }
 
-/** How many characters of a file a model gets at once. */
+/** The maximum number of characters of a file per call. */
 const MAX_RESOURCE_CHARACTERS = 48_000;
 
-/** A file of a skill for a model. Throws a SkillError for anything that the skill does not list. */
+/** Reads a file of a skill for a model. Throws a SkillError for a file that the skill does not list. */
 function readResource(skill: Skill, path: string, offset: number): ToolResult {
   if (listSkillScripts(skill).some((script) => script.path === path)) {
-    const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is a script: run_skill_script runs it; its text is not for reading.`;
+    const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is a script: run it with run_skill_script; scripts cannot be read.`;
     return { content, isError: true, code: "resource-script" };
   }
   const bytes = skill.read(path);
   if (isPrivateFile(path)) {
-    const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is not for models: its name begins with a dot.`;
+    const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is private: its name starts with a dot.`;
     return { content, isError: true, code: "resource-private" };
   }
   if (!isUtf8(bytes) || bytes.includes(0)) {
@@ -167,7 +172,7 @@ function readResource(skill: Skill, path: string, offset: number): ToolResult {
   const end = offset + portion.length;
   const more =
     end < text.length
-      ? `\n[${formatCount(end, "character")} of ${formatNumber(text.length)}; offset ${end} goes on]`
+      ? `\n[${formatCount(end, "character")} of ${formatNumber(text.length)}; continue with offset ${end}]`
       : "";
   return {
     content: `${wrapInTag("skill_resource", { skill: skill.name, path, ...getRemoteAttributes(skill) }, portion)}${more}`,
@@ -175,7 +180,7 @@ function readResource(skill: Skill, path: string, offset: number): ToolResult {
   };
 }
 
-/** What files of a kind begin with. */
+/** The first bytes of known file types. */
 const FILE_SIGNATURES: readonly (readonly [kind: string, start: readonly number[], at?: number])[] = [
   ["a PNG image", [0x89, 0x50, 0x4e, 0x47]],
   ["a JPEG image", [0xff, 0xd8, 0xff]],
@@ -203,7 +208,7 @@ const FILE_SIGNATURES: readonly (readonly [kind: string, start: readonly number[
   ["UTF-16 text", [0xfe, 0xff]],
 ];
 
-/** What bytes that are no text seem to be. */
+/** Describes the type of bytes that are not text. */
 export function describeFileKind(bytes: Uint8Array): string {
   const kind = FILE_SIGNATURES.find(([, start, at = 0]) => start.every((byte, index) => bytes[at + index] === byte));
   return kind?.[0] ?? "binary data";

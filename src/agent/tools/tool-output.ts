@@ -11,29 +11,29 @@ import { redactData } from "../run/run-inputs.ts";
 import type { ScriptResult } from "../run/run-script.ts";
 
 /**
- * A tool of the embedding program as a model gets it: input is held to its schema, and what it gives is bounded and labelled as data,
- * with what cannot be seen written out. Tools of ours do so themselves.
+ * Wraps a tool of the embedding program for a model: its input is validated, and its output is limited, labelled as data and shown
+ * with invisible characters escaped. Built-in tools do so themselves.
  */
-export function wrapHostTool(tool: Tool, most: number, hiding: Redactor): Tool {
+export function wrapHostTool(tool: Tool, max: number, redactor: Redactor): Tool {
   const { name, inputSchema } = tool;
   return {
     ...tool,
     execute: (input, options) =>
       catchToolErrors(async () => {
-        const own = structuredClone(input); // What it does to its input is not what was asked for.
+        const own = structuredClone(input); // A tool may modify its input.
         const problem = await findSchemaProblem(inputSchema, own, "lenient");
         if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
         const given = await callHostTool(tool, own, options);
-        const { content, ...rest } = readHostResult(given, name, hiding);
+        const { content, ...rest } = readHostResult(given, name, redactor);
         return {
           ...rest,
-          content: wrapInTag("skill_output", { tool: name }, shortenMiddle(hiding.text(content), most)),
+          content: wrapInTag("skill_output", { tool: name }, shortenMiddle(redactor.redact(content), max)),
         };
       }),
   };
 }
 
-/** What it throws is an error that the model reads; all of it, so that nothing secret is cut in two. */
+/** Calls the tool. An exception becomes an error for the model, in full, so that no secret is cut in two before redaction. */
 async function callHostTool(tool: Tool, input: unknown, options: CallOptions | undefined): Promise<unknown> {
   try {
     return await tool.execute(input, options);
@@ -42,21 +42,21 @@ async function callHostTool(tool: Tool, input: unknown, options: CallOptions | u
   }
 }
 
-/** A program may give its text alone. */
-function readHostResult(given: unknown, name: string, hiding: Redactor): ToolResult {
+/** Reads the result of a host tool, which may be plain text. */
+function readHostResult(given: unknown, name: string, redactor: Redactor): ToolResult {
   if (typeof given === "string") return { content: given, isError: false };
   const { content, isError, code, title, metadata } = (given ?? {}) as Partial<ToolResult>;
   if (typeof content === "string") {
     return {
       content,
       isError: isError === true,
-      // Hidden before it is folded and cut: half a secret, or one without its line breaks, would be none that anybody knows.
-      ...(typeof code === "string" ? { code: sanitizeLine(hiding.text(code), 64) } : {}),
-      ...(typeof title === "string" ? { title: sanitizeLine(hiding.text(title), 200) } : {}),
-      ...(isJsonObject(metadata) ? { metadata: redactData(hiding, metadata) } : {}),
+      // Redacted before it is shortened: half a secret, or one without its line breaks, would not be recognized.
+      ...(typeof code === "string" ? { code: sanitizeLine(redactor.redact(code), 64) } : {}),
+      ...(typeof title === "string" ? { title: sanitizeLine(redactor.redact(title), 200) } : {}),
+      ...(isJsonObject(metadata) ? { metadata: redactData(redactor, metadata) } : {}),
     };
   }
-  const said = `Tool '${sanitizeLine(name, 64)}' gave no text: it must give a text, or { content, isError }`;
+  const said = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { content, isError }`;
   return { content: said, isError: true, code: "failed" };
 }
 
@@ -65,34 +65,34 @@ interface PrintedStreams {
   stderr: string;
 }
 
-/** What was printed, each stream between tags of its own, at most so many characters together. */
+/** Formats the output, each stream in its own tags, with at most `max` characters in total. */
 export function formatPrinted(
   printed: PrintedStreams,
-  most: number,
+  max: number,
   attributes: Readonly<Record<string, string>>,
 ): string[] {
-  const room = splitRoom(printed, most);
+  const room = splitRoom(printed, max);
   return (["stdout", "stderr"] as const).flatMap((stream) => {
     const text = printed[stream];
     return text === "" ? [] : [wrapInTag("skill_output", { ...attributes, stream }, shortenMiddle(text, room[stream]))];
   });
 }
 
-/** Errors get a quarter, or what the output leaves. */
-function splitRoom({ stdout, stderr }: PrintedStreams, most: number): Record<keyof PrintedStreams, number> {
-  const errors = Math.min(stderr.length, Math.max(Math.floor(most / 4), most - stdout.length));
-  return { stdout: most - errors, stderr: errors };
+/** Divides the space: errors get a quarter, or the rest that the output leaves. */
+function splitRoom({ stdout, stderr }: PrintedStreams, max: number): Record<keyof PrintedStreams, number> {
+  const errors = Math.min(stderr.length, Math.max(Math.floor(max / 4), max - stdout.length));
+  return { stdout: max - errors, stderr: errors };
 }
 
-/** The beginning and the end, where the outcome mostly stands. */
-export function shortenMiddle(text: string, most: number): string {
-  if (text.length <= most) return text;
-  const head = text.slice(0, Math.floor(most * 0.75)).replace(/[\ud800-\udbff]$/, "");
-  const tail = text.slice(text.length - Math.floor(most * 0.25)).replace(/^[\udc00-\udfff]/, "");
-  return `${head}\n[… ${formatNumber(text.length - head.length - tail.length)} characters left out …]\n${tail}`;
+/** Shortens a text, keeping the beginning and the end, where the outcome usually is. */
+export function shortenMiddle(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const head = text.slice(0, Math.floor(max * 0.75)).replace(/[\ud800-\udbff]$/, "");
+  const tail = text.slice(text.length - Math.floor(max * 0.25)).replace(/^[\udc00-\udfff]/, "");
+  return `${head}\n[… ${formatNumber(text.length - head.length - tail.length)} characters omitted …]\n${tail}`;
 }
 
-/** How it went, in the one line that stands before what was printed. */
+/** Formats the outcome line that precedes the output. Contract: the runbook model parses it (`extractEnding`). */
 export function formatOutcomeLine(
   what: string,
   details: readonly string[],
@@ -102,14 +102,14 @@ export function formatOutcomeLine(
   return `[${what} (${details.join(", ")}). ${printed}]`;
 }
 
-export function formatProblemLines(notices: readonly Problem[], hiding?: Redactor): string[] {
+export function formatProblemLines(notices: readonly Problem[], redactor?: Redactor): string[] {
   return notices.map(({ message, fix }) => {
     const said = fix === "" ? message : `${message}: ${fix}`;
-    return `[${sanitizeLine(hiding?.text(said) ?? said)}]`;
+    return `[${sanitizeLine(redactor?.redact(said) ?? said)}]`;
   });
 }
 
-/** What a tool gave, for people: without the lines and tags that are for models. */
+/** Returns the output of a tool for people, without the lines and tags for models. */
 export function unwrapToolOutput(text: string): string {
   const [, result] = /^<instruction>[\s\S]*?<\/instruction>\n<output>\n([\s\S]*)\n<\/output>$/.exec(text) ?? [];
   if (result !== undefined) return result;
@@ -121,7 +121,7 @@ export function unwrapToolOutput(text: string): string {
 
 type EndedCommand = Pick<ScriptResult, "exitCode" | "signal" | "ending"> & { limits: SandboxLimits };
 
-/** How a script or a command ended, in words, and the key of the limit that ended it. */
+/** Describes how a script or command ended, and names the configuration key of the limit that ended it. */
 export function describeEnding(result: EndedCommand): { said: string; key?: string } {
   return ENDING_TEXTS[result.ending](result);
 }
@@ -141,7 +141,7 @@ const ENDING_TEXTS: Record<ScriptResult["ending"], (result: EndedCommand) => { s
     said: `stopped at ${formatByteSize(limits.memory)} of memory, its limit`,
     key: "[sandbox] memory_mib",
   }),
-  abort: () => ({ said: "interrupted; all that it started has ended" }),
+  abort: () => ({ said: "interrupted; all its processes have ended" }),
 };
 
 function formatByteSize(bytes: number): string {
@@ -153,17 +153,17 @@ const MIB = 1024 * 1024;
 export interface CollectedOutput {
   stdout: string;
   stderr: string;
-  /** Whether there was more than is here. */
+  /** True if there was more output than is kept. */
   isTruncated: boolean;
 }
 
 interface OutputCollector {
-  /** Contract: false once there is more than fits. */
+  /** Contract: returns false once the limit is exceeded. */
   take(stream: ProcessStream, bytes: Buffer): boolean;
   end(options: { isCut: boolean }): CollectedOutput;
 }
 
-/** Gathers what is printed: without secrets, as valid text, and at most `limit` bytes of both streams together. */
+/** Collects output without secrets, as valid text, and at most `limit` bytes of both streams together. */
 export function collectOutput(
   limit: number,
   hiding: Redactor,
@@ -198,17 +198,17 @@ export function collectOutput(
   };
 }
 
-/** Gathers bytes as they are, at most `limit`. */
+/** Collects at most `limit` raw bytes. */
 export function collectBytes(limit: number) {
   const pieces: Buffer[] = [];
   let room = limit;
   let isTruncated = false;
   return {
-    /** Contract: false once there is more than fits. */
+    /** Contract: returns false once the limit is exceeded. */
     take(bytes: Buffer): boolean {
       isTruncated ||= bytes.length > room;
       const kept = bytes.subarray(0, room);
-      pieces.push(Buffer.from(kept)); // The piece itself is used again for what comes next.
+      pieces.push(Buffer.from(kept)); // The caller reuses the buffer.
       room -= kept.length;
       return !isTruncated;
     },
@@ -216,16 +216,16 @@ export function collectBytes(limit: number) {
   };
 }
 
-function createChannel(hiding: Redactor) {
+function createChannel(redactor: Redactor) {
   return {
     plain: createColorStripper(),
-    redactor: hiding.stream(),
+    redactor: redactor.createStream(),
     decoder: new StringDecoder("utf8"),
     text: [] as string[],
   };
 }
 
-/** Without colours, which are not shown: between the letters of a secret they would hide it from the redactor alone. */
+/** Removes color codes: inside a secret, they would keep the redactor from recognizing it. */
 function createColorStripper() {
   let held = "";
   return {
@@ -242,7 +242,7 @@ function createColorStripper() {
 
 const ESCAPE_BYTE = 0x1b;
 
-/** The beginning of a text that is at most so many bytes, without half a character at its end. */
+/** Returns the beginning of a text, at most so many bytes, without an incomplete character at its end. */
 function cutToBytes(text: string, bytes: number): string {
   const part = Buffer.from(text).subarray(0, bytes);
   return new StringDecoder("utf8").write(part);

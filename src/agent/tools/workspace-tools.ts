@@ -29,75 +29,76 @@ import {
 import { describeEnding, formatOutcomeLine, formatPrinted, formatProblemLines } from "./tool-output.ts";
 import { createWebFetchTool } from "./web-tools.ts";
 
-/** The tools that are built in, as far as they can do anything in this run. */
-export function createWorkspaceTools(enclosure: RunSandbox, given: Omit<SandboxToolContext, "enclosure">): Tool[] {
-  const scene: SandboxToolContext = { ...given, enclosure };
-  const { access, places, network } = enclosure;
+/** Creates the built-in tools that can work in this run. */
+export function createWorkspaceTools(sandbox: RunSandbox, given: Omit<SandboxToolContext, "sandbox">): Tool[] {
+  const context: SandboxToolContext = { ...given, sandbox };
+  const { access, visiblePaths, network } = sandbox;
   const { skill } = given;
-  const hasFiles = places.workspace !== undefined || places.skill !== undefined;
+  const hasFiles = visiblePaths.workspace !== undefined || visiblePaths.skill !== undefined;
   return [
-    createBashTool(scene),
-    ...(hasFiles ? [createReadFileTool(scene)] : []),
-    ...(access === "read-write" ? [createWriteFileTool(scene), createEditFileTool(scene)] : []),
-    ...(hasFiles ? [createListFilesTool(scene), createGrepTool(scene)] : []),
-    ...(network.length > 0 ? [createWebFetchTool(scene)] : []),
-    ...(skill && places.skill !== undefined && listSkillScripts(skill).length > 0
-      ? [createSkillScriptTool(scene, skill)]
+    createBashTool(context),
+    ...(hasFiles ? [createReadFileTool(context)] : []),
+    ...(access === "read-write" ? [createWriteFileTool(context), createEditFileTool(context)] : []),
+    ...(hasFiles ? [createListFilesTool(context), createGrepTool(context)] : []),
+    ...(network.length > 0 ? [createWebFetchTool(context)] : []),
+    ...(skill && visiblePaths.skill !== undefined && listSkillScripts(skill).length > 0
+      ? [createSkillScriptTool(context, skill)]
       : []),
   ];
 }
 
-/** The command is one argument, and no part of a program of ours. An image may have no bash. */
+/** The command is one argument and never part of this program. An image may lack bash. */
 const SHELL_PROGRAM = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"';
 
-function createBashTool(scene: SandboxToolContext): Tool {
-  const { enclosure, host } = scene;
-  const { asksToWrite } = enclosure;
+function createBashTool(context: SandboxToolContext): Tool {
+  const { sandbox, host } = context;
+  const { needsWriteApproval: asksToWrite } = sandbox;
   const parameters = {
-    command: { type: "string", says: "the command, as bash takes it", isRequired: true },
+    command: { type: "string", description: "the bash command", isRequired: true },
     timeout_seconds: {
       type: "number",
-      says: `when to end it, with all that it started; at most ${host.settings.scripts.seconds}, also when left out`,
+      description: `the time limit; defaults to the maximum, ${host.settings.scripts.seconds}`,
     },
     writes: {
       type: "boolean",
-      says: "true for a command that changes files of the workspace: the user may be asked first; else it can only read them",
+      description:
+        "true for a command that changes files in the workspace, which may need the user's approval; otherwise they are read-only",
     },
   } as const;
   return createTool(
     {
       name: "bash",
-      description: `Runs a shell command in a sandbox and gives what it printed. ${describeStartFolder(scene)} Each command has a sandbox of its own: files outside of the workspace, processes and variables are gone when it ends. There is ${describeNetwork(scene)}.`,
+      description: `Runs a shell command in a sandbox and returns its output. ${describeStartFolder(context)} Each command has its own sandbox: files outside the workspace, processes and variables are gone when it ends. Network: ${describeNetwork(context)}.`,
       category: "workspace",
       parameters: asksToWrite ? parameters : removeWritesParameter(parameters),
-      // Where nothing keeps code apart, any command can write.
+      // Without isolation, any command can write.
       effect: ({ command, writes }) =>
-        asksToWrite && (writes || enclosure.sandbox.level === "none")
+        asksToWrite && (writes || sandbox.sandbox.level === "none")
           ? { ...WORKSPACE_CHANGE, what: command }
           : undefined,
     },
     async ({ command, timeout_seconds: seconds, writes }, { signal }) => {
       const isReading = asksToWrite && writes !== true;
-      if (command.includes("\0")) return createInvalidResult("A command holds no NUL character.");
+      if (command.includes("\0")) return createInvalidResult("The command contains a NUL character.");
       if (Buffer.byteLength(command) > MAX_COMMAND_BYTES)
-        return createInvalidResult("A command is at most 100,000 bytes: write a file first.");
-      const outcome = await enclosure.run(["sh", "-c", SHELL_PROGRAM, "sh", command], {
+        return createInvalidResult("The command is longer than 100,000 bytes: write a file first.");
+      const outcome = await sandbox.run(["sh", "-c", SHELL_PROGRAM, "sh", command], {
         ...(seconds === undefined ? {} : { seconds: Math.max(seconds, MIN_TIMEOUT_SECONDS) }),
         ...(isReading ? { access: "read" } : {}),
         signal,
       });
-      const result = formatCommandResult("bash", outcome, scene);
-      if (!isReading || !hasFailedToWrite(outcome.stderr, enclosure, { access: "read" })) return result;
+      const result = formatCommandResult("bash", outcome, context);
+      if (!isReading || !hasFailedToWrite(outcome.stderr, sandbox, { access: "read" })) return result;
       return { ...result, content: `${READ_ONLY_WORKSPACE_NOTE}\n${result.content}` };
     },
   );
 }
 
 const MIN_TIMEOUT_SECONDS = 0.1;
-/** In bytes. A system takes a little more for one argument. */
+/** In bytes. Systems accept slightly more for one argument. */
 const MAX_COMMAND_BYTES = 100_000;
 
-/** Where nobody is asked there is nothing to say of it. */
+/** Removes the parameter if no approval is needed to write. */
 function removeWritesParameter<P extends { writes: unknown }>({ writes: _, ...rest }: P): P {
   return rest as P;
 }
@@ -106,29 +107,28 @@ function createInvalidResult(content: string): ToolResult {
   return { content, isError: true, code: "input-invalid" };
 }
 
-function describeStartFolder({ enclosure: { folder, access, places } }: SandboxToolContext): string {
-  const workspace = access === "read" ? "the workspace, which can be read but not changed" : "the workspace";
-  const skill = places.skill === undefined ? "" : ` The skill's files are in ${places.skill} (SKILL_DIR).`;
+function describeStartFolder({ sandbox: { folder, access, visiblePaths } }: SandboxToolContext): string {
+  const workspace = access === "read" ? "the workspace, which is read-only" : "the workspace";
+  const skill = visiblePaths.skill === undefined ? "" : ` The skill's files are in ${visiblePaths.skill} (SKILL_DIR).`;
   if (access === "none") return `It starts in ${folder}; there is no workspace.${skill}`;
   return `It starts in ${folder}, ${workspace}.${skill}`;
 }
 
-function describeNetwork({ enclosure: { network } }: SandboxToolContext): string {
-  if (network.length === 0) return "no network";
-  return `a network only to ${network.map(({ host, port }) => `${host}:${port}`).join(", ")}, through the proxy that HTTPS_PROXY names`;
+function describeNetwork({ sandbox: { network } }: SandboxToolContext): string {
+  if (network.length === 0) return "none";
+  return `only ${network.map(({ host, port: steps }) => `${host}:${steps}`).join(", ")}, through the proxy in HTTPS_PROXY`;
 }
 
-/** What came of a command, in a way that a model can go on from. */
-function formatCommandResult(tool: string, outcome: RunCommandOutcome, scene: SandboxToolContext): ToolResult {
-  const { host, enclosure, skill } = scene;
+/** Formats the outcome of a command for a model. */
+function formatCommandResult(tool: string, outcome: RunCommandOutcome, context: SandboxToolContext): ToolResult {
+  const { host, sandbox, skill } = context;
   const { ms, isTruncated, ending } = outcome;
-  const missing =
-    skill && ending === "exit" ? suggestMissingPackage(outcome, skill, host, enclosure.sandbox) : undefined;
+  const missing = skill && ending === "exit" ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
   const notices = [...(outcome.notices ?? []), ...(missing ? [missing] : [])];
   const details = [`${(ms / 1000).toFixed(1)} s`, ...(isTruncated ? ["output cut"] : [])];
   const content = [
     formatOutcomeLine(`${tool}: ${describeEnding(outcome).said}`, details, outcome),
-    ...formatProblemLines(notices, enclosure.hiding),
+    ...formatProblemLines(notices, sandbox.redactor),
     ...formatPrinted(outcome, host.settings.limits.toolOutput, { tool }),
   ].join("\n");
   const isError = ending !== "exit" || outcome.exitCode !== 0;
@@ -136,20 +136,20 @@ function formatCommandResult(tool: string, outcome: RunCommandOutcome, scene: Sa
   return { content, isError, ...(isError ? { code } : {}) };
 }
 
-/** The scripts of the run's own skill. */
-function createSkillScriptTool({ host, enclosure, broker, waited = () => 0 }: SandboxToolContext, skill: Skill): Tool {
+/** Creates the tool that runs scripts of the run's own skill. */
+function createSkillScriptTool({ host, sandbox, broker, waited = () => 0 }: SandboxToolContext, skill: Skill): Tool {
   const said = listSkillScripts(skill)
     .slice(0, 20)
     .map(({ path, description }) => sanitizeLine(description === undefined ? path : `${path}: ${description}`, 200));
   return createTool(
     {
       name: "run_skill_script",
-      description: `Runs a script of the skill in a sandbox of its own, and gives what it printed. ${describeScriptView(host, skill)} There are: ${said.join("; ")}.`,
+      description: `Runs a script of the skill in its own sandbox and returns its output. ${describeScriptView(host, skill)} Scripts: ${said.join("; ")}.`,
       category: "skills",
       parameters: {
-        script: { type: "string", says: "the script's path or name", isRequired: true },
-        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
-        stdin: { type: "string", says: "what it reads from its standard input" },
+        script: { type: "string", description: "the script's path or name", isRequired: true },
+        args: { type: "strings", description: "its arguments, one per item; not parsed by a shell" },
+        stdin: { type: "string", description: "its standard input" },
         ...WRITES_PARAMETER,
       },
       effect: ({ script, args = [], writes }) =>
@@ -160,8 +160,8 @@ function createSkillScriptTool({ host, enclosure, broker, waited = () => 0 }: Sa
         host,
         { skill, script, ...omitUndefined({ args, stdin, writes, signal }) },
         ({ isolation, warnings }) =>
-          enclosure.note({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
-        { broker, waited, review: enclosure.review },
+          sandbox.recordScript({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
+        { broker, waited, review: sandbox.review },
       ),
   );
 }

@@ -12,8 +12,8 @@ import type { ThreadStart } from "./toolset-messages.ts";
 type CheckedCopy = Pick<ThreadStart, "root" | "digests" | "folder" | "hasPackages">;
 
 /**
- * Says to this thread where a toolset's imports lead: to the files of its judged copy, byte for byte, to ours, and to packages where these
- * may be had. The same holds for `require` and `createRequire`, whatever a file is called.
+ * Registers the import hooks of this thread. A toolset may import the files of its checked copy, byte for byte, skillet's own
+ * modules and, if allowed, packages. The same holds for `require` and `createRequire`, whatever the file extension.
  */
 export function registerImportHooks({ root, digests, folder, hasPackages }: CheckedCopy): void {
   const copy = createToolsetCopy({ root, digests });
@@ -32,7 +32,7 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
       if (own !== undefined) return { url: own, shortCircuit: true };
       const from = (parentURL: string) =>
         outside.note(
-          context.conditions.includes("require") // There `next` knows no other parent.
+          context.conditions.includes("require") // With `require`, `next` ignores another parent.
             ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
             : next(specifier, { ...context, parentURL }),
         );
@@ -63,7 +63,7 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
       const format = MODULE_FORMATS[extname(path)]?.(path, copy);
       if (format === undefined) throw createNotCodeError(path, root);
       if (format === "native") return next(url, context);
-      // Of a module that is imported Node itself takes `require`, which asks here again.
+      // Node itself provides `require` for an imported CommonJS module, and calls this hook again.
       if (format === "commonjs" && !context.conditions.includes("require")) return next(url, { ...context, format });
       const text = bytes.toString("utf8");
       return { format, source: /ts$/.test(path) ? stripTypes(text, url) : text, shortCircuit: true };
@@ -73,10 +73,10 @@ export function registerImportHooks({ root, digests, folder, hasPackages }: Chec
 
 interface ToolsetCopy {
   root: string;
-  /** The path that an address leads to, when that is in the copy. */
+  /** Returns the path of a URL if it is inside the copy. */
   fileAt(url: string | undefined): string | undefined;
   has(path: string): boolean;
-  /** Throws a SkillError when it is not a file of the copy, or not as it was judged. */
+  /** Throws a SkillError if it is not a file of the copy, or changed since it was checked. */
   bytesOf(path: string): Buffer;
 }
 
@@ -93,14 +93,17 @@ function createToolsetCopy({ root, digests }: Pick<ThreadStart, "root" | "digest
       const bytes = expected === undefined ? undefined : readFileSync(path);
       if (bytes && hash("sha256", bytes) === expected) return bytes;
       throw new SkillError("toolset-import", {
-        message: `${relative(root, path)} is not as it was when the skill was judged`,
-        fix: "look at the skill, and start again",
+        message: `${relative(root, path)} has changed since the skill was checked`,
+        fix: "review the skill, and start again",
       });
     },
   };
 }
 
-/** What may be loaded from outside of the copy: all where packages may be had, else our own code and the packages that it imports. */
+/**
+ * Tracks which modules outside the copy may be loaded: all if packages are allowed, otherwise skillet's own code and the
+ * packages that it imports.
+ */
 function createOutsideModules(hasPackages: boolean) {
   const known = new Set<string>();
   const has = (url: string) => hasPackages || !url.startsWith("file:") || isOwnCode(url) || known.has(url);
@@ -111,7 +114,7 @@ function createOutsideModules(hasPackages: boolean) {
   return {
     has,
     note,
-    /** Whether a module outside may import it: a package by its name, or a file of the same package. */
+    /** Returns true if a module outside the copy may import it: a package by name, or a file of the same package. */
     admit(url: string, specifier: string, parent: string | undefined): boolean {
       if (has(url)) return true;
       if (parent === undefined || !has(parent) || !parent.startsWith("file:")) return false;
@@ -133,7 +136,10 @@ function getParentPath(url: string | undefined): string | undefined {
 
 type ModuleFormat = "module" | "commonjs" | "json" | "native";
 
-/** By ending, whatever a package.json above the copy may say. No other ending is code, also where Node would load it as such. */
+/**
+ * Module formats by file extension, whatever a package.json above the copy states. No other extension is code, even if
+ * Node would load it.
+ */
 const MODULE_FORMATS: Readonly<Record<string, (path: string, copy: ToolsetCopy) => ModuleFormat>> = {
   ".ts": () => "module",
   ".mts": () => "module",
@@ -161,7 +167,7 @@ function guessModuleType(text: string): "module" | "commonjs" {
     : "commonjs";
 }
 
-/** What only has to be left out is left out where it stands, so that lines stay what they are. */
+/** Strips types in place, so that line numbers stay the same. */
 function stripTypes(text: string, sourceUrl: string): string {
   try {
     return stripTypeScriptTypes(text, { mode: "strip", sourceUrl });
@@ -171,7 +177,7 @@ function stripTypes(text: string, sourceUrl: string): string {
   }
 }
 
-/** `./helper` and `./helper.js` may mean helper.ts, as compilers have it. */
+/** Resolves an import to a file of the copy. `./helper` and `./helper.js` may mean helper.ts, as in TypeScript. */
 function resolveOwnFile(specifier: string, importer: string, { root, has }: ToolsetCopy): string {
   const wanted = specifier.startsWith("file:") ? fileURLToPath(specifier) : resolve(dirname(importer), specifier);
   if (!isInside(root, wanted)) throw createImportRefusal(specifier, importer, root);
@@ -186,8 +192,8 @@ function resolveOwnFile(specifier: string, importer: string, { root, has }: Tool
 
 function createNotCodeError(path: string, root: string): SkillError {
   return new SkillError("toolset-import", {
-    message: `${relative(root, path)} is imported, and its ending is not one of a module`,
-    fix: `name it as one: ${Object.keys(MODULE_FORMATS).join(", ")}`,
+    message: `${relative(root, path)} is imported, but its extension is not that of a module`,
+    fix: `rename it to one of: ${Object.keys(MODULE_FORMATS).join(", ")}`,
   });
 }
 
@@ -195,10 +201,10 @@ function createImportRefusal(specifier: string, importer: string | undefined, ro
   const isPackage = !/^[./]|:/.test(specifier);
   const by = importer === undefined ? "it" : isInside(root, importer) ? relative(root, importer) : importer;
   return new SkillError("toolset-import", {
-    message: `${by} imports "${specifier}", ${isPackage ? "a package, which is no part of what was trusted" : "which is outside of the skill's folder"}`,
+    message: `${by} imports "${specifier}", ${isPackage ? "a package, which was not part of the trusted files" : "which is outside the skill's folder"}`,
     fix: isPackage
-      ? "import only the skill's own files, node: modules, zod, skillet and @agent/tools; or put the skill into your own folder, ~/.skillet/skills"
-      : "import the skill's own files, by a path that begins with ./",
+      ? "import only the skill's own files, node: modules, zod, skillet and @agent/tools; or move the skill to your own folder, ~/.skillet/skills"
+      : "import the skill's own files, with a path that starts with ./",
   });
 }
 

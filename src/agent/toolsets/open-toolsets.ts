@@ -25,44 +25,44 @@ import { startToolsetThread, type ToolsetThread } from "./toolset-thread.ts";
 
 interface ToolsetRequest {
   skill: Skill;
-  /** Its files as they were judged: these are imported. */
+  /** The checked files, which are the ones imported. */
   copy: SkillCopy;
-  /** What nobody is shown; all that is configured, when left out. */
-  hiding?: Redactor;
-  /** What its code prints. Nobody reads it when left out. */
+  /** Defaults to a redactor for all configured secrets. */
+  redactor?: Redactor;
+  /** Receives the output of its code. Discarded by default. */
   onPrinted?(text: string): void;
 }
 
-/** The tools that a skill brings. Where something is wrong with one of its toolsets, there are none. */
+/** The tools that a skill provides. Empty if one of its toolsets is broken. */
 export interface OpenToolsets {
   readonly tools: readonly Tool[];
   readonly problems: readonly Problem[];
-  /** Why they do not answer any more, where they do not. */
-  ended(): string | undefined;
+  /** Returns why the tools no longer answer, or undefined while they do. */
+  getEndReason(): string | undefined;
   close(): void;
 }
 
 /**
- * Imports what a skill declares under `toolsets`, in a thread of its own. The thread keeps accidents away from the program around it;
- * it is no sandbox, so that only code of the user's own and what was trusted is ever imported.
+ * Imports the `toolsets` of a skill in a separate thread. The thread protects the host from accidents but is not a sandbox: only the
+ * user's own code and trusted code is imported.
  */
 export async function openToolsets(host: Host, request: ToolsetRequest): Promise<OpenToolsets> {
   const { skill, copy } = request;
   if (skill.manifest.toolsets.length === 0) return createNoToolsets([]);
   try {
-    const judged = checkToolsets(host, skill, copy);
-    if ("problems" in judged) return createNoToolsets(judged.problems);
+    const checked = checkToolsets(host, skill, copy);
+    if ("problems" in checked) return createNoToolsets(checked.problems);
     const start = createThreadStart(host, skill, {
       root: realpathSync(storeVerifiedCopy(copy, getSkillStoreFolder(resolveSkilletHome(host)))),
       digests: new Map([...copy.files].map(([path, { bytes }]) => [path, hash("sha256", bytes)])),
-      toolsets: judged.toolsets,
+      toolsets: checked.toolsets,
     });
-    const hiding = request.hiding ?? createRedactor(collectSecrets(new Map(), host));
+    const redactor = request.redactor ?? createRedactor(collectSecrets(new Map(), host));
     const { onPrinted } = request;
     const thread = await startToolsetThread(start, {
       env: createThreadEnv(host),
       name: skill.name,
-      hide: hiding.text,
+      redact: redactor.redact,
       onPrinted,
     });
     if ("problem" in thread) return createNoToolsets([createToolsetProblem(skill, thread.problem)]);
@@ -71,26 +71,26 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       thread.close();
       return createNoToolsets(unusable);
     }
-    const most = host.settings.limits.toolOutput;
+    const max = host.settings.limits.toolOutput;
     const offers = thread.offers.map((offer) => ({
       ...offer,
       inputSchema: sanitizeSchema(offer.inputSchema) ?? offer.inputSchema,
     }));
     const tools = offers.map((offer) =>
-      wrapHostTool(createToolsetTool(offer, thread, { owner: start.given.skill, host }), most, hiding),
+      wrapHostTool(createToolsetTool(offer, thread, { owner: start.given.skill, host }), max, redactor),
     );
     writeCachedTools(resolveSkilletHome(host), copy.digest, tools);
-    return { tools, problems: [], ended: () => thread.ended(), close: () => thread.close() };
+    return { tools, problems: [], getEndReason: () => thread.getEndReason(), close: () => thread.close() };
   } catch (error) {
     return createNoToolsets([createToolsetProblem(skill, toProblem(error))]);
   }
 }
 
 function createNoToolsets(problems: readonly Problem[]): OpenToolsets {
-  return { tools: [], problems, ended: () => undefined, close: () => {} };
+  return { tools: [], problems, getEndReason: () => undefined, close: () => {} };
 }
 
-/** Whether its code may be imported, and which files it is: all that speaks against it at once. */
+/** Checks that the code may be imported and finds its files. Returns all problems at once. */
 function checkToolsets(
   host: Host,
   skill: Skill,
@@ -98,7 +98,7 @@ function checkToolsets(
 ): Pick<ThreadStart, "toolsets"> | { problems: readonly Problem[] } {
   const untrusted = trustPolicy(skill, host);
   if (untrusted) return { problems: [untrusted].flat().map(({ code, message, fix }) => ({ code, message, fix })) };
-  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return { problems: [describeTrustChange(skill, changes)] };
   const found = skill.manifest.toolsets.map((written) => resolveToolset(written, skill, copy));
   const problems = found.filter((one) => "code" in one);
@@ -116,7 +116,7 @@ function resolveToolset(
     return createToolsetProblem(skill, {
       code: "toolset-ref",
       message: `"${shown}" ${ref.problem}`,
-      fix: "write it as toolsets/index:MyToolset: a file in the skill's folder, and what it exports",
+      fix: "use the form toolsets/index:MyToolset: a file in the skill's folder and one of its exports",
     });
   }
   const isThere = (path: string) => hasFolder(skill.origin) && path !== "SKILL.md" && files.has(path);
@@ -139,13 +139,13 @@ function createThreadStart(
     root,
     digests,
     folder: skill.origin.folder ?? root,
-    hasPackages: (host.trust?.standingOf(skill) ?? "own") === "own",
+    hasPackages: (host.trust?.getStatus(skill) ?? "own") === "own",
     toolsets,
     given: { skill: owner, ...omitUndefined({ workspace: host.workspace, caller: host.caller }) },
   };
 }
 
-/** What of the host's environment there is in the thread: nothing that could be a secret. */
+/** The environment variables that the thread gets: none that could be a secret. */
 const THREAD_VARIABLES = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"] as const;
 
 function createThreadEnv(host: Host): Record<string, string> {
@@ -159,16 +159,16 @@ async function findSchemaProblems(skill: Skill, offers: readonly ToolsetOffer[])
   );
   return problems.flatMap(({ name, problem }) => {
     if (problem === undefined) return [];
-    const message = `its tool "${name}" has an \`inputSchema\` that cannot be used: ${problem}`;
+    const message = `its tool "${name}" has an \`inputSchema\` that is invalid: ${problem}`;
     return createToolsetProblem(skill, {
       code: "toolset-broken",
       message,
-      fix: "give its `parameters` as a schema of zod",
+      fix: "define its `parameters` with zod",
     });
   });
 }
 
-/** A schema is read by models too. */
+/** Returns the problem of a schema. Models read it too, so it may not contain hidden characters. */
 async function findSchemaProblem(schema: JsonObject): Promise<string | undefined> {
   if (!sanitizeSchema(schema)) return "it has hidden characters in names or values";
   return findSchemaError(schema);
@@ -200,11 +200,11 @@ interface LazySandboxOptions {
   skill: Skill;
   copy: SkillCopy;
   secrets: Secrets;
-  hiding: Redactor;
+  redactor: Redactor;
   signal: AbortSignal;
 }
 
-/** The sandbox of a skill's tools where no run has one: opened when a tool first starts a program. */
+/** Creates the sandbox of a skill's tools outside a run. It is opened when a tool first starts a program. */
 export function createLazySandbox(host: Host, request: LazySandboxOptions): ToolSandbox {
   let opened: Promise<ToolSandbox> | undefined;
   const open = async (): Promise<ToolSandbox> => {

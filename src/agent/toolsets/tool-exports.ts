@@ -1,3 +1,3 @@
-/** What a toolset imports as `@agent/tools`. */
+/** The module that toolsets import as `@agent/tools`. */
 export type { ToolContext, ToolDefinition, ToolOutput } from "../../skill/define-tool.ts";
 export { Tool } from "../../skill/tool.ts";

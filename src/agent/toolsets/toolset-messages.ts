@@ -8,28 +8,28 @@ import { readCacheFile, writeCacheFile } from "../../store/cache-file.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
 
-/** What the thread of a toolset is started with. */
+/** The start options of a toolset's thread. */
 export interface ThreadStart {
-  /** The copy of the skill that was judged. */
+  /** The folder of the checked copy of the skill. */
   root: string;
-  /** By path below that, the SHA-256 of each of its files: no other is imported. */
+  /** The SHA-256 of each file by path: no other file is imported. */
   digests: ReadonlyMap<string, string>;
-  /** The skill's own folder: what messages show, and where packages are found. */
+  /** The skill's own folder: shown in messages, and used to find packages. */
   folder: string;
-  /** Whether packages that stand beside the skill may be imported: they are no part of what was trusted. */
+  /** True if packages installed next to the skill may be imported: they are not part of the trusted files. */
   hasPackages: boolean;
   toolsets: readonly { file: string; export: string }[];
   given: ToolsetContext;
 }
 
-/** What a toolset that is a class is constructed with. */
+/** The argument for the constructor of a toolset class. */
 export interface ToolsetContext {
   skill: ToolOwner;
   workspace?: string;
   caller?: Caller;
 }
 
-/** A tool as the thread tells of it. */
+/** A tool as the thread describes it. */
 export interface ToolsetOffer {
   name: string;
   description: string;
@@ -37,7 +37,7 @@ export interface ToolsetOffer {
   hasEffect: boolean;
 }
 
-/** What a call is made with, beside its input. */
+/** The options of a call, without its input. */
 export interface ThreadCall {
   run?: string;
   key?: string;
@@ -66,7 +66,7 @@ export type MessageFromThread =
 const TOOL_CACHE_BOUNDS = { ending: ".tools", mostBytes: 1024 * 1024, mostFiles: 256 };
 const MAX_CACHED_TOOLS = 64;
 
-/** Returns the tools that the toolsets of a skill had when its files had this digest. */
+/** Returns the tools that the skill's toolsets had when its files had this digest. */
 export function readCachedTools(home: string, digest: string): readonly ToolsetOffer[] | undefined {
   const bytes = readCacheFile(getToolCacheFile(home, digest), TOOL_CACHE_BOUNDS);
   if (!bytes) return undefined;
@@ -80,7 +80,7 @@ export function readCachedTools(home: string, digest: string): readonly ToolsetO
   }
 }
 
-/** Keeps the tools of a skill's toolsets, so that they can be listed before the toolsets are imported the next time. */
+/** Caches the tools of a skill's toolsets, so that they can be listed before the next import. */
 export function writeCachedTools(home: string, digest: string, tools: readonly Tool[]): void {
   const offers = tools.map(
     ({ name, owner, description, inputSchema, effect }): ToolsetOffer => ({

@@ -7,40 +7,40 @@ import type { MessageFromThread, MessageToThread, ThreadStart, ToolsetOffer } fr
 import { type WorkerEntry, workerEntry } from "./worker-entry.ts";
 
 interface ToolsetThreadOptions {
-  /** Variables of the host that the thread has too. */
+  /** The environment variables of the thread. */
   env: Readonly<Record<string, string>>;
   name: string;
-  /** A text without secrets. */
-  hide(text: string): string;
-  /** What its code prints. Nobody reads it when left out. */
+  /** Removes secrets from a text. */
+  redact(text: string): string;
+  /** Receives the output of its code. Discarded by default. */
   onPrinted?: ((text: string) => void) | undefined;
 }
 
-/** The thread of a skill's toolsets, as its host sees it. */
+/** The thread of a skill's toolsets, as seen by the host. */
 export interface ToolsetThread {
   readonly offers: readonly ToolsetOffer[];
   /** Contract: never throws. Ends with the signal. */
   call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
   effect(tool: string, input: unknown): Promise<ToolEffect | undefined>;
-  /** Why it does not answer any more, where it does not. */
-  ended(): string | undefined;
+  /** Returns why it no longer answers, or undefined while it does. */
+  getEndReason(): string | undefined;
   close(): void;
 }
 
 const IMPORT_TIMEOUT_MS = 10_000;
-/** How long a call that was told to end may take to do so. */
+/** The time that an aborted call may take to end. */
 const CALL_GRACE_MS = 1000;
-/** And to say what it would change. */
+/** The time limit for describing an effect. */
 const EFFECT_TIMEOUT_MS = 2000;
 const THREAD_MEMORY_MB = 512;
-const CLOSED_REASON = "they were closed";
+const CLOSED_REASON = "the toolsets were closed";
 
-/** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
+/** Imports toolsets in a separate thread. Returns the problem if that fails. */
 export async function startToolsetThread(
   start: ThreadStart,
   options: ToolsetThreadOptions,
 ): Promise<ToolsetThread | { problem: Problem }> {
-  // Only who has toolsets loads what keeps them apart.
+  // Loaded only for skills with toolsets.
   const [{ Worker }, entry] = await Promise.all([import("node:worker_threads"), workerEntry()]);
   const begin = () => new LiveThread(createWorker(Worker, { ...start, entry }, options), options);
   let live = begin();
@@ -49,14 +49,14 @@ export async function startToolsetThread(
   const opened = await live.ready;
   if ("problem" in opened) return opened;
   const uncalled = {
-    rest() {
+    suspend() {
       if (live.ended !== undefined) return;
       isResting = true;
       live.end(CLOSED_REASON);
     },
   };
   addIdleThread(uncalled);
-  /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. And one that rested. */
+  /** Returns a live thread. Restarts one that was ended because a call did not stop, or that was suspended. */
   const alive = async (): Promise<LiveThread> => {
     removeIdleThread(uncalled);
     await live.decided();
@@ -69,7 +69,7 @@ export async function startToolsetThread(
     offers: opened.offers,
     call: async (tool, input, callOptions = {}) => (await alive()).call(tool, input, callOptions),
     effect: async (tool, input) => (await alive()).effect(tool, input),
-    ended: () => (live.isReplaceable || isResting ? undefined : live.ended),
+    getEndReason: () => (live.isReplaceable || isResting ? undefined : live.ended),
     close: () => {
       isClosed = true;
       removeIdleThread(uncalled);
@@ -92,7 +92,7 @@ function createWorker(
     argv: [],
     execArgv: ["--disable-warning=ExperimentalWarning"],
     name: truncateLine(name, 64),
-    stdout: true, // Nothing is read from these: what is printed comes as messages, since a stream that is read keeps the program going.
+    stdout: true, // These streams are not read: output arrives as messages, since reading a stream would keep the process alive.
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: THREAD_MEMORY_MB },
   });
@@ -106,7 +106,7 @@ interface PendingCall {
 /** One thread, from its start to its end. */
 class LiveThread {
   readonly ready: Promise<{ offers: readonly ToolsetOffer[] } | { problem: Problem }>;
-  /** Why it ended. */
+  /** The reason why it ended. */
   ended: string | undefined;
   isReplaceable = false;
   readonly #worker: Worker;
@@ -117,19 +117,19 @@ class LiveThread {
   readonly #onPrinted: ((text: string) => void) | undefined;
   #count = 0;
 
-  constructor(worker: Worker, { hide, onPrinted }: Pick<ToolsetThreadOptions, "hide" | "onPrinted">) {
+  constructor(worker: Worker, { redact: hide, onPrinted }: Pick<ToolsetThreadOptions, "redact" | "onPrinted">) {
     this.#worker = worker;
     this.ready = this.#opened.promise;
     const late = setTimeout(() => {
       this.#opened.resolve({ problem: createImportTimeout() });
-      this.end("it was not imported in time");
+      this.end("the import timed out");
     }, IMPORT_TIMEOUT_MS);
     this.ready.then(() => clearTimeout(late));
     this.#onPrinted = onPrinted;
     worker.on("message", (message: MessageFromThread) => this.#take(message));
-    worker.on("messageerror", () => this.end("what it said could not be read"));
+    worker.on("messageerror", () => this.end("its message could not be read"));
     worker.on("error", (error) => this.#over(`it threw: ${truncateLine(hide(getErrorMessage(error)), 300)}`));
-    worker.on("exit", (code) => this.#over(`it ended itself (process.exit, code ${code})`));
+    worker.on("exit", (code) => this.#over(`it called process.exit (code ${code})`));
   }
 
   call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult> {
@@ -150,7 +150,7 @@ class LiveThread {
     });
   }
 
-  /** Resolves once no call is left that was told to end: they have, or the thread was ended. */
+  /** Resolves once every aborted call has ended, or the thread has. */
   async decided(): Promise<void> {
     await Promise.all(this.#ending.values());
   }
@@ -163,7 +163,7 @@ class LiveThread {
     this.#ending.set(id, promise);
     const grace = setTimeout(() => {
       this.isReplaceable = true;
-      this.end("a call that was told to end did not");
+      this.end("an aborted call did not stop");
     }, CALL_GRACE_MS);
     const { settle } = pending;
     pending.settle = (answer) => {
@@ -203,7 +203,7 @@ class LiveThread {
     try {
       this.#worker.postMessage(message);
     } catch (error) {
-      // What cannot be passed on as data, such as a function in the input.
+      // The input contains something that cannot be cloned, such as a function.
       if (id !== undefined)
         this.#settle(id, {
           content: `Invalid input: ${truncateLine(getErrorMessage(error), 200)}`,
@@ -233,7 +233,7 @@ class LiveThread {
   };
 
   #take(message: MessageFromThread): void {
-    // Its code can send anything too: what is none of these is nobody's.
+    // Its code can send anything: unknown messages are ignored.
     if (Object.hasOwn(this.#handle, Object(message).type)) this.#handle[message.type](message as never);
   }
 
@@ -244,13 +244,13 @@ class LiveThread {
     pending?.settle(answer);
   }
 
-  /** Starts a program for a call, in the sandbox of whoever made it. */
+  /** Starts a program for a call, in the sandbox of its caller. */
   async #run({ id, program, argv, stdin, seconds }: Extract<MessageFromThread, { type: "run" }>): Promise<void> {
     const { sandbox, signal } = this.#pending.get(id)?.options ?? {};
     const controller = new AbortController();
     this.#programs.set(program, controller);
     try {
-      if (!sandbox) throw new Error("the call that it is for has ended");
+      if (!sandbox) throw new Error("its call has already ended");
       const signals = [controller.signal, ...(signal ? [signal] : [])];
       const outcome = await sandbox.run(argv, {
         signal: AbortSignal.any(signals),
@@ -280,12 +280,12 @@ class LiveThread {
   }
 }
 
-/** Whoever does not know what a call changes is to ask. */
+/** The effect of a call that could not be described: it needs approval. */
 const UNKNOWN_EFFECT: ToolEffect = { on: "outside" };
 const ABORTED_RESULT: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
 
 function createEndedResult(why: string): ToolResult {
-  const content = `The skill's tools are not there any more: ${why}. Loading the skill again begins anew.`;
+  const content = `The skill's tools are no longer available: ${why}. Load the skill again to restart them.`;
   return { content, isError: true, code: "toolset-ended" };
 }
 
@@ -297,7 +297,7 @@ function createEndedProblem(why: string): Problem {
   return {
     code: "toolset-broken",
     message: `Its tools could not be imported: ${why}`,
-    fix: "mend it: importing must only define tools",
+    fix: "fix the toolset: importing it must only define tools",
   };
 }
 
@@ -305,31 +305,34 @@ function createImportTimeout(): Problem {
   return {
     code: "toolset-timeout",
     message: `Its tools were not imported within ${IMPORT_TIMEOUT_MS / 1000} seconds`,
-    fix: "do in `execute` what takes long: importing must only define tools",
+    fix: "move slow work to `execute`: importing must only define tools",
   };
 }
 
-/** A thread that can end and begin anew without anybody noticing: nothing has been called in it, so that there is nothing to lose. */
+/** A thread that can be suspended and restarted unnoticed: no tool was called in it, so it has no state to lose. */
 interface IdleThread {
-  rest(): void;
+  suspend(): void;
 }
 
-/** As many wait for their first call: a thread is some twenty megabytes, and whoever serves many clients loads much that nobody calls. */
+/**
+ * The maximum number of threads that wait for their first call. A thread takes about 20 MB, and a server loads many skills
+ * that are never called.
+ */
 const MAX_IDLE_THREADS = 4;
 
-/** The oldest first. */
+/** Idle threads, oldest first. */
 const idleThreads = new Set<IdleThread>();
 
-/** Takes note of a thread that was just opened. Where too many wait, the oldest rests. */
+/** Registers a newly opened thread. If too many are idle, suspends the oldest. */
 function addIdleThread(thread: IdleThread): void {
   idleThreads.add(thread);
   const [oldest] = idleThreads;
   if (oldest === undefined || idleThreads.size <= MAX_IDLE_THREADS) return;
   idleThreads.delete(oldest);
-  oldest.rest();
+  oldest.suspend();
 }
 
-/** It is called now, or was closed. */
+/** Removes a thread that is called now or was closed. */
 function removeIdleThread(thread: IdleThread): void {
   idleThreads.delete(thread);
 }

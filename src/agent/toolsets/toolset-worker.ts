@@ -1,9 +1,9 @@
-import childProcess from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
+import { detachInheritedStreams } from "../../sandbox/inherited-streams.ts";
 import { TOOL_ID } from "../../skill/define-tool.ts";
 import type { Tool, ToolEffect, ToolOutcome, ToolProgram, ToolResult, ToolSandbox } from "../../skill/tool.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
@@ -18,44 +18,7 @@ import type {
   ToolsetOffer,
 } from "./toolset-messages.ts";
 
-type StartProcess = (...args: unknown[]) => unknown;
-
-/**
- * Keeps programs that a skill's own code starts in this thread from inheriting its host's streams: on them the host may speak a
- * protocol. It holds for what happens by accident: this code is trusted, and has other ways.
- */
-function detachInheritedStreams(): void {
-  const all = childProcess as unknown as Record<string, StartProcess>;
-  for (const name of START_FUNCTIONS) {
-    const start = all[name] as StartProcess;
-    const own: StartProcess = (...args) => start(...replaceInheritedStreams(name, args));
-    all[name] = Object.defineProperties(own, Object.getOwnPropertyDescriptors(start));
-  }
-  syncBuiltinESMExports();
-}
-
-const START_FUNCTIONS = ["spawn", "spawnSync", "execSync", "execFileSync", "fork"];
-
-function replaceInheritedStreams(name: string, args: unknown[]): unknown[] {
-  const at = args.findIndex((given, index) => index > 0 && Object(given) === given && !Array.isArray(given));
-  const options = (at === -1 ? {} : args[at]) as { stdio?: unknown; silent?: boolean };
-  const isFork = name === "fork";
-  const given = options.stdio ?? (isFork && options.silent !== true ? "inherit" : undefined);
-  if (given === undefined) return args;
-  const listed: unknown[] = Array.isArray(given) ? given : [given, given, given];
-  const stdio = listed.map((one) => (isHostStream(one) ? "ignore" : one));
-  const changed = { ...options, stdio: isFork && !stdio.includes("ipc") ? [...stdio, "ipc"] : stdio };
-  return at === -1 ? [...args.filter((one) => one !== undefined), changed] : args.with(at, changed);
-}
-
-function isHostStream(one: unknown): boolean {
-  const { stdin, stdout, stderr } = process;
-  const standard: unknown[] = ["inherit", 0, 1, 2, stdin, stdout, stderr];
-  return standard.includes(one);
-}
-
-// The thread that a skill's toolsets are imported and called in. It is for their code alone: what that code prints, patches or ends by
-// accident stays here.
+// The thread that imports and calls a skill's toolsets. Output, patches and exits of their code stay in it.
 
 const threadStart = workerData as ThreadStart;
 const postToHost = parentPort?.postMessage.bind(parentPort) as (message: MessageFromThread) => void;
@@ -65,11 +28,11 @@ const activePrograms = new Map<number, PromiseWithResolvers<ToolOutcome>>();
 let programCount = 0;
 let printedLength = 0;
 
-/** In characters: what is longer would only fill the memory of whoever called. */
+/** In characters: a longer result would only fill the caller's memory. */
 const MAX_RESULT_LENGTH = 8 * 1024 * 1024;
 const MAX_METADATA_LENGTH = 256 * 1024;
 const MAX_PRINTED_LENGTH = 1024 * 1024;
-/** Of what is said in a line, which whoever called hides secrets in before it is cut to that. */
+/** The maximum length of a one-line text, before the caller redacts secrets and shortens it. */
 const MAX_LINE_TEXT = 10_000;
 const MAX_PROGRESS_MESSAGES = 1000;
 
@@ -87,7 +50,7 @@ async function startWorker(): Promise<void> {
   }
 }
 
-/** What its code prints is nobody's output but its own. */
+/** Sends the output of the toolset's code to the host as messages. */
 function capturePrinted(chunk: Uint8Array | string, encoding?: unknown, done?: unknown): boolean {
   const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
   printedLength += text.length + 1;
@@ -150,7 +113,7 @@ function createThreadCallOptions(id: number, { hasSandbox, ...call }: ThreadCall
   return { ...call, signal, onProgress, ...(hasSandbox ? { sandbox: createRemoteSandbox(id) } : {}) };
 }
 
-/** The sandbox of whoever calls, over there. */
+/** Creates a proxy for the caller's sandbox in the host. */
 function createRemoteSandbox(id: number): ToolSandbox {
   return {
     run(argv, { stdin, seconds, signal }: ToolProgram = {}) {
@@ -180,7 +143,7 @@ async function callThreadTool(name: string, input: unknown, options: object): Pr
   if (typeof given === "string") return { content: boundResult(given), isError: false };
   const { content, isError, code, title, metadata } = Object(given) as Partial<ToolResult>;
   if (typeof content !== "string") {
-    return { content: `Tool '${name}' gave no text: make it with Tool.define`, isError: true, code: "failed" };
+    return { content: `Tool '${name}' returned no text: create it with Tool.define`, isError: true, code: "failed" };
   }
   return {
     content: boundResult(isError === true ? shortenPaths(content) : content),
@@ -192,16 +155,16 @@ async function callThreadTool(name: string, input: unknown, options: object): Pr
 }
 
 function boundResult(text: string): string {
-  return text.length <= MAX_RESULT_LENGTH ? text : `${text.slice(0, MAX_RESULT_LENGTH)}\n[… it was longer …]`;
+  return text.length <= MAX_RESULT_LENGTH ? text : `${text.slice(0, MAX_RESULT_LENGTH)}\n[… truncated …]`;
 }
 
-/** Plain data, of a size that can be passed on. */
+/** Returns the metadata if it is plain data of an acceptable size. */
 function readMetadata(metadata: unknown): Pick<ToolResult, "metadata"> {
   const text = isJsonObject(metadata) ? toJson(metadata) : undefined;
   return text === undefined || text.length > MAX_METADATA_LENGTH ? {} : { metadata: JSON.parse(text) };
 }
 
-/** Whoever does not know what a call changes is to ask. */
+/** Returns the declared effect of a call. If that fails, the call needs approval. */
 async function readThreadEffect(name: string, input: unknown): Promise<ToolEffect | undefined> {
   try {
     const effect: unknown = await toolsByName.get(name)?.effect?.(input);
@@ -224,7 +187,7 @@ function toThreadProblem(error: unknown): Problem {
   return { code: error.code, message: shortenPaths(error.message), fix: shortenPaths(error.fix ?? "") };
 }
 
-/** What a file of the skill threw while it was imported, and where it did. */
+/** Creates the error for a file that failed to import, with the location. */
 function toImportError(file: string, error: unknown): SkillError {
   if (error instanceof SkillError && error.code.startsWith("toolset-")) return error;
   if (error instanceof SkillError) {
@@ -236,11 +199,11 @@ function toImportError(file: string, error: unknown): SkillError {
   const isOwn = place !== undefined && !/^(?:node|file):|^\//.test(place);
   return new SkillError("toolset-broken", {
     message: `${isOwn ? place : file} cannot be imported: ${said}`,
-    fix: "mend it; skillet tools shows whether it can be",
+    fix: "fix the error, and check with: skillet tools",
   });
 }
 
-/** Paths as they are in the skill's folder. */
+/** Makes paths relative to the skill's folder. */
 function shortenPaths(text: string): string {
   return [`${pathToFileURL(threadStart.root).href}/`, `${threadStart.root}/`].reduce(
     (said, path) => said.replaceAll(path, ""),
@@ -248,9 +211,7 @@ function shortenPaths(text: string): string {
   );
 }
 
-void startWorker();
-
-/** A toolset: the file that it stands in, and what it exports. */
+/** A toolset: its file and export. */
 interface ToolsetExport {
   file: string;
   export: string;
@@ -259,7 +220,7 @@ interface ToolsetExport {
 const MAX_TOOLSET_TOOLS = 64;
 const MAX_SCHEMA_LENGTH = 64 * 1024;
 
-/** The tools that an export is or gives. Throws a SkillError that says what is wrong with it. */
+/** Reads the tools of an export. Throws a SkillError that describes the problem. */
 async function readExportedTools(module: object, at: ToolsetExport, given: ToolsetContext): Promise<Tool[]> {
   const exported = findExport(module, at);
   const list = await listExportedItems(exported, at, given);
@@ -267,14 +228,14 @@ async function readExportedTools(module: object, at: ToolsetExport, given: Tools
     throw createToolsetError(
       at,
       `has ${list.length} tools, more than ${MAX_TOOLSET_TOOLS}`,
-      "leave out what is not needed",
+      "remove tools that are not needed",
     );
   }
-  if (list.length === 0) throw createExportError(at, "gives no tools", `export const ${at.export} = [myTool]`);
+  if (list.length === 0) throw createExportError(at, "has no tools", `export const ${at.export} = [myTool]`);
   return list.map((item, index) => requireTool(item, at, index));
 }
 
-/** Two tools of one name are none: nobody could say which is meant. */
+/** Requires unique tool names. */
 function checkToolNames(tools: readonly Tool[]): void {
   const twice = tools.find(({ name }, index) => tools.findIndex((other) => other.name === name) !== index);
   if (!twice) return;
@@ -284,7 +245,7 @@ function checkToolNames(tools: readonly Tool[]): void {
   });
 }
 
-/** Of an older module, what it assigned to `module.exports` counts too. */
+/** Finds an export, also one that a CommonJS module assigned to `module.exports`. */
 function findExport(module: object, at: ToolsetExport): unknown {
   const whole = (module as JsonObject)["default"];
   const places = [module, ...(isJsonObject(whole) ? [whole] : [])] as JsonObject[];
@@ -312,7 +273,7 @@ async function listExportedItems(
     throw createExportError(
       at,
       "is a class whose instances have no `tools`",
-      "give it `tools`: an array, a getter or a method",
+      "add `tools`: an array, a getter or a method",
     );
   }
   throw createExportError(at, "is neither an array of tools nor a class", `export const ${at.export} = [myTool]`);
@@ -322,15 +283,15 @@ function requireTool(item: unknown, at: ToolsetExport, index: number): Tool {
   const { name, description, inputSchema, execute } = Object(item) as Partial<Tool>;
   const which = typeof name === "string" ? `its tool "${truncateLine(name, 64)}"` : `item ${index + 1}`;
   const lacks = (what: string) =>
-    createToolsetError(at, `${which} ${what}`, "make it with Tool.define from @agent/tools");
-  if (typeof name !== "string" || typeof execute !== "function") throw lacks("is no tool");
-  // The dot is between the skill's name and this one: with another, two could be one.
-  if (!TOOL_ID.test(name) || name.includes(".")) throw lacks("has a name that is none for a tool of a skill");
+    createToolsetError(at, `${which} ${what}`, "create it with Tool.define from @agent/tools");
+  if (typeof name !== "string" || typeof execute !== "function") throw lacks("is not a tool");
+  // The dot separates the skill's name from this one: another dot would make names ambiguous.
+  if (!TOOL_ID.test(name) || name.includes(".")) throw lacks("has an invalid name");
   if (typeof description !== "string" || description.trim() === "") throw lacks("has no description");
   if (!isJsonObject(inputSchema) || inputSchema["type"] !== "object")
-    throw lacks("has no JSON Schema of an object as `inputSchema`");
+    throw lacks("has no `inputSchema` with type object");
   const text = toJson(inputSchema);
-  if (text === undefined) throw lacks("has an `inputSchema` that is no JSON");
+  if (text === undefined) throw lacks("has an `inputSchema` that is not JSON");
   if (text.length > MAX_SCHEMA_LENGTH)
     throw lacks(`has an \`inputSchema\` of more than ${formatNumber(MAX_SCHEMA_LENGTH)} characters`);
   return item as Tool;
@@ -355,9 +316,9 @@ function createExportError({ file, export: name }: ToolsetExport, what: string, 
 type FsCall = (...args: unknown[]) => unknown;
 
 /**
- * Keeps the descriptors 0, 1 and 2, which a thread shares with its host, out of the hands of a toolset: on them the host may speak a
- * protocol, and loggers write to 1 by its number. It holds for what happens by accident: this code is trusted, and has other ways.
- * `print` takes what is written.
+ * Redirects access to the descriptors 0, 1 and 2, which a thread shares with its host: the host may use them for a protocol, and
+ * loggers write to 1 directly. This prevents accidents only: the code is trusted and has other ways. `print` receives the written
+ * bytes.
  */
 function protectDescriptors(print: (chunk: Uint8Array) => void): void {
   const write = (data: unknown, ...rest: unknown[]): number => {
@@ -397,7 +358,7 @@ function replaceFsCall(name: string, own: FsCall): void {
   all[name] = Object.defineProperties(either, Object.getOwnPropertyDescriptors(theirs));
 }
 
-/** `rest`: offset and length, or position and encoding of a text, as Node has them. */
+/** Returns the bytes of a write. `rest` is offset and length, or position and encoding, as in Node. */
 function toWrittenBytes(data: unknown, rest: unknown[]): Buffer {
   if (!ArrayBuffer.isView(data)) return Buffer.from(String(data), findEncoding(rest));
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
@@ -411,4 +372,7 @@ function toWrittenBytes(data: unknown, rest: unknown[]): Buffer {
 function findEncoding(given: unknown[]): BufferEncoding | undefined {
   const all = given.map((one) => (Object(one) === one ? (one as { encoding?: unknown }).encoding : one));
   return all.find((one): one is BufferEncoding => typeof one === "string" && Buffer.isEncoding(one));
-} // Last, since all of the above has to be there for the code that is imported now.
+}
+
+// Last, since the imported code needs every declaration above.
+void startWorker();

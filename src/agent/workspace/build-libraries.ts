@@ -26,7 +26,7 @@ import {
 } from "./skill-libraries.ts";
 
 export interface SkillLibraries {
-  /** The scripts whose own declarations were fetched. */
+  /** The scripts whose declared packages were fetched. */
   scripts: string[];
   layers: LibraryLayer[];
 }
@@ -37,7 +37,7 @@ export interface SkillLibraryOptions {
   signal: AbortSignal;
 }
 
-/** Builds the Python and npm packages of a skill before anything runs: those that the user gives it, and those that its scripts declare. */
+/** Builds the Python and npm packages of a skill before anything runs: those that the user configured, and those that its scripts declare. */
 export async function buildSkillLibraries(
   host: Host,
   skill: Skill,
@@ -67,10 +67,10 @@ export async function buildSkillLibraries(
   return { scripts: declaring.map(({ script }) => script.path), layers };
 }
 
-/** What is kept for skills that none of these is. */
+/** Stored libraries that none of the given skills uses. */
 export interface UnusedLibraries {
   layers: LibrarySummary[];
-  /** Folders of what uv fetched for scripts. */
+  /** Folders of packages that uv fetched for scripts. */
   fetched: string[];
 }
 
@@ -84,13 +84,13 @@ export function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): 
   return { layers: findUnusedLibraryLayers(places, sets), fetched: findUnusedFetches(places.own, scripts) };
 }
 
-/** Removes these, and what was left half-made or replaced. */
+/** Removes these libraries, and incomplete or replaced ones. */
 export function pruneSkillLibraries(host: Host, { layers, fetched }: UnusedLibraries): void {
   removeLibraryLayers(layers);
   removeFetches([...fetched, ...findStaleFetches(getPackageFolders(host).own)]);
 }
 
-/** The sets that a skill uses, with those that its scripts declare. */
+/** Lists the sets that a skill uses, including those that its scripts declare. */
 export function listSkillLibrarySets(host: Host, skill: Skill): LibrarySet[] {
   return createSetsFor(host, skill, readDeclarations(skill).declaring);
 }
@@ -100,8 +100,10 @@ function createSetsFor(host: Host, skill: Skill, declaring: readonly DeclaringSc
 }
 
 function listWantedPackages(host: Host, skill: Skill, declaring: readonly DeclaringScript[]) {
-  const given = listSkillPackages(skill, host);
-  return hasUv(host) ? given : { ...given, python: [...given.python, ...listPlainDependencies(declaring)] };
+  const configured = listSkillPackages(skill, host);
+  return hasUv(host)
+    ? configured
+    : { ...configured, python: [...configured.python, ...listPlainDependencies(declaring)] };
 }
 
 function readDeclarations(skill: Skill): { copy?: SkillCopy; declaring: DeclaringScript[] } {

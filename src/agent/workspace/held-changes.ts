@@ -35,28 +35,28 @@ import {
 
 /** One sensitive path that code changed. */
 export interface HeldChange {
-  /** In the workspace, as people read it. */
+  /** The path in the workspace, as shown to users. */
   path: string;
   change: "added" | "changed" | "removed";
-  /** What other programs do with it: a group of the table of sensitive paths. */
+  /** The group in the table of sensitive paths: it tells which programs read the path. */
   group: string;
-  /** All of the change, as lines of a diff. */
+  /** The complete change, as lines of a diff. */
   diff: string;
-  /** Files that the diff only counts, one a line. */
+  /** Files that the diff only counts, one per line. */
   details?: string;
-  /** Whether the workspace is as it was, or why not. */
+  /** The reason why the workspace could not be restored, if any. */
   problem?: string;
   /** The path with one character for each byte. */
   raw: string;
-  /** Where the new content is, within the folder of the held change. */
+  /** The path of the new content within the folder of the held change. */
   stored?: string;
-  /** Digest of the new content, as it was when the diff was made. */
+  /** Digest of the new content when the diff was made. */
   digest?: string;
-  /** Digest of what is in the workspace since the change was taken out of it. */
+  /** Digest of the workspace content after the change was taken out. */
   current: string;
 }
 
-/** Changes of sensitive paths that one command made, taken out of the workspace until they are approved. */
+/** Changes of sensitive paths made by one command, held outside the workspace until they are approved. */
 export interface HeldChanges {
   id: string;
   workspace: string;
@@ -65,19 +65,19 @@ export interface HeldChanges {
   changes: HeldChange[];
 }
 
-/** The folder for held changes of one command. Nothing is on the disk before the first one. */
+/** The folder for held changes of one command. It is created on disk with the first one. */
 export interface HeldChangesFolder {
   readonly id: string;
   /** The path of the folder, with one character for each byte. */
   readonly root: string;
-  /** A new place to move something to. */
-  next(): { name: string; place: string };
+  /** Returns a new path to move a file or folder to. */
+  next(): { name: string; path: string };
   save(held: Omit<HeldChanges, "id">): HeldChanges;
 }
 
 const RECORD_FILE = "record.json";
 
-/** Where held changes are, and snapshots of commands that run. */
+/** Returns the folder of held changes, and of the snapshots of running commands. */
 export function getHeldFolder(home: string): string {
   return join(home, "held");
 }
@@ -93,7 +93,7 @@ export function createHeldFolder(home: string): HeldChangesFolder {
     next() {
       make();
       const name = String(files++);
-      return { name, place: toRawPath(join(folder, name)) };
+      return { name, path: toRawPath(join(folder, name)) };
     },
     save(held) {
       make();
@@ -106,7 +106,7 @@ export function createHeldFolder(home: string): HeldChangesFolder {
   };
 }
 
-/** All held changes, the newest first. */
+/** Lists all held changes, the newest first. */
 export function listHeldChanges(home: string): HeldChanges[] {
   let names: string[];
   try {
@@ -129,20 +129,20 @@ export function readHeldChanges(home: string, id: string): HeldChanges | undefin
   }
 }
 
-/** Puts held changes into the workspace. Throws a SkillError, and changes nothing, where the workspace has changed since. */
+/** Applies held changes to the workspace. Throws a SkillError, and changes nothing, if the workspace has changed since. */
 export function applyHeldChanges(home: string, { id, workspace, changes }: HeldChanges): void {
   const root = toRawPath(workspace);
   const differs = changes.find(({ raw, current }) => digestCurrent(root, raw) !== current);
   if (differs) {
     throw new SkillError("held-conflict", {
       message: `${differs.path} has changed in ${workspace} since ${id} was held`,
-      fix: `compare it with ${join(getHeldFolder(home), id)}, and change it yourself; then: skillet approve ${id} --deny`,
+      fix: `compare it with ${join(getHeldFolder(home), id)} and change it yourself, then run: skillet approve ${id} --deny`,
     });
   }
   const unstored = changes.find(({ change, stored }) => change !== "removed" && stored === undefined);
   if (unstored) {
     throw new SkillError("held-unapplied", {
-      message: `${unstored.path} was not held as a whole: ${unstored.problem}`,
+      message: `${unstored.path} was not held completely: ${unstored.problem}`,
       fix: `change it yourself, then run: skillet approve ${id} --deny`,
     });
   }
@@ -152,22 +152,22 @@ export function applyHeldChanges(home: string, { id, workspace, changes }: HeldC
   );
   if (altered) {
     throw new SkillError("held-conflict", {
-      message: `${altered.path} is not what ${id} showed: it was written to after it had been held`,
-      fix: `look at ${join(getHeldFolder(home), id)}, and change it yourself; then: skillet approve ${id} --deny`,
+      message: `${altered.path} differs from the diff of ${id}: it was changed after it was held`,
+      fix: `look at ${join(getHeldFolder(home), id)} and change it yourself, then run: skillet approve ${id} --deny`,
     });
   }
   for (const { raw, path, stored } of changes) {
     try {
-      // What is replaced is removed only once the new content is in its folder.
-      const place = stored === undefined ? undefined : toRawPath(join(getHeldFolder(home), id, stored));
-      withSafeParent(root, raw, (target) => replacePath(place, target), {
+      // The old content is removed only after the new content is in the same folder.
+      const source = stored === undefined ? undefined : toRawPath(join(getHeldFolder(home), id, stored));
+      withSafeParent(root, raw, (target) => replacePath(source, target), {
         make: { onBlocked: (at) => throwBlocked(at) },
       });
     } catch (error) {
       if (error instanceof SkillError) throw error;
-      const fix = `its files are in ${join(getHeldFolder(home), id)}`;
+      const fix = `the held files are in ${join(getHeldFolder(home), id)}`;
       throw new SkillError("held-unapplied", {
-        message: `${path} could not be changed: ${getErrorMessage(error)}`,
+        message: `Cannot change ${path}: ${getErrorMessage(error)}`,
         fix,
       });
     }
@@ -190,11 +190,11 @@ function replacePath(from: string | undefined, target: string): void {
 }
 
 function throwBlocked(at: string): never {
-  const fix = "move it away first";
-  throw new SkillError("held-conflict", { message: `${toPathText(at)} is no folder any more`, fix });
+  const fix = "move it elsewhere first";
+  throw new SkillError("held-conflict", { message: `${toPathText(at)} is no longer a folder`, fix });
 }
 
-/** Digest of what is at a path of the workspace. */
+/** Returns a digest of the current content of a workspace path. */
 export function digestCurrent(root: string, path: string): string {
   try {
     return withSafeParent(root, path, (place) => {
@@ -214,49 +214,53 @@ export function discardHeldChanges(home: string, id: string): void {
   rmSync(join(getHeldFolder(home), id), { recursive: true, force: true });
 }
 
-/** `.envrc (added), CLAUDE.md (changed)`. */
-export function formatHeldPaths(changes: readonly HeldChange[], most = Number.POSITIVE_INFINITY): string {
-  const said = changes.slice(0, most).map(({ path, change }) => `${path} (${change})`);
-  const more = changes.length - said.length;
-  return [...said, ...(more > 0 ? [`and ${formatCount(more, "more path")}`] : [])].join(", ");
+/** Formats paths: `.envrc (added), CLAUDE.md (changed)`. */
+export function formatHeldPaths(changes: readonly HeldChange[], max = Number.POSITIVE_INFINITY): string {
+  const listed = changes.slice(0, max).map(({ path, change }) => `${path} (${change})`);
+  const more = changes.length - listed.length;
+  return [...listed, ...(more > 0 ? [`and ${formatCount(more, "more path")}`] : [])].join(", ");
 }
 
-/** Asks for the approval of held changes. Contract: resolves; false where nobody can be asked now. */
+/** Asks for the approval of held changes. Contract: resolves; false if no user can be asked now. */
 export type ReviewChanges = (held: HeldChanges) => Promise<boolean>;
 
 interface ReviewContext {
   run: string;
   skill: Skill;
   host: Host;
-  port: StepRunner;
-  hiding: Redactor;
+  steps: StepRunner;
+  redactor: Redactor;
   signal: AbortSignal;
 }
 
-/** Asks whoever approves for the host, with the complete diff. No approval that was given before covers it. */
-export function createChangeReview({ run, skill, host, port, hiding, signal }: ReviewContext): ReviewChanges {
+/** Creates a review that asks the host's approver, with the complete diff. Earlier approvals do not cover it. */
+export function createChangeReview({ run, skill, host, steps, redactor, signal }: ReviewContext): ReviewChanges {
   return async (held) => {
     if (signal.aborted) return false;
     const about = { run, source: skill.origin.source, place: getSkillLocation(skill) };
-    const effect = createHeldRequest(held, { ...about, hiding, where: shortenHomePath(held.workspace, host) });
+    const effect = createHeldRequest(held, {
+      ...about,
+      hiding: redactor,
+      where: shortenHomePath(held.workspace, host),
+    });
     const at = { step: 0, tool: effect.tool };
-    const whose = { run, skill: skill.name };
-    const approval = await port.ask({
-      effect,
+    const subject = { run, skill: skill.name };
+    const approval = await steps.ask({
+      request: effect,
       signal,
-      hide: (text) => hiding.text(text),
-      onAsked: () => emitRunEvent(port, whose, { type: "approval-asked", ...at, effect }),
-      onGiven: (given) => emitRunEvent(port, whose, { type: "approval-given", ...at, ...given }),
+      redact: (text) => redactor.redact(text),
+      onRequested: () => emitRunEvent(steps, subject, { type: "approval-asked", ...at, effect }),
+      onAnswered: (answer) => emitRunEvent(steps, subject, { type: "approval-given", ...at, ...answer }),
     });
     return approval?.isApproved === true;
   };
 }
 
-/** Returns the approval request for held changes: their complete diff is its input. */
+/** Returns the approval request for held changes. Its input is the complete diff. */
 export function createHeldRequest(
   { skill, changes }: HeldChanges,
   {
-    hiding,
+    hiding: redactor,
     where,
     ...about
   }: { hiding: Redactor; where: string } & Partial<Pick<ApprovalRequest, "run" | "source" | "place">>,
@@ -266,16 +270,16 @@ export function createHeldRequest(
     ...{ run: "", skill, source: "", place: "", ...about },
     tool: "workspace",
     on: "workspace",
-    input: redactInput(diffs, hiding),
-    what: hiding.text(`change sensitive paths: ${formatHeldPaths(changes)}`),
-    where: hiding.text(where),
+    input: redactInput(diffs, redactor),
+    what: redactor.redact(`change sensitive paths: ${formatHeldPaths(changes)}`),
+    where: redactor.redact(where),
     amount: formatCount(changes.length, "path"),
-    reason: "other programs obey these paths without being started for them",
+    reason: "other programs read these paths automatically",
     isOnce: true,
   };
 }
 
-/** Applies held changes that are approved. Returns what has to be said of the others. */
+/** Applies the approved changes. Returns the problems to report for the others. */
 export async function settleHeldChanges(
   home: string,
   held: HeldChanges,
@@ -292,40 +296,40 @@ export async function settleHeldChanges(
 }
 
 function createHeldProblem({ id, changes }: HeldChanges, isRecovered: boolean): Problem {
-  const who = isRecovered ? "A run that was killed" : "The code";
-  const left = changes.flatMap(({ path, problem }) => (problem === undefined ? [] : [`${path}: ${problem}`]));
-  const unsettled = left.length === 0 ? "" : `. Not put back: ${left.join("; ")}`;
+  const who = isRecovered ? "A killed run" : "The code";
+  const unrestored = changes.flatMap(({ path, problem }) => (problem === undefined ? [] : [`${path}: ${problem}`]));
+  const unsettled = unrestored.length === 0 ? "" : `. Not restored: ${unrestored.join("; ")}`;
   return {
     code: "workspace-protected",
-    message: `${who} changed what other programs obey: ${formatHeldPaths(changes)}. Held as ${id}${unsettled}`,
-    fix: `\`skillet approve ${id}\` shows the complete diff and applies it; \`skillet approve ${id} --deny\` removes it`,
+    message: `${who} changed sensitive paths: ${formatHeldPaths(changes)}. Held as ${id}${unsettled}`,
+    fix: `run \`skillet approve ${id}\` to see the complete diff and apply it, or \`skillet approve ${id} --deny\` to discard it`,
     diff: changes.map((one) => `${one.path} (${one.change})\n${one.diff}`).join("\n"),
   };
 }
 
-/** Longer files are named with their size and digest: nobody reads more in a question. */
+/** Longer files are shown as size and digest: an approval request must stay readable. */
 const MAX_DIFF_TEXT = 256 * 1024;
 const MAX_DIFF_FILES = 2000;
 
-/** The change of a sensitive path, for people. */
+/** The change of a sensitive path, for users. */
 interface HeldDiff {
-  /** Each file as it was and as it is now. */
+  /** Each file before and after. */
   diff: string;
-  /** Each file that the diff only counts, with its size and digest. */
+  /** The files that the diff only counts, each with its size and digest. */
   details?: string;
 }
 
-/** Where the new content is: in the workspace, or in the folder of held changes. */
+/** The location of the new content: the workspace, or the folder of held changes. */
 interface HeldContent {
   root: string;
   path: string;
-  /** The command that shows the details. */
+  /** The command that prints the details. */
   command: string;
 }
 
 /**
- * Compares what is at a place with what was there before. Of a repository, what git obeys comes first (HEAD, configuration, hooks, attributes);
- * new objects, refs and logs are counted, with a digest of all of them.
+ * Compares the current content of a path with the content before. In a repository, the files that control git come first (HEAD,
+ * configuration, hooks, attributes); new objects, refs and logs are counted, with one digest for all of them.
  */
 export function formatHeldDiff(
   { root, path, command }: HeldContent,
@@ -365,16 +369,16 @@ export function formatHeldDiff(
     .join("\n");
   const digest = createHash("sha256").update(details).digest("hex");
   lines.push(`@@ and ${formatCount(counted.length, "file")} of objects, refs, logs and samples, sha256 ${digest} @@`);
-  lines.push(`@@ the list of these: ${command} @@`);
+  lines.push(`@@ to list them: ${command} @@`);
   return { diff: lines.join("\n"), details };
 }
 
-/** What git takes no orders from, but for HEAD, which says what is checked out. `hooks/x.sample` is not a hook. */
+/** Returns true for files that do not control git. HEAD does: it selects the checkout. `hooks/x.sample` is not a hook. */
 function isIgnoredByGit(inner: string): boolean {
   return inner.toLowerCase() !== "head" && (isVolatilePart(inner) || /^hooks\/[^/]+\.sample$/.test(inner));
 }
 
-/** What decides comes first, in this order. */
+/** The most important files come first, in this order. */
 const GIT_ORDER = [/^head$/i, /^config/i, /^hooks(?:\/|$)/i, /^info\/attributes$/i, /^info(?:\/|$)/i];
 
 function rankGitPath(inner: string): number {
@@ -410,7 +414,7 @@ function describeCurrent(root: string, path: string): string {
 }
 
 function decodeDiffText(bytes: Buffer | undefined, size: number): string {
-  if (!bytes) return `a file that cannot be read, ${formatNumber(size)} bytes\n`;
+  if (!bytes) return `an unreadable file, ${formatNumber(size)} bytes\n`;
   const digest = () => createHash("sha256").update(bytes).digest("hex");
   if (size > MAX_DIFF_TEXT || bytes.includes(0)) return `${formatNumber(size)} bytes, sha256 ${digest()}\n`;
   try {

@@ -45,13 +45,13 @@ interface HoldOptions {
   home: string;
   workspace: string;
   skill: string;
-  /** For a run that was killed: when it was certainly over. What was made later is the user's. */
+  /** For a killed run: the time when it had certainly ended. Later changes are the user's. */
   until?: number;
 }
 
 /**
- * Compares the workspace with its snapshot, takes every change of a sensitive path out of it, and puts back what was there. Returns the held
- * changes, or `undefined` where nothing sensitive changed.
+ * Compares the workspace with its snapshot, moves every change of a sensitive path out of it, and restores the previous content. Returns the
+ * held changes, or `undefined` if no sensitive path changed.
  */
 export function holdChanges(snapshot: WorkspaceSnapshot, options: HoldOptions): HeldChanges | undefined {
   const rights = createFolderRights(snapshot.root);
@@ -78,7 +78,7 @@ function holdWithRights(
     isMoved ||= moved !== undefined;
     changes.push(...(moved ?? []));
   }
-  // What was moved back can have held others in it, and what was in its way may be gone.
+  // A folder that was moved back may have contained others, and may have been in the way of others.
   if (isMoved) walk = walkWorkspace(root, { rights });
   const differences = compareWorkspace(snapshot, walk).filter(
     (one) => options.until === undefined || !isMadeByUser(root, one, options.until),
@@ -90,7 +90,7 @@ function holdWithRights(
   return folder.save({ workspace, skill, at: new Date().toISOString(), changes: settled });
 }
 
-/** A path that was mounted read-only is as it was, wherever it is now: a folder above it can have been renamed. */
+/** Moves a read-only path back. Its content is unchanged, but a folder above it may have been renamed. */
 function moveUnitBack(
   root: string,
   { path, row, entries }: SnapshotUnit,
@@ -100,13 +100,13 @@ function moveUnitBack(
   const isReal = createRealFolderCheck(root);
   if (!before || (isReal(posix.dirname(path)) && readIdentity(root, path) === before.id)) return undefined;
   const found = findByIdentity(root, posix.basename(path), before.id);
-  if (found === undefined) return []; // A file is restored from its bytes; a folder that the user removed is gone.
+  if (found === undefined) return []; // A file is restored from its bytes. A folder that the user removed stays removed.
   const changes: HeldChange[] = [];
   const moveAside = (at: string) =>
     changes.push(...holdChange(root, { path: at, change: "changed", row, before: new Map() }, folder));
   if (isReal(posix.dirname(path)) && readEntryStats(root, path)) moveAside(path);
   try {
-    withSafeParent(root, path, (place) => renameSync(toPathBytes(`${root}/${found}`), toPathBytes(place)), {
+    withSafeParent(root, path, (target) => renameSync(toPathBytes(`${root}/${found}`), toPathBytes(target)), {
       make: { onBlocked: moveAside },
     });
   } catch (error) {
@@ -121,7 +121,7 @@ function readIdentity(root: string, path: string): string | undefined {
   return stats && `${stats.dev}:${stats.ino}`;
 }
 
-/** Finds a file or folder by its name and identity, wherever it is. */
+/** Finds a file or folder by its name and identity, anywhere in the workspace. */
 function findByIdentity(root: string, name: string, id: string): string | undefined {
   const queue = [""];
   for (let at = 0; at < queue.length; at++) {
@@ -136,34 +136,39 @@ function findByIdentity(root: string, name: string, id: string): string | undefi
   return undefined;
 }
 
-/** Moves what is at a path to the held folder, and writes what was there before. */
+/** Moves the current content of a path to the held folder, and restores the previous content. */
 function holdChange(root: string, difference: WorkspaceDifference, folder: HeldChangesFolder): HeldChange[] {
   const { path, change, before } = difference;
   const blocked: HeldChange[] = [];
   const held = createHeldChange(difference);
   try {
-    // What could not be looked at counts as removed, and can be there all the same.
+    // An unreadable path counts as removed, but may still exist.
     if (change !== "removed" || digestCurrent(root, path) !== NOTHING_DIGEST)
       held.stored = moveToHeldFolder(root, path, folder);
   } catch (error) {
     held.problem = getErrorMessage(error);
   }
-  // Shown is what was taken out, and not what was there before: another run in the workspace can have changed it in between.
-  const place = held.stored === undefined ? { root, path } : { root: folder.root, path: held.stored };
-  Object.assign(held, formatHeldDiff({ ...place, command: `skillet approve ${folder.id} --details` }, difference));
+  // The diff shows the moved content, not the workspace: another run may have changed the path in between.
+  const location = held.stored === undefined ? { root, path } : { root: folder.root, path: held.stored };
+  Object.assign(held, formatHeldDiff({ ...location, command: `skillet approve ${folder.id} --details` }, difference));
   if (held.stored !== undefined) held.digest = digestPath(folder.root, held.stored);
   try {
     for (const [inner, entry] of before) {
       const whole = inner === "" ? path : `${path}/${inner}`;
-      const isWritten = withSafeParent(root, whole, (place) => doesExist(place) || writeSnapshotEntry(place, entry), {
-        make: {
-          onBlocked: (at) =>
-            blocked.push(
-              ...holdChange(root, { path: at, change: "changed", row: difference.row, before: new Map() }, folder),
-            ),
+      const isWritten = withSafeParent(
+        root,
+        whole,
+        (target) => doesExist(target) || writeSnapshotEntry(target, entry),
+        {
+          make: {
+            onBlocked: (at) =>
+              blocked.push(
+                ...holdChange(root, { path: at, change: "changed", row: difference.row, before: new Map() }, folder),
+              ),
+          },
         },
-      });
-      if (!isWritten) held.problem = "what was there before could not be written again";
+      );
+      if (!isWritten) held.problem = "the previous content could not be restored";
     }
   } catch (error) {
     held.problem = getErrorMessage(error);
@@ -171,18 +176,18 @@ function holdChange(root: string, difference: WorkspaceDifference, folder: HeldC
   return [...blocked, held];
 }
 
-function doesExist(place: string): boolean {
-  return lstatSync(toPathBytes(place), { throwIfNoEntry: false }) !== undefined;
+function doesExist(path: string): boolean {
+  return lstatSync(toPathBytes(path), { throwIfNoEntry: false }) !== undefined;
 }
 
 function moveToHeldFolder(root: string, path: string, folder: HeldChangesFolder): string {
   return withSafeParent(root, path, (from) => {
     try {
-      const { name, place: to } = folder.next();
+      const { name, path: to } = folder.next();
       moveWorkspaceTree(from, to);
       return name;
     } catch (error) {
-      // It must not stay under its name, also where there is no room to move it to.
+      // The content must not keep its name, even if there is no space to move it.
       const name = `${folder.id}-${randomBytes(4).toString("hex")}`;
       renameSync(toPathBytes(from), toPathBytes(`${from.slice(0, from.lastIndexOf("/"))}/${name}`));
       const parent = posix.dirname(path);
@@ -197,7 +202,7 @@ function createHeldChange({ path, change, row }: Omit<WorkspaceDifference, "befo
   return { path: toPathText(path), change, group: row.group, diff: "", raw: path, current: "" };
 }
 
-/** Whether a difference came about after a killed run was over. */
+/** Returns true if a difference was made after a killed run had ended. */
 function isMadeByUser(root: string, { path, change }: WorkspaceDifference, until: number): boolean {
   if (change === "removed") {
     const parent = readEntryStats(root, posix.dirname(path));
@@ -212,11 +217,11 @@ export interface WorkspaceDifference {
   path: string;
   change: "added" | "changed" | "removed";
   row: SensitiveRow;
-  /** What has to be written again once the path is free: paths within it, the shortest first. */
+  /** The entries to write again once the path is free: inner paths, the shortest first. */
   before: Map<string, SnapshotEntry>;
 }
 
-/** Compares by what is there now: names, kinds, modes and bytes. Where a file came from does not matter. */
+/** Compares names, kinds, modes and bytes. The origin of a file does not matter. */
 function compareWorkspace(snapshot: WorkspaceSnapshot, now: WorkspaceWalk): WorkspaceDifference[] {
   const { root, units } = snapshot;
   const isReal = createRealFolderCheck(root);
@@ -246,7 +251,7 @@ function compareUnit(root: string, unit: SnapshotUnit, isReal: (folder: string) 
   const stats = isReal(posix.dirname(path)) ? readEntryStats(root, path) : undefined;
   const isMountedFolder = unit.isMounted && top?.kind === "folder";
   if (!top) return stats ? [{ path, change: "added", row, before: new Map() }] : [];
-  // Code cannot have removed it: it would have been moved back.
+  // The code cannot have removed it: otherwise it would have been moved back.
   if (isMountedFolder && !stats) return [];
   if (isMountedFolder && stats && createSnapshotEntry(stats).id !== top.id)
     return [{ path, change: "changed", row, before: new Map() }];
@@ -280,7 +285,7 @@ function compareEntries(root: string, { path, row, entries, isMounted }: Snapsho
   return differences;
 }
 
-/** New files and links in a folder that is compared as a whole. */
+/** Finds new files and links in a folder that is compared as a whole. */
 function findAddedEntries(
   root: string,
   path: string,
@@ -314,13 +319,13 @@ function isSameManifest(root: string, path: string, before: SnapshotEntry): bool
   return parts === "" || parts === readManifestParts(before.bytes.toString());
 }
 
-/** Nothing where it is longer than what is read: package managers read all of it. */
+/** Returns the bytes, or undefined if the file exceeds the read limit: package managers read all of it. */
 function readManifestBytes(root: string, path: string): Buffer | undefined {
   const bytes = readRawFile(root, path, MAX_MANIFEST_BYTES + 1);
   return bytes && bytes.length <= MAX_MANIFEST_BYTES ? bytes : undefined;
 }
 
-/** A manifest that is no file may lead to one. */
+/** Returns true if a manifest is sensitive. One that is not a file may lead to one. */
 function isSensitiveManifest(root: string, path: string): boolean {
   const stats = readEntryStats(root, path);
   if (!stats || stats.isDirectory()) return false;
@@ -328,7 +333,7 @@ function isSensitiveManifest(root: string, path: string): boolean {
   return bytes === undefined || readManifestParts(bytes.toString()) !== "";
 }
 
-/** Whether a folder of the workspace and all above it are folders, and no links. */
+/** Creates a check that a folder of the workspace and all its parents are real folders, not links. */
 function createRealFolderCheck(root: string): (folder: string) => boolean {
   const known = new Map<string, boolean>([
     ["", true],

@@ -22,29 +22,29 @@ import {
 import { createFolderRights } from "./workspace-files.ts";
 import { type SnapshotEntry, type SnapshotUnit, takeSnapshot, type WorkspaceSnapshot } from "./workspace-snapshot.ts";
 
-/** The workspace as a skill's code gets it. */
+/** The workspace as mounted for a skill's code. */
 export interface OpenWorkspace {
   mounts: Mount[];
-  /** Whom the code runs as, where the caller is root: the folder's owner, so that what it makes is theirs. */
+  /** The user that runs the code if the caller is root: the folder's owner, so that new files belong to them. */
   user?: number;
-  /** Changes of runs whose process was killed, which were found now. */
+  /** Changes of killed runs, found when the workspace was opened. */
   recovered: readonly HeldChanges[];
-  /** Takes changes of sensitive paths out of the workspace. Contract: never throws. */
+  /** Moves changes of sensitive paths out of the workspace. Contract: never throws. */
   close(): { held?: HeldChanges; problem?: Problem };
 }
 
 interface OpenWorkspaceOptions extends WorkspaceRequest {
   skill: string;
   sandbox: Pick<Sandbox, "mapsPaths">;
-  /** Sockets and named pipes that code may use, as the settings name them. */
+  /** Sockets and named pipes that the settings grant to code. */
   sockets: readonly string[];
-  /** How long the command may take. */
+  /** The time limit of the command. */
   seconds: number;
 }
 
 /**
- * Waits until no other command starts in the workspace, and keeps others from it until it is released. Undefined where nothing is mounted, or the
- * sandbox does not report when everything is. Throws a SkillError when the workspace cannot be had.
+ * Waits until no other command is starting in the workspace, and blocks others until it is released. Undefined if nothing is mounted, or if
+ * the sandbox does not report when its mounts are done. Throws a SkillError when the workspace is unavailable.
  */
 export async function claimWorkspaceStart(
   host: Host,
@@ -54,12 +54,12 @@ export async function claimWorkspaceStart(
   return folder === undefined ? undefined : claimStartLock(request.home, toRawPath(folder));
 }
 
-/** Opens the workspace for one command: not at all, to read, or to write. Throws a SkillError when it cannot be had. */
+/** Opens the workspace for one command: not at all, read-only, or writable. Throws a SkillError when it is unavailable. */
 export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWorkspace {
   const { access, home, skill, seconds, sandbox } = options;
   const checked = checkWorkspace(host, options);
   if (!checked || access === "none") return { mounts: [], recovered: [], close: () => ({}) };
-  const { folder, own, ...user } = checked;
+  const { folder, trustedFolders, ...user } = checked;
   const root = toRawPath(folder);
   const recovered = recoverKilledCommands(home, root);
   const { masks, closed, snapshot, hasMovableMasks, others } = takeBaseline(home, root, (running) => {
@@ -67,12 +67,12 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
     try {
       const walk = walkWorkspace(root, { cache: getWalkCache(root), rights });
       const reach = createReachCheck(root, checked.user ?? (isRoot() ? NOBODY_UID : (process.getuid?.() ?? 0)), rights);
-      // Of a folder that a running command can rename, the content is compared: it could be mounted read-only at a place where it no longer is.
+      // If a running command can rename a folder, its content is compared: a read-only mount could cover the wrong path.
       const isFixed = (path: string) => running.every((other) => !isMovable(path, other));
       const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes" && isFixed(path);
       const { masks, masked } = createMasks(folder, walk, { granted: options.sockets, reach });
       if (access === "read") return { masks, closed: [], hasMovableMasks: masked.some((path) => path.includes("/")) };
-      const taken = takeSnapshot(root, walk, { canMount, own: own.map(toRawPath) });
+      const taken = takeSnapshot(root, walk, { canMount, own: trustedFolders.map(toRawPath) });
       const readOnly = [...taken.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
       const movable = masked.filter((path) => isMovable(path, taken));
       refuseMovableGrants(movable, options.sockets);
@@ -82,7 +82,7 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
       rights.restore();
     }
   });
-  // Masks are mounted by path: a command that renames a folder meanwhile would get the socket in it for this one.
+  // Masks are mounted by path: a command that renames a folder in the meantime could expose the socket in it.
   if (others.length > 0 && (hasMovableMasks || others.some((other) => other.hasMovableMasks)))
     throw createMovingSocketsError();
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
@@ -102,7 +102,7 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
     close() {
       try {
         const held = holdChanges(compared, { home, workspace: folder, skill });
-        // What could not be put back is still in the snapshot: the next process tries again.
+        // Content that could not be restored is still in the snapshot: the next process tries again.
         if (held?.changes.every(({ problem }) => problem === undefined) ?? true) running.release();
         return held ? { held } : {};
       } catch (error) {
@@ -112,13 +112,13 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
   };
 }
 
-/** What a killed process started is dead within a second. */
+/** Processes of a killed command are dead within a second. */
 const KILL_GRACE_MS = 5000;
 
-/** Folders of the last workspace that was walked: a run opens the same one for each command. */
+/** The listings of the last workspace: a run opens the same one for each command. */
 let cachedWalk: { root: string; listings: ListingCache } | undefined;
 
-/** None the first time: fingerprints cost a quarter of a walk, and many processes run a single command. */
+/** Returns undefined the first time: fingerprints cost a quarter of a walk, and many processes run a single command. */
 function getWalkCache(root: string): ListingCache | undefined {
   if (cachedWalk?.root === root) return cachedWalk.listings;
   cachedWalk = { root, listings: new Map() };
@@ -127,7 +127,7 @@ function getWalkCache(root: string): ListingCache | undefined {
 
 const MAX_MASKS = 250;
 
-/** Hides sockets and named pipes that were not granted: a read-only mount does not keep code from connecting. */
+/** Hides sockets and named pipes that were not granted: a read-only mount does not prevent connections. */
 function createMasks(
   folder: string,
   { channels, unsearched }: Pick<WorkspaceWalk, "channels" | "unsearched">,
@@ -136,7 +136,7 @@ function createMasks(
   const unknown = unsearched.find((path) => reach(`${path}/.`) !== "no");
   if (unknown !== undefined) {
     throw new SkillError("workspace-sockets", {
-      message: `Sockets and named pipes in ${truncateLine(toPathText(unknown), 100)} cannot be masked: the folder cannot be listed, or its path is too long`,
+      message: `Cannot mask sockets and named pipes in ${truncateLine(toPathText(unknown), 100)}: the folder cannot be listed, or its path is too long`,
       fix: 'move the folder out of the workspace, or set workspace = "none" in config.toml',
     });
   }
@@ -152,7 +152,7 @@ function createMasks(
   }
   const masks = masked.map(
     (path): Mount => ({
-      from: "/dev/null", // As a socket is, it is no ordinary file, so that programs which read all files leave it out.
+      from: "/dev/null", // Not a regular file, like a socket, so that programs which read all files skip it.
       to: `${WORKSPACE_FOLDER}/${toPathText(path)}`,
       access: "read",
     }),
@@ -160,29 +160,30 @@ function createMasks(
   return { masks, masked };
 }
 
-/** True where code that may write can rename a folder that the path is in: it cannot rename what is mounted. */
+/** Returns true if code with write access can rename a folder above the path. Mounts cannot be renamed. */
 function isMovable(path: string, { units }: WorkspaceSnapshot): boolean {
   const [top = path] = path.split("/");
   return top !== path && units.get(top)?.isMounted !== true;
 }
 
 /**
- * Refuses a grant that code can use for another socket: it cannot rename what is masked, but a folder with it, so that the next command finds it at the
- * granted path.
+ * Refuses a grant that code could use for another socket: it cannot rename a masked socket, but it can rename the folder above, so that the
+ * next command finds the socket at the granted path.
  */
 function refuseMovableGrants(movable: readonly string[], granted: readonly string[]): void {
   const names = new Set(granted.filter((path) => path.includes("/")).map((path) => posix.basename(toRawPath(path))));
   const fills = movable.find((path) => names.has(posix.basename(path)));
   if (fills === undefined) return;
   throw new SkillError("workspace-sockets", {
-    message: `${toPathText(fills)} has the name of a granted socket, and code that may write could move it to the granted path`,
-    fix: 'grant the socket under another name, move one of both, or set workspace = "read" in config.toml',
+    message: `${toPathText(fills)} has the name of a granted socket, and code with write access could move it to the granted path`,
+    fix: 'grant the socket under another name, move one of them, or set workspace = "read" in config.toml',
   });
 }
 
 function createMovingSocketsError(): SkillError {
   return new SkillError("workspace-sockets", {
-    message: "Another command may write to the workspace, and could move its sockets or named pipes out of their masks",
+    message:
+      "Another command has write access to the workspace and could move its sockets or named pipes out of their masks",
     fix: "try again when that command has ended",
   });
 }
@@ -190,16 +191,16 @@ function createMovingSocketsError(): SkillError {
 function createNotComparedProblem(error: unknown): Problem {
   return {
     code: "workspace-protected",
-    message: `Sensitive paths of the workspace could not be compared after the run: ${getErrorMessage(error)}`,
-    fix: "look for changes yourself; the next run in this workspace compares again",
+    message: `Cannot compare the sensitive paths of the workspace after the run: ${getErrorMessage(error)}`,
+    fix: "check them for changes yourself; the next run in this workspace compares them again",
   };
 }
 
-/** What is known of a command while it runs, for the case that this process is killed. */
+/** The stored state of a running command, in case this process is killed. */
 interface RunningCommand {
   workspace: string;
   skill: string;
-  /** When it is certainly over. */
+  /** The time when it has certainly ended. */
   until: number;
   snapshot: WorkspaceSnapshot;
 }
@@ -212,7 +213,7 @@ function getRunningFolder(home: string): string {
   return join(getHeldFolder(home), "running");
 }
 
-/** Keeps a snapshot on the disk until it is released: the next run in this workspace compares with it if this process dies. */
+/** Stores a snapshot on disk until it is released: if this process dies, the next run in this workspace compares with it. */
 function keepSnapshot(home: string, running: RunningCommand): { release(): void } {
   const folder = join(getRunningFolder(home), randomBytes(8).toString("hex"));
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -232,20 +233,19 @@ function keepSnapshot(home: string, running: RunningCommand): { release(): void 
   const text = JSON.stringify({ ...rest, snapshot: { ...snapshot, units, parts: [...snapshot.parts] } });
   writeFileSync(join(folder, BYTES_FILE), Buffer.concat(blocks), { mode: 0o600 });
   writeFileSync(join(folder, SNAPSHOT_FILE), text, { mode: 0o600 });
-  // Last: a folder without an owner is not complete.
+  // Written last: a folder without an owner is incomplete.
   writeFileSync(join(folder, OWNER_FILE), formatProcessOwner(), { mode: 0o600 });
   return { release: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
 /**
- * Waits until no other command is between the walk of this workspace and its mounts, and keeps others from it until it is released. Mounts are made by
- * path: code of a command that begins in between could rename a folder, so that something else is mounted over. Throws a SkillError when it
- * takes too long.
+ * Waits until no other command is between the walk of this workspace and its mounts, and blocks others until it is released. Mounts are
+ * made by path: a command that starts in between could rename a folder, so that the wrong one is mounted. Throws a SkillError on timeout.
  */
 async function claimStartLock(home: string, root: string): Promise<{ release(): void }> {
   const file = join(getHeldFolder(home), "starting", shortHash(root));
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  // Commands of this process take turns, so that only one of them looks for the file.
+  // Commands of this process take turns, so that only one of them polls the file.
   const before = startQueues.get(file);
   const turn = Promise.withResolvers<void>();
   startQueues.set(file, turn.promise);
@@ -268,7 +268,7 @@ async function claimStartLock(home: string, root: string): Promise<{ release(): 
   }
 }
 
-/** By the file of a claim: resolves when the last command of this process that asked for it has started. */
+/** By lock file: resolves when the last command of this process that asked for it has started. */
 const startQueues = new Map<string, Promise<void>>();
 
 async function pollClaim(file: string, root: string): Promise<{ release(): void }> {
@@ -288,11 +288,11 @@ function tryClaim(file: string): { release(): void } | undefined {
   const draft = `${file}.${randomBytes(8).toString("hex")}`;
   writeFileSync(draft, formatProcessOwner(), { flag: "wx", mode: 0o600 });
   try {
-    linkSync(draft, file); // Complete from the first moment, and for one process alone.
+    linkSync(draft, file); // Atomic: the file is complete, and only one process succeeds.
     let isHeld = true;
     const release = () => {
       if (isHeld) rmSync(file, { force: true });
-      isHeld = false; // From now on it is another command's.
+      isHeld = false; // From now on another command may own it.
     };
     return { release };
   } catch (error) {
@@ -300,7 +300,7 @@ function tryClaim(file: string): { release(): void } | undefined {
   } finally {
     rmSync(draft, { force: true });
   }
-  // Only who holds the lock removes one that a killed process left.
+  // Only the holder of the lock removes a file that a killed process left.
   if (!readLiveOwner(file) && existsSync(file))
     withFileLock(file, () => readLiveOwner(file) ?? rmSync(file, { force: true }));
   return undefined;
@@ -313,7 +313,7 @@ function createStartTimeout(root: string): SkillError {
   });
 }
 
-/** Compares a workspace with the snapshots of commands whose process was killed, and holds what they changed. */
+/** Compares a workspace with the snapshots of killed commands, and holds their changes. */
 function recoverKilledCommands(home: string, root: string): HeldChanges[] {
   let names: string[];
   try {
@@ -333,9 +333,9 @@ function recoverKilledCommands(home: string, root: string): HeldChanges[] {
 }
 
 /**
- * Takes a snapshot of a workspace in which other commands may run: what they have changed is not what was there before. Where one does, the state
- * before the first of them counts. Contract: `take` may be called again, where a command began or ended meanwhile. `others`: the snapshots of those
- * that may write to the workspace now, which `take` is called with.
+ * Takes a snapshot of a workspace in which other commands may run. Their changes are not the original state, so the state before the first
+ * of them counts. Contract: `take` may be called again if a command starts or ends meanwhile. `others` are the snapshots of the commands
+ * with write access.
  */
 function takeBaseline<T extends { snapshot?: WorkspaceSnapshot }>(
   home: string,
@@ -359,12 +359,12 @@ function takeBaseline<T extends { snapshot?: WorkspaceSnapshot }>(
 
 const MAX_BASELINE_TRIES = 10;
 
-/** Changes whenever a command begins or ends. */
+/** Returns a fingerprint that changes when a command starts or ends. */
 function readRunningFingerprint(home: string): string {
   return String(statSync(getRunningFolder(home), { bigint: true, throwIfNoEntry: false })?.mtimeNs ?? "");
 }
 
-/** Snapshots of commands that run now in this workspace. */
+/** Reads the snapshots of commands that run in this workspace now. */
 function readLiveSnapshots(home: string, root: string): WorkspaceSnapshot[] {
   let names: string[];
   try {
@@ -379,7 +379,7 @@ function readLiveSnapshots(home: string, root: string): WorkspaceSnapshot[] {
   });
 }
 
-/** A snapshot as it would have been when another one was taken. What that one had mounted read-only has not changed, if it is still there. */
+/** Rebases a snapshot on an earlier one. Paths that the earlier one mounted read-only are unchanged if they still exist. */
 function rebaseSnapshot(now: WorkspaceSnapshot, first: WorkspaceSnapshot): WorkspaceSnapshot {
   const units = Array.from(first.units, ([path, before]): [string, SnapshotUnit] => {
     const unit = now.units.get(path);
@@ -389,7 +389,7 @@ function rebaseSnapshot(now: WorkspaceSnapshot, first: WorkspaceSnapshot): Works
   return { ...now, units: new Map(units), parts: first.parts, startedAt: first.startedAt };
 }
 
-/** Nothing for one that is not complete: its command had not begun. */
+/** Reads a stored command. Undefined if it is incomplete: its command had not started. */
 function readRunning(folder: string): RunningCommand | undefined {
   try {
     readFileSync(join(folder, OWNER_FILE));

@@ -17,7 +17,7 @@ import { quoteIfNeeded } from "../../util/shell-quote.ts";
 
 type PackageKey = "python" | "npm" | "packages";
 
-/** Packages that a file of a skill lists and that the user has not given it. Nothing is installed for that. */
+/** Packages that a file of a skill lists and that the user has not configured. Nothing is installed for it. */
 interface PackageProposal {
   key: Exclude<PackageKey, "packages">;
   file: string;
@@ -30,11 +30,11 @@ const PACKAGE_FILES = [
   { name: "package.json", key: "npm", read: parseNpmDependencies },
 ] as const;
 
-/** Looks into `requirements.txt` and `package.json` at the top of a skill's folder, and in its `scripts`. */
+/** Proposes the packages listed in `requirements.txt` and `package.json`, at the top of a skill's folder or in `scripts`. */
 export function proposePackages(skill: Skill, host: Pick<Host, "settings">): PackageProposal[] {
-  const there = new Set(skill.files().files.map(({ path }) => path));
+  const paths = new Set(skill.files().files.map(({ path }) => path));
   return PACKAGE_FILES.flatMap(({ name, key, read }) => {
-    const file = [name, `scripts/${name}`].find((path) => there.has(path));
+    const file = [name, `scripts/${name}`].find((path) => paths.has(path));
     const listed = file === undefined ? [] : read(readSkillText(skill, file)).slice(0, MAX_PACKAGES);
     const wanted = listed.filter((one) => !isPackageGiven(key, one, skill, host));
     if (file === undefined || wanted.length === 0) return [];
@@ -42,7 +42,7 @@ export function proposePackages(skill: Skill, host: Pick<Host, "settings">): Pac
   });
 }
 
-/** The command that adds packages to those that a skill is given already. */
+/** Formats the command that adds packages to those configured for a skill. */
 export function formatPackagesCommand(
   { name }: Pick<Skill, "name">,
   { settings }: Pick<Host, "settings">,
@@ -50,23 +50,23 @@ export function formatPackagesCommand(
   wanted: readonly string[],
 ): string {
   const all = [...new Set([...(settings.skills.get(name)?.[key] ?? []), ...wanted])];
-  // A specifier with a comma would be two items.
+  // A specifier with a comma would be split into two items.
   const value = all.some((one) => one.includes(",")) ? JSON.stringify(all) : all.join(",");
   return `skillet config set ${quoteIfNeeded(formatKeyPath(["skills", name, key]))} ${quoteIfNeeded(value)}`;
 }
 
-/** Whether the user gives a skill this package, in whatever version. */
+/** Returns true if the user has configured this package for the skill, in any version. */
 function isPackageGiven(
   key: PackageKey,
   specifier: string,
   { name }: Pick<Skill, "name">,
   { settings }: Pick<Host, "settings">,
 ): boolean {
-  const given = settings.skills.get(name)?.[key] ?? [];
-  return given.some((one) => getPackageName(key, one) === getPackageName(key, specifier));
+  const configured = settings.skills.get(name)?.[key] ?? [];
+  return configured.some((one) => getPackageName(key, one) === getPackageName(key, specifier));
 }
 
-/** The name in a specifier, by which packages are compared. */
+/** Returns the name in a specifier. Packages are compared by name. */
 function getPackageName(key: PackageKey, specifier: string): string {
   return key === "python"
     ? normalizePythonName(specifier)
@@ -79,21 +79,21 @@ function readSkillText(skill: Skill, path: string): string {
   try {
     return Buffer.from(skill.read(path)).toString("utf8");
   } catch {
-    return ""; // Too large, or gone: then it proposes nothing.
+    return ""; // Too large, or removed: propose nothing.
   }
 }
 
 interface MissingPackage {
   key: PackageKey;
-  /** What the program asked for: a module or a command. */
+  /** The missing module or command. */
   asked: string;
-  /** The package that has it; nothing where that is not known. */
+  /** The package that contains it; undefined if unknown. */
   wanted: string | undefined;
-  /** Whether that is known, and not only likely by its name. */
+  /** True if the package is known, not only guessed from the name. */
   isSure: boolean;
 }
 
-/** Names the package that code failed without, with the command that adds it. Reads what interpreters and shells print. */
+/** Names the missing package, with the command that adds it. Reads the error output of interpreters and shells. */
 export function suggestMissingPackage(
   { stderr, exitCode }: { stderr: string; exitCode: number | undefined },
   skill: Skill,
@@ -135,7 +135,7 @@ interface MissingSign {
   read(asked: string): Omit<MissingPackage, "asked"> | undefined;
 }
 
-/** Modules of Python's own that Debian has in packages of their own. */
+/** Modules of the standard library that Debian ships in separate packages. */
 const PYTHON_SYSTEM: ReadonlyMap<string, string> = new Map([
   ["tkinter", "python3-tk"],
   ["_tkinter", "python3-tk"],
@@ -143,7 +143,7 @@ const PYTHON_SYSTEM: ReadonlyMap<string, string> = new Map([
   ["ensurepip", "python3-venv"],
 ]);
 
-/** Modules of well-known packages: those that have another name than their package, and those that have the same. */
+/** Modules of well-known packages, with the same or another name. */
 const PYTHON_PACKAGES: ReadonlyMap<string, string> = new Map([
   ["PIL", "pillow"],
   ["yaml", "pyyaml"],
@@ -181,7 +181,7 @@ const PYTHON_PACKAGES: ReadonlyMap<string, string> = new Map([
   ].map((name): [string, string] => [name, name]),
 ]);
 
-/** Programs, and the Debian packages that have them. */
+/** Programs, and the Debian packages that contain them. */
 const COMMAND_PACKAGES: ReadonlyMap<string, string> = new Map([
   ...["pdftotext", "pdftoppm", "pdftocairo", "pdfinfo", "pdfimages", "pdfunite", "pdfseparate", "pdffonts"].map(
     (name): [string, string] => [name, "poppler-utils"],
@@ -237,7 +237,7 @@ const COMMAND_PACKAGES: ReadonlyMap<string, string> = new Map([
   ["catdoc", "catdoc"],
 ]);
 
-/** What programs print when something is missing, one row each. The first that fits counts. */
+/** Error output for missing packages, one row each. The first match counts. */
 const MISSING_SIGNS: readonly MissingSign[] = [
   { pattern: /^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z_]\w*)/m, read: readPythonModule },
   { pattern: /Cannot find (?:package|module) '((?:@[\w.~-]+\/)?[\w~][\w.~-]*)(?:\/[^']*)?'/, read: readNpmModule },
@@ -264,7 +264,7 @@ function findMissingPackage(stderr: string, skill: Skill): MissingPackage | unde
   return undefined;
 }
 
-/** A module that the skill has itself is not found for another reason. */
+/** Returns true for a module of the skill itself: it is missing for another reason. */
 function isOwnModule(name: string, skill: Skill): boolean {
   return skill.files().files.some(({ path }) => path.split("/").some((part) => part === name || part === `${name}.py`));
 }
@@ -288,7 +288,7 @@ function toSystemPackage(wanted: string | undefined): ReturnType<MissingSign["re
   return wanted !== undefined && isSystemPackageName(wanted) ? { key: "packages", wanted, isSure: true } : undefined;
 }
 
-/** What libraries raise when a program is missing that they call. */
+/** Exceptions that libraries raise when a program they call is missing. */
 const PYTHON_EXCEPTIONS: ReadonlyMap<string, string> = new Map([
   ["PDFInfoNotInstalledError", "poppler-utils"],
   ["TesseractNotFoundError", "tesseract-ocr"],

@@ -20,7 +20,7 @@ import type { ProbeResult } from "../../sandbox/probes.ts";
 import { createRedactor } from "../../util/redact.ts";
 import { openRunSandbox } from "./run-sandbox.ts";
 
-/** What is tried with a writable workspace, in the order in which it is reported. */
+/** The checks of a writable workspace, in the order of the report. */
 const WORKSPACE_PROBES = {
   socket: ["Q-14", "sockets of the workspace are out of reach"],
   pipe: ["Q-14", "named pipes of the workspace are out of reach"],
@@ -30,7 +30,7 @@ const WORKSPACE_PROBES = {
 type WorkspaceProbe = keyof typeof WORKSPACE_PROBES;
 
 const ORIGINAL_TEXT = "As it was.\n";
-// Bait for each promise: an agent's standing instructions, an older file that becomes a repository's configuration, a named pipe, and a socket.
+// Bait for each check: agent instructions, an older file that becomes a repository's configuration, a named pipe, and a socket.
 const PROBE_SCRIPT = `
 const fs = require("node:fs"), net = require("node:net");
 const attempt = (work) => { try { work(); } catch {} };
@@ -43,7 +43,7 @@ const socket = net.connect("bait.sock");
 socket.on("error", () => {}).on("data", () => {});
 socket.setTimeout(3000, () => socket.destroy());`;
 
-/** Tries what is promised for a workspace that code may write to, in a workspace of its own. Empty where there is no isolation. */
+/** Runs the checks for a workspace that code may write to, in a temporary workspace. Empty if there is no isolation. */
 export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Promise<ProbeResult[]> {
   if (sandbox.level === "none") return [];
   const results = new Map<WorkspaceProbe, boolean>();
@@ -59,7 +59,7 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
   try {
     chmodSync(root, 0o755);
     for (const folder of [home, workspace]) mkdirSync(folder);
-    chmodSync(workspace, 0o777); // Code is not root, also where skillet is.
+    chmodSync(workspace, 0o777); // Code does not run as root, even if skillet does.
     for (const name of ["CLAUDE.md", "notes.txt"]) {
       writeFileSync(join(workspace, name), ORIGINAL_TEXT);
       chmodSync(join(workspace, name), 0o666);
@@ -74,16 +74,15 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
       skills: new Map(),
       sandbox: { ...settings.sandbox, workspace: "read-write" },
     };
-    const enclosure = await openRunSandbox(
+    const sandboxRun = await openRunSandbox(
       { settings: writable, workspace, home, sandbox, env: {} },
       {
-        ...{ secrets: new Map(), hiding: createRedactor(new Map()), kind: "script", onProgress() {} },
+        ...{ secrets: new Map(), redactor: createRedactor(new Map()), kind: "script", onProgress() {} },
         signal: new AbortController().signal,
       },
     );
-    await enclosure.run(["node", "-e", PROBE_SCRIPT], { seconds: 20 });
-    if (!existsSync(join(workspace, "ordinary.txt")))
-      throw new Error("the program that tries it could not write there");
+    await sandboxRun.run(["node", "-e", PROBE_SCRIPT], { seconds: 20 });
+    if (!existsSync(join(workspace, "ordinary.txt"))) throw new Error("the probe could not write to the workspace");
     results.set("socket", connections === 0);
     if (pipe !== undefined) results.set("pipe", readPipe(pipe) === "");
     results.set("changed", readFileSync(join(workspace, "CLAUDE.md"), "utf8") === ORIGINAL_TEXT);
@@ -101,7 +100,7 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
   });
 }
 
-/** Reads what is in a pipe: nothing where no program wrote to it. */
+/** Reads the content of a pipe: empty if no program wrote to it. */
 function readPipe(fd: number): string {
   const bytes = Buffer.alloc(64);
   try {

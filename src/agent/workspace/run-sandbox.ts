@@ -51,75 +51,75 @@ import { resolveSkillLibraries } from "./skill-libraries.ts";
 
 export interface RunSandboxOptions {
   skill?: Skill;
-  /** The skill's files as they were judged. Without them code sees none. */
+  /** The verified files of the skill. Without them, code sees no skill files. */
   copy?: SkillCopy;
-  /** The script that it is for, where it is for one. */
+  /** The script to run, if any. */
   script?: SkillScript;
-  /** The variables that it declares, with their values. */
+  /** The variables that the skill declares, with their values. */
   secrets: Secrets;
-  hiding: Redactor;
-  /** Whose code it is, which decides over the workspace where the settings say nothing. */
+  redactor: Redactor;
+  /** The origin of the code. It decides the workspace access if the settings do not. */
   kind: AccessRequest["kind"];
-  /** The script asks to write to the workspace, and the user approved it. */
+  /** True if the script asks to write to the workspace and the user approved it. */
   writes?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
-  /** Who stands between its code and capabilities, where it has any. */
-  broker?: Pick<Broker, "door" | "halted"> | undefined;
-  /** Asks whether changes of sensitive paths may be applied. Without it they stay held. */
+  /** The broker for capabilities, if the skill has any. */
+  broker?: Pick<Broker, "createSocket" | "halted"> | undefined;
+  /** Asks for approval of changes of sensitive paths. Without it they stay held. */
   review?: ReviewChanges | undefined;
-  /** How long was waited for people, which is nobody's time. */
+  /** Returns the time spent waiting for users. It does not count towards limits. */
   waited?: (() => number) | undefined;
 }
 
-/** What all code of one run shares. Each command has a sandbox of its own in it. */
+/** The shared state of all code of one run. Each command has its own sandbox in it. */
 export interface RunSandbox {
   readonly sandbox: Sandbox;
-  /** The root of a system of its own, where the skill has packages. */
+  /** The root of the skill's own system, if it has packages. */
   readonly root: string | undefined;
   readonly mounts: readonly Mount[];
-  /** Where commands start, as they see it: in the workspace, else in the skill's folder, else at home. */
+  /** The working directory of commands, as they see it: the workspace, else the skill's folder, else the home. */
   readonly folder: string;
-  /** What of the user's there is, as code sees it. */
-  readonly places: { readonly workspace?: string; readonly skill?: string };
-  /** The real path of the workspace, where code sees it. */
+  /** The user's folders that are visible, as code sees them. */
+  readonly visiblePaths: { readonly workspace?: string; readonly skill?: string };
+  /** The real path of the workspace, if visible. */
   readonly workspace: string | undefined;
   readonly access: WorkspaceAccess;
-  /** Whether somebody is to be asked before the workspace is changed. */
-  readonly asksToWrite: boolean;
+  /** True if changes of the workspace need approval. */
+  readonly needsWriteApproval: boolean;
   readonly network: readonly Endpoint[];
-  readonly hiding: Redactor;
+  readonly redactor: Redactor;
   readonly review: ReviewChanges | undefined;
-  /** What somebody should know before anything is run. */
+  /** Notices to show before anything runs. */
   readonly notices: readonly Problem[];
-  /** Packages that scripts of the skill declare and that cannot be had. */
+  /** Unavailable packages that scripts of the skill declare. */
   readonly problems: readonly Problem[];
-  /** How the last command was kept apart, once there was one. */
+  /** Returns the isolation of the last command; undefined before the first. */
   isolation(): Isolation | undefined;
-  /** Takes note of code that ran beside: a script of the skill. */
-  note(ran: { isolation: Isolation | undefined; planted: readonly Problem[] }): void;
-  /** Throws a SkillError when it cannot be started. */
+  /** Records code that ran separately: a script of the skill. */
+  recordScript(ran: { isolation: Isolation | undefined; planted: readonly Problem[] }): void;
+  /** Runs a command. Throws a SkillError when it cannot be started. */
   run(argv: readonly [string, ...string[]], options?: RunCommandOptions): Promise<RunCommandOutcome>;
-  /** Gives what its commands left that nobody should obey. */
+  /** Closes the sandbox. Returns the problems that its commands left behind. */
   close(): Problem[];
 }
 
 export interface RunCommandOptions {
   stdin?: string;
-  /** At most that of the settings. */
+  /** Time limit. At most that of the settings. */
   seconds?: number;
-  /** Bytes of output, at most those of the settings unless it is kept raw. */
+  /** Output limit in bytes. At most that of the settings, unless the output is raw. */
   output?: number;
-  /** Where it starts, as mounts name it. */
+  /** The working directory, as mounts name it. */
   folder?: string;
   signal?: AbortSignal | undefined;
-  /** A command of ours: it gets none of the skill's variables. */
+  /** True for an internal command: it gets none of the skill's variables. */
   isPlain?: boolean;
-  /** Whether what is open to the skill is open to it. When left out: unless it is ours. */
+  /** Gives it the network access of the skill. Defaults to true, except for internal commands. */
   hasNetwork?: boolean;
-  /** It only reads, so that nothing has to be watched. */
+  /** Read-only access, so that no changes need to be tracked. */
   access?: "read";
-  /** Also gives the bytes that it printed as they are, secrets and all: for ourselves, never for a model. */
+  /** Also returns the raw output bytes, without redaction: for internal use, never for a model. */
   isRaw?: boolean;
   env?: Readonly<Record<string, string>>;
   mounts?: readonly Mount[];
@@ -127,14 +127,14 @@ export interface RunCommandOptions {
 }
 
 export interface RunCommandOutcome extends SandboxOutcome, CollectedOutput {
-  /** What it printed on its standard output, where that was asked for. */
+  /** Raw standard output, if requested. */
   bytes?: Buffer;
   limits: SandboxLimits;
 }
 
-/** Throws a SkillError when something of it cannot be had. */
+/** Opens the sandbox of a run. Throws a SkillError when a part of it is unavailable. */
 export async function openRunSandbox(host: Host, request: RunSandboxOptions): Promise<RunSandbox> {
-  const { skill, copy, secrets, hiding } = request;
+  const { skill, copy, secrets, redactor } = request;
   const home = resolveSkilletHome(host);
   const { settings } = host;
   const own = skill && settings.skills.get(skill.name);
@@ -149,7 +149,11 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
     ...request,
     ...{ sandbox, mount: files[0], places: getPackageFolders(host) },
   });
-  const { access, asksToWrite, notices } = chooseWorkspaceAccess(host, {
+  const {
+    access,
+    needsWriteApproval: asksToWrite,
+    notices,
+  } = chooseWorkspaceAccess(host, {
     ...{ skill, home, kind: request.kind, writes: request.writes },
   });
   const workspaceFolder = checkWorkspace(host, { access, home })?.folder;
@@ -163,7 +167,7 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
     ...(access === "none" ? {} : { workspace: seen(WORKSPACE_FOLDER) }),
     ...(files.length === 0 ? {} : { skill: seen(SANDBOX_SKILL_FOLDER) }),
   };
-  const env = createCommandEnv(secrets, { places, workspace: whole[0]?.from });
+  const env = createCommandEnv(secrets, { visiblePaths: places, workspace: whole[0]?.from });
   const planted: Problem[] = [];
   let isolation: Isolation | undefined;
   return {
@@ -171,11 +175,11 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
       sandbox,
       root,
       mounts,
-      places,
+      visiblePaths: places,
       access,
-      asksToWrite,
+      needsWriteApproval: asksToWrite,
       network,
-      hiding,
+      redactor,
       notices,
       problems,
       review: request.review,
@@ -184,7 +188,7 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
     workspace: whole[0]?.from,
     isolation: () => isolation,
     close: () => planted,
-    note(ran) {
+    recordScript(ran) {
       isolation = ran.isolation ?? isolation;
       planted.push(...ran.planted);
     },
@@ -192,23 +196,24 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
       const limits = limitCommand(getCommandLimits(host), options);
       const way =
         request.broker && !options.isPlain ? await createBrokerAccess(request.broker, sandbox, home) : undefined;
-      const hidden = way ? combineRedactors(hiding, createRedactor(way.secrets)) : hiding;
+      const hidden = way ? combineRedactors(redactor, createRedactor(way.secrets)) : redactor;
       const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
-      const given = access === "none" ? access : (options.access ?? access);
-      const claim = given === "none" ? undefined : await claimWorkspaceStart(host, { access: given, home, sandbox });
-      // Opened anew each time: what the user makes between two commands is neither open to the second nor its doing.
+      const granted = access === "none" ? access : (options.access ?? access);
+      const claim =
+        granted === "none" ? undefined : await claimWorkspaceStart(host, { access: granted, home, sandbox });
+      // Opened for each command: files that the user creates between two commands are not attributed to the second.
       let workspace: OpenWorkspace;
       try {
         workspace = openWorkspace(host, {
-          ...{ access: given, home, sandbox },
+          ...{ access: granted, home, sandbox },
           ...{ skill: skill?.name ?? "", sockets: listGrantedSockets(opened), seconds: limits.seconds },
         });
       } catch (error) {
         claim?.release();
         throw error;
       }
-      let left: Problem[] = [];
+      let unsettled: Problem[] = [];
       const mayWrite = workspace.mounts.some((mount) => mount.access === "read-write") || sandbox.level === "none";
       const begin = () =>
         sandbox.run(
@@ -220,7 +225,7 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
               ...[...files, ...libraries.mounts, ...workspace.mounts],
               ...[...(options.mounts ?? []), ...(way?.mounts ?? [])],
             ],
-            ...(way ? { doors: [way.door] } : {}),
+            ...(way ? { sockets: [way.door] } : {}),
             network: (options.hasNetwork ?? !options.isPlain) ? network : [],
             limits,
             ...(root === undefined ? {} : { root }),
@@ -230,25 +235,25 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
           {
             onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
             signal: AbortSignal.any([request.signal, options.signal, way?.halted].filter((one) => one !== undefined)),
-            ...(request.waited ? { waited: request.waited } : {}),
+            ...(request.waited ? { getWaitedMs: request.waited } : {}),
             ...(claim ? { onMounted: claim.release } : {}),
           },
         );
-      const { notices: said = [], ...outcome } = await (mayWrite ? watchOwnSkills(host, begin) : begin()).finally(
+      const { notices = [], ...outcome } = await (mayWrite ? watchOwnSkills(host, begin) : begin()).finally(
         async () => {
           claim?.release();
-          left = await settleWorkspace(workspace, home, request.review);
-          planted.push(...left);
+          unsettled = await settleWorkspace(workspace, home, request.review);
+          planted.push(...unsettled);
         },
       );
       isolation = outcome.isolation;
       const printed = output.end({ isCut: outcome.ending !== "exit" });
-      return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };
+      return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...notices, ...unsettled], limits };
     },
   };
 }
 
-/** Holds changes of sensitive paths, and asks about them. Those of a run that was killed are only reported. */
+/** Holds changes of sensitive paths, and asks for approval. Those of a killed run are only reported. */
 async function settleWorkspace(
   workspace: OpenWorkspace,
   home: string,
@@ -257,26 +262,26 @@ async function settleWorkspace(
   const { held, problem } = workspace.close();
   const settle = (one: HeldChanges, isRecovered: boolean) =>
     settleHeldChanges(home, one, isRecovered ? { isRecovered } : { review });
-  const left: Problem[] = problem ? [problem] : [];
-  for (const one of workspace.recovered) left.push(...(await settle(one, true)));
-  if (held) left.push(...(await settle(held, false)));
-  return left;
+  const problems: Problem[] = problem ? [problem] : [];
+  for (const one of workspace.recovered) problems.push(...(await settle(one, true)));
+  if (held) problems.push(...(await settle(held, false)));
+  return problems;
 }
 
-/** The way to the broker, for one command: its socket, its token, and the command that speaks with it. */
-async function createBrokerAccess(broker: Pick<Broker, "door" | "halted">, sandbox: Sandbox, home: string) {
+/** Creates the access to the broker for one command: its socket, its token, and the program that talks to it. */
+async function createBrokerAccess(broker: Pick<Broker, "createSocket" | "halted">, sandbox: Sandbox, home: string) {
   const { prepareCommandMounts } = await import("../../capabilities/sb-command.ts");
-  const { door, env } = await broker.door();
+  const { door, env } = await broker.createSocket();
   const mounts = prepareCommandMounts(getSandboxFolder(home), sandbox);
   const folder = sandbox.mapsPaths ? undefined : dirname(mounts[0]?.from ?? "/");
   const path = folder === undefined ? {} : { PATH: `${folder}:${FIXED_VARIABLES["PATH"]}` };
   return { door, mounts, env: { ...env, ...path }, secrets: new Map(Object.entries(env)), halted: broker.halted };
 }
 
-/** Returns the variables of a command, besides those that every process has. */
+/** Returns the environment variables of a command, in addition to those of every process. */
 export function createCommandEnv(
   secrets: Secrets,
-  { places, workspace }: Pick<RunSandbox, "places" | "workspace">,
+  { visiblePaths: places, workspace }: Pick<RunSandbox, "visiblePaths" | "workspace">,
 ): Record<string, string> {
   return {
     ...Object.fromEntries(secrets),
@@ -290,7 +295,7 @@ function isOwnedByCaller(folder: string): boolean {
   return !isRoot() && statSync(folder).uid === process.getuid?.();
 }
 
-/** Where the caller is root, code is somebody else, and git looks into nobody's folder but its own user's unless it is told. */
+/** Marks a folder as safe for git: if the caller is root, code runs as another user, and git rejects folders of other users. */
 function createGitTrustEnv(folder: string): Record<string, string> {
   return { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: "safe.directory", GIT_CONFIG_VALUE_0: folder };
 }
@@ -299,7 +304,7 @@ function limitCommand(limits: SandboxLimits, { seconds, output }: RunCommandOpti
   return { ...limits, seconds: Math.min(limits.seconds, seconds ?? limits.seconds), output: output ?? limits.output };
 }
 
-/** Where there is nothing to start in: at home, but where that is another one each time. */
+/** Returns the working directory if there is no other: the home, unless that is a new one each time. */
 function getFallbackFolder({ mapsPaths }: Sandbox): string {
   return mapsPaths ? HOME_FOLDER : "/";
 }
@@ -307,7 +312,7 @@ function getFallbackFolder({ mapsPaths }: Sandbox): string {
 function requireIsolation({ name, manifest }: Skill, { level }: Sandbox): void {
   if (level !== "none" || (!manifest.sensitive && manifest.capabilities.length === 0)) return;
   throw new SkillError("isolation-too-weak", {
-    message: `Skill '${name}' is sensitive or has capabilities, and nothing keeps its code apart here`,
+    message: `Skill '${name}' is sensitive or has capabilities, and its code would run without isolation here`,
     fix: 'remove [sandbox] level = "none" from config.toml',
   });
 }
@@ -316,12 +321,12 @@ function createSkillMounts(copy: SkillCopy, home: string): Mount[] {
   return [{ from: storeSkillCopy(copy, getSkillStoreFolder(home)), to: SANDBOX_SKILL_FOLDER, access: "read" }];
 }
 
-/** What is fetched for Python and npm is kept beside the system packages. */
+/** Returns the package folders. Python and npm packages are stored next to the system packages. */
 export function getPackageFolders(host: Host): PackageFolders {
   return resolvePackageFolders({ skilletHome: resolveSkilletHome(host), env: host.env ?? {} });
 }
 
-/** The sandbox that the host gives, or the one that its settings choose. */
+/** Returns the sandbox of the host, or the one that its settings choose. */
 export async function resolveSandbox(host: Host): Promise<Sandbox> {
   if (host.sandbox) return host.sandbox;
   const settings = host.settings.sandbox;
@@ -333,23 +338,23 @@ export async function resolveSandbox(host: Host): Promise<Sandbox> {
   return sandbox;
 }
 
-/** Opened once for settings and a home: what it found out of the machine is kept. */
+/** Created once for settings and a home: it caches facts about the machine. */
 const CREATED_SANDBOXES = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
 
 const NO_PACKAGES: SkillPackages = { system: [], python: [], npm: [] };
 
-/** The system with the packages that the skill declares or is given: found, or built now, before anything runs. */
+/** Returns the system root with the packages of the skill. A missing one is built now, before anything runs. */
 async function resolveSystemRoot(
   { name }: Skill,
   packages: readonly string[],
   host: Host,
   { onProgress, signal, sandbox }: RunSandboxOptions & { sandbox: Sandbox },
 ): Promise<string | undefined> {
-  if (packages.length === 0 || sandbox.system === "own") return undefined; // An image has them, or it has not.
+  if (packages.length === 0 || sandbox.system === "own") return undefined; // An image contains them or not.
   if (sandbox.by !== "bubblewrap") {
     throw new SkillError("packages-missing", {
-      message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are brought only into a sandbox of bubblewrap`,
-      fix: "remove level and engine under [sandbox] in config.toml, or install the packages and take them out of the skill",
+      message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are available only in a bubblewrap sandbox`,
+      fix: "remove level and engine under [sandbox] in config.toml, or install the packages and remove them from the skill",
     });
   }
   const { buildPackages, findPackageRoot } = await import("../../sandbox/packages/apt-packages.ts");
@@ -361,19 +366,19 @@ async function resolveSystemRoot(
   }
   if (found.kind !== "missing") return found.kind === "layer" ? found.root : undefined;
   throw new SkillError("packages-missing", {
-    message: `The packages ${packages.join(", ")} are not there`,
+    message: `The packages ${packages.join(", ")} are not installed`,
     fix: found.fix,
   });
 }
 
-/** The sandbox of a run for the tools that skills bring: what they start has what any command of the run has. */
-export function createToolSandbox(enclosure: RunSandbox): ToolSandbox {
+/** Creates the sandbox for tools of skills: their processes get the same access as any command of the run. */
+export function createToolSandbox(sandbox: RunSandbox): ToolSandbox {
   return {
     async run(argv, { stdin, seconds, signal } = {}) {
-      const { ending, exitCode, stdout, stderr } = await enclosure.run(argv, {
+      const { ending, exitCode, stdout, stderr } = await sandbox.run(argv, {
         ...(stdin === undefined ? {} : { stdin }),
         ...(seconds === undefined ? {} : { seconds }),
-        ...(enclosure.asksToWrite ? { access: "read" } : {}),
+        ...(sandbox.needsWriteApproval ? { access: "read" } : {}),
         signal,
       });
       return { ending, stdout, stderr, ...(exitCode === undefined || exitCode === null ? {} : { exitCode }) };
@@ -381,17 +386,17 @@ export function createToolSandbox(enclosure: RunSandbox): ToolSandbox {
   };
 }
 
-/** Where the tools of a run work, and for whom. */
+/** The context of the tools of a run. */
 export interface SandboxToolContext {
-  enclosure: RunSandbox;
+  sandbox: RunSandbox;
   host: Host;
-  /** Whose run it is. */
+  /** The skill of the run. */
   skill?: Skill;
-  /** Who stands between it and capabilities, where it has any. */
+  /** The broker for capabilities, if the skill has any. */
   broker?: Broker | undefined;
-  /** How long was waited for people, which is nobody's time. */
+  /** Returns the time spent waiting for users. It does not count towards limits. */
   waited?(): number;
 }
 
-/** A change of the workspace, for whoever is to agree to it. */
+/** A change of the workspace, for an approval request. */
 export const WORKSPACE_CHANGE: ToolEffect = { on: "workspace" };

@@ -1,18 +1,17 @@
 /**
- * THE table of sensitive paths of a workspace: other programs obey them without being started for them, so that code which may write to the
- * workspace could leave instructions or commands there. Names count at every depth, in any case of letters. `*` is any text, and `a/b` is `b`
- * in a folder `a`.
+ * THE table of sensitive paths of a workspace: other programs read them automatically, so code with write access could leave instructions
+ * or commands there. Names match at every depth, ignoring case. `*` matches any text, and `a/b` is `b` in a folder `a`.
  */
 export interface SensitiveRow {
   group: string;
   names: readonly string[];
-  /** Existing ones are mounted read-only. Else code may change them in its sandbox, and the change is held until it is approved. */
+  /** Existing ones are mounted read-only. Otherwise code may change them in its sandbox, and the change is held until it is approved. */
   isClosed?: true;
   /** Only the parts of a package manifest that package managers run. */
   isManifest?: true;
-  /** Also counts below `node_modules`, where all other names are files of packages. */
+  /** Also matches below `node_modules`, where all other names are files of packages. */
   isEverywhere?: true;
-  /** Only its identity is compared: it cannot be looked into. */
+  /** Only its identity is compared: its content cannot be read. */
   isOpaque?: true;
 }
 
@@ -99,7 +98,7 @@ export const SENSITIVE_PATHS: readonly SensitiveRow[] = [
   { group: "package managers", names: ["package.json"], isManifest: true },
 ];
 
-/** A folder with these parts is a repository by its shape, whatever it is called: git obeys its `config` and `hooks`. */
+/** A folder with these parts is a repository regardless of its name: git reads its `config` and `hooks`. */
 export const REPOSITORY_SHAPE: SensitiveRow = {
   group: "repositories",
   names: ["a folder with HEAD, objects and refs"],
@@ -107,9 +106,9 @@ export const REPOSITORY_SHAPE: SensitiveRow = {
   isEverywhere: true,
 };
 
-/** A folder with a path so long that programs cannot name what is in it: it can only be kept or moved away as a whole. */
+/** A folder whose path is too long for programs to access its content: it can only be kept or moved as a whole. */
 export const TOO_DEEP_ROW: SensitiveRow = {
-  group: "folders that cannot be looked into",
+  group: "unreadable folders",
   names: ["a folder with a path of more than 3,000 bytes"],
   isEverywhere: true,
   isOpaque: true,
@@ -118,39 +117,39 @@ export const TOO_DEEP_ROW: SensitiveRow = {
 /** A folder whose skills need no trust. */
 export const OWN_SOURCE_ROW: SensitiveRow = { group: "sources of skills", names: [], isClosed: true };
 
-/** The parts of a repository, in small letters. The first ones make a folder one: `HEAD` with `objects` and `refs`, or with `commondir`. */
+/** The parts of a repository, in lower case. The first ones identify it: `HEAD` with `objects` and `refs`, or with `commondir`. */
 export const REPOSITORY_PARTS: ReadonlySet<string> = new Set([
   ...["head", "objects", "refs", "commondir", "config", "config.worktree", "hooks", "info", "gitdir", "packed-refs"],
   ...["modules", "worktrees", "index"],
 ]);
 
-/** Returns whether a folder with these parts is what git takes for a repository. */
+/** Returns true if git treats a folder with these parts as a repository. */
 export function isRepository(parts: ReadonlySet<string>): boolean {
   return parts.has("head") && ((parts.has("objects") && parts.has("refs")) || parts.has("commondir"));
 }
 
-/** Returns whether a sensitive folder is a git repository. Another folder that gets the parts of one is not: programs obey all of it. */
+/** Returns true if a sensitive folder is a git repository. A folder of another row that gets those parts is not: programs read all of it. */
 export function isGitFolder(row: SensitiveRow, names: readonly string[]): boolean {
   return row.isEverywhere === true && isRepository(new Set(names.map((name) => name.toLowerCase())));
 }
 
-/** Parts of a repository that git writes in its daily work and takes no orders from. */
+/** Parts of a repository that git writes in daily work and that do not control it. */
 const VOLATILE_PARTS = new Set([
   ...["objects", "refs", "logs", "index", "head", "orig_head", "fetch_head", "merge_head", "commit_editmsg", "lfs"],
   ...["packed-refs", "rr-cache", "shallow", "description", "gc.log", "auto_merge", "fsmonitor--daemon"],
 ]);
 
-/** Returns whether a path within a repository is one that git takes no orders from. */
-export function isVolatilePart(within: string): boolean {
-  return VOLATILE_PARTS.has(within.split("/")[0]?.toLowerCase() ?? "") || within.endsWith(".lock");
+/** Returns true for a path within a repository that does not control git. */
+export function isVolatilePart(inner: string): boolean {
+  return VOLATILE_PARTS.has(inner.split("/")[0]?.toLowerCase() ?? "") || inner.endsWith(".lock");
 }
 
-/** Examples for people to copy, which no program reads. */
+/** Example files for users to copy. No program reads them. */
 const EXAMPLE_FILES = new Set([".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults.example"]);
 
 const EXACT_NAMES = new Map<string, SensitiveRow>();
 const NESTED_NAMES = new Map<string, { parent: string; row: SensitiveRow }[]>();
-/** Names of folders that only count together with a name in them. */
+/** Folders that only match together with a name in them. */
 export const PARENT_FOLDERS = new Map<string, SensitiveRow>();
 interface NamePattern {
   start: string;
@@ -158,7 +157,7 @@ interface NamePattern {
   row: SensitiveRow;
   parent?: string;
 }
-/** By their first character, and by the empty text where they have none: each name of a large workspace is looked up here. */
+/** By first character, or by the empty string if the pattern has none: every name of a large workspace is looked up here. */
 const NAME_PATTERNS = new Map<string, NamePattern[]>();
 for (const row of SENSITIVE_PATHS) {
   for (const written of row.names) {
@@ -175,7 +174,7 @@ for (const row of SENSITIVE_PATHS) {
   }
 }
 
-/** Returns the row that a name in a folder called `parent` belongs to. Contract: `small` is the name in small letters. */
+/** Returns the row of a name in a folder named `parent`. Contract: `small` is the name in lower case. */
 export function findLowercaseRow(small: string, parent: string): SensitiveRow | undefined {
   const exact = EXACT_NAMES.get(small);
   if (exact) return exact;
@@ -209,7 +208,7 @@ export const MANIFEST_PARTS = [
   ...["simple-git-hooks", "pre-commit", "pre-push", "gitHooks", "devEngines"],
 ] as const;
 
-/** Returns the parts of a manifest that are sensitive, as comparable text: empty where it has none. What cannot be parsed counts as a whole. */
+/** Returns the sensitive parts of a manifest as comparable text; empty if it has none. An invalid manifest counts as a whole. */
 export function readManifestParts(text: string): string {
   try {
     const manifest = JSON.parse(text.replace(/^\uFEFF/, ""));

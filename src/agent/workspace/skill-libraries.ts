@@ -36,7 +36,7 @@ import { getUserHome } from "../../util/system.ts";
 import { toProblem } from "../run/run-result.ts";
 import { parseEndpoints, type SkillPackages } from "./sandbox-permissions.ts";
 
-/** The sets of Python and npm packages that are wanted, resolved for this machine. */
+/** Creates the sets of requested Python and npm packages for this machine. */
 export function createLibrarySets({ python, npm }: Pick<SkillPackages, LibraryKind>): LibrarySet[] {
   return [
     ...(python.length > 0 ? [createLibrarySet("python", python, getPythonTarget() ?? "python3")] : []),
@@ -44,7 +44,7 @@ export function createLibrarySets({ python, npm }: Pick<SkillPackages, LibraryKi
   ];
 }
 
-/** What code needs to find the packages of layers. */
+/** The mounts and environment variables with which code finds the packages of layers. */
 interface LibraryAccess {
   mounts: readonly Mount[];
   env: Readonly<Record<string, string>>;
@@ -53,7 +53,7 @@ interface LibraryAccess {
 interface LibraryOptions extends Pick<LibraryBuildOptions, "onProgress" | "signal" | "update"> {
   sandbox: Sandbox;
   places: PackageFolders;
-  /** Build again what has been changed since it was built, instead of refusing it. */
+  /** Rebuild a layer that was changed after it was built, instead of refusing it. */
   rebuild?: boolean;
 }
 
@@ -62,29 +62,29 @@ interface SkillLibraryRequest extends Omit<LibraryOptions, "update" | "rebuild">
   copy?: SkillCopy | undefined;
   /** The skill's folder in the sandbox. */
   mount: Mount | undefined;
-  /** The script that is run, where it is one. */
+  /** The script to run, if any. */
   script?: SkillScript | undefined;
 }
 
 /**
- * The Python and npm packages that the user gives to the skill, and those that its scripts declare: by uv where there is one, else by pip.
- * What cannot be had for a run, whose commands may do without, is a problem to report.
+ * Resolves the Python and npm packages that the user configured for the skill, and those that its scripts declare: with uv if installed,
+ * else with pip. For a run, an unavailable package is only reported, because its commands may not need it.
  */
 export async function resolveSkillLibraries(
   host: Host,
-  given: SkillPackages,
+  configured: SkillPackages,
   request: SkillLibraryRequest,
 ): Promise<{ libraries: LibraryAccess; problems: Problem[] }> {
   const { skill, copy, sandbox, mount, script, places } = request;
   const problems: Problem[] = [];
-  // Packages of others are fetched for code that may run, and for no other.
-  const mayRun = skill && copy && mount && !["untrusted", "changed"].includes(host.trust?.standingOf(skill) ?? "own");
+  // Third-party packages are fetched only for code that may run.
+  const mayRun = skill && copy && mount && !["untrusted", "changed"].includes(host.trust?.getStatus(skill) ?? "own");
   const declaring = mayRun ? findDeclaringScripts(skill, copy) : [];
   const ours = declaring.find((one) => one.script.path === script?.path);
   if (ours && sandbox.by !== "bubblewrap") {
     throw new SkillError("python-packages", {
-      message: `"${script?.path}" declares Python packages, which are brought only into sandboxes of bubblewrap`,
-      fix: "put them into the image, and take the declaration out of the script",
+      message: `"${script?.path}" declares Python packages, which are available only in bubblewrap sandboxes`,
+      fix: "add them to the image, and remove the declaration from the script",
     });
   }
   const isByUv = hasUv(host);
@@ -95,15 +95,15 @@ export async function resolveSkillLibraries(
   };
   if (sandbox.by !== "bubblewrap" || !copy || !mount || !isByUv) {
     const inline = sandbox.by === "bubblewrap" ? listPlainDependencies(declaring) : [];
-    const layers = await resolveCombinedLibraries(host, given, inline, {
+    const layers = await resolveCombinedLibraries(host, configured, inline, {
       ...request,
       isNeeded: needsDeclaredPackages(script, ours),
       report,
     });
     return { libraries: createLibraryAccess(layers, undefined), problems };
   }
-  const layers = await resolveLibraries(host, given, request);
-  if (declaring.length === 0 && given.python.length === 0)
+  const layers = await resolveLibraries(host, configured, request);
+  if (declaring.length === 0 && configured.python.length === 0)
     return { libraries: createLibraryAccess(layers, undefined), problems };
   const wanted = declaring.filter((one) => needsDeclaredPackages(script, ours) && (!script || one === ours));
   await fetchDeclaredPackages(host, wanted, copy, {
@@ -116,19 +116,19 @@ export async function resolveSkillLibraries(
   return { libraries: createLibraryAccess(layers, createUvAccess(scripts, places.own)), problems };
 }
 
-/** The same as far as it is built already, and what is not. */
+/** Returns the same for libraries that are already built, and the missing packages. */
 export function findSkillLibraries(
   host: Host,
-  given: SkillPackages,
+  configured: SkillPackages,
   { skill, copy, sandbox, places }: Pick<SkillLibraryRequest, "sandbox" | "places"> & { skill: Skill; copy: SkillCopy },
 ): { libraries: LibraryAccess; missing: readonly string[] } {
   if (sandbox.by !== "bubblewrap") return { libraries: { mounts: [], env: {} }, missing: [] };
   const declaring = findDeclaringScripts(skill, copy);
   const isByUv = hasUv(host);
   const inline = isByUv ? [] : listPlainDependencies(declaring);
-  const sets = createLibrarySets({ ...given, python: [...given.python, ...inline] });
+  const sets = createLibrarySets({ ...configured, python: [...configured.python, ...inline] });
   const layers = sets.flatMap((set) => findLibraryLayer(set, places) ?? []);
-  const needsUv = isByUv && declaring.length + given.python.length > 0;
+  const needsUv = isByUv && declaring.length + configured.python.length > 0;
   const scripts = declaring.map((one) => createUvScript(host, one.script, copy));
   return {
     libraries: createLibraryAccess(layers, needsUv ? createUvAccess(scripts, places.own) : undefined),
@@ -136,7 +136,7 @@ export function findSkillLibraries(
   };
 }
 
-/** What scripts declare is fetched for one that does, and for a run, whose commands may call any. Others use what is there. */
+/** Returns true if declared packages must be fetched: for a script that declares some, and for a run, whose commands may call any script. */
 function needsDeclaredPackages(script: SkillScript | undefined, ours: DeclaringScript | undefined): boolean {
   return script === undefined || ours !== undefined;
 }
@@ -146,36 +146,36 @@ interface CombinedLibraryOptions extends LibraryOptions {
   report(error: unknown): void;
 }
 
-/** The packages that are given, with those that scripts declare where these can be had. */
+/** Resolves the configured packages, with those that scripts declare if available. */
 async function resolveCombinedLibraries(
   host: Host,
-  given: SkillPackages,
+  configured: SkillPackages,
   inline: readonly string[],
   options: CombinedLibraryOptions,
 ): Promise<LibraryLayer[]> {
-  const together = { ...given, python: [...given.python, ...inline] };
+  const together = { ...configured, python: [...configured.python, ...inline] };
   const isThere = () => createLibrarySets(together).every((set) => findLibraryLayer(set, options.places) !== undefined);
-  if (inline.length === 0 || (!options.isNeeded && !isThere())) return resolveLibraries(host, given, options);
+  if (inline.length === 0 || (!options.isNeeded && !isThere())) return resolveLibraries(host, configured, options);
   try {
     return await resolveLibraries(host, together, options);
   } catch (error) {
     options.report(error);
-    return resolveLibraries(host, given, options);
+    return resolveLibraries(host, configured, options);
   }
 }
 
-/** Finds the layers of these packages, or builds them now. Throws a SkillError when one cannot be had. */
+/** Finds the layers of these packages, or builds them now. Throws a SkillError when one is unavailable. */
 export async function resolveLibraries(
   host: Host,
   wanted: Pick<SkillPackages, LibraryKind>,
   options: LibraryOptions,
 ): Promise<LibraryLayer[]> {
   const sets = createLibrarySets(wanted);
-  if (sets.length === 0 || options.sandbox.system === "own") return []; // An image has them, or it has not.
+  if (sets.length === 0 || options.sandbox.system === "own") return []; // An image contains them or not.
   if (options.sandbox.by !== "bubblewrap") {
     throw new SkillError("sandbox-packages", {
-      message: `Python and npm packages (${sets.flatMap((set) => set.wanted).join(", ")}) are given only to sandboxes of bubblewrap`,
-      fix: "remove level and engine under [sandbox] in config.toml, or take the packages out of it",
+      message: `Python and npm packages (${sets.flatMap((set) => set.wanted).join(", ")}) are available only in bubblewrap sandboxes`,
+      fix: "remove level and engine under [sandbox] in config.toml, or remove the packages from it",
     });
   }
   const env = host.env ?? process.env;
@@ -198,7 +198,7 @@ function findUnchanged(set: LibrarySet, { places, rebuild = false }: LibraryOpti
   }
 }
 
-/** The mounts and variables for layers, with their programs in the PATH, and with uv where scripts declare what they need. */
+/** Creates the mounts and environment variables for layers, with their programs in the PATH, and with uv if scripts declare packages. */
 function createLibraryAccess(layers: readonly LibraryLayer[], uv: UvAccess | undefined): LibraryAccess {
   if (layers.length === 0 && !uv) return { mounts: [], env: {} };
   const { mounts, env, before, after } = createLibraryMounts(layers);
@@ -206,10 +206,10 @@ function createLibraryAccess(layers: readonly LibraryLayer[], uv: UvAccess | und
   return { mounts: [...mounts, ...(uv?.mounts ?? [])], env: { ...env, ...uv?.env, PATH: path } };
 }
 
-/** A script that declares Python packages in its own comments. */
+/** A script that declares Python packages in its comments. */
 export interface DeclaringScript {
   script: SkillScript;
-  /** As it is written. */
+  /** The packages, verbatim. */
   declared: readonly string[];
 }
 
@@ -217,17 +217,17 @@ interface FetchDeclaredOptions {
   sandbox: Sandbox;
   /** The skill's folder in the sandbox. */
   mount: Mount;
-  /** Where what was fetched is kept. */
+  /** The folder of fetched packages. */
   folder: string;
-  /** Decides what becomes of a script whose packages cannot be had; throws when left out. */
+  /** Handles a script whose packages are unavailable. Defaults to throwing. */
   onFailed?(script: SkillScript, error: unknown): void;
-  /** Fetch also what has been fetched already. */
+  /** Fetch packages again, even if they exist. */
   update?: boolean;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
 
-/** The scripts of a skill that declare Python packages. */
+/** Finds the scripts of a skill that declare Python packages. */
 export function findDeclaringScripts(skill: Skill, copy: SkillCopy): DeclaringScript[] {
   if (![...copy.files.keys()].some((path) => /(?:\.py|\/[^.]+)$/i.test(path))) return [];
   return listSkillScripts(skill).flatMap((script) => {
@@ -240,7 +240,7 @@ export function hasUv(host: Host): boolean {
   return findUvPrograms(getUserHome(host.env ?? process.env)).has("uv");
 }
 
-/** Fetches what scripts declare, with uv, unless it is there. Contract: the sandbox is one of bubblewrap. */
+/** Fetches the packages that scripts declare, with uv, unless they exist. Contract: the sandbox is a bubblewrap sandbox. */
 export async function fetchDeclaredPackages(
   host: Host,
   scripts: readonly DeclaringScript[],
@@ -267,37 +267,37 @@ export function createUvScript(host: Host, { path }: SkillScript, { files }: Ski
   return { path: `${SANDBOX_SKILL_FOLDER}/${path}`, bytes, index: readPythonIndex(host).shown };
 }
 
-/** The packages that scripts declare, where a plain name and versions say it. For pip, which no script can give anything else. */
+/** Lists the declared packages that consist of a plain name and versions. Only these are safe for pip. */
 export function listPlainDependencies(scripts: readonly DeclaringScript[]): string[] {
   return scripts.flatMap(({ declared }) => declared.filter((one) => PYTHON_PACKAGE.test(one)));
 }
 
-/** Refuses a script that declares a package in a way that is for uv. */
+/** Refuses a script with a package declaration that only uv understands. */
 export function requirePlainPackages({ script, declared }: DeclaringScript): void {
   const odd = declared.find((one) => !PYTHON_PACKAGE.test(one));
   if (odd === undefined) return;
   throw new SkillError("library-specifier", {
     message: `"${script.path}" declares the Python package "${odd}", which only uv can read, and uv is not installed`,
-    fix: "install uv (https://docs.astral.sh/uv): without it, a package is a name with versions, such as requests>=2.31",
+    fix: "install uv (https://docs.astral.sh/uv): without it, write a name with versions, such as requests>=2.31",
   });
 }
 
-/** The index that the user set for uv or pip by a variable. */
+/** Reads the package index that the user set for uv or pip in an environment variable. */
 function readPythonIndex({ env = process.env }: Host): {
   url?: string;
   shown?: string;
   endpoints: readonly Endpoint[];
 } {
-  const given = env["UV_DEFAULT_INDEX"] ?? env["UV_INDEX_URL"] ?? env["PIP_INDEX_URL"];
-  const url = given === undefined ? null : URL.parse(given);
-  if (!given || !url || !/^https?:$/.test(url.protocol)) return { endpoints: [] };
+  const value = env["UV_DEFAULT_INDEX"] ?? env["UV_INDEX_URL"] ?? env["PIP_INDEX_URL"];
+  const url = value === undefined ? null : URL.parse(value);
+  if (!value || !url || !/^https?:$/.test(url.protocol)) return { endpoints: [] };
   const endpoint = parseEndpoint(`${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`);
   url.username = "";
   url.password = "";
-  return { url: given, shown: url.href, endpoints: endpoint ? [endpoint] : [] };
+  return { url: value, shown: url.href, endpoints: endpoint ? [endpoint] : [] };
 }
 
-/** Whether a script declares Python packages, and which. */
+/** Returns the Python packages that a script declares; undefined without a declaration. */
 function readDependencies(script: SkillScript, copy: SkillCopy): readonly string[] | undefined {
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
   const program = detectInterpreter(script.path, bytes)?.program ?? "";

@@ -14,18 +14,18 @@ import {
 import type { FolderRights } from "./workspace-files.ts";
 
 /**
- * The paths of a workspace that matter. All paths are relative and hold one character for each byte, since a name of a file need not be
- * UTF-8: `bytesOf` gives what the system takes, `textOf` what people read.
+ * The relevant paths of a workspace. All paths are relative and have one character for each byte, because file names need not be UTF-8:
+ * `toPathBytes` returns the bytes for the system, `toPathText` the text for users.
  */
 export interface WorkspaceWalk {
   sensitive: Map<string, SensitiveRow>;
-  /** Folders that are repositories by their shape. */
+  /** Folders with the shape of a repository. */
   repositories: Set<string>;
-  /** For each folder with parts of a repository, which it has. */
+  /** The repository parts found in each folder. */
   parts: Map<string, string[]>;
   /** Sockets and named pipes. */
   channels: string[];
-  /** Folders that were not looked into: their paths are too long, or another user's folder may be entered but not listed. */
+  /** Folders that were not read: their paths are too long, or they belong to another user and cannot be listed. */
   unsearched: string[];
 }
 
@@ -37,12 +37,12 @@ export function toRawPath(path: string): string {
   return Buffer.from(path).toString("latin1");
 }
 
-/** Returns a path as people read it: what is not UTF-8 in it is replaced. */
+/** Returns a path as text for users. Bytes that are not UTF-8 are replaced. */
 export function toPathText(path: string): string {
   return toPathBytes(path).toString();
 }
 
-/** The entries of one folder that matter, and its fingerprint when it was read. */
+/** The relevant entries of one folder, and its fingerprint when it was read. */
 interface FolderListing {
   print: string;
   folders: string[];
@@ -56,15 +56,15 @@ interface FolderListing {
 export type ListingCache = Map<string, FolderListing>;
 
 const MAX_PATH_BYTES = 3000;
-/** A change of a folder this shortly before it was read may have the same time as one after it. */
+/** A folder changed this shortly before it was read may have the same time as after a later change. */
 const RACY_FOLDER_MS = 2000;
 
 interface QueuedFolder {
   path: string;
-  /** Already part of a sensitive folder: only sockets and named pipes are looked for. */
+  /** Already part of a sensitive folder: only sockets and named pipes are searched. */
   isCovered: boolean;
   isInModules: boolean;
-  /** Reached by a link, besides by its own name. */
+  /** Reached through a link, in addition to its own name. */
   isAgain?: boolean;
 }
 
@@ -75,9 +75,9 @@ export interface WalkOptions {
 }
 
 /**
- * Walks the whole workspace, in time linear in its entries. Of symlinks, only those that lead into `node_modules` are followed: what is there
- * has another name then. With a cache, folders whose fingerprint is the same are not read again: a change of a folder's entries always
- * changes its ctime, which no code can set.
+ * Walks the whole workspace, in time linear in its entries. Only symlinks into `node_modules` are followed: their targets get another name
+ * that way. With a cache, folders with the same fingerprint are not read again: a change of a folder's entries always changes its ctime,
+ * which code cannot set.
  */
 export function walkWorkspace(root: string, { cache, rights }: WalkOptions = {}): WorkspaceWalk {
   const walk: WorkspaceWalk = {
@@ -143,10 +143,10 @@ function isFolderAt(root: string, path: string): boolean {
   return readStatsAt(toPathBytes(`${root}/${path}`))?.isDirectory() === true;
 }
 
-/** Nothing also where a part of the path is no folder, is too long or cannot be entered: code can make it so. */
-export function readStatsAt(place: Buffer): Stats | undefined {
+/** Returns undefined also if a part of the path is not a folder, is too long or cannot be entered: code can cause this. */
+export function readStatsAt(path: Buffer): Stats | undefined {
   try {
-    return lstatSync(place, { throwIfNoEntry: false });
+    return lstatSync(path, { throwIfNoEntry: false });
   } catch {
     return undefined;
   }
@@ -158,8 +158,8 @@ export function joinRawPath(folder: string, name: string): string {
 
 function listFolder(root: string, path: string, { cache, rights }: WalkOptions): FolderListing {
   rights?.open(path);
-  const place = toPathBytes(path === "" ? root : `${root}/${path}`);
-  const print = cache ? fingerprintFolder(place) : "";
+  const bytes = toPathBytes(path === "" ? root : `${root}/${path}`);
+  const print = cache ? fingerprintFolder(bytes) : "";
   const cached = print === "" ? undefined : cache?.get(path);
   if (cached?.print === print) return cached;
   const listing: FolderListing = {
@@ -172,7 +172,7 @@ function listFolder(root: string, path: string, { cache, rights }: WalkOptions):
     isClosed: false,
   };
   const parent = posix.basename(path);
-  const entries = readFolderEntries(place);
+  const entries = readFolderEntries(bytes);
   if (entries === "closed") return { ...listing, print: "", isClosed: true };
   for (const entry of entries) {
     const { name } = entry;
@@ -181,7 +181,7 @@ function listFolder(root: string, path: string, { cache, rights }: WalkOptions):
     else if (entry.isSocket() || entry.isFIFO()) listing.channels.push(name);
     else if (entry.isSymbolicLink()) listing.links.push(name);
     const small = name.toLowerCase();
-    // A link with the name of such a folder gives another folder that name.
+    // A link with the name of such a folder gives its target that name.
     const row = findLowercaseRow(small, parent) ?? (entry.isSymbolicLink() ? PARENT_FOLDERS.get(small) : undefined);
     if (row) listing.sensitive.push({ name, row, isFolder });
     if (REPOSITORY_PARTS.has(small)) listing.parts.push(name);
@@ -189,11 +189,11 @@ function listFolder(root: string, path: string, { cache, rights }: WalkOptions):
   return listing;
 }
 
-/** Empty where the folder was changed so shortly ago that its times prove nothing. */
-function fingerprintFolder(place: Buffer): string {
+/** Returns an empty string if the folder changed so recently that its times prove nothing. */
+function fingerprintFolder(path: Buffer): string {
   let stats: BigIntStats | undefined;
   try {
-    stats = lstatSync(place, { throwIfNoEntry: false, bigint: true });
+    stats = lstatSync(path, { throwIfNoEntry: false, bigint: true });
   } catch {
     return "";
   }
@@ -202,17 +202,17 @@ function fingerprintFolder(place: Buffer): string {
 }
 
 /** Returns `closed` for another user's folder that cannot be listed. */
-function readFolderEntries(place: Buffer): Dirent[] | "closed" {
+function readFolderEntries(path: Buffer): Dirent[] | "closed" {
   try {
-    return readdirSync(place, { withFileTypes: true, encoding: "latin1" as BufferEncoding });
+    return readdirSync(path, { withFileTypes: true, encoding: "latin1" as BufferEncoding });
   } catch (error) {
-    return ["EACCES", "EPERM"].includes(getErrnoCode(error)) ? "closed" : []; // Otherwise it is gone.
+    return ["EACCES", "EPERM"].includes(getErrnoCode(error)) ? "closed" : []; // Otherwise it was removed.
   }
 }
 
 /**
- * Returns how far a user comes to a path by its folders: `own` where only a right is missing that the user can give to themselves. What a user
- * cannot reach, nothing can be mounted over in a sandbox of that user.
+ * Creates a check of how far a user can reach a path through its folders: `own` if only a permission is missing that the user can set.
+ * Nothing can be mounted over a path that the sandbox user cannot reach.
  */
 export function createReachCheck(
   root: string,
@@ -244,19 +244,19 @@ export function createReachCheck(
 
 const MAX_FOLLOWED_LINKS = 40;
 
-/** The same for a path that a file in `folder` names. */
+/** Resolves a path that a file in `folder` names. */
 export function resolveLinkFrom(root: string, folder: string, target: string): ReturnType<typeof resolveLink> {
-  const within = resolveInRoot(root, target);
-  return within === undefined ? undefined : resolveLink(root, target.startsWith("/") ? within : `${folder}/${within}`);
+  const inner = resolveInRoot(root, target);
+  return inner === undefined ? undefined : resolveLink(root, target.startsWith("/") ? inner : `${folder}/${inner}`);
 }
 
-/** A target as it is, or what is left of a whole path below the workspace. `undefined`: it is outside. */
+/** Returns a relative target unchanged, or an absolute one relative to the workspace. `undefined` if it is outside. */
 function resolveInRoot(root: string, target: string): string | undefined {
   if (!target.startsWith("/")) return target;
   return isInside(root, target) ? target.slice(root.length + 1) : undefined;
 }
 
-/** The paths that a symlink leads through within the workspace, links among them, and its end. `undefined`: it has no end. */
+/** Returns the paths that a symlink leads through within the workspace, including links, and its end. `undefined` if it has no end. */
 export function resolveLink(root: string, link: string): { paths: string[]; end: string | undefined } | undefined {
   const paths: string[] = [];
   let at: string[] = [];
@@ -279,10 +279,10 @@ export function resolveLink(root: string, link: string): { paths: string[]; end:
     if (++links > MAX_FOLLOWED_LINKS) return undefined;
     if (path !== link) paths.push(path);
     const target = readlinkSync(toPathBytes(`${root}/${path}`), "latin1" as BufferEncoding);
-    const within = resolveInRoot(root, target);
-    if (within === undefined) return { paths, end: undefined };
+    const inner = resolveInRoot(root, target);
+    if (inner === undefined) return { paths, end: undefined };
     if (target.startsWith("/")) at = [];
-    rest = [...within.split("/"), ...rest];
+    rest = [...inner.split("/"), ...rest];
   }
   return { paths, end: at.join("/") };
 }

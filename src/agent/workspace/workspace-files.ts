@@ -25,30 +25,30 @@ import { isRoot } from "../../sandbox/sandbox-folders.ts";
 import { readStatsAt, toPathBytes } from "./walk-workspace.ts";
 import type { SnapshotEntry } from "./workspace-snapshot.ts";
 
-/** A folder that was opened without following links, and what its entries are reached by: nobody can put another in its place. */
+/** A folder opened without following links, and the path to its entries. It cannot be replaced while it is open. */
 interface FolderDescriptor {
-  place: string;
-  /** Where folders have descriptors that lead into them. */
+  path: string;
+  /** Set on platforms where a descriptor leads into its folder. */
   fd?: number;
   close(): void;
 }
 
-/** `O_PATH`: a folder that cannot be listed can be entered all the same. */
+/** `O_PATH`: allows entering a folder that cannot be listed. */
 const O_PATH = 0o10000000;
 const IS_LINUX = process.platform === "linux";
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 const FOLDER_FLAGS = constants.O_DIRECTORY | (constants.O_NOFOLLOW ?? 0) | (IS_LINUX ? O_PATH : constants.O_RDONLY);
 
 interface SafeParentOptions {
-  /** Makes folders that are missing. `onBlocked` moves away what is there and is no folder. */
+  /** Creates missing folders. `onBlocked` moves a file out of the way. */
   make?: { onBlocked(path: string): void };
 }
 
-/** Calls `work` with the place of a path whose parents are real folders of the workspace. Throws where they are not. */
+/** Calls `work` with a path whose parents are real folders of the workspace. Throws if they are not. */
 export function withSafeParent<T>(
   root: string,
   path: string,
-  work: (place: string) => T,
+  work: (path: string) => T,
   { make }: SafeParentOptions = {},
 ): T {
   const names = path.split("/");
@@ -60,53 +60,53 @@ export function withSafeParent<T>(
       folder.close();
       folder = next;
     }
-    return retryWithRights(folder.place, () => work(`${folder.place}/${last}`));
+    return retryWithRights(folder.path, () => work(`${folder.path}/${last}`));
   } finally {
     folder.close();
   }
 }
 
-function openFolderDescriptor(place: string): FolderDescriptor {
+function openFolderDescriptor(path: string): FolderDescriptor {
   if (!IS_LINUX) {
-    closeSync(openSync(toPathBytes(place), FOLDER_FLAGS));
-    return { place, close: () => {} };
+    closeSync(openSync(toPathBytes(path), FOLDER_FLAGS));
+    return { path, close: () => {} };
   }
-  const fd = openSync(toPathBytes(place), FOLDER_FLAGS);
-  return { place: `/proc/self/fd/${fd}`, fd, close: () => closeSync(fd) };
+  const fd = openSync(toPathBytes(path), FOLDER_FLAGS);
+  return { path: `/proc/self/fd/${fd}`, fd, close: () => closeSync(fd) };
 }
 
 function openChildFolder(
-  { place }: FolderDescriptor,
+  { path }: FolderDescriptor,
   name: string,
   onBlocked: (() => void) | undefined,
 ): FolderDescriptor {
-  const next = `${place}/${name}`;
+  const next = `${path}/${name}`;
   try {
     return openFolderDescriptor(next);
   } catch (error) {
     const isBlocked = ["ENOTDIR", "ELOOP"].includes(getErrnoCode(error));
     if (!onBlocked || !(isBlocked || getErrnoCode(error) === "ENOENT")) throw error;
     if (isBlocked) onBlocked();
-    retryWithRights(place, () => mkdirSync(toPathBytes(next)));
-    const made = openFolderDescriptor(next);
-    chownTo(made.place, readOwner(place));
-    return made;
+    retryWithRights(path, () => mkdirSync(toPathBytes(next)));
+    const child = openFolderDescriptor(next);
+    chownTo(child.path, readOwner(path));
+    return child;
   }
 }
 
-function withFolderPath<T>(place: string, work: (inside: string) => T): T {
-  const folder = openFolderDescriptor(place);
+function withFolderPath<T>(path: string, work: (inside: string) => T): T {
+  const folder = openFolderDescriptor(path);
   try {
-    return work(folder.place);
+    return work(folder.path);
   } finally {
     folder.close();
   }
 }
 
-/** Calls `work` with a path that leads to what is at a place now, whatever is put there meanwhile. */
-function withHeldPath<T>(place: string, work: (held: string) => T): T {
-  if (!IS_LINUX) return work(place);
-  const fd = openSync(toPathBytes(place), O_PATH | NO_FOLLOW);
+/** Calls `work` with a path to the current content, even if another process replaces it meanwhile. */
+function withHeldPath<T>(path: string, work: (held: string) => T): T {
+  if (!IS_LINUX) return work(path);
+  const fd = openSync(toPathBytes(path), O_PATH | NO_FOLLOW);
   try {
     return work(`/proc/self/fd/${fd}`);
   } finally {
@@ -114,46 +114,46 @@ function withHeldPath<T>(place: string, work: (held: string) => T): T {
   }
 }
 
-/** Lets the owner use an open folder or file. */
+/** Gives the owner access to an open folder or file. */
 function addRights(held: string, needed: number): void {
   const { mode } = readPlaceStats(held);
   if ((mode & needed) !== needed) chmodSync(toPathBytes(held), (mode & 0o7777) | needed);
 }
 
-/** Code can take the right to write from a folder of its user's. */
-function retryWithRights<T>(place: string, work: () => T): T {
+/** Retries with write permission: code can remove it from a folder of its user. */
+function retryWithRights<T>(path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
     if (!["EACCES", "EPERM"].includes(getErrnoCode(error))) throw error;
-    const { mode } = readPlaceStats(place);
-    chmodSync(toPathBytes(place), (mode & 0o7777) | 0o700);
+    const { mode } = readPlaceStats(path);
+    chmodSync(toPathBytes(path), (mode & 0o7777) | 0o700);
     try {
       return work();
     } finally {
-      chmodSync(toPathBytes(place), mode & 0o7777);
+      chmodSync(toPathBytes(path), mode & 0o7777);
     }
   }
 }
 
-function readPlaceStats(place: string) {
-  const fd = /^\/proc\/self\/fd\/(\d+)$/.exec(place)?.[1];
-  return fd === undefined ? lstatSync(toPathBytes(place)) : fstatSync(Number(fd));
+function readPlaceStats(path: string) {
+  const fd = /^\/proc\/self\/fd\/(\d+)$/.exec(path)?.[1];
+  return fd === undefined ? lstatSync(toPathBytes(path)) : fstatSync(Number(fd));
 }
 
-function readOwner(place: string): SnapshotEntry["owner"] {
-  const { uid, gid } = readPlaceStats(place);
+function readOwner(path: string): SnapshotEntry["owner"] {
+  const { uid, gid } = readPlaceStats(path);
   return [uid, gid];
 }
 
-function chownTo(place: string, [uid, gid]: SnapshotEntry["owner"]): void {
-  if (isRoot()) chownSync(toPathBytes(place), uid, gid);
+function chownTo(path: string, [uid, gid]: SnapshotEntry["owner"]): void {
+  if (isRoot()) chownSync(toPathBytes(path), uid, gid);
 }
 
-/** Moves a file, folder or link. Contract: what is at `from` is not followed, and nothing is at `to`. */
+/** Moves a file, folder or link. Contract: `from` is not followed if it is a link, and nothing exists at `to`. */
 export function moveWorkspaceTree(from: string, to: string): void {
   try {
-    // To rename a folder is to write to it.
+    // Renaming a folder requires write access to it.
     if (lstatSync(toPathBytes(from)).isDirectory()) withFolderPath(from, (inside) => addRights(inside, 0o700));
     renameSync(toPathBytes(from), toPathBytes(to));
   } catch (error) {
@@ -168,7 +168,7 @@ export function moveWorkspaceTree(from: string, to: string): void {
   }
 }
 
-/** Copies without following links, also while others swap them. Sockets, pipes and devices have nothing to copy. */
+/** Copies without following links, even if other processes swap them. Sockets, pipes and devices are skipped. */
 export function copyWorkspaceTree(from: string, to: string): void {
   const stats = lstatSync(toPathBytes(from));
   if (stats.isSymbolicLink()) symlinkSync(readlinkSync(toPathBytes(from), "buffer"), toPathBytes(to));
@@ -186,7 +186,7 @@ export function copyWorkspaceTree(from: string, to: string): void {
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Contract: `source` leads to what was opened without following links. */
+/** Copies a file. Contract: `source` was opened without following links. */
 function copyHeldFile(source: string, to: string): void {
   addRights(source, 0o400);
   const input = openSync(toPathBytes(source), constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
@@ -208,23 +208,23 @@ function copyHeldFile(source: string, to: string): void {
   }
 }
 
-/** Removes without following links, also while others swap them. */
-export function removeWorkspaceTree(place: string): void {
-  const stats = lstatSync(toPathBytes(place), { throwIfNoEntry: false });
+/** Removes without following links, even if other processes swap them. */
+export function removeWorkspaceTree(path: string): void {
+  const stats = lstatSync(toPathBytes(path), { throwIfNoEntry: false });
   if (!stats) return;
   if (!stats.isDirectory()) {
-    unlinkSync(toPathBytes(place));
+    unlinkSync(toPathBytes(path));
     return;
   }
-  withFolderPath(place, (inside) => {
+  withFolderPath(path, (inside) => {
     addRights(inside, 0o700);
     for (const name of readdirSync(toPathBytes(inside), "latin1")) removeWorkspaceTree(`${inside}/${name}`);
   });
-  rmdirSync(toPathBytes(place));
+  rmdirSync(toPathBytes(path));
 }
 
-/** Gives a tree to the owner of the folder that it is in, where the caller is root. */
-export function chownTreeLike(folder: string, place: string): void {
+/** Makes the owner of the parent folder the owner of a tree, if the caller is root. */
+export function chownTreeLike(folder: string, path: string): void {
   if (!isRoot()) return;
   const { uid, gid } = lstatSync(toPathBytes(folder));
   const give = (path: string) => {
@@ -236,17 +236,17 @@ export function chownTreeLike(folder: string, place: string): void {
       for (const name of readdirSync(toPathBytes(inside), "latin1")) give(`${inside}/${name}`);
     });
   };
-  give(place);
+  give(path);
 }
 
-/** Writes an entry as it was before. Contract: nothing is at its place. Returns false for what cannot be made again. */
-export function writeSnapshotEntry(place: string, { kind, bytes, mode, owner, mtimeMs }: SnapshotEntry): boolean {
-  const target = toPathBytes(place);
+/** Restores an entry. Contract: nothing exists at its path. Returns false for an entry that cannot be restored. */
+export function writeSnapshotEntry(path: string, { kind, bytes, mode, owner, mtimeMs }: SnapshotEntry): boolean {
+  const target = toPathBytes(path);
   if (kind === "folder") {
     mkdirSync(target);
-    withFolderPath(place, (made) => {
-      chownTo(made, owner);
-      chmodSync(toPathBytes(made), mode);
+    withFolderPath(path, (folder) => {
+      chownTo(folder, owner);
+      chmodSync(toPathBytes(folder), mode);
     });
     return true;
   }
@@ -267,63 +267,63 @@ export function writeSnapshotEntry(place: string, { kind, bytes, mode, owner, mt
   return true;
 }
 
-/** Gives the owner of folders the right to look into them. */
+/** Temporarily gives the owner of folders the permission to read them. */
 export interface FolderRights {
-  /** Opens a folder for as long as `restore` is not called. Contract: the folders above it were opened before. Never throws. */
+  /** Opens a folder until `restore` is called. Contract: its parents were opened before. Never throws. */
   open(path: string): void;
-  /** The mode that a folder had, where it was changed. */
+  /** Returns the original mode of a folder, if it was changed. */
   modeBefore(path: string): number | undefined;
-  /** Gives all folders that are still there the mode that they had. Never throws. */
+  /** Restores the mode of all folders that still exist. Never throws. */
   restore(): void;
 }
 
 const OWNER_RIGHTS = 0o700;
 
 /**
- * Code can take the rights from a folder of the user's, and programs would still find what is in it by its name. Root needs no rights. Modes
- * are changed through descriptors, so that nobody can put a link in a folder's place meanwhile.
+ * Creates temporary folder permissions. Code can remove permissions from a folder of the user, and programs would still find its content by
+ * name. Root needs no permissions. Modes are changed through descriptors, so that no link can take a folder's place meanwhile.
  */
 export function createFolderRights(root: string): FolderRights {
   const changed: { path: string; id: string; mode: number }[] = [];
   const user = process.getuid?.();
-  const placeOf = (path: string) => (path === "" ? root : `${root}/${path}`);
+  const toFullPath = (path: string) => (path === "" ? root : `${root}/${path}`);
   return {
     open(path) {
       if (isRoot()) return;
-      const stats = readStatsAt(toPathBytes(placeOf(path)));
+      const stats = readStatsAt(toPathBytes(toFullPath(path)));
       if (!stats?.isDirectory() || stats.uid !== user || (stats.mode & OWNER_RIGHTS) === OWNER_RIGHTS) return;
-      withOpenFolder(placeOf(path), (folder) => {
+      withOpenFolder(toFullPath(path), (folder) => {
         const { dev, ino, mode, uid } = readDescriptorStats(folder);
         if (uid !== user) return;
-        chmodSync(toPathBytes(folder.place), (mode & 0o7777) | OWNER_RIGHTS);
+        chmodSync(toPathBytes(folder.path), (mode & 0o7777) | OWNER_RIGHTS);
         changed.push({ path, id: `${dev}:${ino}`, mode: mode & 0o7777 });
       });
     },
     modeBefore: (path) => changed.find((one) => one.path === path)?.mode,
     restore() {
       for (const { path, id, mode } of changed.splice(0).reverse()) {
-        withOpenFolder(placeOf(path), (folder) => {
+        withOpenFolder(toFullPath(path), (folder) => {
           const { dev, ino } = readDescriptorStats(folder);
-          if (`${dev}:${ino}` === id) chmodSync(toPathBytes(folder.place), mode);
+          if (`${dev}:${ino}` === id) chmodSync(toPathBytes(folder.path), mode);
         });
       }
     },
   };
 }
 
-function withOpenFolder(place: string, work: (folder: FolderDescriptor) => void): void {
+function withOpenFolder(path: string, work: (folder: FolderDescriptor) => void): void {
   let folder: FolderDescriptor | undefined;
   try {
-    folder = openFolderDescriptor(place);
+    folder = openFolderDescriptor(path);
     work(folder);
   } catch (error) {
-    // It is gone, or was replaced.
+    // The folder was removed or replaced.
     if (getErrnoCode(error) === "") throw error;
   } finally {
     folder?.close();
   }
 }
 
-function readDescriptorStats({ fd, place }: FolderDescriptor) {
-  return fd === undefined ? lstatSync(toPathBytes(place)) : fstatSync(fd);
+function readDescriptorStats({ fd, path }: FolderDescriptor) {
+  return fd === undefined ? lstatSync(toPathBytes(path)) : fstatSync(fd);
 }

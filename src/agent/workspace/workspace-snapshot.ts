@@ -25,54 +25,54 @@ import {
 
 export type EntryKind = "file" | "folder" | "link" | "other";
 
-/** One file, folder or link of a sensitive path, as it was before code ran. */
+/** One file, folder or link of a sensitive path before code ran. */
 export interface SnapshotEntry {
   kind: EntryKind;
   /** Device and inode. */
   id: string;
-  /** Changes with every change of the file, and cannot be set by code. Empty where the file was changed too shortly ago to tell. */
+  /** Changes with every change of the file, and cannot be set by code. Empty if the file changed too recently. */
   print: string;
   mode: number;
   owner: [uid: number, gid: number];
   mtimeMs: number;
-  /** The file's bytes, or where the link leads. */
+  /** The file's bytes, or the target of the link. */
   bytes?: Buffer;
 }
 
-/** A sensitive path with all that is compared of it. */
+/** A sensitive path with all entries that are compared. */
 export interface SnapshotUnit {
   path: string;
   row: SensitiveRow;
-  /** Mounted read-only, so that only its place can change, and what has hard links elsewhere. */
+  /** Mounted read-only, so that only its location can change, and files with hard links elsewhere. */
   isMounted: boolean;
-  /** By the path within it, and by the empty text for itself. Empty where the path did not exist. */
+  /** By inner path; the empty string is the path itself. Empty if the path did not exist. */
   entries: Map<string, SnapshotEntry>;
 }
 
 export interface WorkspaceSnapshot {
   root: string;
   units: Map<string, SnapshotUnit>;
-  /** Parts of repositories that were there before. */
+  /** Parts of repositories that existed before. */
   parts: WorkspaceWalk["parts"];
   startedAt: number;
-  /** Some masked sockets or named pipes are in folders that code can rename. */
+  /** True if masked sockets or named pipes are in folders that code can rename. */
   hasMovableMasks?: boolean;
 }
 
 export interface SnapshotOptions {
-  /** Whether the sandbox can mount a path read-only. */
+  /** Returns true if the sandbox can mount a path read-only. */
   canMount(path: string): boolean;
   /** Folders whose skills need no trust. */
   own: readonly string[];
 }
 
-/** A mount takes a sandbox about 0.2 ms, and more the more there are. */
+/** A mount takes about 0.2 ms, and more with each additional one. */
 const MAX_MOUNTS = 64;
 const MAX_SNAPSHOT_FILE_BYTES = 4 * 1024 * 1024;
 const MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024;
 const MAX_SNAPSHOT_FILES = 20_000;
 
-/** Reads the sensitive paths of a workspace. Throws a SkillError where they cannot all be compared or mounted. */
+/** Reads the sensitive paths of a workspace. Throws a SkillError if they cannot all be compared or mounted. */
 export function takeSnapshot(root: string, walk: WorkspaceWalk, { canMount, own }: SnapshotOptions): WorkspaceSnapshot {
   const startedAt = Date.now();
   const rows = new Map<string, SensitiveRow>([
@@ -80,14 +80,14 @@ export function takeSnapshot(root: string, walk: WorkspaceWalk, { canMount, own 
     ...walk.sensitive,
   ]);
   for (const name of walk.repositories.has("") ? (walk.parts.get("") ?? []) : []) rows.set(name, REPOSITORY_SHAPE);
-  // What links and `gitdir:` lead to is sensitive, too, and so on from there.
+  // Targets of links and `gitdir:` are sensitive too, recursively.
   for (const [path, row] of rows) {
-    const found = [
+    const targets = [
       ...findLinkTargets(root, path),
       ...findInnerLinkTargets(root, path, row),
       ...findGitFolders(root, path, row),
     ];
-    for (const led of found) if (!rows.has(led)) rows.set(led, row);
+    for (const target of targets) if (!rows.has(target)) rows.set(target, row);
   }
   const units = new Map<string, SnapshotUnit>();
   const budget = { bytes: MAX_SNAPSHOT_BYTES, files: MAX_SNAPSHOT_FILES };
@@ -100,15 +100,15 @@ export function takeSnapshot(root: string, walk: WorkspaceWalk, { canMount, own 
       row.isClosed && mayMount
         ? createMountedUnit(root, path, row, budget)
         : createTrackedUnit(root, path, row, budget);
-    const kept = unit ?? (mayMount ? createMountedUnit(root, path, row, budget) : undefined);
-    if (!kept) throw createTooManyFilesError(path);
-    if (kept.isMounted) mounts++;
-    units.set(path, kept);
+    const stored = unit ?? (mayMount ? createMountedUnit(root, path, row, budget) : undefined);
+    if (!stored) throw createTooManyFilesError(path);
+    if (stored.isMounted) mounts++;
+    units.set(path, stored);
   }
   return { root, units, parts: walk.parts, startedAt };
 }
 
-/** Returns whether a path is in a folder that is compared as a whole. */
+/** Returns true if a path is in a folder that is compared as a whole. */
 export function isInComparedUnit(units: ReadonlyMap<string, SnapshotUnit>, path: string): boolean {
   for (let at = posix.dirname(path); at !== "."; at = posix.dirname(at)) {
     if (units.has(at) && !units.get(at)?.row.isOpaque) return true;
@@ -122,12 +122,12 @@ function findLinkTargets(root: string, path: string): string[] {
   if (linked === undefined) return [];
   if (linked.end !== "") return linked.end === undefined ? linked.paths : [...linked.paths, linked.end];
   throw new SkillError("workspace-link", {
-    message: `${toPathText(path)} leads to the whole workspace, which cannot be protected from code that may write to it`,
+    message: `${toPathText(path)} leads to the whole workspace, which cannot be protected from code with write access`,
     fix: 'remove the link, or set workspace = "read" in config.toml',
   });
 }
 
-/** Where links in a sensitive folder lead. One that leads to a folder which it is in itself adds nothing. */
+/** Finds the targets of links in a sensitive folder. A link to a folder that contains it adds nothing. */
 function findInnerLinkTargets(root: string, path: string, row: SensitiveRow): string[] {
   if (readEntryStats(root, path)?.isDirectory() !== true) return [];
   const entries = readEntries(root, path, row, { reads: "links" }) ?? [];
@@ -135,11 +135,11 @@ function findInnerLinkTargets(root: string, path: string, row: SensitiveRow): st
     if (kind !== "link") return [];
     const linked = resolveLink(root, `${path}/${inner}`);
     const places = [...(linked?.paths ?? []), ...(linked?.end ? [linked.end] : [])];
-    return places.filter((place) => !isInside(place, path) && !isInside(path, place));
+    return places.filter((target) => !isInside(target, path) && !isInside(path, target));
   });
 }
 
-/** The folders that a `.git` file, a `commondir` or the configuration of a repository names, where they are in the workspace. */
+/** Finds the folders in the workspace that a `.git` file, a `commondir` or the configuration of a repository names. */
 function findGitFolders(root: string, path: string, row: SensitiveRow): string[] {
   if (!row.isEverywhere) return [];
   const firstLine = (file: string) => readRawFile(root, file, 4096)?.toString("latin1").split("\n")[0];
@@ -157,14 +157,14 @@ function findGitFolders(root: string, path: string, row: SensitiveRow): string[]
 
 const MAX_GIT_CONFIG_BYTES = 1024 * 1024;
 
-/** Keys of a git configuration that name what git runs or reads, by their section. */
+/** Keys of a git configuration that name files which git runs or reads, by section. */
 const GIT_CONFIG_KEYS: Readonly<Record<string, readonly string[]>> = {
   core: ["hookspath", "fsmonitor", "attributesfile"],
   include: ["path"],
   includeif: ["path"],
 };
 
-/** Files and folders that a git configuration names, each with the folder that its path starts from. */
+/** Reads the files and folders that a git configuration names, each with the folder that its path is relative to. */
 function readGitConfigPaths(root: string, path: string, name: string): string[][] {
   const text = readRawFile(root, joinRawPath(path, name), MAX_GIT_CONFIG_BYTES)?.toString("latin1") ?? "";
   const worktree = posix.basename(path).toLowerCase() === ".git" ? posix.dirname(path) : path;
@@ -182,7 +182,7 @@ function readGitConfigPaths(root: string, path: string, name: string): string[][
   });
 }
 
-/** A mount's path is text, and where a link leads is not decided by what is mounted over it. */
+/** Returns true if a path can be mounted: it must be text, and a mount over a link does not change where the link leads. */
 function isMountable(root: string, path: string): boolean {
   const stats = readEntryStats(root, path);
   return (stats?.isFile() || stats?.isDirectory()) === true && toPathBytes(path).equals(Buffer.from(toPathText(path)));
@@ -190,7 +190,7 @@ function isMountable(root: string, path: string): boolean {
 
 type SnapshotBudget = { bytes: number; files: number };
 
-/** Files with hard links can be written by their other names: those are compared. So is a file itself. */
+/** Creates a read-only unit. Files with hard links can be written through other names, so they are compared. So is a single file. */
 function createMountedUnit(
   root: string,
   path: string,
@@ -201,7 +201,7 @@ function createMountedUnit(
   return unit && { ...unit, isMounted: true };
 }
 
-/** Returns `undefined` where there is too much to compare. */
+/** Creates a compared unit. Returns `undefined` if there is too much to compare. */
 function createTrackedUnit(
   root: string,
   path: string,
@@ -221,11 +221,11 @@ function createTrackedUnit(
 export interface ReadEntriesOptions {
   /** `linked`: only files that have other names, and the path itself. `names`: no bytes. `links`: only symlinks. */
   reads: "all" | "linked" | "names" | "links";
-  /** Whether there is room for a file of so many bytes. */
+  /** Returns true if there is room for a file of this size. */
   take?(size: number): boolean;
 }
 
-/** The entries at a path, with their bytes. `undefined` where there is no room for all of them. */
+/** Reads the entries at a path, with their bytes. `undefined` if there is no room for all of them. */
 export function readEntries(
   root: string,
   path: string,
@@ -234,10 +234,10 @@ export function readEntries(
 ): Map<string, SnapshotEntry> | undefined {
   const isLinked = reads === "linked";
   const entries = new Map<string, SnapshotEntry>();
-  const within = [""];
+  const queue = [""];
   let isGit: boolean | undefined;
-  for (let at = 0; at < within.length; at++) {
-    const inner = within[at] as string;
+  for (let at = 0; at < queue.length; at++) {
+    const inner = queue[at] as string;
     if (isGit && isVolatilePart(inner)) continue;
     if ((isLinked || reads === "links") && at > MAX_SNAPSHOT_FILES) break;
     const whole = inner === "" ? path : `${path}/${inner}`;
@@ -247,7 +247,7 @@ export function readEntries(
     if (entry.kind === "folder" && !row.isOpaque) {
       const names = listRawNames(root, whole);
       if (inner === "") isGit = isGitFolder(row, names);
-      within.push(...names.map((name) => joinRawPath(inner, name)));
+      queue.push(...names.map((name) => joinRawPath(inner, name)));
     }
     if (entry.kind === "link") entry.bytes = readLinkTarget(root, whole);
     const isSkipped = isLinked && inner !== "" && (entry.kind !== "file" || stats.nlink === 1n);
@@ -267,7 +267,7 @@ export function readEntryStats(root: string, path: string): BigIntStats | undefi
   try {
     return lstatSync(toPathBytes(`${root}/${path}`), { bigint: true, throwIfNoEntry: false });
   } catch {
-    return undefined; // A part of the path is no folder.
+    return undefined; // A part of the path is not a folder.
   }
 }
 
@@ -301,14 +301,14 @@ export function listRawNames(root: string, path: string): string[] {
 
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
-/** The bytes of a regular file, at most so many; nothing where there is none or it cannot be read. */
-export function readRawFile(root: string, path: string, most: number): Buffer | undefined {
+/** Reads the bytes of a regular file, up to the maximum; undefined if it does not exist or cannot be read. */
+export function readRawFile(root: string, path: string, max: number): Buffer | undefined {
   let fd: number | undefined;
   try {
     fd = openSync(toPathBytes(`${root}/${path}`), READ_FLAGS);
     const stats = fstatSync(fd);
     if (!stats.isFile() || isOpenedElsewhere(fd, `${root}/${path}`)) return undefined;
-    const bytes = Buffer.allocUnsafe(Math.min(stats.size, most));
+    const bytes = Buffer.allocUnsafe(Math.min(stats.size, max));
     let length = 0;
     while (length < bytes.length) {
       const read = readSync(fd, bytes, length, bytes.length - length, length);
@@ -323,13 +323,13 @@ export function readRawFile(root: string, path: string, most: number): Buffer | 
   }
 }
 
-/** Whether a link led to another place: code of another run can swap a folder above while this process reads. */
-function isOpenedElsewhere(fd: number, place: string): boolean {
-  if (process.platform !== "linux" || place.startsWith("/proc/self/fd/")) return false;
-  return readlinkSync(`/proc/self/fd/${fd}`, "latin1" as BufferEncoding) !== place;
+/** Returns true if a link led elsewhere: code of another run can swap a parent folder during the read. */
+function isOpenedElsewhere(fd: number, path: string): boolean {
+  if (process.platform !== "linux" || path.startsWith("/proc/self/fd/")) return false;
+  return readlinkSync(`/proc/self/fd/${fd}`, "latin1" as BufferEncoding) !== path;
 }
 
-/** A digest of everything at a path: names, kinds, modes and bytes. */
+/** Returns a digest of everything at a path: names, kinds, modes and bytes. */
 export function digestPath(root: string, path: string): string {
   const hash = createHash("sha256");
   const add = (at: string) => {
@@ -356,7 +356,7 @@ export function digestPath(root: string, path: string): string {
 
 function createTooManyFilesError(path: string): SkillError {
   return new SkillError("workspace-unwatchable", {
-    message: `The workspace has more sensitive files than can be compared before and after a run; the first is ${toPathText(path)}`,
+    message: `The workspace has too many sensitive files to compare before and after a run; the first is ${toPathText(path)}`,
     fix: 'work in a smaller folder, or set workspace = "read" in config.toml',
   });
 }
