@@ -18,35 +18,46 @@ import { createJsonObject, isJsonObject, type JsonObject } from "../util/objects
 import { truncateLine } from "../util/text.ts";
 import type { NativeClient } from "./native-clients.ts";
 
-/** What of a client decides how a skill is written for it. */
+/** The properties of a client that decide how a skill is written for it. */
 export type ClientFormat = Pick<
   NativeClient,
-  "title" | "keys" | "reserved" | "comesWith" | "skillDir" | "isPlain" | "description" | "listsName" | "policyFile"
+  | "title"
+  | "keys"
+  | "reserved"
+  | "builtInNames"
+  | "skillDir"
+  | "refusesAngleBrackets"
+  | "description"
+  | "listsName"
+  | "policyFile"
 >;
 
-/** A skill as a client takes it. */
+/** A skill in the format of a client. */
 export interface AdaptedSkill {
-  /** Its SKILL.md there. */
+  /** The SKILL.md for the client. */
   skillMd: string;
   /** Other files that are written for the client, by path: they replace those of the skill. */
   files: Readonly<Record<string, string>>;
-  /** What is another thing there than here, a sentence each: for people. */
+  /** Differences in behavior between the client and skillet, a sentence each, for people. */
   notes: readonly string[];
   /** The keys of the frontmatter that the client does not read. */
   lost: readonly string[];
 }
 
-/** Returns why a skill of an MCP server is not copied: in a client's folder it would pass for one of the user's, scripts and all. */
+/**
+ * Returns the reason why a skill of an MCP server is not copied: in a client's folder it would count as the user's own,
+ * including its scripts.
+ */
 export function findRemoteRefusal({ name, origin: { remote } }: Skill) {
   if (!remote) return undefined;
   return {
     code: "remote-export",
     message: `Skill '${name}' belongs to MCP server '${remote.server}': it is not copied`,
-    fix: "connect the client to that server, or add the skill from where its author publishes it: skillet add",
+    fix: "connect the client to that server, or add the skill from its author's repository: skillet add",
   } as const;
 }
 
-/** Contract: throws a SkillError when the client could not take it, and says why. */
+/** Contract: throws a SkillError with the reason when the client cannot use the skill. */
 export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
   const remote = findRemoteRefusal(skill);
   if (remote) throw new SkillError(remote.code, remote);
@@ -79,7 +90,7 @@ export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
       ...(STANDARD_NAME.test(skill.name) ? [] : [NAME_NOTE]),
       ...description.notes,
       ...(isLong
-        ? [`compatibility is longer than ${MAX_COMPATIBILITY_LENGTH} characters: it stands under metadata`]
+        ? [`compatibility is longer than ${MAX_COMPATIBILITY_LENGTH} characters: it is written under metadata`]
         : []),
       ...listLostKeyNotes(moved, lost, client),
       ...(policy?.notes ?? []),
@@ -91,7 +102,7 @@ export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
 }
 
 const NAME_NOTE =
-  "its name is outside of the standard, which has lower-case letters, digits and single hyphens: other clients may refuse it";
+  "its name does not follow the standard (lower-case letters, digits and single hyphens): other clients may refuse it";
 const INVOCATION = "disable-model-invocation";
 const MAX_COMPATIBILITY_LENGTH = 500;
 const SKILL_DIR = /\$(?:SKILL_DIR\b|\{SKILL_DIR\})/g;
@@ -101,8 +112,8 @@ const STANDARD: ReadonlySet<string> = new Set(STANDARD_KEYS);
 function checkClientName(name: string, { title, reserved, listsName }: ClientFormat): void {
   if (name.length > MAX_NAME_LENGTH || isWindowsDeviceName(name)) {
     throw new SkillError("name-format", {
-      message: `Skill "${name}" has a name that cannot be a folder's on every system`,
-      fix: `rename it: at most ${MAX_NAME_LENGTH} characters, and no device of Windows such as "con"`,
+      message: `Skill "${name}" has a name that is not a valid folder name on every system`,
+      fix: `rename it: at most ${MAX_NAME_LENGTH} characters, and not a Windows device name such as "con"`,
     });
   }
   if (listsName && !listsName.test(name)) {
@@ -113,16 +124,19 @@ function checkClientName(name: string, { title, reserved, listsName }: ClientFor
   }
   if (reserved.includes(name)) {
     throw new SkillError("name-reserved", {
-      message: `Skill "${name}" has a name that ${title} has for something of its own`,
+      message: `Skill "${name}" has a name that ${title} reserves for itself`,
       fix: `rename it, for example to "my-${name}": its folder, and "name:" in its SKILL.md`,
     });
   }
 }
 
-/** Returns the description for a client: with `when_to_use` if it does not read that key, and within its limit, the cue kept. */
+/**
+ * Returns the description for a client within its length limit. Appends `when_to_use` if the client does not read that
+ * key.
+ */
 function writeDescription(
   { name, description, manifest: { whenToUse = "" } }: Skill,
-  { title, keys, description: limit, isPlain }: ClientFormat,
+  { title, keys, description: limit, refusesAngleBrackets: isPlain }: ClientFormat,
 ): { text: string; hasCue: boolean; notes: string[] } {
   const readsCue = keys.includes("when_to_use");
   const cue = readsCue || description.includes(whenToUse) ? "" : whenToUse;
@@ -132,11 +146,11 @@ function writeDescription(
   const notes = [
     ...(written === description
       ? []
-      : ["the description holds angle brackets, which uploads refuse: it is written without them"]),
+      : ["the description has angle brackets, which uploads refuse: it is written without them"]),
     ...(cue === "" ? [] : [`${title} ignores when_to_use: it is written at the end of the description`]),
   ];
   if (limit === undefined) return { text: whole, hasCue, notes };
-  // Claude Code lists both keys, with a dash between them, and cuts what is too long for both.
+  // Claude Code lists both keys, with a dash between them, and cuts the combined text.
   const room = limit.longest - (readsCue && whenToUse !== "" ? whenToUse.length + 3 : 0);
   if (whole.length <= room) return { text: whole, hasCue, notes };
   const text = shortenTo(room, truncateLine(written, written.length), cue);
@@ -152,7 +166,9 @@ function writeDescription(
   });
 }
 
-/** Returns the longest text within a limit that keeps the cue: whole sentences of what the skill does go first, from the last one. */
+/**
+ * Returns the longest text within a limit that keeps the cue: drops whole sentences of the description from the end.
+ */
 function shortenTo(limit: number, description: string, cue: string): string {
   const { what, cues, negative } = splitDescription(description, cue);
   for (let kept = what.length - 1; kept > 0; kept--) {
@@ -166,7 +182,10 @@ function endSentence(text: string): string {
   return /[.!?:;…。！？]["'”’)]*$/.test(text) ? text : `${text}.`;
 }
 
-/** Returns the file in which the client reads that a model may not choose the skill, if it has one and the skill asks for it. */
+/**
+ * Returns the policy file of the client with model invocation disabled, if the client has one and the skill asks for
+ * it.
+ */
 function writePolicy(
   skill: Skill,
   { title, policyFile }: ClientFormat,
@@ -179,7 +198,9 @@ function writePolicy(
   if (findings.some(({ code }) => code !== "yaml-duplicate")) {
     return {
       files: {},
-      notes: [`its own ${policyFile} cannot be read, and is copied as it is: a model may choose it in ${title}`],
+      notes: [
+        `its own ${policyFile} cannot be parsed, and is copied unchanged: models may choose the skill in ${title}`,
+      ],
     };
   }
   const policy = isJsonObject(data["policy"]) ? data["policy"] : {};
@@ -191,7 +212,7 @@ function writePolicy(
   };
 }
 
-/** Returns the instructions with the skill's folder as the client names it. */
+/** Returns the instructions with the client's own notation for the skill's folder. */
 function replaceSkillDir(body: string, { title, skillDir }: ClientFormat): { text: string; notes: string[] } {
   const pattern = skillDir === undefined ? ANY_SKILL_DIR : SKILL_DIR;
   if (body.search(pattern) < 0) return { text: body, notes: [] };
@@ -202,7 +223,7 @@ function replaceSkillDir(body: string, { title, skillDir }: ClientFormat): { tex
   };
 }
 
-/** Every client shows a model where SKILL.md is; none but Claude Code puts it into the instructions. */
+/** Every client shows a model the path of SKILL.md; only Claude Code puts it into the instructions. */
 const SKILL_DIR_LINE =
   "In these instructions `$SKILL_DIR` stands for the folder of this SKILL.md. It is not an environment variable: write the path.";
 
@@ -213,7 +234,7 @@ function listLostKeyNotes(moved: JsonObject, lost: readonly string[], { title }:
   });
 }
 
-/** `<name>` as name; what else stands there, as in `a < b`, as a mark that looks like it. */
+/** Replaces `<name>` by name; other angle brackets, as in `a < b`, by a similar character. */
 function removeAngleBrackets(text: string): string {
   return text
     .replace(/<([^<>\s][^<>]*)>/g, "$1")
@@ -221,7 +242,7 @@ function removeAngleBrackets(text: string): string {
     .replaceAll(">", "›");
 }
 
-/** What the client knows, in its own spelling, and what has to go elsewhere. */
+/** Splits the keys into those that the client reads, in its spelling, and those that move to `metadata`. */
 function splitKeys(
   { manifest, origin }: Skill,
   { keys }: ClientFormat,
@@ -230,7 +251,7 @@ function splitKeys(
   const moved = createJsonObject();
   const spelled = new Map(keys.map((key) => [normalizeKey(key), key]));
   for (const [key, value] of Object.entries(manifest.data)) {
-    // The instructions of a YAML file are the text below.
+    // The instructions of a YAML file become the body.
     if (STANDARD.has(key) || (key === "instructions" && origin.form !== "folder" && origin.form !== "markdown"))
       continue;
     const known = keys.includes(key) ? key : spelled.get(normalizeKey(key));
@@ -241,12 +262,12 @@ function splitKeys(
   return { own, moved };
 }
 
-/** Clients know one spelling, people write both. */
+/** Clients know one spelling; authors use both. */
 function normalizeKey(key: string): string {
   return key.replaceAll("_", "-");
 }
 
-/** What stood at the top counted before what stood under `metadata`, and does so still. */
+/** Merges moved keys into `metadata`. Top-level keys took precedence before, and still do. */
 function mergeMetadata(metadata: unknown, moved: JsonObject): JsonObject {
   const all = createJsonObject();
   const before = isJsonObject(metadata) ? metadata : metadata === undefined || metadata === null ? {} : { metadata };
@@ -263,15 +284,15 @@ function omitEmptyEntries(entries: Iterable<readonly [string, unknown]>): JsonOb
 interface NoteContext {
   skill: Skill;
   client: ClientFormat;
-  /** The client's own keys that it has. */
+  /** The client's own keys that the skill has. */
   kept: ReadonlySet<string>;
   body: string;
 }
 
-/** What changes in another place, one row each. */
+/** Differences in another client, one row each. */
 const NOTE_RULES: readonly ((situation: NoteContext) => string | undefined)[] = [
-  ({ skill: { name }, client: { title, comesWith = [] } }) =>
-    comesWith.includes(name) ? `${title} comes with "${name}" of its own: this one takes its place` : undefined,
+  ({ skill: { name }, client: { title, builtInNames: comesWith = [] } }) =>
+    comesWith.includes(name) ? `${title} has a built-in skill or command "${name}": this skill replaces it` : undefined,
   ({ skill, client: { title } }) => {
     const { toolsets, capabilities, packages } = skill.manifest;
     const needs = [
@@ -284,42 +305,42 @@ const NOTE_RULES: readonly ((situation: NoteContext) => string | undefined)[] = 
     ];
     return needs.length === 0
       ? undefined
-      : `${title} gives instructions and files alone: ${needs.join(", ")} work through \`skillet serve\``;
+      : `${title} provides only instructions and files: ${needs.join(", ")} work through \`skillet serve\``;
   },
   ({ skill: { manifest }, client: { title } }) =>
     manifest.model === undefined
       ? undefined
       : `its model, "${truncateLine(manifest.model, 64)}", is for sub-agents of skillet: ${title} uses its own`,
   ({ skill: { manifest }, client: { title } }) =>
-    manifest.tools.allowed.length > 0 ? `${title} does not heed allowed_tools` : undefined,
+    manifest.tools.allowed.length > 0 ? `${title} ignores allowed_tools` : undefined,
   ({ skill: { manifest }, client: { title } }) =>
     manifest.tools.preapproved.length > 0
-      ? `allowed-tools may be called there without asking, where ${title} heeds them: ${manifest.tools.preapproved.join(", ")}`
+      ? `${title} may call its allowed-tools without asking: ${manifest.tools.preapproved.join(", ")}`
       : undefined,
   ({ skill: { manifest }, client: { title } }) =>
     manifest.sensitive || manifest.access.chatTypes !== undefined
-      ? `${title} gives it to everybody: that it is sensitive, or for some chats alone, is heeded by skillet only`
+      ? `${title} makes it available to every user: only skillet applies its limits to sensitive use or certain chats`
       : undefined,
   ({ skill: { manifest }, client: { title } }) =>
-    manifest.defaultEnabled ? undefined : `it is off here until it is switched on; in ${title} it is on`,
+    manifest.defaultEnabled ? undefined : `it is disabled by default in skillet; in ${title} it is enabled`,
   ({ client: { title }, kept }) =>
-    kept.has("hooks")
-      ? `its hooks are commands that ${title} runs by itself, outside of any sandbox of skillet`
-      : undefined,
+    kept.has("hooks") ? `its hooks are commands that ${title} runs itself, outside skillet's sandbox` : undefined,
   ({ body, client: { title } }) =>
     findDynamicCommands(body).length > 0
-      ? `the commands in !\`…\` stand as they are: ${title} may run them by itself, outside of any sandbox of skillet`
+      ? `the commands in !\`…\` are kept: ${title} may run them itself, outside skillet's sandbox`
       : undefined,
 ];
 
-/** A copy is written for its client, so the signature would not hold there. */
-export const UNSIGNED_NOTE = `the signature ${SIGNATURE_FILE}, which is over the files as they were signed; this copy is written for its client`;
+/** The signature is not valid for a copy: a copy is written for its client. */
+export const UNSIGNED_NOTE = `the signature ${SIGNATURE_FILE}, which covers the original files; this copy is adapted to its client`;
 
 function isSigned(skill: Skill): boolean {
   return skill.files().files.some(({ path }) => path === SIGNATURE_FILE);
 }
 
-/** What of a skill's files is not in its copies: what is hidden belongs to this machine, and a signature to the files as they were. */
+/**
+ * Lists the files that are not in copies: hidden files belong to this machine, and a signature to the original files.
+ */
 export function listOmittedFiles(skill: Skill): string[] {
   return [...listHiddenFiles(skill), ...(isSigned(skill) ? [`left out: ${UNSIGNED_NOTE}`] : [])];
 }
@@ -334,7 +355,7 @@ function listHiddenFiles(skill: Skill): string[] {
 
 const MAX_SHOWN_NAMES = 5;
 
-/** As far as what hides it: a hidden folder is named once. */
+/** Returns the path up to its first hidden part, so that a hidden folder is named once. */
 function getHiddenPart(path: string): string {
   return /^(?:.*?\/)??\.[^/]*/.exec(path)?.[0] ?? path;
 }

@@ -10,8 +10,8 @@ import { createReadOnlyError, readClientConfig } from "./mcp-config.ts";
 import type { ConfigFileChange } from "./plan-connection.ts";
 
 /**
- * Writes planned changes, all or none, and records them. Throws a SkillError when a file changed since the plan was made, or cannot be
- * written; then every file is as it was.
+ * Writes planned changes, all or nothing, and records them. Throws a SkillError when a file changed since the plan was
+ * made, or cannot be written; then every file is unchanged.
  */
 export function applyConnectionChanges(
   changes: readonly ConfigFileChange[],
@@ -45,7 +45,7 @@ export function applyConnectionChanges(
   }
 }
 
-/** Removes folders that `connect` created, if nothing is in them. */
+/** Removes empty folders that `connect` created. */
 export function removeCreatedFolders(records: readonly (ConnectionRecord | undefined)[]): void {
   removeEmptyFolders(records.flatMap((record) => record?.folders ?? []));
 }
@@ -53,7 +53,7 @@ export function removeCreatedFolders(records: readonly (ConnectionRecord | undef
 /** Sets or deletes the records of files, and returns the previous ones. */
 function setRecords(records: JsonStore<ConnectionRecord>, changes: readonly FileRecord[]): FileRecord[] {
   if (changes.length === 0) return [];
-  return records.change((entries) =>
+  return records.update((entries) =>
     changes.map(({ file, record }) => {
       const before = { file, record: entries[file] };
       if (record) entries[file] = record;
@@ -87,7 +87,7 @@ function writeAllFiles(changes: readonly ConfigFileChange[]): void {
   }
 }
 
-/** Writes a file, or deletes it. A symlink stays one: its target is written, or deleted. */
+/** Writes or deletes a file. Follows a symlink: its target is written or deleted. */
 function writeOrDelete(file: string, text: string | undefined, mode: number): void {
   if (text !== undefined) {
     replaceFile(file, text, mode);
@@ -99,13 +99,13 @@ function writeOrDelete(file: string, text: string | undefined, mode: number): vo
     if (getErrnoCode(error) === "ENOENT") return;
     throw new SkillError("unwritable", {
       message: `${file} cannot be deleted: ${getErrorMessage(error)}`,
-      fix: "check that its folder can be written to",
+      fix: "check that its folder is writable",
       cause: error,
     });
   }
 }
 
-/** Replacing a file only needs a writable folder: the mode of the file is respected all the same. */
+/** Respects the mode of the file: replacing it would only need a writable folder. */
 function requireWritable({ file, before, after, mode }: ConfigFileChange): void {
   if (before !== undefined && before !== after && (mode & 0o222) === 0) throw createReadOnlyError(file);
 }
@@ -126,12 +126,12 @@ function listMissingFolders(file: string): string[] {
   return missing;
 }
 
-/** The innermost first. */
+/** Removes the innermost folder first. */
 function removeEmptyFolders(folders: readonly string[]): void {
   for (const folder of [...new Set(folders)].toSorted((a, b) => b.length - a.length)) {
     try {
       rmdirSync(folder);
-    } catch {} // Something else is in it, or it is gone.
+    } catch {} // It is not empty, or is gone.
   }
 }
 
@@ -139,13 +139,13 @@ function removeEmptyFolders(folders: readonly string[]): void {
 export interface ConnectionRecord {
   /** The clients that the file was changed for: some share one. */
   clients: string[];
-  /** Digest of the file before the first change; null if there was none. */
+  /** Digest of the file before the first change; null if it did not exist. */
   before: string | null;
   /** Digest of the file after the last change. */
   after: string;
-  /** Undoes the changes; in the order in which they were made. */
+  /** Undoes the changes, in the order in which they were made. */
   undo: UndoSpan[];
-  /** The file was created, whatever was written into it since. */
+  /** True if `connect` created the file, whatever was written into it since. */
   isCreated: boolean;
   /** Objects and lists that were created to hold the entries, by their paths. */
   made: string[][];
@@ -192,21 +192,21 @@ function isConnectionRecord(entry: unknown): entry is ConnectionRecord {
   );
 }
 
-/** One change of a text: at this place, these characters take the place of those. */
+/** One change of a text: at a position, one string replaces another. */
 export interface TextSpan {
   at: number;
   removed: string;
   inserted: string;
 }
 
-/** Undoes a change: the text takes the place of so many characters. */
+/** Undoes a change: the text replaces a number of characters. */
 interface UndoSpan {
   at: number;
   length: number;
   text: string;
 }
 
-/** Returns the smallest span that makes one text of another; undefined if they are the same. */
+/** Returns the smallest span that turns one text into the other; undefined if they are equal. */
 export function findTextSpan(before: string, after: string): TextSpan | undefined {
   if (before === after) return undefined;
   const shorter = Math.min(before.length, after.length);
@@ -222,7 +222,7 @@ export function findTextSpan(before: string, after: string): TextSpan | undefine
   return alignToLineStart(span, before);
 }
 
-/** Undoes spans, the last one first. Contract: the text is the one that they led to. */
+/** Undoes spans, the last one first. Contract: the text is their result. */
 export function undoSpans(text: string, spans: readonly UndoSpan[]): string {
   return spans.reduceRight(
     (written, { at, length, text: old }) => written.slice(0, at) + old + written.slice(at + length),
@@ -234,7 +234,10 @@ export function createUndoSpan({ at, removed, inserted }: TextSpan): UndoSpan {
   return { at, length: inserted.length, text: removed };
 }
 
-/** Of the places where the same insertion or removal gives the same text, the one after a member or at a line's end reads best. */
+/**
+ * Aligns an insertion or removal: of several equivalent positions, the one after a member or at a line's end reads
+ * best.
+ */
 function alignToLineStart(span: TextSpan, before: string): TextSpan {
   const key = span.removed === "" ? "inserted" : span.inserted === "" ? "removed" : undefined;
   if (key === undefined) return span;

@@ -19,10 +19,10 @@ import {
 import type { ConnectionState } from "./plan-connection.ts";
 import { ADVISE_TOOL_NAME, createHookCommand, formatHookCommand, type HookProgram } from "./prompt-hook-config.ts";
 
-/** The result of trying one part: `untried` if a project's file names another program, which is not started. */
+/** The result of checking one part: `untried` if a project's file names another program, which is not started. */
 export interface PartCheck {
   state: "works" | "fails" | "untried";
-  /** The number of tools or the kind of answer; the reason of a failure. */
+  /** The number of tools or the kind of answer; the reason for a failure. */
   detail: string;
 }
 
@@ -31,7 +31,7 @@ export interface ConnectionCheck {
   hook: PartCheck | undefined;
 }
 
-/** A connection to be tried. */
+/** A connection to check. */
 export interface ConnectionToCheck {
   client: string;
   scope: ConfigScope;
@@ -41,9 +41,9 @@ export interface ConnectionToCheck {
 export interface ConnectionCheckContext {
   place: McpClientEnvironment;
   skilletHome: string;
-  /** This program: the only one that a project's file can have started. */
+  /** This program: the only one that is started for a project's file. */
   program: HookProgram;
-  /** How long each start may take. Defaults to 10. */
+  /** The time limit of each start, in seconds. Defaults to 10. */
   seconds?: number;
   signal?: AbortSignal;
 }
@@ -53,8 +53,8 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 const SAMPLE_PROMPT = "review my changes";
 
 /**
- * Starts what the clients are configured with: each server, of which the tools are listed, and each hook with a sample prompt. Never throws,
- * and takes at most `seconds` for each; clients with the same server share its start.
+ * Starts the configured parts of the clients: each server, to list its tools, and each hook, with a sample prompt.
+ * Never throws, and takes at most `seconds` for each; clients with the same server share its start.
  */
 export async function checkConnections(
   connections: readonly ConnectionToCheck[],
@@ -100,7 +100,7 @@ function checkServer(
   return known;
 }
 
-/** How the client reaches the server. `${workspaceFolder}` is what VS Code and Cursor put in. */
+/** Returns how the client reaches the server. `${workspaceFolder}` is a placeholder of VS Code and Cursor. */
 function createLaunch(
   entry: ClientConfigEntry,
   { place, skilletHome, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
@@ -122,7 +122,7 @@ function findToken(url: URL, { env }: McpClientEnvironment, skilletHome: string)
   try {
     return readFileSync(getServerTokenPath(skilletHome), "utf8").trim();
   } catch {
-    return undefined; // No server with a token was ever started.
+    return undefined; // No server with a token was started yet.
   }
 }
 
@@ -139,18 +139,18 @@ async function tryServer(
   const stop = signal ? AbortSignal.any([signal, limit]) : limit;
   let connection: McpConnection | undefined;
   try {
-    connection = await connectMcpServer(launch, { ms: seconds * 1000, signal: stop, onChanged: () => {} });
+    connection = await connectMcpServer(launch, { timeoutMs: seconds * 1000, signal: stop, onChanged: () => {} });
     const { client } = connection;
     const { tools } = await client.listTools(undefined, { signal: stop });
     if (!tools.some(({ name }) => name === "load_skill"))
-      return { part: { state: "fails", detail: "it answers, and has no tool load_skill" } };
+      return { part: { state: "fails", detail: "it answers, but has no tool load_skill" } };
     const called = await client
       .callTool({ name: ADVISE_TOOL_NAME, arguments: { prompt: SAMPLE_PROMPT } }, { signal: stop })
       .catch((error: unknown) => ({ content: [], problem: getErrorMessage(error) }));
     return { part: { state: "works", detail: `${tools.length} tools` }, advice: checkAdvice(called) };
   } catch (error) {
     const cause = error instanceof McpConnectError ? error.cause : error;
-    const last = error instanceof McpConnectError ? error.last : (connection?.last() ?? "");
+    const last = error instanceof McpConnectError ? error.ending : (connection?.describeEnd() ?? "");
     return {
       part: { state: "fails", detail: truncateLine([getErrorMessage(cause), last].filter(Boolean).join("; "), 300) },
     };
@@ -165,7 +165,7 @@ function checkAdvice(result: unknown): PartCheck {
   if (isJsonObjectText(text)) return { state: "works", detail: "the running server answers" };
   return {
     state: "fails",
-    detail: problem ?? `the tool ${ADVISE_TOOL_NAME} of the server answers with something else`,
+    detail: problem ?? `the server's tool ${ADVISE_TOOL_NAME} gives an unexpected answer`,
   };
 }
 
@@ -183,7 +183,10 @@ async function checkHook(
 ): Promise<PartCheck> {
   if (handler !== "plugin" && handler["type"] === "mcp_tool") {
     if (!server)
-      return { state: "fails", detail: "it calls a tool of the server, which the client's configuration lacks" };
+      return {
+        state: "fails",
+        detail: "it calls a tool of the server, which is missing from the client's configuration",
+      };
     if (server.part.state === "untried") return server.part;
     return server.advice ?? { ...server.part, detail: `the server does not answer: ${server.part.detail}` };
   }
@@ -211,7 +214,7 @@ function readPluginCommand(file: string): string[] | undefined {
   }
 }
 
-/** `skillet hook` exits with 0 and adds nothing when it fails: what went wrong is on its standard error. */
+/** Runs a hook. `skillet hook` exits with 0 and adds nothing when it fails: the reason is on its standard error. */
 async function runHook(
   [file = "", ...args]: readonly string[],
   { place, signal, seconds = DEFAULT_SECONDS }: ConnectionCheckContext,
@@ -238,14 +241,14 @@ async function runHook(
         ...(signal ? { signal } : {}),
       },
     );
-    const said = truncateLine(printed.stderr, 300);
+    const stderr = truncateLine(printed.stderr, 300);
     if (ending === "timeout") return { state: "fails", detail: `it did not answer within ${seconds} s` };
     if (exitCode !== 0)
-      return { state: "fails", detail: `it ended with code ${exitCode ?? "none"}${said && `: ${said}`}` };
+      return { state: "fails", detail: `it ended with code ${exitCode ?? "none"}${stderr && `: ${stderr}`}` };
     if (!isJsonObjectText(printed.stdout))
-      return { state: "fails", detail: `it printed something else than JSON${said && `: ${said}`}` };
+      return { state: "fails", detail: `it did not print JSON${stderr && `: ${stderr}`}` };
     return printed.stderr.includes("✗")
-      ? { state: "fails", detail: said }
+      ? { state: "fails", detail: stderr }
       : { state: "works", detail: "the command answers" };
   } catch (error) {
     return { state: "fails", detail: truncateLine(getErrorMessage(error), 300) };

@@ -11,20 +11,23 @@ import { compareText } from "../util/text.ts";
 /** A skill as a client finds it. */
 export interface ClientSkill {
   name: string;
-  /** The folder of skills that it is in, as `list` names it. */
+  /** The folder of skills that contains it, as `list` names it. */
   source: string;
-  /** True for a copy that skillet put there. */
+  /** True for a copy that skillet created. */
   isCopy: boolean;
 }
 
-/** The skills that one client finds by itself, in its own folders and in those that it shares. */
+/** The skills that one client finds itself, in its own folders and in shared ones. */
 export interface ClientView {
   id: ClientId;
   title: string;
   skills: readonly ClientSkill[];
 }
 
-/** Returns for each client of the table which skills it finds when it starts in this workspace. Skills of other packages are not among them. */
+/**
+ * Returns the skills that each client of the table finds when it starts in this workspace, without those of other
+ * packages.
+ */
 export function listClientViews({ catalog, locations, installs }: DiscoverResult): ClientView[] {
   const views = new Map(CLIENT_IDS.map((id) => [id, new Map<string, ClientSkill>()]));
   const add = ({ client, scope, name: source }: Location, name: string, isCopy: boolean) => {
@@ -55,7 +58,7 @@ export function listClientViews({ catalog, locations, installs }: DiscoverResult
   }));
 }
 
-/** Returns the skills that one client lists: of several with one name, the one that counts here. */
+/** Returns the skills that one client lists: of several with the same name, the one that counts here. */
 export function listClientSkills(found: DiscoverResult, id: ClientId): readonly Skill[] {
   const names = new Map<string, Skill>();
   for (const { name, source } of listClientViews(found).find((view) => view.id === id)?.skills ?? []) {
@@ -66,15 +69,15 @@ export function listClientSkills(found: DiscoverResult, id: ClientId): readonly 
   return [...names.values()];
 }
 
-/** A skill as a client's own list takes it. */
+/** Returns the text of a skill in a client's own list. */
 export function toClientSkillText(skill: Skill): ClientSkillText {
   const { name, description, manifest } = skill;
   return { name, description, whenToUse: manifest.whenToUse, isForPeople: !isInvocableBy("model", skill) };
 }
 
 /**
- * Returns the names of the skills that a client lists itself and that need nothing of skillet: text alone, or a skill that comes with the
- * client. A skill of which the client has another version is not among them, nor one that it drops from its list.
+ * Returns the names of skills that a client lists itself and that need nothing from skillet: text alone, or a built-in
+ * skill of the client. Excludes skills of which the client has another version, and skills that it drops from its list.
  */
 export function findNamesListedByClient(found: DiscoverResult, id: ListingClient): ReadonlySet<string> {
   const own = listClientSkills(found, id);
@@ -90,7 +93,7 @@ export function findNamesListedByClient(found: DiscoverResult, id: ListingClient
   return new Set(own.filter(isServedTwice).map(({ name }) => name));
 }
 
-/** Returns whether a skill came with the client, which puts it there again when it starts. */
+/** Returns true for a built-in skill of the client, which restores it on start. */
 function isBuiltInToClient({ origin: { folder } }: Skill, id: ClientId, { locations }: DiscoverResult): boolean {
   const { builtIn } = getSkillClient(id);
   if (builtIn === undefined || folder === undefined) return false;

@@ -8,7 +8,10 @@ import type { CopiedFile } from "../skill/source/skill-copy.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { compareText } from "../util/text.ts";
 
-/** The files of a plugin with this skill in it. Contract: `files` are the skill's own, its SKILL.md as the plugin is to have it. */
+/**
+ * Creates the files of a plugin with this skill. Contract: `files` are the skill's own, with SKILL.md in the plugin's
+ * format.
+ */
 export function createPluginFiles(skill: Skill, files: ReadonlyMap<string, CopiedFile>): Map<string, CopiedFile> {
   const all = new Map([
     [MANIFEST_FILE, createJsonFile(createPluginManifest(skill))],
@@ -20,22 +23,22 @@ export function createPluginFiles(skill: Skill, files: ReadonlyMap<string, Copie
 }
 
 /**
- * Why a folder is not as skillet made it, or nothing when it is, to the last byte: only such a one may be taken away. What goes on
- * where `is` does not.
+ * Returns the reason why a folder differs from what skillet wrote, or undefined if every byte matches: only such a
+ * folder may be removed. The text continues a sentence that starts with the path.
  */
 export function findForeignChange(folder: string): string | undefined {
   const record = readExportRecord(folder);
-  if (!record) return "was not made by `skillet export`";
+  if (!record) return "was not created by `skillet export`";
   const there = listPaths(folder);
   const known = new Map(Object.entries(record));
   const added = there.find((path) => path !== RECORD_FILE && !known.has(path));
-  if (added !== undefined) return `has a file of somebody else's by now, ${added}`;
+  if (added !== undefined) return `has a new file, ${added}`;
   const changed = there.find((path) => path !== RECORD_FILE && known.get(path) !== digestFileAt(join(folder, path)));
-  return changed === undefined ? undefined : `was changed since it was made, in ${changed}`;
+  return changed === undefined ? undefined : `was changed since it was created, in ${changed}`;
 }
 
 const MANIFEST_FILE = ".claude-plugin/plugin.json";
-/** What skillet wrote there: how it knows its own folders again. */
+/** The record by which skillet recognizes folders that it wrote. */
 const RECORD_FILE = ".claude-plugin/skillet.json";
 const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 
@@ -52,14 +55,14 @@ function createPluginManifest({ name, description, manifest }: Skill): Record<st
   };
 }
 
-/** What whoever installs it reads first; the directory of plugins takes none without. */
+/** Formats the README that users read first; the plugin directory requires one. */
 function formatReadme({ name, description, manifest: { compatibility } }: Skill): string {
   return [
     `# ${name}`,
     description,
     ...(compatibility === undefined ? [] : [compatibility]),
-    `This plugin holds one skill, \`${name}\`. Claude uses it when a task fits what is said above; \`/${name}:${name}\` calls it by its name.`,
-    "To try it, start Claude Code with `--plugin-dir` and the path of this folder. It was made by `skillet export`.",
+    `This plugin contains one skill, \`${name}\`. Claude uses it when a task matches the description above; \`/${name}:${name}\` calls it by name.`,
+    "To try it, start Claude Code with `--plugin-dir` and the path of this folder. It was created by `skillet export`.",
   ].join("\n\n");
 }
 
@@ -84,7 +87,7 @@ function readExportRecord(folder: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Everything in it that is no folder, and folders that are empty. */
+/** Lists all files, and empty folders. */
 function listPaths(folder: string, below = ""): string[] {
   const entries = readdirSync(join(folder, below), { withFileTypes: true });
   if (entries.length === 0) return [`${below}/`];
@@ -103,7 +106,7 @@ function digestBytes(bytes: Uint8Array): string {
 }
 
 /**
- * An archive of these files, by their paths. The same files give the same bytes, whenever and wherever: their order and times are
+ * Creates an archive of these files, by path. The same files always give the same bytes: their order and times are
  * fixed. Contract: fewer than 65,535 files and 4 GiB.
  */
 export function createZip(files: ReadonlyMap<string, CopiedFile>): Buffer {
@@ -125,16 +128,16 @@ const LOCAL = 0x04034b50;
 const CENTRAL = 0x02014b50;
 const END = 0x06054b50;
 const VERSION = 20;
-/** Only what was made on Unix has its modes read. */
+/** Readers apply modes only of archives made on Unix. */
 const MADE_BY_UNIX = (3 << 8) | VERSION;
 const UTF8 = 1 << 11;
 const STORED = 0;
 const DEFLATED = 8;
-/** The first day that the format can name: 1 January 1980. */
+/** The earliest date of the format: 1 January 1980. */
 const DAY = (1 << 5) | 1;
 const REGULAR = 0o100000;
 
-/** What stands both before a file's bytes and in the list at the end. */
+/** Packs a file. The header appears both before its bytes and in the central directory. */
 function packFile({ bytes, executable }: CopiedFile, nameLength: number): { head: Buffer; data: Buffer; mode: number } {
   const deflated = deflateRawSync(bytes, { level: 9 });
   const isSmaller = deflated.length < bytes.length;
@@ -147,7 +150,7 @@ function packFile({ bytes, executable }: CopiedFile, nameLength: number): { head
   return { head, data, mode: REGULAR | (executable ? 0o755 : 0o644) };
 }
 
-/** What stands in the list alone: no comment, the first disk, no hints, the mode, and where the file begins. */
+/** Formats the fields of the central directory only: no comment, the first disk, no hints, the mode and the offset. */
 function formatCentralEntry(mode: number, offset: number): Buffer {
   return Buffer.concat([...[0, 0, 0].map(uint16), ...[mode * 0x10000, offset].map(uint32)]);
 }

@@ -26,44 +26,44 @@ import { NATIVE_CLIENTS } from "./native-clients.ts";
 export interface ExportRequest {
   skill: Skill;
   format: ExportFormat;
-  /** Where it goes: a path, absolute. The folder it is in is made when it is not there. */
+  /** The absolute destination path. Its parent folder is created if it does not exist. */
   path: string;
-  /** Whether what `skillet export` may have put there gives way. */
+  /** True if an earlier export at the path may be replaced. */
   isForced?: boolean;
-  /** Plan, and write nothing. */
+  /** Plans without writing. */
   isDryRun?: boolean;
 }
 
 export interface ExportResult {
   path: string;
-  /** What is in it, by path, in order. */
+  /** The files, by path, in order. */
   files: readonly string[];
-  /** Of the archive, or of all files. Of all files if nothing is written. */
+  /** The size of the archive or of all files. Of all files if nothing is written. */
   bytes: number;
-  /** What of the skill is not in it, and why: a sentence each. */
+  /** Files of the skill that are not exported, with the reason, a sentence each. */
   leftOut: readonly string[];
-  /** What is another thing there than here. */
+  /** Differences in behavior, a sentence each. */
   notes: readonly string[];
 }
 
 interface ExportFormatRow {
-  /** What is added to the skill's name. */
+  /** The suffix after the skill's name. */
   ending: string;
-  /** Who is to read it. */
+  /** The reader of the export. */
   taker: ClientFormat;
-  /** Throws a SkillError when it would be refused there. */
+  /** Throws a SkillError if the skill would be refused there. */
   judge(skillMd: string, name: string): void;
   arrange(skill: Skill, files: ReadonlyMap<string, CopiedFile>): Map<string, CopiedFile>;
-  /** Throws a SkillError when what is at the path may not be replaced. */
+  /** Throws a SkillError if the existing file or folder must not be replaced. */
   checkPlace(path: string, isForced: boolean): void;
-  /** Writes it, whole or not at all, and says how many bytes. */
+  /** Writes the export atomically, and returns the number of bytes. */
   write(path: string, files: ReadonlyMap<string, CopiedFile>): number;
-  /** The most bytes that it may hold, where it is known. */
-  most?: number;
+  /** The size limit of the reader, if known. */
+  maxBytes?: number;
   next(path: string): string;
 }
 
-/** One row a format. */
+/** The export formats, one row each. */
 export const EXPORT_FORMATS = {
   "skill-zip": {
     ending: ".zip",
@@ -71,20 +71,20 @@ export const EXPORT_FORMATS = {
       title: "claude.ai",
       keys: [],
       reserved: [],
-      isPlain: true,
+      refusesAngleBrackets: true,
       description: { longest: 1024, beyond: "dropped" },
     },
     judge: checkUpload,
     arrange: (skill, files) => new Map([...files].map(([path, file]) => [`${skill.name}/${path}`, file])),
     checkPlace: checkArchive,
     write: writeArchive,
-    most: 30_000_000,
+    maxBytes: 30_000_000,
     next: () => "upload it in Claude's settings, under Skills",
   },
   "agent-plugin": {
     ending: "-plugin",
-    // In a plugin a skill is called `plugin:skill`, so no name is in the way of another.
-    taker: { title: "Claude Code", keys: [], ...NATIVE_CLIENTS["claude"], reserved: [], comesWith: [] },
+    // In a plugin a skill is called `plugin:skill`, so names do not conflict.
+    taker: { title: "Claude Code", keys: [], ...NATIVE_CLIENTS["claude"], reserved: [], builtInNames: [] },
     judge: () => {},
     arrange: createPluginFiles,
     checkPlace: checkFolder,
@@ -95,7 +95,7 @@ export const EXPORT_FORMATS = {
 
 export type ExportFormat = keyof typeof EXPORT_FORMATS;
 
-/** Writes a skill in a form that others take. Nothing of it is run. Throws a SkillError, and then nothing was written. */
+/** Writes a skill in another format. Runs nothing of it. Throws a SkillError, and then nothing was written. */
 export function exportSkill({ skill, format, path, isForced = false, isDryRun = false }: ExportRequest): ExportResult {
   const row: ExportFormatRow = EXPORT_FORMATS[format];
   const { skillMd, files: more, notes } = adaptSkill(skill, row.taker);
@@ -110,7 +110,7 @@ export function exportSkill({ skill, format, path, isForced = false, isDryRun = 
     row.checkPlace(path, isForced);
     return isDryRun ? total : row.write(path, all);
   });
-  const isLarge = row.most !== undefined && total > row.most;
+  const isLarge = row.maxBytes !== undefined && total > row.maxBytes;
   return {
     path,
     files: [...all.keys()].sort(),
@@ -119,13 +119,13 @@ export function exportSkill({ skill, format, path, isForced = false, isDryRun = 
     notes: isLarge
       ? [
           ...notes,
-          `it holds ${formatNumber(total)} bytes: ${row.taker.title} may refuse more than ${formatNumber(row.most ?? 0)}`,
+          `it has ${formatNumber(total)} bytes: ${row.taker.title} may refuse more than ${formatNumber(row.maxBytes ?? 0)}`,
         ]
       : notes,
   };
 }
 
-/** Where a skill goes: here when nobody says, and into a folder that is named as one (`dist/`). */
+/** Returns the destination: the working directory by default, or inside a folder named with a slash (`dist/`). */
 export function resolveExportPath(
   skill: Skill,
   format: ExportFormat,
@@ -134,7 +134,7 @@ export function resolveExportPath(
   const name = `${skill.name}${EXPORT_FORMATS[format].ending}`;
   if (output === undefined) return join(cwd, name);
   const path = resolve(cwd, output);
-  // A folder that is there may be a plugin that is to be replaced; no zip is one.
+  // An existing folder may be a plugin to replace; a zip file is never a folder.
   const isThere = format === "skill-zip" && statIfExists(path)?.isDirectory() === true;
   return isThere || /[/\\]$/.test(output) ? join(path, name) : path;
 }
@@ -149,14 +149,14 @@ function checkUpload(skillMd: string, name: string): void {
     });
 }
 
-/** Its files, without those that belong to this machine and those that another could not unpack. */
+/** Selects the files, without those of this machine and those that other systems cannot unpack. */
 function selectFiles(skill: Skill): { files: Map<string, CopiedFile>; leftOut: string[] } {
   const leftOut: string[] = [];
   for (const { code, message } of skill.files().findings) {
     if (code === "too-many-files")
       throw new SkillError(code, {
         message: `Skill "${skill.name}" ${message}`,
-        fix: "keep what it does not need out of its folder",
+        fix: "move files that the skill does not need out of its folder",
       });
     if (code !== "file-mode") leftOut.push(message);
   }
@@ -172,12 +172,12 @@ function selectFiles(skill: Skill): { files: Map<string, CopiedFile>; leftOut: s
 
 const UNPORTABLE = /[\\:\u0000-\u001f\u007f]/;
 
-/** What is written into the skill's own folder would be a part of the skill from then on. */
+/** Rejects a destination in the skill's own folder: it would become part of the skill. */
 function checkOutsideSkill({ name, origin: { folder } }: Skill, path: string): void {
   if (folder === undefined || !isInside(folder, resolveRealPath(path))) return;
   throw new SkillError("inside-skill", {
-    message: `${path} is in the folder of skill "${name}": it would be a part of it from then on`,
-    fix: "name another place with --output",
+    message: `${path} is in the folder of skill "${name}": it would become part of the skill`,
+    fix: "choose another path with --output",
   });
 }
 
@@ -188,7 +188,7 @@ function withWriteError(path: string, write: () => number): number {
     if (error instanceof SkillError) throw error;
     throw new SkillError("unwritable", {
       message: `${path} cannot be written: ${getErrorMessage(error)}`,
-      fix: `check that ${dirname(path)} can be written to, and that there is room; nothing was left half-written`,
+      fix: `check that ${dirname(path)} is writable and the disk has free space; nothing was left half-written`,
       cause: error,
     });
   }
@@ -197,7 +197,7 @@ function withWriteError(path: string, write: () => number): number {
 function checkArchive(path: string, isForced: boolean): void {
   if (!lstatSync(path, { throwIfNoEntry: false })) return;
   if (!isForced) throw createPathExistsError(path);
-  if (!isArchive(path)) throw createNotReplacedError(path, "is no zip file");
+  if (!isArchive(path)) throw createNotReplacedError(path, "is not a zip file");
 }
 
 function writeArchive(path: string, files: ReadonlyMap<string, CopiedFile>): number {
@@ -210,7 +210,7 @@ function checkFolder(path: string, isForced: boolean): void {
   const isThere = lstatSync(path, { throwIfNoEntry: false });
   if (!isThere) return;
   if (!isForced) throw createPathExistsError(path);
-  const why = isThere.isDirectory() ? findForeignChange(path) : "is no folder";
+  const why = isThere.isDirectory() ? findForeignChange(path) : "is not a folder";
   if (why !== undefined) throw createNotReplacedError(path, why);
 }
 
@@ -224,11 +224,13 @@ function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>): numb
   return [...files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-/** Makes it beside its place, and puts it there in one step. What stood there before is there again when that fails. */
+/**
+ * Writes to a draft next to the destination, and moves it there in one step. Restores the previous file if that fails.
+ */
 function writeStaged(path: string, make: (draft: string) => void): void {
   const parent = dirname(path);
   mkdirSync(parent, { recursive: true });
-  // Nobody can know it before: in a folder that others write to, a link could wait there.
+  // The name is unpredictable: in a folder that others can write to, a prepared link could be there.
   const beside = mkdtempSync(join(parent, ".skillet-export-"));
   const [draft, old] = [join(beside, "new"), join(beside, "old")];
   try {
@@ -258,7 +260,7 @@ function writeWhole(file: string, bytes: Uint8Array, mode: number): void {
   }
 }
 
-/** How an archive begins, also one with nothing in it. */
+/** The signatures of an archive, also of an empty one. */
 const ZIP_SIGNATURES = ["PK\x03\x04", "PK\x05\x06"];
 
 function isArchive(path: string): boolean {
@@ -274,14 +276,14 @@ function isArchive(path: string): boolean {
 
 function createPathExistsError(path: string): SkillError {
   return new SkillError("exists", {
-    message: `${path} is already there`,
-    fix: "name another place with --output, or let --force replace what `skillet export` put there",
+    message: `${path} already exists`,
+    fix: "choose another path with --output, or replace an earlier export with --force",
   });
 }
 
 function createNotReplacedError(path: string, why: string): SkillError {
   return new SkillError("exists", {
     message: `${path} ${why}, so it is not replaced`,
-    fix: "move it away yourself, or name another place with --output",
+    fix: "move it away, or choose another path with --output",
   });
 }

@@ -10,27 +10,27 @@ import { isOwnedByUser, removeFolderTree } from "../util/folder-handle.ts";
 import { isInside, readFileInside } from "../util/safe-path.ts";
 
 export interface HermeticHomeOptions extends HomeSettingsOptions {
-  /** Files of the user's home to bring in, by their path in it: `.claude/.credentials.json`. No other comes with them. */
+  /** Files of the user's home to copy, by their path in it: `.claude/.credentials.json`. No other files are copied. */
   authFiles?: readonly (string | AuthFile)[];
-  /** The home to take them from; the user's when left out. */
+  /** The home to copy them from. Defaults to the user's. */
   from?: string;
-  /** The folder that homes are made in; the system's for temporary files when left out. */
+  /** The folder in which homes are created. Defaults to the system's folder for temporary files. */
   parent?: string;
 }
 
 export interface AuthFile {
   path: string;
-  /** Whether it is no error when there is none. */
+  /** True if the file may be missing. */
   isOptional?: boolean;
 }
 
-/** A home for one agent, with nothing of the user's in it but what was named. */
+/** A home for one agent, without any files of the user except the named ones. */
 export interface HermeticHome {
   readonly path: string;
   readonly skillsDir: string;
-  /** What leads programs to it. HOME does; the others are for when the user's environment leads elsewhere. */
+  /** The environment variables that lead programs to it. HOME is enough; the others override the user's environment. */
   readonly env: Readonly<Record<string, string>>;
-  /** Does nothing when it is gone. */
+  /** Does nothing if the home is gone. */
   remove(): void;
   [Symbol.dispose](): void;
 }
@@ -38,8 +38,9 @@ export interface HermeticHome {
 const MAX_AUTH_FILE_BYTES = 1024 * 1024;
 
 /**
- * Makes a home, private to the user: `.claude/settings.json`, `.claude/skills/`, and the files that were named. It is removed by `remove`,
- * when the process ends, or, when that was killed, by the next one that makes a home in the same folder. Throws a SkillError.
+ * Creates a home, private to the user: `.claude/settings.json`, `.claude/skills/`, and the named files. It is removed
+ * by `remove`, when the process ends, or, if that was killed, by the next process that creates a home in the same
+ * folder. Throws a SkillError.
  */
 export function createHermeticHome(options: HermeticHomeOptions = {}): HermeticHome {
   const folder = makeHomeFolder(options.parent ?? tmpdir());
@@ -62,7 +63,7 @@ export function createHermeticHome(options: HermeticHomeOptions = {}): HermeticH
   }
 }
 
-/** Homes of this process that are there. */
+/** Existing homes of this process. */
 const openHomes = new Set<string>();
 
 function makeHomeFolder(parent: string): string {
@@ -92,7 +93,7 @@ function removeHome(folder: string): void {
   } catch (error) {
     throw new SkillError("home-left", {
       message: `${folder} cannot be removed: ${getErrorMessage(error)}`,
-      fix: "end what still writes there; it is tried again when this process ends, and before the next home is made",
+      fix: "end the programs that still write there; skillet tries again when this process ends, and before it creates the next home",
       cause: error,
     });
   }
@@ -118,7 +119,7 @@ function copyAuthFiles({ authFiles = [], from = homedir() }: HermeticHomeOptions
     const { path, isOptional = false } = typeof entry === "string" ? { path: entry } : entry;
     const to = join(home, path);
     if (!isInside(home, to) || isReservedPath(to, home))
-      throw createAuthFileError(path, root, "is none that can be brought in");
+      throw createAuthFileError(path, root, "cannot be copied into the home");
     const read = readFileInside(root, path, MAX_AUTH_FILE_BYTES);
     if ("bytes" in read) {
       mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
@@ -129,7 +130,7 @@ function copyAuthFiles({ authFiles = [], from = homedir() }: HermeticHomeOptions
   }
 }
 
-/** Settings and skills are what the home is made for: none are brought in from elsewhere, in any spelling. */
+/** Returns true for settings and skills, in any spelling: the home has its own. */
 function isReservedPath(to: string, home: string): boolean {
   const own = ["skills", "settings.json", "settings.local.json"].map((name) => join(home, ".claude", name));
   return to === home || own.some((path) => isInside(path.toLowerCase(), to.toLowerCase()));
@@ -138,21 +139,21 @@ function isReservedPath(to: string, home: string): boolean {
 function createAuthFileError(path: string, from: string, why: string): SkillError {
   return new SkillError("auth-file", {
     message: `"${path}" of ${from} ${why}`,
-    fix: "name a regular file in that home, by its path in it; call it optional when it may be missing",
+    fix: "use the path of a regular file, relative to that home; set isOptional if it may be missing",
   });
 }
 
 function createHomeError(folder: string, cause: unknown): SkillError {
   return new SkillError("unwritable", {
-    message: `A home for the agent cannot be made in ${folder}: ${getErrorMessage(cause)}`,
-    fix: "check that the folder can be written to, and that there is room",
+    message: `A home for the agent cannot be created in ${folder}: ${getErrorMessage(cause)}`,
+    fix: "check that the folder is writable and the disk has free space",
     cause,
   });
 }
 
-/** What programs that the agent starts may reach, as Claude Code's settings have it. */
+/** Network access of programs that the agent starts, as in Claude Code's settings. */
 export interface HomeNetwork {
-  /** Hosts, also `*.example.com`. None when left out. */
+  /** Allowed hosts, also `*.example.com`. Defaults to none. */
   allowedDomains?: readonly string[];
   deniedDomains?: readonly string[];
   allowLocalBinding?: boolean;
@@ -160,7 +161,7 @@ export interface HomeNetwork {
 }
 
 export interface HomeSettingsOptions {
-  /** What its .claude/settings.json says beside what it says of itself. */
+  /** More keys of its .claude/settings.json. */
   settings?: Readonly<Record<string, unknown>>;
   /** Keys of its `sandbox`: `{ enabled: false }`, `{ excludedCommands: […] }`. */
   sandbox?: Readonly<Record<string, unknown>>;
@@ -168,8 +169,9 @@ export interface HomeSettingsOptions {
 }
 
 /**
- * What .claude/settings.json says: programs run in Claude Code's sandbox and reach no host that is not named, and neither they nor its own
- * tools change the skills, nor these settings. What the caller says goes before, except that what is protected stays so.
+ * Creates .claude/settings.json: programs run in Claude Code's sandbox and reach only named hosts, and neither they nor
+ * Claude Code's tools can change the skills or these settings. Settings of the caller take precedence, but cannot lift
+ * this protection.
  */
 export function createHomeSettings(options: HomeSettingsOptions, skillsDir: string): Record<string, unknown> {
   const { settings = {}, network = {} } = options;
@@ -187,12 +189,12 @@ export function createHomeSettings(options: HomeSettingsOptions, skillsDir: stri
       network: { allowedDomains: [], strictAllowlist: true, ...toObject(sandbox["network"]), ...network },
       filesystem: { ...filesystem, denyWrite: [...toList(filesystem["denyWrite"]), ...kept] },
     },
-    // `Edit` is about every tool that changes files; a `Write` rule with a path is never asked.
+    // `Edit` covers every tool that changes files; a `Write` rule with a path has no effect.
     permissions: { ...permissions, deny: [...toList(permissions["deny"]), ...HOME_RULES, ...kept.map(formatEditRule)] },
   };
 }
 
-// By the home too: a path may hold characters that mean something else in a rule.
+// Also relative to the home: a path may have characters with a special meaning in a rule.
 const HOME_RULES = ["Edit(~/.claude/skills/**)", "Edit(~/.claude/settings*.json)"];
 
 function listProtectedPaths(skillsDir: string): string[] {
@@ -200,7 +202,7 @@ function listProtectedPaths(skillsDir: string): string[] {
   return [skillsDir, join(dirname(skillsDir), "settings.json")];
 }
 
-/** Two slashes are the root of the file system there, one is the folder of the settings; `C:\x` is `/c/x`. */
+/** Formats a rule: two slashes are the root of the file system, one is the folder of the settings; `C:\x` is `/c/x`. */
 function formatEditRule(path: string): string {
   const slashed = path.replace(/^([A-Za-z]):/, (_, drive) => `/${drive.toLowerCase()}`).replaceAll("\\", "/");
   return `Edit(/${slashed}${slashed.endsWith(".json") ? "" : "/**"})`;
@@ -214,35 +216,35 @@ function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** How folders of homes are called; six letters or digits follow. */
+/** The prefix of the homes' folders; six letters or digits follow. */
 const HOME_PREFIX = "skillet-home-";
-/** The file beside the home that says whose it is. Not in it, where an agent could change it. */
+/** The file next to the home that names its owner. Not inside, where an agent could change it. */
 const HOME_OWNER = "owner";
 
 const HOME_NAME = new RegExp(`^${HOME_PREFIX}[A-Za-z0-9]{6}$`);
-// Between making a folder and writing down whose it is, less time passes.
+// More time than passes between creating a folder and writing its owner.
 const UNOWNED_MS = 60_000;
 
 /**
- * Removes homes that processes left which are gone. What others planted under such a name is not touched, nor are links followed, nor
- * homes of processes that live, or that ran on other machines.
+ * Removes homes of dead processes. Ignores folders of other users, links, and homes of processes that are alive or ran
+ * on other machines.
  */
 function removeStaleHomes(parent: string): void {
   for (const name of readdirSync(parent).filter((name) => HOME_NAME.test(name))) {
     try {
       removeStaleHome(join(parent, name));
-    } catch {} // Somebody else is at it, or it cannot go now: the next sweep tries again.
+    } catch {} // Another process is at work, or it cannot be removed now: the next sweep tries again.
   }
 }
 
 function removeStaleHome(path: string): void {
   const stats = lstatSync(path);
-  // Ours are private from the beginning.
+  // Homes are private from the start.
   if (!stats.isDirectory() || !isOwnedByUser(stats) || (stats.mode & 0o077) !== 0) return;
   const owner = join(path, HOME_OWNER);
-  // A file is there, and empty, before anything is in it: then its process is about to say whose it is.
+  // An empty file exists before anything else: its process is about to write its owner.
   if (!lstatSync(owner, { throwIfNoEntry: false })?.size) {
-    // Its process was killed before it could say whose it is; whatever has something in it is no home.
+    // Its process was killed before it wrote the owner; a folder with any content is not a home.
     if (Date.now() - stats.mtimeMs > UNOWNED_MS) rmdirSync(path);
   } else if (readLiveOwner(owner) === undefined) {
     removeFolderTree(path);
@@ -250,18 +252,18 @@ function removeStaleHome(path: string): void {
 }
 
 export interface InstallPromptSkillsOptions<P = never> {
-  /** The folder of skills. Made when it is not there. */
+  /** The folder of skills. Created if it does not exist. */
   skillsDir: string;
-  /** What the skills take. A prompt has its own already. */
+  /** The parameters of the skills. A prompt already has its own. */
   params?: P;
-  /** Whether what is put there is for reading alone. */
+  /** True if the installed files are read-only. */
   isReadOnly?: boolean;
 }
 
 /**
- * Puts the skills that are on into a folder: those in code that have no tools as a SKILL.md, those that are referred to whole, with links
- * followed. Gives their folders, in order. Throws a SkillInstallationError, and then none of them is there; a SkillRefError or
- * PromptValidationError when one is no skill any more, or lacks a parameter.
+ * Installs the enabled skills into a folder: skills in code without tools as a SKILL.md, referenced skills as a whole,
+ * with links followed. Returns their folders, in order. Throws a SkillInstallationError, and then none is installed; a
+ * SkillRefError or PromptValidationError if a reference is no longer valid, or a parameter is missing.
  */
 export function installPromptSkills<P>(
   of: SkillsSection<P> | Pick<Prompt, "skills" | "params">,
@@ -270,10 +272,10 @@ export function installPromptSkills<P>(
   const [sources, values] =
     "kind" in of ? [of.active((params ?? {}) as P), params ?? {}] : [of.skills(), { ...of.params, ...params }];
   const put = sources.filter(isInstallableSource).map((source) => createPromptItem(source, values));
-  return applyFolderChange({ skillsDir, put, isDurable: false, isReadOnly });
+  return applyFolderChange({ skillsDir, items: put, isDurable: false, isReadOnly });
 }
 
-/** Whether a skill can be where an agent finds it by itself: tools of code could not be called from there. */
+/** Returns true if an agent can find the skill as files: tools in code could not be called from there. */
 export function isInstallableSource(source: SkillSource): boolean {
   return source.kind === "ref" || !source.hasTools;
 }
@@ -283,6 +285,6 @@ function createPromptItem(source: SkillSource, params: object): FolderItem {
     const skillMd = (source as SkillSection<object>).toSkillMd(params);
     return { name: source.name, source: "inline", skillMd };
   }
-  source.validate(); // It may be another than when the prompt was written.
+  source.validate(); // It may have changed since the prompt was written.
   return { name: source.name, source: "ref", folder: source.resolvedPath, links: "follow" };
 }

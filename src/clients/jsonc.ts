@@ -1,9 +1,9 @@
-/** What a JSON text with comments and trailing commas says. Throws a SyntaxError when it says nothing. */
+/** Parses JSON with comments and trailing commas. Throws a SyntaxError when it is invalid. */
 export function parseJsonc(text: string): unknown {
   return JSON.parse(blankTrailingCommas(text));
 }
 
-/** Whether there is nothing in a text but space and comments. Throws a SyntaxError when a comment has no end. */
+/** Returns true if a text has only whitespace and comments. Throws a SyntaxError when a comment has no end. */
 export function isEmptyJsonc(text: string): boolean {
   return blankComments(text).trim() === "";
 }
@@ -12,8 +12,8 @@ export function isEmptyJsonc(text: string): boolean {
 export type JsonPath = readonly (string | number)[];
 
 /**
- * A JSON text with one value set, and every other character as it was. The position after the last one appends to an array. Contract: it
- * parses, and all but the last of the names lead to objects, arrays or to nothing.
+ * Returns a JSON text with one value set, and every other character unchanged. The position after the last one appends
+ * to an array. Contract: the text parses, and all names but the last lead to objects, arrays or nothing.
  */
 export function setJsoncValue(text: string, path: JsonPath, value: unknown): string {
   const json = blankTrailingCommas(text);
@@ -37,7 +37,10 @@ export function setJsoncValue(text: string, path: JsonPath, value: unknown): str
   return text;
 }
 
-/** The same text without one member, and every other character as it was. Contract: it parses, and the names lead to objects or arrays. */
+/**
+ * Returns the text without one member, and every other character unchanged. Contract: it parses, and the names lead to
+ * objects or arrays.
+ */
 export function removeJsoncValue(text: string, path: JsonPath): string {
   const json = blankTrailingCommas(text);
   let { members } = parseMembers(json, skipSpace(json, 0));
@@ -57,16 +60,16 @@ export function removeJsoncValue(text: string, path: JsonPath): string {
   return rest.slice(0, comma) + rest.slice(comma + 1);
 }
 
-/** A value below these names. */
+/** Nests a value below these names. */
 export function nestValue(path: JsonPath, value: unknown): unknown {
   return path.reduceRight((inner, name) => (typeof name === "number" ? [inner] : { [name]: inner }), value);
 }
 
 interface JsoncMember {
   key: string | number;
-  /** Where its key begins; an element of an array has none, and begins with its value. */
+  /** The start of its key; for an element of an array, the start of its value. */
   key0: number;
-  /** Where its value begins and ends. */
+  /** The start and end of its value. */
   start: number;
   end: number;
 }
@@ -83,7 +86,7 @@ interface JsoncStyle {
   isOneLine: boolean;
 }
 
-/** Comments as blanks: every other character is where it was. */
+/** Replaces comments by blanks: every other character keeps its position. */
 function blankComments(text: string): string {
   const parts: string[] = [];
   let from = 0;
@@ -98,7 +101,7 @@ function blankComments(text: string): string {
   return parts.join("") + text.slice(from);
 }
 
-/** Trailing commas as blanks too, so that what is left is JSON. */
+/** Also replaces trailing commas by blanks, so that the rest is JSON. */
 function blankTrailingCommas(text: string): string {
   const bare = blankComments(text);
   const commas: number[] = [];
@@ -124,13 +127,13 @@ function blankTrailingCommas(text: string): string {
 
 const WHITESPACE = /[ \t\r\n]/;
 
-/** Where a comment ends that begins here; nothing when none does. */
+/** Returns the end of a comment that starts here, or undefined if none does. */
 function findCommentEnd(text: string, at: number): number | undefined {
   if (text[at] !== "/") return undefined;
   if (text[at + 1] === "/") return findLineEnd(text, at);
   if (text[at + 1] !== "*") return undefined;
   const end = text.indexOf("*/", at + 2);
-  if (end === -1) throw new SyntaxError(`a comment without end at position ${at}`);
+  if (end === -1) throw new SyntaxError(`a comment without an end at position ${at}`);
   return end + 2;
 }
 
@@ -167,7 +170,7 @@ function findValueEnd(json: string, from: number): number {
   return json.length;
 }
 
-/** The members of the object that begins here, or the elements of the array. */
+/** Parses the members of the object, or the elements of the array, that starts here. */
 function parseMembers(json: string, open: number): JsoncContainer {
   const members: JsoncMember[] = [];
   const isArray = json[open] === "[";
@@ -190,7 +193,7 @@ interface NewMember {
   style: JsoncStyle;
 }
 
-/** A new member, after the others. */
+/** Inserts a new member after the others. */
 function insertMember(
   text: string,
   { open, close, members }: JsoncContainer,
@@ -216,7 +219,7 @@ function insertMember(
   return text.slice(0, last.end) + before + text.slice(last.end, place) + line + after + text.slice(place);
 }
 
-/** After the comments that begin on this line: they are about what stands before them. */
+/** Skips comments that start on this line: they belong to the text before them. */
 function skipTrailingComments(text: string, from: number): number {
   let place = from;
   for (let at = from; ; ) {
@@ -228,7 +231,7 @@ function skipTrailingComments(text: string, from: number): number {
   }
 }
 
-/** Without a part of it, and without its lines if nothing else stands there. */
+/** Removes a range, and its lines if nothing else is on them. */
 function removeRange(text: string, from: number, to: number): string {
   const rest = text.slice(to);
   const line = isFirstOnLine(text, from) ? /^[ \t]*(?:\r?\n|$)/.exec(rest)?.[0] : undefined;

@@ -5,16 +5,16 @@ import { resolveClientFolder } from "../skill/source/client-folders.ts";
 import { TOKEN_FILE } from "../store/server-token.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 
-/** How a client gets to the server: it starts one, or calls one that runs already. */
+/** The way a client reaches the server: it starts one, or calls a running one. */
 export type McpServerTarget =
   | { command: string; args: readonly string[] }
   | {
-      url: string /** Whether it asks for a token. */;
+      url: string /** True if it requires a token. */;
       hasToken: boolean /** The file with its token, on this machine. */;
       tokenFile?: string;
     };
 
-/** Where a client looks for its files. */
+/** The folders in which a client looks for its files. */
 export interface McpClientEnvironment {
   home: string;
   workspace: string;
@@ -25,36 +25,38 @@ export interface McpClientEnvironment {
 export type ConfigScope = "user" | "project";
 export type ClientConfigEntry = Readonly<Record<string, unknown>>;
 
-/** What is known of a client. */
+/** A client and its configuration format. */
 export interface McpClient {
   title: string;
   /** The command that starts it. */
   program: string;
-  /** Its own folder, which is there once it was used. */
+  /** Its own folder, which exists once it was used. */
   folder(place: McpClientEnvironment): string;
   format: "json" | "jsonc" | "toml";
   user(place: McpClientEnvironment): string;
   project(place: McpClientEnvironment): string;
-  /** The names that lead to its servers. What the file holds already may decide. */
+  /** The path of the keys that lead to its servers. It may depend on the existing file. */
   servers(document?: unknown): readonly string[];
   entry(server: McpServerTarget): ClientConfigEntry;
-  /** What an entry has only for a server that is started, and only for one that is called: the others are taken out of it. */
-  only: { started: readonly string[]; called: readonly string[] };
-  /** Whether its configuration can refer to a file for the token. The others read it from a variable. */
+  /**
+   * The keys that an entry has only for a started server, or only for a called one. The other keys are removed from it.
+   */
+  exclusiveKeys: { started: readonly string[]; called: readonly string[] };
+  /** True if its configuration can refer to a file with the token. Other clients read a variable. */
   readsTokenFile?: boolean;
-  /** What the client puts in for the workspace, where it says so nowhere else: it may start a server in the home folder. */
+  /** The placeholder for the workspace, if the client needs one: it may start a server in the home folder. */
   workspace?: string;
-  /** Its own command that does the same. */
+  /** The client's own command with the same effect. */
   add?(name: string, server: McpServerTarget, scope: ConfigScope): string[] | undefined;
-  /** What is to be done for it to be seen. */
+  /** The next step for the user. */
   next: string;
   /** The variable with its own API key, which it passes to servers that it starts. */
   passesKey?: string;
-  /** Why a copy of a skill without code works better than the server. */
+  /** The reason why a copy of a skill without code works better than the server. */
   copiesWorkBetter?: string;
 }
 
-/** The variable that holds the token. Its value is never written down. */
+/** The variable with the token. Its value is never written to a file. */
 export const SERVER_TOKEN_VARIABLE = "SKILLET_TOKEN";
 
 const WORKSPACE_REFERENCE = `\${workspaceFolder}`;
@@ -69,7 +71,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     user: ({ home, env }) => join(env["CLAUDE_CONFIG_DIR"] || home, ".claude.json"),
     project: ({ workspace }) => join(workspace, ".mcp.json"),
     servers: () => ["mcpServers"],
-    // An address without its type is taken for a command that is missing.
+    // Without a type, Claude Code takes an address for an entry without a command.
     entry: (server) =>
       "url" in server
         ? {
@@ -81,8 +83,8 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
           }
         : { type: "stdio", ...createCommandEntry(server) },
     readsTokenFile: true,
-    only: { started: ["command", "args"], called: ["url", "headers", "headersHelper", "oauth"] },
-    // `--header` takes all that follows it. A command for headers cannot be given there.
+    exclusiveKeys: { started: ["command", "args"], called: ["url", "headers", "headersHelper", "oauth"] },
+    // `--header` takes all arguments after it. A command for headers cannot be set there.
     add: (name, server, scope) =>
       "url" in server
         ? server.tokenFile !== undefined
@@ -107,8 +109,8 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
       "url" in server
         ? { url: server.url, ...(server.hasToken ? { bearer_token_env_var: SERVER_TOKEN_VARIABLE } : {}) }
         : createCommandEntry(server),
-    // It refuses its whole file over one of the others.
-    only: {
+    // Codex refuses its whole file if an entry has one of the other keys.
+    exclusiveKeys: {
       started: ["command", "args", "env", "env_vars", "cwd"],
       called: ["url", "bearer_token_env_var", "http_headers", "env_http_headers"],
     },
@@ -137,12 +139,12 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
       "url" in server
         ? { url: server.url, type: "http", ...createBearerEntry(server, `\${${SERVER_TOKEN_VARIABLE}}`) }
         : createCommandEntry(server),
-    // `httpUrl` is an older spelling of the address, and wins over it.
-    only: {
+    // `httpUrl` is an older spelling of the address, and takes precedence.
+    exclusiveKeys: {
       started: ["command", "args", "env", "cwd", "httpUrl"],
       called: ["url", "httpUrl", "type", "headers", "oauth"],
     },
-    // What follows `--` is never taken for an option of its own.
+    // Arguments after `--` are never parsed as its own options.
     add: (name, server, scope) => {
       const add = ["gemini", "mcp", "add", "--scope", scope];
       if ("url" in server)
@@ -157,7 +159,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
       return [...add, name, server.command, "--", ...server.args];
     },
     next: "start Gemini CLI again, in a folder that it trusts; /mcp shows the server",
-    copiesWorkBetter: "Gemini CLI shows its model text of MCP servers as untrusted, and its own skills as instructions",
+    copiesWorkBetter: "Gemini CLI treats text from MCP servers as untrusted, and its own skills as instructions",
   },
   opencode: {
     title: "OpenCode",
@@ -166,7 +168,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     format: "jsonc",
     user: ({ home, env }) => findConfigFile(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
     project: ({ workspace }) => findConfigFile(workspace),
-    // Version 2 has its servers one level further down, and still reads them here, unless some are there already.
+    // Version 2 has its servers one level deeper, and still reads them here if none are there.
     servers: (document) => (hasServers(document) ? ["mcp", "servers"] : ["mcp"]),
     entry: (server) =>
       "url" in server
@@ -180,7 +182,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
           }
         : { type: "local", command: [server.command, ...server.args] },
     readsTokenFile: true,
-    only: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
+    exclusiveKeys: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
     next: "start OpenCode again; `opencode mcp list` shows the server",
   },
   copilot: {
@@ -189,14 +191,14 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
     folder: (place) => resolveClientFolder("copilot", "user", place),
     format: "jsonc",
     user: (place) => join(resolveClientFolder("copilot", "user", place), "mcp-config.json"),
-    // The file is Claude Code's too: it passes over `tools`.
+    // Claude Code reads the same file, and ignores `tools`.
     project: ({ workspace }) => join(workspace, ".mcp.json"),
     servers: () => ["mcpServers"],
     entry: (server) =>
       "url" in server
         ? { type: "http", url: server.url, ...createBearerEntry(server, `\${${SERVER_TOKEN_VARIABLE}}`), tools: ["*"] }
         : { type: "stdio", ...createCommandEntry(server), tools: ["*"] },
-    only: { started: ["command", "args", "env", "cwd"], called: ["url", "headers", "headersHelper", "oauth"] },
+    exclusiveKeys: { started: ["command", "args", "env", "cwd"], called: ["url", "headers", "headersHelper", "oauth"] },
     next: "start Copilot CLI again; /mcp shows the server",
   },
   vscode: {
@@ -211,7 +213,7 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
       "url" in server
         ? { type: "http", url: server.url, ...createBearerEntry(server, `\${env:${SERVER_TOKEN_VARIABLE}}`) }
         : { type: "stdio", ...createCommandEntry(server) },
-    only: {
+    exclusiveKeys: {
       started: ["command", "args", "env", "envFile", "cwd", "sandbox", "sandboxEnabled"],
       called: ["url", "headers", "oauth"],
     },
@@ -234,13 +236,13 @@ export const MCP_CLIENTS: Readonly<Record<string, McpClient>> = {
       "url" in server
         ? { url: server.url, ...createBearerEntry(server, `\${env:${SERVER_TOKEN_VARIABLE}}`) }
         : { type: "stdio", ...createCommandEntry(server) },
-    only: { started: ["type", "command", "args", "env", "envFile"], called: ["url", "headers", "auth"] },
+    exclusiveKeys: { started: ["type", "command", "args", "env", "envFile"], called: ["url", "headers", "auth"] },
     workspace: WORKSPACE_REFERENCE,
-    next: "start Cursor again, and switch the server on in its settings, under MCP",
+    next: "start Cursor again, and enable the server in its settings, under MCP",
   },
 };
 
-/** A command that prints the headers as JSON, from a file that holds the token. */
+/** Formats a command that prints the headers as JSON, from a file with the token. */
 function formatHeadersCommand(file: string): string {
   return `printf '{"Authorization":"Bearer %s"}' "$(cat ${quoteIfNeeded(file)})"`;
 }
@@ -273,7 +275,7 @@ function hasServers(document: unknown): boolean {
   return Object.hasOwn(mcp, "servers") && typeof mcp.servers === "object" && mcp.servers !== null;
 }
 
-/** Whether the server of an entry is one of skillet's: started by it, on this machine at its path, or the one that is meant. */
+/** Returns true if an entry is a server of skillet: started by it, on this machine at its path, or the intended one. */
 export function isSkilletServer(there: ClientConfigEntry, meant: ClientConfigEntry): boolean {
   if (getServeArguments(there)) return true;
   const url = parseEntryUrl(there);
@@ -282,19 +284,19 @@ export function isSkilletServer(there: ClientConfigEntry, meant: ClientConfigEnt
   );
 }
 
-/** Where a server has MCP. */
+/** The URL path of the MCP endpoint. */
 export const MCP_URL_PATH = "/mcp";
 
-/** Whether an address is one of this machine. */
+/** Returns true for an address of this machine. */
 export function isLocalUrl({ hostname }: URL): boolean {
   return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
-/** What was there with what is meant over it, and without what the client does not want beside it. */
+/** Merges the new entry over the existing one, without keys that the client does not accept next to it. */
 export function mergeEntry(
   there: ClientConfigEntry,
   meant: ClientConfigEntry,
-  only: McpClient["only"],
+  only: McpClient["exclusiveKeys"],
 ): ClientConfigEntry {
   const unwanted = getConflictingKeys(meant, only);
   const kept = Object.entries(there).filter(([key]) => Object.hasOwn(meant, key) || !unwanted.includes(key));
@@ -305,9 +307,11 @@ export function mergeEntry(
   return after;
 }
 
-/** The keys that somebody added to an entry, and that would be lost, or be sent to a host that they were not meant for. */
+/**
+ * Returns the keys that the user added to an entry and that would be lost, or sent to a host they were not meant for.
+ */
 export function findKeysAtRisk(there: ClientConfigEntry, meant: ClientConfigEntry, client: McpClient): string[] {
-  const { only } = client;
+  const { exclusiveKeys: only } = client;
   const [from, to] = [parseEntryUrl(there), parseEntryUrl(meant)];
   const isSentElsewhere = from && to && from.href !== to.href && !isLocalUrl(to);
   const leaving = [...getConflictingKeys(meant, only), ...(isSentElsewhere ? only.called : [])];
@@ -319,7 +323,7 @@ export function findKeysAtRisk(there: ClientConfigEntry, meant: ClientConfigEntr
     .map(([key]) => key);
 }
 
-/** An entry in a few words. What may be a secret is left out: variables, headers, a token, a password, what follows the path. */
+/** Describes an entry briefly, without possible secrets: variables, headers, a token, a password, the query. */
 export function describeEntry(entry: ClientConfigEntry): string {
   if (getEntryAddress(entry) !== undefined) {
     const url = parseEntryUrl(entry);
@@ -333,7 +337,7 @@ export function describeEntry(entry: ClientConfigEntry): string {
   return shown.join(" ");
 }
 
-/** Whether an entry calls a server, and does not start one. */
+/** Returns true if an entry calls a server instead of starting one. */
 export function isRemoteEntry(entry: ClientConfigEntry): boolean {
   return getEntryAddress(entry) !== undefined;
 }
@@ -347,7 +351,7 @@ export function getServerCommand(entry: ClientConfigEntry): string[] {
   return [entry["command"] ?? [], entry["args"] ?? []].flat().map(String);
 }
 
-/** `serve` and what follows it, when an entry starts that. */
+/** Returns the arguments from `serve` on, if an entry starts that. */
 function getServeArguments(entry: ClientConfigEntry): string[] | undefined {
   const words = getServerCommand(entry);
   const at = words.findIndex((word, index) => SKILLET_PROGRAM.test(word) && words[index + 1] === "serve");
@@ -357,7 +361,7 @@ function getServeArguments(entry: ClientConfigEntry): string[] | undefined {
 const SKILLET_PROGRAM = /(?:^|[\\/])skillet(?:\.cjs|\.cmd)?$/;
 const SERVER_KEYS = new Set(["command", "args", "url", "httpUrl"]);
 
-function getConflictingKeys(meant: ClientConfigEntry, only: McpClient["only"]): readonly string[] {
+function getConflictingKeys(meant: ClientConfigEntry, only: McpClient["exclusiveKeys"]): readonly string[] {
   return isRemoteEntry(meant) ? only.started : only.called;
 }
 

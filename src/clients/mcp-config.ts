@@ -21,13 +21,13 @@ const MAX_CONFIG_BYTES = 8 * 1024 * 1024;
 
 interface WriteSnippetOptions {
   client: McpClient;
-  /** The mode of a file that is made; one that is there keeps its own. */
+  /** The mode of a new file; an existing one keeps its own. */
   mode: number;
 }
 
 /**
- * Puts a snippet into a client's file: whole or not at all, and nothing else in it changes. Contract: nothing when it was there already.
- * Throws a SkillError when the file cannot be read, changed or written.
+ * Puts a snippet into a client's file atomically, and changes nothing else. Contract: writes nothing if it was already
+ * there. Throws a SkillError when the file cannot be read, changed or written.
  */
 export async function writeMcpSnippet(
   file: string,
@@ -35,19 +35,19 @@ export async function writeMcpSnippet(
   { client, mode }: WriteSnippetOptions,
 ): Promise<MergedConfig | undefined> {
   const language = await loadConfigLanguage(snippet.format);
-  readClientConfig(file); // Before anything is made beside it.
+  readClientConfig(file); // Fails before a lock is created next to it.
   return withFileLock(file, () => {
     const there = readClientConfig(file) ?? { text: "", mark: "", mode };
     const merged = nameFileInErrors(file, () => mergeMcpSnippet(there.text, snippet, client, language));
     if (merged.text === there.text) return undefined;
-    // It would be replaced all the same: for that, only its folder has to be writable.
+    // Checked because replacing the file would only need a writable folder.
     if ((there.mode & 0o222) === 0) throw createReadOnlyError(file);
     replaceFile(file, there.mark + merged.text, there.mode);
     return merged;
   });
 }
 
-/** What a client's file says; nothing when there is none, or none that can be read. */
+/** Parses a client's file; undefined if it does not exist or cannot be read. */
 export async function readClientDocument(file: string, format: McpClient["format"]): Promise<unknown> {
   const language = await loadConfigLanguage(format);
   try {
@@ -58,21 +58,21 @@ export async function readClientDocument(file: string, format: McpClient["format
   }
 }
 
-/** A client's file as it is on the disk. */
+/** A client's file on the disk. */
 interface ClientFile {
   text: string;
-  /** The mark of byte order before it. */
+  /** Its byte order mark. */
   mark: string;
   mode: number;
 }
 
-/** Reads a client's file; undefined if there is none. Throws a SkillError when it is not a file, too large or not UTF-8. */
+/** Reads a client's file; undefined if it does not exist. Throws a SkillError when it is not a file, too large or not UTF-8. */
 export function readClientConfig(file: string): ClientFile | undefined {
   try {
     const stats = statSync(file);
     if (!stats.isFile()) throw createConfigFileError(file, "is not a file", "move it away");
     if (stats.size > MAX_CONFIG_BYTES)
-      throw createConfigFileError(file, "is larger than 8 MiB", "put the lines in by hand");
+      throw createConfigFileError(file, "is larger than 8 MiB", "add the lines by hand");
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file));
     const mark = text.startsWith("\ufeff") ? "\ufeff" : "";
     return { text: text.slice(mark.length), mark, mode: stats.mode & 0o777 };
@@ -80,63 +80,62 @@ export function readClientConfig(file: string): ClientFile | undefined {
     if (error instanceof SkillError) throw error;
     if (getErrnoCode(error) === "ENOENT") return undefined;
     if (error instanceof TypeError) throw createConfigFileError(file, "is not UTF-8", "save it as UTF-8");
-    throw createConfigFileError(file, `cannot be read: ${getErrorMessage(error)}`, "give yourself read permission");
+    throw createConfigFileError(file, `cannot be read: ${getErrorMessage(error)}`, "grant yourself read permission");
   }
 }
 
 export function createReadOnlyError(file: string): SkillError {
-  return createConfigFileError(file, "is read-only", "make it writable, or put the lines in by hand");
+  return createConfigFileError(file, "is read-only", "make it writable, or add the lines by hand");
 }
 
 function createConfigFileError(file: string, what: string, fix: string): SkillError {
   return new SkillError("unreadable", { message: `${file} ${what}`, fix: `${fix}: nothing was written` });
 }
 
-/** Says of which file something is true. */
+/** Adds the file's name to errors. */
 export function nameFileInErrors<T>(file: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof RangeError)
-      throw createConfigFileError(file, "is nested too deeply", "put the lines in by hand");
+    if (error instanceof RangeError) throw createConfigFileError(file, "is nested too deeply", "add the lines by hand");
     if (!(error instanceof SkillError)) throw error;
     const { code, message, fix } = error;
     throw new SkillError(code, { message: `${file} ${message}`, ...(fix === undefined ? {} : { fix }), cause: error });
   }
 }
 
-/** A text as one of the two languages has it. */
+/** A configuration language: JSON or TOML. */
 export interface ConfigLanguage {
-  /** What it says. Throws a SkillError that names the line, and nothing of what stands there. */
+  /** Parses the text. Throws a SkillError that names the line, and quotes nothing. */
   parse(text: string): Record<string, unknown>;
-  /** With these values below a path, and without those; all else as it was. Nothing when that cannot be done. */
+  /** Sets and removes values below a path, and keeps the rest. Returns undefined if that is impossible. */
   edit(text: string, path: readonly string[], change: EntryChange): string | undefined;
 }
 
 interface EntryChange {
-  /** What is there below the path. */
+  /** The current values below the path. */
   before: ClientConfigEntry;
-  /** What is to be. */
+  /** The new values. */
   after: ClientConfigEntry;
 }
 
-/** Opens what reads and changes a client's files. What reads TOML is loaded only for it. */
+/** Loads the parser and editor of a format. The TOML parser is loaded only for TOML. */
 export async function loadConfigLanguage(format: McpClient["format"]): Promise<ConfigLanguage> {
   return format === "toml" ? createTomlLanguage(await loadTomlParser()) : JSON_LANGUAGE;
 }
 
-/** A text with a snippet in it. */
+/** A text after a snippet was merged. */
 export interface MergedConfig {
   text: string;
-  /** The entry as it was, with nothing in it when there was none, and as it is. */
+  /** The previous entry, empty if it did not exist, and the new one. */
   before: ClientConfigEntry;
   after: ClientConfigEntry;
 }
 
 /**
- * Puts a snippet into a text and keeps all else: other servers, what was added to this one, comments, formatting. Contract: the same text
- * when it was there already. Throws a SkillError when the text does not parse, when another server has the name, when something that was
- * added would be lost, or when the text is written in a way that only a person can change.
+ * Puts a snippet into a text and keeps the rest: other servers, keys added to this one, comments, formatting. Contract:
+ * returns the same text if it was already there. Throws a SkillError when the text does not parse, another server has
+ * the name, an added key would be lost, or the text can only be edited by hand.
  */
 export function mergeMcpSnippet(
   text: string,
@@ -150,21 +149,21 @@ export function mergeMcpSnippet(
     const keys = findKeysAtRisk(before, entry, client);
     if (keys.length > 0) throw createKeysAtRiskError(path, before, keys);
   }
-  const after = mergeEntry(before, entry, client.only);
+  const after = mergeEntry(before, entry, client.exclusiveKeys);
   if (isDeepStrictEqual(after, before)) return { text, before, after };
   const next = language.edit(text, path, { before, after });
   const wanted = language.parse(text);
   setAtPath(wanted, path, after);
   if (next === undefined || !isDeepStrictEqual(language.parse(next), wanted)) {
     throw new SkillError("config-edit", {
-      message: `writes ${formatKeyPath(path.slice(0, -1))} in a way that only a person can change`,
-      fix: "put the lines above in by hand: nothing was written",
+      message: `has ${formatKeyPath(path.slice(0, -1))} in a form that can only be edited by hand`,
+      fix: "add the lines above by hand: nothing was written",
     });
   }
   return { text: next, before, after };
 }
 
-/** What stands at a path. Throws a SkillError when something is in the way. */
+/** Returns the entry at a path. Throws a SkillError when a value in between is not an object. */
 export function getConfigEntry(
   document: Record<string, unknown>,
   path: readonly string[],
@@ -181,20 +180,19 @@ export function getConfigEntry(
 
 export function createBlockedPathError(path: readonly string[]): SkillError {
   return new SkillError("config-edit", {
-    message:
-      path.length === 0 ? "holds no object" : `holds ${formatKeyPath(path)}, which is no object with names in it`,
-    fix: "mend it by hand: nothing was written",
+    message: path.length === 0 ? "is not a JSON object" : `has ${formatKeyPath(path)}, which is not an object`,
+    fix: "fix it by hand: nothing was written",
   });
 }
 
-/** Says whose it is by the program or the address alone: the rest may hold a secret. */
+/** Names only the program or address of the other server: the rest may contain a secret. */
 function createNameTakenError(path: readonly string[], there: ClientConfigEntry): SkillError {
   const [command] = [there["command"]].flat();
-  const program = command === undefined ? "is another" : `starts ${JSON.stringify(String(command))}`;
+  const program = command === undefined ? "is another server" : `starts ${JSON.stringify(String(command))}`;
   const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : program;
   return new SkillError("another-server", {
-    message: `holds ${formatKeyPath(path)} already, and that one ${what}`,
-    fix: "choose another with --name, or take it out first: nothing was written",
+    message: `already has ${formatKeyPath(path)}, which ${what}`,
+    fix: "choose another name with --name, or remove that entry first: nothing was written",
   });
 }
 
@@ -202,8 +200,8 @@ function createKeysAtRiskError(path: readonly string[], there: ClientConfigEntry
   const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : `starts \`skillet ${describeEntry(there)}\``;
   const names = keys.map((key) => formatKeyPath([key])).join(", ");
   return new SkillError("keys-at-stake", {
-    message: `holds ${formatKeyPath(path)} already: that one ${what}, and has keys of yours that do not go with the new one: ${names}`,
-    fix: "take these keys out first, or choose another name with --name: nothing was written",
+    message: `already has ${formatKeyPath(path)}, which ${what} and has your own keys that the new entry cannot keep: ${names}`,
+    fix: "remove these keys first, or choose another name with --name: nothing was written",
   });
 }
 
@@ -228,7 +226,7 @@ export const JSON_LANGUAGE: ConfigLanguage = {
   },
 };
 
-/** A text that holds an object: after the comments, if there are some, where it holds none. Contract: it parses. */
+/** Returns a text with an object, added after the comments if it has none. Contract: the text parses. */
 export function ensureJsonObject(text: string): string {
   if (!isEmptyJsonc(text)) return text;
   if (text.trim() === "") return `{}${text || "\n"}`;
@@ -238,14 +236,14 @@ export function ensureJsonObject(text: string): string {
 
 function createTomlLanguage(read: Awaited<ReturnType<typeof loadTomlParser>>): ConfigLanguage {
   const leavesOf = (text: string): TomlLeaf[] | undefined => {
-    const said = read(text);
-    return "problem" in said ? undefined : said.leaves;
+    const parsed = read(text);
+    return "problem" in parsed ? undefined : parsed.leaves;
   };
   return {
     parse(text) {
-      const said = read(text);
-      if ("problem" in said) throw createUnreadValueError(said.problem);
-      return createTomlTable(said.leaves);
+      const parsed = read(text);
+      if ("problem" in parsed) throw createUnreadValueError(parsed.problem);
+      return createTomlTable(parsed.leaves);
     },
     edit(text, path, { before, after }) {
       const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
@@ -264,14 +262,14 @@ function createTomlLanguage(read: Awaited<ReturnType<typeof loadTomlParser>>): C
   };
 }
 
-/** Tables that hold nothing are left out: they say nothing, and no edit takes one away. */
+/** Creates a table without empty tables: they hold no value, and edits do not remove them. */
 function createTomlTable(leaves: readonly TomlLeaf[]): Record<string, unknown> {
   const table: Record<string, unknown> = {};
   for (const [parts, value] of leaves) setAtPath(table, parts, value);
   return table;
 }
 
-/** Puts a value at a path, whatever its names are: `__proto__` is one too. */
+/** Sets a value at a path. A key may be `__proto__`. */
 function setAtPath(table: Record<string, unknown>, path: readonly string[], value: unknown): void {
   let here = table;
   for (const [index, name] of path.entries()) {
@@ -291,16 +289,16 @@ function isBelowPath(parts: readonly string[], above: readonly string[]): boolea
 function createSyntaxError(language: string, line?: number): SkillError {
   return new SkillError("config-syntax", {
     message: `is not valid ${language}${line === undefined ? "" : `: line ${line}`}`,
-    fix: "mend it first: nothing was written",
+    fix: "fix it first: nothing was written",
   });
 }
 
-/** Valid TOML has numbers that are not read to the last digit here. */
+/** Valid TOML can have numbers that this parser cannot represent exactly. */
 function createUnreadValueError({ message, line }: Finding): SkillError {
   if (!message.includes("cannot be represented losslessly")) return createSyntaxError("TOML", line);
   return new SkillError("config-edit", {
-    message: `holds a number that is too large to be kept as it is: line ${line}`,
-    fix: "put the lines above in by hand: nothing was written",
+    message: `has a number that is too large to be kept exactly: line ${line}`,
+    fix: "add the lines above by hand: nothing was written",
   });
 }
 
@@ -308,19 +306,19 @@ function findLineNumber(text: string, position?: string): number | undefined {
   return position === undefined ? undefined : text.slice(0, Number(position)).split("\n").length;
 }
 
-/** An entry, and where it belongs in the client's file. */
+/** An entry, and its path in the client's file. */
 export interface McpSnippet {
   format: McpClient["format"];
   path: readonly string[];
   entry: ClientConfigEntry;
 }
 
-/** A snippet as data: all that a file would hold that holds nothing else. */
+/** Returns a snippet as data: the content of a file that holds nothing else. */
 export function createSnippetObject({ path, entry }: McpSnippet): unknown {
   return nestValue(path, entry);
 }
 
-/** A snippet as the client's file has it. */
+/** Formats a snippet for the client's file. */
 export function formatSnippet(snippet: McpSnippet): string {
   if (snippet.format !== "toml") return `${JSON.stringify(createSnippetObject(snippet), null, 2)}\n`;
   const lines = Object.entries(snippet.entry).map(

@@ -18,49 +18,54 @@ import { isInside, resolveRealPath } from "../util/safe-path.ts";
 import { findNearest } from "../util/text.ts";
 import type { CopyStatus } from "./skill-copies.ts";
 
-/** A client that finds skills in folders of its own. */
+/** A client that finds skills in its own folders. */
 export interface NativeClient {
   title: string;
   /** Its folder of skills for all projects, and for one. */
   user(place: ClientEnvironment): string;
   project(place: ClientEnvironment): string;
-  /** Keys of the frontmatter that it knows beside those of the standard; all others go under `metadata`. */
+  /** Frontmatter keys that it reads in addition to the standard; all others go under `metadata`. */
   keys: readonly string[];
-  /** Names that it has for something else. */
+  /** Names that it reserves. */
   reserved: readonly string[];
-  /** Skills and commands that it comes with: one of the same name takes their place. */
-  comesWith?: readonly string[];
+  /** Its built-in skills and commands: a skill of the same name replaces them. */
+  builtInNames?: readonly string[];
   /** All folders at this level in which it finds skills: its own, and those of other clients. */
   reads(level: "user" | "project", place: ClientEnvironment): string[];
-  /** The longest description that it takes, and what it does with a longer one. Any length if left out. */
+  /** The longest description it accepts, and its handling of a longer one. Defaults to any length. */
   description?: { longest: number; beyond: "cut" | "dropped" };
-  /** The names that it lists. All names if left out. */
+  /** The names that it lists. Defaults to all names. */
   listsName?: RegExp;
-  /** What it puts the skill's folder in for, in the instructions. */
+  /** Its placeholder for the skill's folder, in the instructions. */
   skillDir?: string;
-  /** The file of a skill in which it reads whether a model may choose the skill, in place of `disable-model-invocation`. */
+  /**
+   * The file of a skill in which it reads whether a model may choose the skill, instead of `disable-model-invocation`.
+   */
   policyFile?: string;
-  /** Whether a description must be without angle brackets. */
-  isPlain?: boolean;
-  /** What is to be done for them to be seen. */
-  next: string;
+  /** True if a description must not have angle brackets. */
+  refusesAngleBrackets?: boolean;
+  /** The next step for the user. */
+  nextStep: string;
 }
 
-/** Copilot CLI leaves out a skill with a longer description or another name, and reads the folders of three rows. */
+/** Copilot CLI omits a skill with a longer description or another name, and reads the folders of three rows. */
 const COPILOT_LIMITS = {
   description: { longest: 1024, beyond: "dropped" },
   listsName: /^[ -~]+$/,
 } as const;
 
-/** Every client, one row each. Limits, keys and folders were tried with the clients themselves, except those of VS Code and Cursor. */
+/**
+ * Every client, one row each. Limits, keys and folders were tested with the clients themselves, except those of VS Code
+ * and Cursor.
+ */
 export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   claude: {
     title: "Claude Code",
     ...createFolderLookup("claude"),
-    // Of description and when_to_use together.
+    // The limit of description and when_to_use together.
     description: { longest: 1536, beyond: "cut" },
     keys: CLIENT_KEYS.claude.skill,
-    // Its commands for itself. A skill of the same name is called in their place: one that says it is /login would be believed.
+    // Its own commands. A skill of the same name is called instead: users would trust a skill called /login.
     reserved: [
       ...[
         "add-dir",
@@ -90,7 +95,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
       ...["privacy-settings", "quit", "reload-plugins", "reload-skills", "remote-control", "remote-env", "resume"],
       ...["rewind", "skills", "status", "teleport", "terminal-setup", "upgrade", "usage"],
     ],
-    comesWith: [
+    builtInNames: [
       ...["batch", "branch", "bug", "claude-api", "code-review", "copy", "dataviz", "debug", "deep-research", "diff"],
       ...[
         "doctor",
@@ -117,8 +122,8 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     ],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the client that fills it in
     skillDir: "${CLAUDE_SKILL_DIR}",
-    isPlain: true,
-    next: "a running Claude Code sees them after /reload-skills, a new one at once; /skills lists them",
+    refusesAngleBrackets: true,
+    nextStep: "a running Claude Code sees them after /reload-skills, a new one at once; /skills lists them",
   },
   codex: {
     title: "Codex",
@@ -126,25 +131,26 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     description: { longest: 1024, beyond: "cut" },
     policyFile: "agents/openai.yaml",
     keys: CLIENT_KEYS.codex.skill,
-    // Skills that it comes with. It lists both of a name, and nobody could tell them apart.
+    // Its built-in skills. It lists both skills of one name, and users could not tell them apart.
     reserved: ["imagegen", "openai-docs", "skill-creator", "skill-installer"],
-    next: "start Codex again; /skills lists them, and $NAME calls one",
+    nextStep: "start Codex again; /skills lists them, and $NAME calls one",
   },
   gemini: {
     title: "Gemini CLI",
     ...createFolderLookup("gemini"),
     keys: CLIENT_KEYS.gemini.skill,
     reserved: [],
-    comesWith: ["antigravity-support", "skill-creator"],
-    next: "start Gemini CLI again, for skills of a project in a folder that it trusts; `gemini skills list` shows them",
+    builtInNames: ["antigravity-support", "skill-creator"],
+    nextStep:
+      "start Gemini CLI again, for skills of a project in a folder that it trusts; `gemini skills list` shows them",
   },
   opencode: {
     title: "OpenCode",
     ...createFolderLookup("opencode"),
     keys: CLIENT_KEYS.opencode.skill,
     reserved: [],
-    comesWith: ["customize-opencode"],
-    next: "start OpenCode again; `opencode debug skill` shows them",
+    builtInNames: ["customize-opencode"],
+    nextStep: "start OpenCode again; `opencode debug skill` shows them",
   },
   copilot: {
     title: "GitHub Copilot CLI",
@@ -152,7 +158,7 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     ...COPILOT_LIMITS,
     keys: CLIENT_KEYS.copilot.skill,
     reserved: [],
-    next: "start Copilot CLI again; /skills lists them",
+    nextStep: "start Copilot CLI again; /skills lists them",
   },
   vscode: {
     title: "VS Code",
@@ -161,27 +167,27 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
     ...COPILOT_LIMITS,
     keys: CLIENT_KEYS.vscode.skill,
     reserved: [],
-    next: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
+    nextStep: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
   },
   cursor: {
     title: "Cursor",
     ...createFolderLookup("cursor"),
     keys: CLIENT_KEYS.cursor.skill,
     reserved: [],
-    next: "start Cursor again; they are in its settings, under Rules, and after / in the chat",
+    nextStep: "start Cursor again; they are in its settings, under Rules, and after / in the chat",
   },
   agents: {
-    title: "whatever reads .agents/skills",
+    title: "any client that reads .agents/skills",
     ...createFolderLookup("agents"),
-    // One of its readers is Copilot CLI.
+    // One of the readers is Copilot CLI.
     ...COPILOT_LIMITS,
     keys: CLIENT_KEYS.agents.skill,
     reserved: [],
-    next: "start the client again: Codex, Gemini CLI, OpenCode, Copilot CLI, VS Code and Cursor look there",
+    nextStep: "start the client again: Codex, Gemini CLI, OpenCode, Copilot CLI, VS Code and Cursor read this folder",
   },
 };
 
-/** Returns where copies for a client go, and where it finds skills, by the table of folders. */
+/** Returns the folder for copies of a client, and the folders it reads, from the table of folders. */
 function createFolderLookup(
   id: ClientId,
   alsoReads: SkillClient["alsoReads"] = getSkillClient(id).alsoReads,
@@ -194,7 +200,7 @@ function createFolderLookup(
   };
   const own = (level: "user" | "project", place: ClientEnvironment): string => {
     const [folder] = all[level](id, place);
-    if (folder === undefined) throw new Error(`${id} has no folder of its own`);
+    if (folder === undefined) throw new Error(`${id} has no own folder`);
     return folder;
   };
   return {
@@ -209,63 +215,63 @@ function createFolderLookup(
 
 /** A client's folder of skills. */
 export interface ClientTarget {
-  /** As the table of clients calls it. */
+  /** The name in the table of clients. */
   id: string;
   client: NativeClient;
-  /** Its real path, be it there or not. */
+  /** The real path, whether it exists or not. */
   folder: string;
-  /** The folder as people are told. */
-  shown: string;
+  /** The path for messages. */
+  displayPath: string;
 }
 
 export interface ClientTargetOptions {
   around: Environment;
-  /** That of the workspace alone, in place of the user's own. */
+  /** True for the folder of the workspace, instead of the user's. */
   isProject: boolean;
 }
 
-/** The folder of a client. Throws a SkillError when there can be none. */
+/** Returns the folder of a client. Throws a SkillError when it cannot exist. */
 export function resolveClientTarget(id: string, { around, isProject }: ClientTargetOptions): ClientTarget {
   const client = getNativeClient(id);
   const path = resolve(client[isProject ? "project" : "user"](around));
   const base = isProject ? around.workspace : around.home;
   if (isInside(base, path) && !statIfExists(base)?.isDirectory()) {
     throw new SkillError("no-home", {
-      message: `The ${isProject ? "workspace" : "home folder"} ${base} is not there`,
-      fix: isProject ? "check --workspace" : "set HOME to yours, or use --project",
+      message: `The ${isProject ? "workspace" : "home folder"} ${base} does not exist`,
+      fix: isProject ? "check --workspace" : "set HOME to your home folder, or use --project",
     });
   }
   const folder = resolveTargetPath(path);
-  // A workspace is somebody else's work: a link in it must not lead what is written to where the user keeps other things.
+  // A workspace may be another author's work: a link in it must not redirect writes to the user's other files.
   if (isProject && !isInside(resolveTargetPath(base), folder)) {
     throw new SkillError("target-outside", {
       message: `${path} leads out of the workspace, to ${folder}; nothing was written`,
-      fix: "put a folder in the place of the link",
+      fix: "replace the link with a folder",
     });
   }
   const stats = statIfExists(folder);
   if (stats && !stats.isDirectory()) {
     throw new SkillError("not-a-folder", {
-      message: `${path} is no folder, so no skills can be put there`,
+      message: `${path} is not a folder, so skills cannot be copied there`,
       fix: "move it away",
     });
   }
-  return { id, client, folder, shown: isProject ? path : formatHomePath(path, around.home) };
+  return { id, client, folder, displayPath: isProject ? path : formatHomePath(path, around.home) };
 }
 
-/** Throws a SkillError that names those there are. */
+/** Returns the client. Throws a SkillError that lists the known ones. */
 export function getNativeClient(id: string): NativeClient {
   const client = Object.hasOwn(NATIVE_CLIENTS, id) ? NATIVE_CLIENTS[id] : undefined;
   if (client) return client;
   const known = Object.keys(NATIVE_CLIENTS);
   const meant = findNearest(id, known);
   throw new SkillError("usage", {
-    message: `"${id}" is no client that is known`,
-    fix: `${meant === undefined ? "" : `did you mean ${meant}? `}known are: ${known.join(", ")}`,
+    message: `Unknown client "${id}"`,
+    fix: `${meant === undefined ? "" : `did you mean ${meant}? `}Supported clients: ${known.join(", ")}`,
   });
 }
 
-/** What stands in a skill's place in a folder of skills. */
+/** Reads the status of a skill's path in a folder of skills. */
 export function readCopyStatus(
   { folder }: Pick<ClientTarget, "folder">,
   name: string,
@@ -286,15 +292,15 @@ export function isEditedCopy({ copy, before }: ClientCopy, digest: string): bool
   return digest !== copy && digest !== before;
 }
 
-/** The names of what skillet put into a folder of skills, there or not. */
+/** Lists the names of skillet's copies in a folder of skills, whether they exist or not. */
 export function listCopyNames({ folder }: Pick<ClientTarget, "folder">, installs: ClientCopyStore): string[] {
   return Object.entries(installs.entries()).flatMap(([place, { skill }]) =>
-    // What is written down of any other place is not what skillet writes.
+    // A record with any other path was not written by skillet.
     dirname(place) === folder && basename(place) === skill ? [skill] : [],
   );
 }
 
-/** What cannot be read is told from all that can: it is somebody's own. */
+/** Digests a folder. An unreadable one gets a digest that matches nothing, so that it counts as edited. */
 export function digestFolder(folder: string): string {
   try {
     return hashFolder(folder).digest;
@@ -303,14 +309,14 @@ export function digestFolder(folder: string): string {
   }
 }
 
-/** The real path that something has, or would have once it is made. */
+/** Resolves the real path of a file or folder that may not exist yet. */
 function resolveTargetPath(path: string): string {
   try {
     return realpathSync(path);
   } catch (error) {
     const code = getErrnoCode(error);
     if (code !== "ENOENT" && code !== "ENOTDIR") throw createUnreachableError(path, getErrorMessage(error));
-    if (lstatOrNone(path)?.isSymbolicLink()) throw createUnreachableError(path, "it is a link to nothing");
+    if (lstatOrNone(path)?.isSymbolicLink()) throw createUnreachableError(path, "it is a broken link");
   }
   return dirname(path) === path ? path : join(resolveTargetPath(dirname(path)), basename(path));
 }
@@ -332,7 +338,7 @@ function lstatOrNone(path: string): Stats | undefined {
 }
 
 interface DuplicateListingOptions extends ClientTargetOptions {
-  /** Folders of skills that are to be there, beside those that are. */
+  /** Folders of skills that will exist, in addition to the existing ones. */
   planned?: ReadonlySet<string>;
 }
 
@@ -346,13 +352,13 @@ export function findDuplicateListings(name: string, target: ClientTarget, option
     const folders = [...new Set(client.reads(level, around).map(resolveRealPath))];
     const other = folders.find((folder) => folder !== target.folder && has(folder));
     if (other === undefined || !folders.includes(target.folder)) return [];
-    // A client that is not used here has neither a folder of its own nor a copy in it.
+    // A client that is not used here has neither its own folder nor a copy in it.
     const own = client[level](around);
     if (![target.folder, other].includes(resolveRealPath(own)) && !statIfExists(dirname(client.user(around))))
       return [];
     const shown = isProject ? other : formatHomePath(other, around.home);
     return target.id === id
-      ? `${client.title} reads ${shown} too, where this skill is already: it will see it twice`
-      : `${client.title} reads this folder too, and has this skill in ${shown} already: it will see it twice`;
+      ? `${client.title} reads ${shown} too, which already has this skill: it will list it twice`
+      : `${client.title} reads this folder too, and already has this skill in ${shown}: it will list it twice`;
   });
 }

@@ -1,9 +1,9 @@
-/** The first line of the plugin: a file without it is another's. */
+/** The first line of the plugin: a file without it was not written by skillet. */
 export const PLUGIN_MARK = "// Written by `skillet connect opencode`. To delete it: skillet connect opencode --remove";
 
 /**
- * OpenCode has no configuration for hooks. The text is added as a part of the message: `experimental.chat.system.transform` would add it to the
- * request for a title too. Parts are in the order of their ids.
+ * Formats the plugin, since OpenCode has no configuration for hooks. It adds the text as a part of the message:
+ * `experimental.chat.system.transform` would add it to the request for a title too. Parts are ordered by id.
  */
 export function formatOpencodePlugin(command: readonly string[], timeoutSeconds: number): string {
   return `${PLUGIN_MARK}

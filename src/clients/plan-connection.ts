@@ -41,7 +41,7 @@ import {
   PROMPT_HOOKS,
 } from "./prompt-hook-config.ts";
 
-/** A client, where its files are, and the name that it knows the server by. */
+/** A client, the location of its files, and its name for the server. */
 export interface ConnectionTarget {
   client: string;
   scope: ConfigScope;
@@ -51,7 +51,7 @@ export interface ConnectionTarget {
 
 interface ConnectionOptions extends ConnectionTarget {
   server: McpServerTarget;
-  /** Keys of the server's entry besides those of every client, such as Codex's approval mode. */
+  /** Keys of the server's entry in addition to those of every client, such as Codex's approval mode. */
   more?: ClientConfigEntry;
   program: HookProgram;
   /** Undefined: no hook. */
@@ -61,7 +61,7 @@ interface ConnectionOptions extends ConnectionTarget {
 /** A planned change of one file. */
 export interface ConfigFileChange {
   file: string;
-  /** The text before and after; undefined if there is no file. Without the byte order mark. */
+  /** The text before and after; undefined if it does not exist. Without the byte order mark. */
   before: string | undefined;
   after: string | undefined;
   mark: string;
@@ -83,7 +83,10 @@ export function getConnectionFiles({ client, scope, place }: Omit<ConnectionTarg
   return { server: getMcpClient(client)[scope](place), hook: PROMPT_HOOKS[client]?.file(scope, place) };
 }
 
-/** Plans what connects a client: one change per file, none for a file that is as it should be. Throws a SkillError when one cannot be changed. */
+/**
+ * Plans the changes that connect a client: one per file, none for a file that is already correct. Throws a SkillError
+ * when one cannot be changed.
+ */
 export async function planConnection(
   options: ConnectionOptions,
   records: ConnectionRecords,
@@ -141,7 +144,10 @@ export function requireProjectFiles(options: Omit<ConnectionTarget, "name">): vo
   for (const file of Object.values(getConnectionFiles(options))) requireInsideProject(file, options.place);
 }
 
-/** The author of a project may have made its file a symlink to one of the user's own. A link without a target leads nowhere that can be checked. */
+/**
+ * The author of a project may have made its file a symlink to a file of the user. A link without a target cannot be
+ * checked.
+ */
 function requireInsideProject(file: string | undefined, { workspace }: McpClientEnvironment): void {
   if (file === undefined) return;
   const real = resolveRealPath(file);
@@ -162,7 +168,7 @@ export function getMcpClient(client: string): McpClient {
   });
 }
 
-/** A server on another machine is skillet's if `connect` wrote its address. */
+/** Returns true for a server of skillet. One on another machine counts if `connect` wrote its address. */
 export function isSkilletEntry(
   entry: ClientConfigEntry,
   client: string,
@@ -171,7 +177,7 @@ export function isSkilletEntry(
   return isSkilletServer(entry, {}) || (isRemoteEntry(entry) && record?.clients.includes(client) === true);
 }
 
-/** Returns the events of a client's JSON file that have a handler of skillet, the prompt first; none for a plugin. */
+/** Returns the events of a client's JSON file that have a handler of skillet, the prompt first; empty for a plugin. */
 export function listHookLocations({ client, name }: Pick<ConnectionTarget, "client" | "name">): HookLocation[] {
   const hook = PROMPT_HOOKS[client];
   if (!hook || "plugin" in hook) return [];
@@ -183,7 +189,7 @@ export function listHookLocations({ client, name }: Pick<ConnectionTarget, "clie
 interface EditStep {
   file: string;
   edit(text: string): string;
-  /** Paths of the objects that it creates where they are missing. */
+  /** Paths of the objects that it creates if they are missing. */
   makes(text: string): readonly (readonly string[])[];
 }
 
@@ -238,7 +244,10 @@ function removeDuplicatePaths(paths: readonly string[][]): string[][] {
   return [...new Map(paths.map((path) => [JSON.stringify(path), path])).values()];
 }
 
-/** Whether a JSON text has something at this path. TOML needs no such record: no table is left when its last key goes. */
+/**
+ * Returns true if a JSON text has a value at this path. TOML needs no such record: a table disappears with its last
+ * key.
+ */
 function hasPath(text: string, path: readonly string[]): boolean {
   let here: unknown = tryParseConfig(text, JSON_LANGUAGE) ?? {};
   for (const name of path) {
@@ -268,7 +277,7 @@ export function getDefaultMode(scope: ConfigScope): number {
   return scope === "user" ? 0o600 : 0o644;
 }
 
-/** Whether a plugin is as `connect` wrote it: now or, by the record, in another version. */
+/** Returns true if a plugin is as `connect` wrote it, in this version or, by the record, in another one. */
 export function isUnmodifiedPlugin(text: string, hook: PluginHook, record: ConnectionRecord | undefined): boolean {
   const rest = (written: string) => written.replace(PROGRAM_LINE, "");
   const usual = hook.plugin({ server: "", program: { command: "", args: [] }, kind: "command" });
@@ -291,7 +300,7 @@ function createForeignPluginError(): SkillError {
   });
 }
 
-/** The state of one part of a connection: what the client's files say. */
+/** The state of both parts of a connection, from the client's files. */
 export interface ConnectionState {
   server: { file: string; entry: ClientConfigEntry | undefined; problem?: SkillError };
   hook: { file: string; handler: ClientConfigEntry | "plugin" | undefined; problem?: SkillError } | undefined;
@@ -320,7 +329,7 @@ export async function readConnection(
   return { ...state, hook: { file: files.hook, handler: hook.value, ...pickProblem(hook) } };
 }
 
-/** Returns the name under which a client has skillet's server; undefined if it has none. Files that cannot be read have none. */
+/** Returns the client's name for skillet's server; undefined if it has none, or its files cannot be read. */
 export async function findServerName(options: Omit<ConnectionTarget, "name">): Promise<string | undefined> {
   const row = getMcpClient(options.client);
   const language = await loadConfigLanguage(row.format);

@@ -30,8 +30,8 @@ import {
 import { findSkilletHandlers, PROMPT_HOOKS, removePromptHook } from "./prompt-hook-config.ts";
 
 /**
- * Plans what disconnects a client. A file that is as `connect` left it is restored to the byte; in another one, skillet's entries are removed
- * with the objects that were created for them, and nothing else.
+ * Plans the changes that disconnect a client. A file that is as `connect` left it is restored byte for byte; from
+ * another one, only skillet's entries and the objects created for them are removed.
  */
 export async function planDisconnection(
   options: ConnectionTarget,
@@ -50,7 +50,7 @@ export async function planDisconnection(
       const { text, mark, mode } = there;
       const rest = record?.clients.filter((one) => one !== client) ?? [];
       const common = { file, before: text, mark, mode };
-      // Another client reads the same file, and is connected by it.
+      // Another client reads the same file, and stays connected.
       if (record && rest.length > 0)
         return [{ ...common, after: text, spans: [], hidden: [], record: { ...record, clients: rest } }];
       const ours = removals.filter((one) => one.file === file);
@@ -129,7 +129,10 @@ function listRemovals(options: ConnectionTarget, language: ConfigLanguage, recor
   return [...removals, { file: files.hook, has, remove, hidden: () => [], language: JSON_LANGUAGE, isOwnFile }];
 }
 
-/** The text before `connect`, to the byte; null: there was no file; undefined: it was changed since, or nothing is recorded. */
+/**
+ * Returns the text before `connect`, byte for byte; null: the file did not exist; undefined: it was changed since, or has no
+ * record.
+ */
 function restoreText(mark: string, text: string, record: ConnectionRecord | undefined): string | null | undefined {
   if (!record || record.after !== digestConfigText(mark + text)) return undefined;
   if (record.before === null) return null;
@@ -153,7 +156,7 @@ function removeParts(
   return isOwnFile && /^\s*(?:\{\s*\})?\s*$/.test(next) ? undefined : next;
 }
 
-/** Removes objects and lists that `connect` created and that are empty now; the version of a file that has no hooks any more. */
+/** Removes empty objects and lists that `connect` created, and the version of a file without hooks. */
 function pruneCreatedObjects(text: string, made: readonly (readonly string[])[], isOwnFile: boolean): string {
   let next = text;
   const events = isOwnFile
@@ -174,7 +177,7 @@ function pruneCreatedObjects(text: string, made: readonly (readonly string[])[],
   return isVersionOurs && !hasHooks && Object.hasOwn(document, "version") ? removeJsoncValue(next, ["version"]) : next;
 }
 
-/** All of a table: Codex refuses its whole file over a server without a command. */
+/** Removes a whole table: Codex refuses its file if a server has no command. */
 function removeTomlTable(
   text: string,
   path: readonly string[],
@@ -187,14 +190,14 @@ function removeTomlTable(
   const left = next === undefined ? undefined : tryParseConfig(next, language);
   if (next === undefined || left === undefined || getConfigEntry(left, path) !== undefined) {
     throw new SkillError("config-edit", {
-      message: `writes ${path.join(".")} in a way that only a person can change`,
+      message: `has ${path.join(".")} in a form that can only be edited by hand`,
       fix: "remove it by hand: nothing was written",
     });
   }
   return next;
 }
 
-/** Without the heads of tables that hold nothing any more; comments below them stay. */
+/** Removes the headers of empty tables; comments below them stay. */
 function removeTableHeads(text: string, isBelow: (parts: readonly string[]) => boolean): string {
   const heads = parseTomlStatements(text).filter(({ isTable: isHead, parts }) => isHead && isBelow(parts));
   return heads.reduceRight((written, { start, end }) => {

@@ -15,7 +15,7 @@ export interface HookProgram {
   args: readonly string[];
 }
 
-/** How the client gets the advice: from the running server, or from a process per prompt. */
+/** The way the client gets the advice: from the running server, or from a process per prompt. */
 export type HookKind = "mcp_tool" | "command";
 
 interface HookTarget {
@@ -31,11 +31,11 @@ export interface JsonHook {
   event: string;
   /** Handlers are in groups: `[{ "hooks": [handler] }]`. */
   isGrouped?: true;
-  /** The file begins with this version. */
+  /** The version at the start of the file. */
   version?: number;
-  /** Nothing else is in the file: it is deleted when the handler is removed. */
+  /** True if the file has no other content: it is deleted with the handler. */
   isOwnFile?: true;
-  /** The client can call a tool of the server instead of starting a process. */
+  /** True if the client can call a tool of the server instead of starting a process. */
   callsTools?: true;
   handler(target: HookTarget): ClientConfigEntry;
   /** The event before the client summarizes a conversation: then the hook forgets what the conversation received. */
@@ -53,12 +53,12 @@ type PromptHookConfig = JsonHook | PluginHook;
 /** The MCP tool whose text is the hook's output. */
 export const ADVISE_TOOL_NAME = "advise";
 
-/** How long a client waits for the advice. It goes on without. */
+/** The time that a client waits for the advice. It continues without it. */
 const HOOK_TIMEOUT_SECONDS = 10;
 
 /**
- * The prompt hook of each client, one row each. VS Code has none that is known. Codex asks for trust again whenever a handler changes, so
- * a handler holds nothing that changes between two calls of `connect`.
+ * The prompt hook of each client, one row each. VS Code has no known one. Codex asks for trust again whenever a handler
+ * changes, so a handler contains nothing that changes between two calls of `connect`.
  */
 export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
   claude: {
@@ -66,7 +66,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     event: HOOK_FORMATS.claude.event,
     isGrouped: true,
     callsTools: true,
-    // The source tells the user's prompts from texts that Claude Code adds; it leaves an unknown placeholder empty.
+    // The source distinguishes the user's prompts from texts that Claude Code adds; an unknown placeholder stays empty.
     handler: (target) => ({
       ...createHandler("claude", target, { prompt: `\${prompt}`, source: `\${source}` }),
       timeout: HOOK_TIMEOUT_SECONDS,
@@ -84,7 +84,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
     event: HOOK_FORMATS.codex.event,
     isGrouped: true,
     callsTools: true,
-    // Without it, Codex cuts at about 2,500 tokens.
+    // Without it, Codex truncates at about 2,500 tokens.
     handler: (target) => ({
       ...createHandler("codex", target),
       timeout: HOOK_TIMEOUT_SECONDS,
@@ -124,7 +124,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHookConfig>> = {
 /** Keys of a handler that name the program or tool. The others are settings, which the user may change. */
 const HANDLER_CALL_KEYS = ["type", "server", "tool", "input", "command", "bash"];
 
-/** Whether a handler gets the advice of skillet: by the server of this name, or by a command. */
+/** Returns true if a handler gets the advice of skillet: from the server of this name, or from a command. */
 export function isSkilletHandler(handler: ClientConfigEntry, client: string, server: string): boolean {
   if (handler["type"] === "mcp_tool") return handler["server"] === server && handler["tool"] === ADVISE_TOOL_NAME;
   const line = handler["command"] ?? handler["bash"];
@@ -143,7 +143,9 @@ export function formatHookCommand(client: string, target: Pick<HookTarget, "prog
   return createHookCommand(client, target).map(quoteIfNeeded).join(" ");
 }
 
-/** `input` is for the tool, besides the conversation. A command reads the client's own input. */
+/**
+ * Creates a handler. `input` is for the tool, in addition to the conversation. A command reads the client's own input.
+ */
 function createHandler(
   client: string,
   target: HookTarget,
@@ -167,15 +169,16 @@ function createGeminiHandler(target: HookTarget): ClientConfigEntry {
   };
 }
 
-/** A hook of a client, and how to tell a handler that is skillet's. */
+/** A hook of a client, and a check for handlers of skillet. */
 export interface HookLocation {
   hook: JsonHook;
   isOurs(handler: ClientConfigEntry): boolean;
 }
 
 /**
- * Puts a handler into a text and keeps all else: other hooks, comments, formatting, and settings that the user changed in the handler.
- * Contract: the same text when it was there already. Throws a SkillError when the text does not parse, or something else is in the way.
+ * Puts a handler into a text and keeps the rest: other hooks, comments, formatting, and settings that the user changed
+ * in the handler. Contract: returns the same text if it was already there. Throws a SkillError when the text does not
+ * parse, or another value is in its place.
  */
 export function mergePromptHook(text: string, handler: ClientConfigEntry, place: HookLocation): string {
   const { event, version, isGrouped } = place.hook;
@@ -192,7 +195,7 @@ export function mergePromptHook(text: string, handler: ClientConfigEntry, place:
   return next;
 }
 
-/** Removes skillet's handlers from a text, and nothing else; a group goes with its last handler. */
+/** Removes only skillet's handlers from a text; a group is removed with its last handler. */
 export function removePromptHook(text: string, place: HookLocation): string {
   let next = text;
   for (let [known] = findSkilletHandlers(next, place); known; [known] = findSkilletHandlers(next, place)) {
@@ -203,7 +206,10 @@ export function removePromptHook(text: string, place: HookLocation): string {
   return next;
 }
 
-/** Returns skillet's handlers in a text. Throws a SkillError when the text does not parse, or something else is in the way. */
+/**
+ * Returns skillet's handlers in a text. Throws a SkillError when the text does not parse, or another value is in their
+ * place.
+ */
 export function findSkilletHandlers(text: string, { hook, isOurs }: HookLocation): SkilletHandler[] {
   const { event, isGrouped } = hook;
   return getHookEntries(JSON_LANGUAGE.parse(text), event).flatMap((entry, index): SkilletHandler[] => {
@@ -224,7 +230,7 @@ export function findSkilletHandlers(text: string, { hook, isOurs }: HookLocation
 interface SkilletHandler {
   path: JsonPath;
   handler: ClientConfigEntry;
-  /** Nothing else is in its group. */
+  /** True if its group has no other handler. */
   isAlone: boolean;
 }
 
@@ -241,7 +247,7 @@ function getHookEntries(document: Record<string, unknown>, event: string): unkno
   return entries;
 }
 
-/** Key by key, so that what the user added stays where it is. */
+/** Sets keys one by one, so that keys of the user keep their place. */
 function setHandler(text: string, { path, handler: there }: SkilletHandler, handler: ClientConfigEntry): string {
   const changed = Object.entries(handler).filter(
     ([key, value]) =>
@@ -254,7 +260,7 @@ function setHandler(text: string, { path, handler: there }: SkilletHandler, hand
 
 function createHookFormatError(): SkillError {
   return new SkillError("config-edit", {
-    message: "has its hooks written in a way that only a person can change",
+    message: "has its hooks in a form that can only be edited by hand",
     fix: "change them by hand: nothing was written",
   });
 }

@@ -1,34 +1,37 @@
 import { ADVICE_LIMIT, type Advice, type AdviseContext, advise } from "../agent/session/advise.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 
-/** How a client's prompt hook is read and answered. */
+/** The input and output format of a client's prompt hook. */
 export interface HookFormat extends Required<Pick<AdviseContext, "limit" | "counts" | "gives">> {
   title: string;
   /** The client's event. */
   event: string;
-  /** Keys of the input, the first that has a text counts. A list counts with its first entry. */
+  /** Keys of the input; the first with a text counts. A list counts with its first entry. */
   input: { prompt: readonly string[]; conversation: readonly string[]; cwd: readonly string[] };
   /** Values of the key `hook_event_name` for the events that summarize a conversation. */
   summaries?: readonly string[];
-  /** The client may put quotation marks around the prompt. */
-  quotes?: true;
-  /** Values of the key `source` for prompts that no person wrote, such as the result of a background task: their text selects no skill. */
-  otherSources?: readonly string[];
+  /** True if the client may put quotation marks around the prompt. */
+  quotesPrompt?: true;
+  /**
+   * Values of the key `source` for prompts that no user wrote, such as the result of a background task: their text
+   * selects no skill.
+   */
+  nonUserSources?: readonly string[];
   /** The answer that adds nothing. */
   neutral: JsonObject;
   /** The answer that adds this text. */
   answer(text: string): JsonObject;
-  /** The client escapes `<` and `&` itself, so that a model would read them escaped twice. */
-  escapes?: true;
+  /** True if the client escapes `<` and `&` itself, so that a model would read them escaped twice. */
+  escapesAnswer?: true;
 }
 
-/** What a client sends to its hook, as far as it is used. */
+/** The parts of a hook's input that are used. */
 export interface HookInput {
-  /** Empty for a prompt that no person wrote. */
+  /** Empty for a prompt that no user wrote. */
   prompt: string;
   conversation?: string;
   cwd?: string;
-  /** The client has summarized the conversation: the input is not about a prompt. */
+  /** True if the client has summarized the conversation: the input is not about a prompt. */
   isSummarized?: true;
 }
 
@@ -43,7 +46,7 @@ export const HOOK_FORMATS = {
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS, // Above 10,000 characters the model gets a preview.
     summaries: ["PreCompact", "PostCompact"],
-    otherSources: ["system", "poll_event"],
+    nonUserSources: ["system", "poll_event"],
     neutral: {},
     answer: createNestedAnswer("UserPromptSubmit"),
   },
@@ -52,7 +55,7 @@ export const HOOK_FORMATS = {
     event: "UserPromptSubmit",
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS,
-    counts: "bytes", // About 2,500 tokens, which it estimates from the bytes.
+    counts: "bytes", // About 2,500 tokens, estimated from the bytes.
     neutral: {},
     answer: createNestedAnswer("UserPromptSubmit"),
   },
@@ -61,8 +64,8 @@ export const HOOK_FORMATS = {
     event: "BeforeAgent",
     input: CLAUDE_INPUT,
     ...INSTRUCTION_LIMITS,
-    gives: "shortlist", // Its system prompt says that what a hook adds is data, not instructions.
-    escapes: true,
+    gives: "shortlist", // Its system prompt declares text from hooks to be data, not instructions.
+    escapesAnswer: true,
     summaries: ["PreCompress"],
     neutral: {},
     answer: createNestedAnswer("BeforeAgent"),
@@ -72,7 +75,7 @@ export const HOOK_FORMATS = {
     event: "chat.message",
     input: { prompt: ["prompt"], conversation: ["sessionID"], cwd: ["cwd"] },
     ...INSTRUCTION_LIMITS,
-    quotes: true,
+    quotesPrompt: true,
     neutral: {},
     answer: (additionalContext) => ({ additionalContext }),
   },
@@ -100,10 +103,13 @@ export function findHookFormat(client: string): HookFormat | undefined {
   return Object.hasOwn(HOOK_FORMATS, client) ? HOOK_FORMATS[client as HookClient] : undefined;
 }
 
-/** Reads what a client sends. Undefined without a prompt. A placeholder that the client left in place, such as `${session_id}`, counts as absent. */
+/**
+ * Reads the input of a hook. Undefined without a prompt. A placeholder that the client left in place, such as
+ * `${session_id}`, counts as absent.
+ */
 export function readHookInput(format: HookFormat, sent: unknown): HookInput | undefined {
   if (!isJsonObject(sent)) return undefined;
-  const { input, summaries = [], otherSources = [], quotes } = format;
+  const { input, summaries = [], nonUserSources: otherSources = [], quotesPrompt: quotes } = format;
   const textAt = (keys: readonly string[]) => {
     const values = keys.map((key) => (Object.hasOwn(sent, key) ? sent[key] : undefined));
     const texts = values.map((value) => (Array.isArray(value) ? value[0] : value));
@@ -121,7 +127,7 @@ const QUOTED_PROMPT = /^"([\s\S]*)"$/;
 const PLACEHOLDER = /^\$\{\w+\}$/;
 
 /** Returns the answer for the client; the neutral one for an empty text. */
-export function createHookAnswer({ neutral, answer, escapes }: HookFormat, text: string): JsonObject {
+export function createHookAnswer({ neutral, answer, escapesAnswer: escapes }: HookFormat, text: string): JsonObject {
   if (text === "") return neutral;
   return answer(escapes ? text.replaceAll("&lt;", "\u2039") : text);
 }

@@ -19,21 +19,24 @@ interface CopyRequest {
   target: ClientTarget;
   installs: ClientCopyStore;
   force?: boolean | undefined;
-  /** Plan, and do nothing. */
+  /** Plans without writing. */
   isDryRun?: boolean | undefined;
 }
 
 export interface WriteCopiesRequest extends CopyRequest {
   skills: readonly Skill[];
-  /** What speaks against giving a skill to the client, whatever stands there. A SkillError that it throws does too. */
-  refuses?(skill: Skill): CopyProblem | undefined;
-  /** Called as each skill was looked at. */
-  onLooked?(): void;
+  /**
+   * Returns a reason not to give a skill to the client, independent of existing files. A SkillError that it throws
+   * counts too.
+   */
+  findRefusal?(skill: Skill): CopyProblem | undefined;
+  /** Called after each skill was checked. */
+  onChecked?(): void;
 }
 
 /**
- * Puts copies of skills into a client's folder: of all that can be, all or none. Gives what was done with each. Throws a SkillError, and
- * then nothing was.
+ * Copies skills into a client's folder: all that can be copied, all or nothing. Returns the step for each. Throws a
+ * SkillError, and then nothing was changed.
  */
 export function writeClientCopies(request: WriteCopiesRequest): CopyStep[] {
   return withCopyLock(request, () => {
@@ -50,19 +53,20 @@ export function writeClientCopies(request: WriteCopiesRequest): CopyStep[] {
       const { digest } = wanted.content as FolderContent;
       const copy = { ...createCopyEntry(skill, digest, standing.get(name), target), ...omitUndefined({ made }) };
       const entry = [join(target.folder, name), copy] as const;
-      // A copy that outlived its original is the original from now on: two that were copies of one another would both be no skill.
+      // A copy that outlived its original is now the original: of two copies of each other, neither would count as a
+      // skill.
       const { folder = "" } = skill.origin;
       const outlived = installs.entries()[folder];
       return outlived && !hasOriginal(outlived) ? [entry, [folder, undefined] as const] : [entry];
     });
     const writing = changing.filter(({ adopts }) => !adopts);
     if (entries.length === 0) return steps;
-    installs.put(Object.fromEntries(entries), () => {
+    installs.recordWhile(Object.fromEntries(entries), () => {
       if (writing.length === 0) return;
       applyFolderChange({
         skillsDir: target.folder,
-        put: writing.map(({ name }) => (prepared.get(name) as PreparedCopy).item),
-        replaces: writing.filter(({ action }) => action === "update").map(({ name }) => name),
+        items: writing.map(({ name }) => (prepared.get(name) as PreparedCopy).item),
+        replaceable: writing.filter(({ action }) => action === "update").map(({ name }) => name),
         isDurable: true,
         isReal: true,
       });
@@ -71,7 +75,9 @@ export function writeClientCopies(request: WriteCopiesRequest): CopyStep[] {
   });
 }
 
-/** Takes copies out of a client's folder again. Gives what was done with each. Throws a SkillError, and then nothing was. */
+/**
+ * Removes copies from a client's folder. Returns the step for each. Throws a SkillError, and then nothing was changed.
+ */
 export function removeClientCopies(request: CopyRequest & { names: readonly string[] }): CopyRemoval[] {
   return withCopyLock(request, () => {
     const { target, installs, names } = request;
@@ -81,45 +87,49 @@ export function removeClientCopies(request: CopyRequest & { names: readonly stri
       steps.flatMap((step) => (step.action === action ? [step.name] : []));
     const removed = named("remove");
     if (removed.length > 0)
-      applyFolderChange({ skillsDir: target.folder, put: [], remove: removed, isDurable: true, isReal: true });
+      applyFolderChange({ skillsDir: target.folder, items: [], remove: removed, isDurable: true, isReal: true });
     const gone = [...removed, ...named("forget")];
     const made = findMadeFolder(target, installs);
-    // After they are gone: an entry without a copy is only a line too many, a copy without one would be nobody's.
-    if (gone.length > 0) installs.forget(gone.map((name) => join(target.folder, name)));
+    // Removed after the copies: an entry without a copy is harmless, but a copy without an entry would not count as
+    // skillet's.
+    if (gone.length > 0) installs.remove(gone.map((name) => join(target.folder, name)));
     if (made !== undefined && listCopyNames(target, installs).length === 0) removeEmptyFolders(target.folder, made);
     return steps;
   });
 }
 
-/** What a client would be given of a skill. Throws a SkillError when it cannot be. */
+/** Prepares the copy of a skill for a client. Throws a SkillError when it cannot be copied. */
 export function prepareCopy(skill: Skill, client: NativeClient): AdaptedSkill & { content: FolderContent } {
   const { notes, ...conformed } = adaptSkill(skill, client);
   const content = hashSkillCopy(skill, conformed.skillMd, conformed.files);
   return { ...conformed, notes: [...notes, ...listOmittedFiles(skill)], content };
 }
 
-/** Throws a SkillError when nothing is known of copies: that is not the same as that there are none. */
+/** Throws a SkillError when the record of copies cannot be read, which differs from having no copies. */
 export function checkCopyRecord(installs: ClientCopyStore): void {
   const problem = installs.problem();
   if (problem === undefined) return;
   throw new SkillError("installs-unreadable", {
     message: `${installs.file} ${problem}`,
-    fix: "mend it, or remove it to start anew: copies that are as skillet would write them are then taken for its own again",
+    fix: "fix the file, or remove it: then skillet recognizes its own unedited copies again",
   });
 }
 
-/** One at a time, so that the second finds what the first did and has nothing left to do. A plan alone changes nothing, and waits for nobody. */
+/**
+ * Runs one change at a time, so that the second one sees the result of the first. A dry run changes nothing, and takes
+ * no lock.
+ */
 function withCopyLock<T>({ installs, isDryRun, target }: CopyRequest, work: () => T): T {
   checkCopyRecord(installs);
   if (isDryRun) return work();
   return withFileLock(installs.file.replace(/\.json$/, ""), () => {
-    installs.forget([]); // From here on it is read anew: another may have written while this one waited.
-    recoverFolder(target.folder); // What a process that ended too soon left there would be taken back after it was looked at.
+    installs.remove([]); // Reads the record again: another process may have written it during the wait.
+    recoverFolder(target.folder); // Rolls back before the check, not after it, what a killed process left there.
     return work();
   });
 }
 
-/** The topmost folder that was made for a client's folder of skills, by the record. */
+/** Returns the topmost folder that was created for a client's folder of skills, by the record. */
 function findMadeFolder({ folder }: ClientTarget, installs: ClientCopyStore): string | undefined {
   const entries = installs.entries();
   const made = listCopyNames({ folder }, installs).flatMap((name) => entries[join(folder, name)]?.made ?? []);
@@ -137,11 +147,14 @@ interface PreparedCopy {
   item: FolderItem;
 }
 
-function prepareItem(skill: Skill, { target, refuses, onLooked }: WriteCopiesRequest): PreparedCopy {
+function prepareItem(
+  skill: Skill,
+  { target, findRefusal: refuses, onChecked: onLooked }: WriteCopiesRequest,
+): PreparedCopy {
   const { name, origin } = skill;
   const place = getSkillLocation(skill);
   const isThere = place !== "" && isInside(target.folder, place);
-  const bare: WantedCopy = { name, source: origin.source, notes: [], lost: [], isThere };
+  const bare: WantedCopy = { name, source: origin.source, notes: [], lost: [], isInTarget: isThere };
   const item: FolderItem = { name, source: origin.folder === undefined ? "inline" : "ref" };
   onLooked?.();
   if (isThere) return { skill, item, wanted: bare };
@@ -170,7 +183,7 @@ function createCopyEntry(
 ): ClientCopy {
   const { name, origin } = skill;
   const original = getOriginal(skill);
-  // As it is found there: what was written down last may never have been put there. What somebody changed stays theirs.
+  // Uses the state on disk: the last recorded copy may never have been written. Edits of the user are kept.
   const before = there?.is === "ours" && !there.isEdited ? there.digest : undefined;
   return {
     skill: name,
@@ -183,39 +196,39 @@ function createCopyEntry(
   };
 }
 
-/** Nothing for what comes with this package: that is there as long as the package is, wherever it is put. */
+/** Returns undefined for a shipped skill: it exists as long as the package does, wherever that is installed. */
 function getOriginal({ origin: { scope, file } }: Skill): string | undefined {
   return scope === "bundled" && file !== undefined && isShipped(file) ? undefined : file;
 }
 
 function createPlanOptions({ target, force }: CopyRequest): CopyPlanOptions {
-  return { shown: (name) => join(target.shown, name), client: target.client.title, force };
+  return { formatPath: (name) => join(target.displayPath, name), client: target.client.title, force };
 }
 
-/** Why something is not done, and what to do about it. */
+/** The reason why a step is not done, and its fix. */
 export interface CopyProblem {
   code: ErrorCode;
   message: string;
   fix: string;
 }
 
-/** A skill as it is to stand in a client's folder. */
+/** A skill to copy into a client's folder. */
 export interface WantedCopy {
   name: string;
   source: string;
-  /** What it would hold there; nothing when it is refused beforehand. */
+  /** The content of the copy; undefined if the skill is refused before. */
   content?: FolderContent;
-  /** What is another thing there than here. */
+  /** Differences in behavior, a sentence each. */
   notes: readonly string[];
   /** The keys of its frontmatter that the client does not read. */
   lost: readonly string[];
-  /** What speaks against it, whatever stands there. */
+  /** A reason not to copy it, independent of existing files. */
   refusal?: CopyProblem;
-  /** True when it is from that very folder. */
-  isThere: boolean;
+  /** True if the skill is from that very folder. */
+  isInTarget: boolean;
 }
 
-/** What stands in a skill's place. `ours`: skillet put it there; `isLast`: and what it was copied from is gone. */
+/** The status of a skill's path. `ours`: skillet wrote it; `isLast`: and its original is gone. */
 export type CopyStatus =
   | { is: "nothing" }
   | { is: "foreign"; what: "folder" | "file" | "link"; digest?: string }
@@ -223,31 +236,33 @@ export type CopyStatus =
 
 export interface CopyStep extends Pick<WantedCopy, "name" | "source" | "notes" | "lost"> {
   action: "install" | "update" | "unchanged" | "refuse";
-  /** Why, where it is not plain. */
+  /** The reason, if it is not obvious. */
   reason?: CopyProblem;
-  /** The files that it is about, below its folder. */
+  /** The affected files, below its folder. */
   files: readonly string[];
-  /** True when what stands there is as it would be written, and only has to be written down as ours. */
+  /** True if the existing folder equals the copy, and only has to be recorded. */
   adopts?: true;
 }
 
 export interface CopyRemoval {
   name: string;
-  /** `forget`: it was taken away by hand, and only has to be crossed out. */
+  /** `forget`: the copy was removed by hand, and only its record has to go. */
   action: "remove" | "forget" | "refuse";
   reason?: CopyProblem;
 }
 
 interface CopyPlanOptions {
-  /** Where a skill would stand, as people are told. */
-  shown(name: string): string;
+  /** Formats the path of a skill for messages. */
+  formatPath(name: string): string;
   /** The client's title. */
   client: string;
-  /** Whether copies that somebody changed by hand may be replaced and removed. What skillet did not put there never is. */
+  /**
+   * True if copies that were edited by hand may be replaced and removed. Folders that skillet did not create never are.
+   */
   force?: boolean | undefined;
 }
 
-/** What is to be done so that these skills stand there. Contract: pure. */
+/** Plans the steps that copy these skills. Contract: pure. */
 export function planCopies(
   wanted: readonly WantedCopy[],
   standing: (name: string) => CopyStatus,
@@ -260,7 +275,7 @@ export function planCopies(
   });
 }
 
-/** What is to be done so that these skills stand there no more. Contract: pure. */
+/** Plans the steps that remove these copies. Contract: pure. */
 export function planCopyRemoval(
   names: readonly string[],
   standing: (name: string) => CopyStatus,
@@ -283,7 +298,7 @@ export function planCopyRemoval(
 type CopyDecision = Pick<CopyStep, "action" | "reason" | "adopts">;
 
 function decideCopy(
-  { name, content, refusal, isThere }: WantedCopy,
+  { name, content, refusal, isInTarget: isThere }: WantedCopy,
   there: CopyStatus,
   options: CopyPlanOptions,
 ): CopyDecision {
@@ -291,7 +306,7 @@ function decideCopy(
   if (refusal || !content) return { action: "refuse", ...(refusal ? { reason: refusal } : {}) };
   if (there.is === "nothing") return { action: "install" };
   if (there.is === "foreign") {
-    // A process that ended too soon may have left it, or another machine: what is the same need not be anybody's but ours.
+    // A killed process or another machine may have left it: an identical folder can count as a copy.
     if (there.digest === content.digest) return { action: "unchanged", adopts: true };
     return { action: "refuse", reason: createForeignProblem(name, there, options, "replaced") };
   }
@@ -304,44 +319,44 @@ function decideCopy(
 function createAlreadyThereProblem(name: string, { client }: CopyPlanOptions): CopyProblem {
   return {
     code: "already-there",
-    message: `Skill '${name}' is in the folder of ${client} itself`,
-    fix: "nothing is to be done",
+    message: `Skill '${name}' is already in the folder of ${client}`,
+    fix: "there is nothing to do",
   };
 }
 
 function createForeignProblem(
   name: string,
   { what }: Extract<CopyStatus, { is: "foreign" }>,
-  { shown }: CopyPlanOptions,
+  { formatPath: shown }: CopyPlanOptions,
   done: string,
 ): CopyProblem {
   return {
     code: "in-the-way",
-    message: `${shown(name)} is a ${what} that skillet did not put there; it is not ${done}`,
+    message: `${shown(name)} is a ${what} that skillet did not create; it is not ${done}`,
     fix: done === "removed" ? "remove it by hand if you do not need it" : "move it away if you do not need it",
   };
 }
 
-function createEditedProblem(name: string, { shown }: CopyPlanOptions, does: string): CopyProblem {
+function createEditedProblem(name: string, { formatPath: shown }: CopyPlanOptions, does: string): CopyProblem {
   return {
     code: "edited",
-    message: `${shown(name)} was changed by hand since skillet put it there`,
-    fix: `keep your changes somewhere else, then --force ${does} it`,
+    message: `${shown(name)} was edited by hand since skillet created it`,
+    fix: `save your changes in another place, then --force ${does} it`,
   };
 }
 
-/** With --force: it is done, and this is what it costs. */
+/** The cost of --force, which is applied anyway. */
 function createLostEditsProblem(name: string, options: CopyPlanOptions): CopyProblem {
   return {
     ...createEditedProblem(name, options, ""),
-    fix: "keep your changes somewhere else first: they do not outlive --force",
+    fix: "save your changes in another place first: --force discards them",
   };
 }
 
-function createLastCopyProblem(name: string, { shown }: CopyPlanOptions): CopyProblem {
+function createLastCopyProblem(name: string, { formatPath: shown }: CopyPlanOptions): CopyProblem {
   return {
     code: "last-copy",
-    message: `What ${shown(name)} was copied from is gone, so it may be the last copy`,
-    fix: "keep it somewhere else if you need it, then --force removes it",
+    message: `The original of ${shown(name)} is gone, so it may be the last copy`,
+    fix: "save it in another place if you need it, then --force removes it",
   };
 }
