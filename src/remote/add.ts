@@ -42,42 +42,46 @@ import { parseSourceAddress } from "./source-address.ts";
 import { planUpdate, type UpdateDifference } from "./update.ts";
 
 export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
-  /** As `skillet add` takes it. */
+  /** The source, in the syntax of `skillet add`. */
   source: string;
-  /** Which of its skills; all of them when left out. One inside the folder of another comes with that. */
+  /** The names of the skills to add. Defaults to all. A skill inside the folder of another one comes with it. */
   names?: readonly string[];
-  /** Into the workspace's own folder, in place of the user's. */
+  /** Adds to the workspace's own folder instead of the user's. */
   isProject?: boolean;
-  /** Whether one that was added from another source gives way. */
-  isForced?: boolean;
-  /** Takes only skills that a known signer signed, now and in every update. */
+  /** Replaces a skill of the same name that was added from another source. */
+  force?: boolean;
+  /** Accepts only skills that a known signer signed, now and in every update. */
   requireSignature?: boolean;
-  /** Asks private addresses too that only the source named. */
+  /** Also connects to private addresses that only the source named. */
   allowPrivate?: boolean;
-  /** Called for each skill that cannot be added, so that the others are. Without it, the first one is thrown and nothing is added. */
+  /**
+   * Called for each skill that cannot be added, so that the others are added. Without it, the first error is thrown and
+   * nothing is added.
+   */
   onRefused?(name: string, error: SkillError): void;
-  /** Asked with all that is to come, before anything is put in its place: whether it may be. */
-  agree(coming: readonly PendingSkill[]): boolean | Promise<boolean>;
+  /** Asks for approval of all pending skills before any of them is written. */
+  approve(coming: readonly PendingSkill[]): boolean | Promise<boolean>;
   signal?: AbortSignal;
 }
 
-/** A skill that is to be put in its place. */
+/** A skill that is ready to be written. */
 export type PendingSkill = Extract<PlannedAddition, { is: "new" | "update" }>;
 
 /**
- * Adds skills from a remote source: fetched, checked, approved, put in their place and locked in one change. Returns what became of
- * each, or undefined when they were not approved. Throws a SkillError when one cannot be added, unless `onRefused` is given.
+ * Adds skills from a remote source: fetches, checks, gets approval, writes and locks them in one change. Returns the
+ * outcome for each, or undefined if they were not approved. Throws a SkillError if one cannot be added, unless
+ * `onRefused` is set.
  */
 export async function addSkills(options: AddSkillsOptions): Promise<readonly PlannedAddition[] | undefined> {
   const {
     source,
     names = [],
     isProject = false,
-    isForced = false,
+    force: isForced = false,
     allowPrivate,
     requireSignature,
     onRefused,
-    agree,
+    approve,
     signal,
   } = options;
   const around = resolveEnvironment(options);
@@ -90,7 +94,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
       names,
       ...omitUndefined({ signal, allowPrivate }),
     });
-    const { offer } = supply;
+    const { listing: offer } = supply;
     const refuse = ({ name, error }: RefusedSkill) => {
       if (!onRefused) throw error;
       onRefused(name, error);
@@ -108,7 +112,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
       ...omitUndefined({ all: requireSignature }),
     });
     if (coming.length === 0) return additions;
-    if (!(await agree(coming))) return undefined;
+    if (!(await approve(coming))) return undefined;
     applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
     const approvals = createApprovalStore(around.skilletHome);
     for (const { name } of coming) approvals.forget(name, join(place.folder, name));
@@ -125,13 +129,13 @@ interface AdditionContext {
   supply: FetchedListing;
   place: SkillsDir;
   around: Environment;
-  /** A folder of ours. */
+  /** A private working folder. */
   work: string;
   locked: LockedSkills;
   isForced: boolean;
 }
 
-/** Looks at what was chosen, and plans to add it. All that stands against any of them is given at once. */
+/** Checks the chosen skills and plans to add them. Returns all problems at once. */
 export function planAdditions(
   chosen: readonly RemoteCandidate[],
   { supply, place, around, work, locked, isForced }: AdditionContext,
@@ -154,22 +158,25 @@ export function planAdditions(
   return { additions, problems };
 }
 
-/** There is no skill in a source. */
-export function createNoSkillsError({ offer, fetched }: FetchedListing): SkillError {
+/** Creates the error for a source without a skill. */
+export function createNoSkillsError({ listing: offer, fetched }: FetchedListing): SkillError {
   const broken = offer.diagnostics.find(stopsLoading);
   return new SkillError("no-skills", {
     message: broken
       ? `None of its skills can be loaded: ${broken.message}`
-      : appendNotes("There is no skill in it", offer),
+      : appendNotes("The source has no skill", offer),
     fix: broken
-      ? "tell whoever wrote it"
+      ? "report it to its author"
       : fetched.links.size > 0
-        ? "it holds links, which are not followed: name the folder that they lead to (//FOLDER)"
+        ? "it contains symlinks, which are not followed: name the folder that they point to (//FOLDER)"
         : "a skill is a folder with a SKILL.md: check the source, and its //FOLDER",
   });
 }
 
-/** Writes down that skills of a workspace are trusted, if they are in their place what was agreed to: one that somebody changed since waits for a word. */
+/**
+ * Records that skills of a workspace are trusted, if their written files are the approved ones. A skill changed since
+ * then needs a new approval.
+ */
 export function trustApplied(
   coming: readonly PendingSkill[],
   { folder }: SkillsDir,
@@ -186,11 +193,11 @@ export function trustApplied(
   );
 }
 
-/** What adding a skill comes to. */
+/** The planned outcome of adding a skill. */
 export type PlannedAddition = { name: string; prepared: PreparedCandidate } & (
   | { is: "new"; put: SkillWrite; skill: Skill }
   | { is: "update"; put: SkillWrite; skill: Skill; difference: UpdateDifference; replaced?: FileTree }
-  /** It is there already, as the source has it. */
+  /** It is already there, with the same files as in the source. */
   | { is: "same"; isChanged: boolean }
   | { is: "conflict"; conflicts: readonly MergeConflict[] }
 );
@@ -201,19 +208,19 @@ interface AddRequest {
   place: SkillsDir;
   locked: LockedSkills;
   originals: BlobCache;
-  /** A folder of ours for what comes of changes that are merged. */
+  /** A private folder for the result of merged changes. */
   work: string;
-  /** Whether one that was added from another source gives way. */
+  /** True if a skill that was added from another source is replaced. */
   isForced: boolean;
   conflicts?: "mine" | "theirs" | undefined;
 }
 
-/** Plans to add a skill. Nothing is written but into `work`. Throws a SkillError when something is in the way. */
+/** Plans to add a skill. Writes only to `work`. Throws a SkillError if it cannot be added. */
 export function planAddition(request: AddRequest): PlannedAddition {
   const { prepared, provenance, place, locked, isForced } = request;
   const { name, skill, files, digest, tree, folder } = prepared;
   const entry = locked[name];
-  const there = join(place.folder, name);
+  const existing = join(place.folder, name);
   checkNameClash(name, place, locked);
   const put: SkillWrite = {
     name,
@@ -229,14 +236,14 @@ export function planAddition(request: AddRequest): PlannedAddition {
   };
   const isOther = entry !== undefined && !isSameSource(entry, provenance);
   if (isOther && !isForced) throw createOtherSourceError(name, entry, provenance);
-  if (!lstatSync(there, { throwIfNoEntry: false })) return { name, prepared, is: "new", put, skill };
-  if (!entry) throw createAddedMeanwhileError(name, place) ?? createInTheWayError(name, there);
+  if (!lstatSync(existing, { throwIfNoEntry: false })) return { name, prepared, is: "new", put, skill };
+  if (!entry) throw createAddedMeanwhileError(name, place) ?? createInTheWayError(name, existing);
   if (!isOther) {
     const update = planUpdate({ ...request, name, entry });
     return { name, prepared, ...(update.is === "up-to-date" ? { ...update, is: "same" } : update) };
   }
-  const before = digestInstalled(there);
-  if (before !== (entry.upstream ?? entry).digest) throw createEditedError(name, there);
+  const before = digestInstalled(existing);
+  if (before !== (entry.upstream ?? entry).digest) throw createEditedError(name, existing);
   const difference = { before: request.originals.read(entry.files) ?? new Map(), after: tree, kept: [] };
   return { name, prepared, is: "update", put: { ...put, ...omitUndefined({ before }) }, skill, difference };
 }
@@ -245,24 +252,24 @@ function isSameSource(entry: LockedSkill, provenance: Provenance): boolean {
   return formatLockSource(entry) === formatLockSource(provenance);
 }
 
-function createInTheWayError(name: string, there: string): SkillError {
-  const what = existsSync(join(there, "SKILL.md")) ? "a skill" : "something";
+function createInTheWayError(name: string, existing: string): SkillError {
+  const what = existsSync(join(existing, "SKILL.md")) ? "a skill" : "a file or folder";
   return new SkillError("in-the-way", {
-    message: `${there} is ${what} that skillet did not add, so "${name}" cannot be put there`,
+    message: `${existing} is ${what} that skillet did not add, so "${name}" cannot be written there`,
     fix: "move it away",
   });
 }
 
 function createOtherSourceError(name: string, entry: LockedSkill, provenance: Provenance): SkillError {
   return new SkillError("other-source", {
-    message: `"${name}" was ${entry.source === LOCAL_SOURCE ? "adopted without a source" : `added from ${formatLockSource(entry)}`}, and this one is from ${formatLockSource(provenance)}`,
-    fix: `look at both; --force puts this one in its place, without what the other one was given`,
+    message: `"${name}" was ${entry.source === LOCAL_SOURCE ? "adopted without a source" : `added from ${formatLockSource(entry)}`}, but this one is from ${formatLockSource(provenance)}`,
+    fix: `compare both; --force replaces it, without the values that it was granted`,
   });
 }
 
-function createEditedError(name: string, there: string): SkillError {
+function createEditedError(name: string, existing: string): SkillError {
   return new SkillError("edited", {
-    message: `${there} was changed since it was added, and would be lost`,
+    message: `${existing} was changed since it was added, and its changes would be lost`,
     fix: `move it away yourself, or remove it: skillet remove ${name} --force`,
   });
 }

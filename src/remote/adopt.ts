@@ -42,47 +42,47 @@ import {
 import { readLockedSkills, resolveAdoptedDir, type SkillsDir } from "./skills-dir.ts";
 import { parseSourceAddress } from "./source-address.ts";
 
-/** A skill on the disk that is to be managed where it is. */
+/** A skill on the disk that becomes managed where it is. */
 export interface Adoption {
   name: string;
   skill: Skill;
-  /** Its real folder, which stays as it is. */
+  /** Its real folder, which stays unchanged. */
   folder: string;
-  place: SkillsDir;
-  /** What its lock will say. */
+  skillsDir: SkillsDir;
+  /** Its future entry in the lock file. */
   entry: LockedSkill;
-  /** The record that names its origin, for people. Nothing when its origin is not known, or was given. */
+  /** The record that names its origin, for people. Undefined if the origin is unknown or was set by the caller. */
   foundIn?: string;
-  /** Its files as they are used, and as they were judged. */
+  /** Its files as they are used, and as they were checked. */
   copy: SkillCopy;
   tree: FileTree;
-  /** Its files as they came from the source, where these differ. */
+  /** Its files as they came from the source, if they differ. */
   base?: OriginalFiles;
   findings: readonly ScanFinding[];
-  /** Symlinks that lead to it. */
+  /** Symlinks that point to it. */
   links: readonly string[];
 }
 
 export interface AdoptSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
   /** Skill folders, folders of skills, or names. Defaults to all skills in the user's client folders. */
   paths?: readonly string[];
-  /** Without paths: those of the workspace's folders, in place of the user's. */
+  /** Without paths: adopts the skills in the workspace's folders instead of the user's. */
   isProject?: boolean;
-  /** The source they came from, as `skillet add` takes it. Defaults to what is recorded on the disk. */
+  /** The source they came from, in the syntax of `skillet add`. Defaults to the origin recorded on the disk. */
   from?: string;
-  /** Called for each skill that cannot be adopted, so that the others are. Without it, the first one is thrown. */
+  /** Called for each skill that cannot be adopted, so that the others are. Without it, the first error is thrown. */
   onRefused?(name: string, error: SkillError): void;
-  /** Asked with all that is to be adopted and trusted, before anything is recorded: which of them may be. */
-  agree(adoptions: readonly Adoption[]): boolean | readonly Adoption[] | Promise<boolean | readonly Adoption[]>;
+  /** Asks for approval of the skills to adopt and trust before anything is recorded. Returns the approved ones. */
+  approve(adoptions: readonly Adoption[]): boolean | readonly Adoption[] | Promise<boolean | readonly Adoption[]>;
   signal?: AbortSignal;
 }
 
 /**
- * Brings skills that are on the disk under management where they are: recorded in the lock of their folder with their origin, and trusted.
- * No file of a skill is changed or copied. Returns what was adopted.
+ * Manages skills that are already on the disk, in place: records them with their origin in the lock file of their
+ * folder, and trusts them. Changes or copies no file of a skill. Returns the adopted skills.
  */
 export async function adoptSkills(options: AdoptSkillsOptions): Promise<readonly Adoption[]> {
-  const { paths = [], isProject = false, from, onRefused, agree, signal, ...where } = options;
+  const { paths = [], isProject = false, from, onRefused, approve, signal, ...where } = options;
   const found = await discover({ ...where, follow: false });
   const refuse = ({ name, error }: RefusedSkill) => {
     if (!onRefused) throw error;
@@ -91,10 +91,10 @@ export async function adoptSkills(options: AdoptSkillsOptions): Promise<readonly
   const adoptable = findAdoptable(found, paths, { cwd: found.around.workspace, isProject });
   const planned = await planAdoptions(adoptable.skills, found, omitUndefined({ from, signal }));
   for (const problem of [...adoptable.problems, ...planned.problems]) refuse(problem);
-  const answer = planned.adoptions.length > 0 && (await agree(planned.adoptions));
-  const agreed = answer === true ? planned.adoptions : answer === false ? [] : answer;
-  applyAdoptions(agreed, found);
-  return agreed;
+  const answer = planned.adoptions.length > 0 && (await approve(planned.adoptions));
+  const approved = answer === true ? planned.adoptions : answer === false ? [] : answer;
+  applyAdoptions(approved, found);
+  return approved;
 }
 
 export interface AdoptionPlan {
@@ -102,7 +102,9 @@ export interface AdoptionPlan {
   problems: readonly RefusedSkill[];
 }
 
-/** Looks at each skill, and where it came from. Nothing is written; only a source that is given is fetched. */
+/**
+ * Plans the adoption of each skill and finds its origin. Writes nothing; fetches only a source that the caller names.
+ */
 export async function planAdoptions(
   skills: AdoptableSkills["skills"],
   found: DiscoverResult,
@@ -136,7 +138,7 @@ async function planAdoption(
   supply: (FetchedListing & { work: string }) | undefined,
 ): Promise<Adoption> {
   const { around } = found;
-  const skill = withBody(listed); // What is shown is what is recorded, also when its file changes meanwhile.
+  const skill = withBody(listed); // The user sees exactly what is recorded, even if the file changes meanwhile.
   const folder = checkAdoptableFolder(skill, found, supply !== undefined);
   const name = basename(folder);
   const isProject = skill.origin.scope === "workspace";
@@ -160,7 +162,7 @@ async function planAdoption(
     name,
     skill,
     folder,
-    place,
+    skillsDir: place,
     entry: {
       ...(origin?.provenance ?? NO_PROVENANCE),
       digest,
@@ -177,31 +179,31 @@ async function planAdoption(
   };
 }
 
-/** What the given source has. As it is here, its commit is the one that this is of. */
+/** Finds the skill in the named source. The commit is recorded only if its files are the same as here. */
 function findOriginInSource(
   supply: FetchedListing & { work: string },
   name: string,
   { place, around, digest }: { place: SkillsDir; around: DiscoverResult["around"]; digest: string },
 ): FoundOrigin {
-  const candidate = findCandidate(name, supply.offer);
+  const candidate = findCandidate(name, supply.listing);
   const prepared = prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
   const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { place, around });
   if (prepared.digest !== digest) return { provenance, foundIn: "" };
   return { provenance: { ...provenance, ...omitUndefined({ commit }) }, foundIn: "", base: "as-here" };
 }
 
-/** Throws when a skill is not one that can be adopted where it is. Returns its real folder. */
+/** Returns the real folder of a skill. Throws if it cannot be adopted there. */
 function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, hasSource: boolean): string {
   const { folder, form, parent, scope, remote } = origin;
   const { around, installs } = found;
   if (remote || folder === undefined || form !== "folder" || parent !== undefined || scope === "inline") {
-    const why = parent === undefined ? "is not a folder on the disk" : `is part of skill "${parent}"`;
+    const reason = parent === undefined ? "is not a folder on the disk" : `is part of skill "${parent}"`;
     throw new SkillError("not-adoptable", {
-      message: `Skill "${name}" ${why}`,
+      message: `Skill "${name}" ${reason}`,
       fix:
         parent === undefined
-          ? "put it into a folder of its name, as SKILL.md"
-          : `adopt the whole: skillet adopt ${parent}`,
+          ? "move it to a folder with its name, as SKILL.md"
+          : `adopt the whole skill: skillet adopt ${parent}`,
     });
   }
   const shown = formatDisplayPath(folder, around);
@@ -219,15 +221,15 @@ function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, ha
     const fix =
       entry.adopted && entry.source === LOCAL_SOURCE
         ? `to set its source: skillet adopt ${shown} --from SOURCE`
-        : "`skillet list --installed` shows it";
-    throw createManagedError(name, `was ${entry.adopted ? "adopted" : "added"} already (${shown})`, fix);
+        : "run `skillet list --installed` to see it";
+    throw createManagedError(name, `was already ${entry.adopted ? "adopted" : "added"} (${shown})`, fix);
   }
   const original = findExportedOriginal(installs, folder);
   if (original !== undefined)
     throw createManagedError(
       name,
       `is a copy that skillet made of ${formatDisplayPath(dirname(original), around)}`,
-      "manage that one",
+      "manage the original",
     );
   return folder;
 }
@@ -239,15 +241,15 @@ function checkOwnership({ name }: Skill, folder: string, around: DiscoverResult[
   } catch (error) {
     throw new SkillError("unreadable", {
       message: `${formatDisplayPath(folder, around)} cannot be read: ${getErrorMessage(error)}`,
-      fix: "check that you may read all that is in it",
+      fix: "check that you may read all files in it",
       cause: error,
     });
   }
   if (!foreign) return;
   const path = formatDisplayPath(join(folder, foreign.path), around);
   throw new SkillError("owned-by-others", {
-    message: `Skill "${name}" is not yours alone: ${path} belongs to another user`,
-    fix: "make it yours (chown), or copy the skill and adopt the copy",
+    message: `Skill "${name}" is not entirely yours: ${path} belongs to another user`,
+    fix: "change its owner (chown), or copy the skill and adopt the copy",
   });
 }
 
@@ -258,38 +260,38 @@ function checkFileKinds({ name }: Skill, files: ReturnType<typeof readFileTree>)
   if (!odd) return;
   const [path, { mode }] = odd;
   throw new SkillError("lock-odd-file", {
-    message: `Of skill "${name}", ${JSON.stringify(path)} is ${ODD_FILE_LABELS[mode] ?? "not a plain file"}`,
-    fix: "put a plain file in its place, or remove it",
+    message: `In skill "${name}", ${JSON.stringify(path)} is ${ODD_FILE_LABELS[mode] ?? "not a regular file"}`,
+    fix: "replace it with a regular file, or remove it",
   });
 }
 
 const ODD_FILE_LABELS: Readonly<Record<string, string>> = {
   link: "a symlink",
-  large: "larger than a file of a skill may be",
+  large: "larger than the limit for a file of a skill",
 };
 
 /**
- * Records adopted skills in the locks of their folders, and that they are trusted. Throws a SkillError when one is not what was judged any
- * more: then nothing of its folder was recorded.
+ * Records adopted skills in the lock files of their folders, and that they are trusted. Throws a SkillError if one
+ * changed since it was checked; nothing of its folder is recorded then.
  */
 export function applyAdoptions(
   adoptions: readonly Adoption[],
   { home, around, trust, grants, installs }: Pick<DiscoverResult, "home" | "around" | "trust" | "grants" | "installs">,
 ): void {
   const known = new Set(listLocations(around).map(({ path }) => resolveRealPath(path)));
-  for (const [skillsDir, group] of Map.groupBy(adoptions, ({ place }) => place.folder)) {
-    // Values that this very copy had stay its own: it is the same skill, with another record of where it came from.
+  for (const [skillsDir, group] of Map.groupBy(adoptions, ({ skillsDir: place }) => place.folder)) {
+    // Values granted to this copy remain: it is the same skill, with another record of its origin.
     const owners = group.filter(({ skill }) => {
-      const owner = grants.ownerOf(skill.name);
+      const owner = grants.getOwner(skill.name);
       return owner !== undefined && grants.isOwner(skill, owner);
     });
     recordAdoptions(skillsDir, group, home);
     if (!known.has(skillsDir)) createAdoptedFolders(home).add(skillsDir);
     trust.grant(group.map(({ skill, copy, entry }) => ({ skill, copy, there: entry.files })));
-    for (const { copy } of group) storeSkillCopy(copy, getSkillStoreFolder(home)); // So that a change can be shown line by line.
+    for (const { copy } of group) storeSkillCopy(copy, getSkillStoreFolder(home)); // Lets a later change be shown line by line.
     for (const { skill } of owners) grants.grant(skill);
     const copies = group.flatMap(({ folder }) => (installs.entries()[folder] ? folder : []));
-    if (copies.length > 0) installs.forget(copies);
+    if (copies.length > 0) installs.remove(copies);
   }
 }
 
@@ -304,7 +306,7 @@ function recordAdoptions(skillsDir: string, adoptions: readonly Adoption[], skil
     }
     for (const { entry, tree, base } of adoptions) {
       const keep = (files: LockedSkill["files"], bytes: FileTree) =>
-        originals.keep(files, (path) => bytes.get(path)?.bytes ?? new Uint8Array(), skillsDir);
+        originals.store(files, (path) => bytes.get(path)?.bytes ?? new Uint8Array(), skillsDir);
       keep(entry.files, tree);
       if (base) keep(base.files, base.tree);
     }
@@ -312,7 +314,10 @@ function recordAdoptions(skillsDir: string, adoptions: readonly Adoption[], skil
   });
 }
 
-/** Takes skills out of the lock of a folder, and leaves their files. A lock that names no skill goes, where skillet did not make the folder. */
+/**
+ * Removes skills from the lock file of a folder and keeps their files. An empty lock file is removed if skillet did not
+ * create the folder.
+ */
 export function removeAdoptions(
   { folder: skillsDir, isAdopted }: SkillsDir,
   names: readonly string[],
@@ -326,7 +331,7 @@ export function removeAdoptions(
     if (isAdopted && isEmpty) rmSync(join(skillsDir, LOCK_FILE), { force: true });
     else if (gone.length > 0) replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
     const needed = new Set(listEntryDigests(Object.values(skills)));
-    createBlobCache(skilletHome).forget(
+    createBlobCache(skilletHome).release(
       listEntryDigests(gone).filter((digest) => !needed.has(digest)),
       skillsDir,
     );
@@ -336,18 +341,18 @@ export function removeAdoptions(
 function createRepositoryError({ name }: Skill, folder: string, around: DiscoverResult["around"]): SkillError {
   const shown = formatDisplayPath(folder, around);
   return new SkillError("skill-repository", {
-    message: `Skill "${name}" is a git repository itself (${shown}/.git), which every git command changes`,
+    message: `Skill "${name}" is itself a git repository (${shown}/.git), which every git command changes`,
     fix: `let git manage it: git -C ${shown} pull, then skillet trust ${name}; or remove .git and adopt it with --from`,
   });
 }
 
-function createManagedError(name: string, why: string, fix: string): SkillError {
-  return new SkillError("already-managed", { message: `Skill "${name}" ${why}`, fix });
+function createManagedError(name: string, reason: string, fix: string): SkillError {
+  return new SkillError("already-managed", { message: `Skill "${name}" ${reason}`, fix });
 }
 
 function createChangedError({ name }: Skill): SkillError {
   return new SkillError("resource-changed", {
-    message: `Skill "${name}" changed while it was looked at, and was not adopted`,
+    message: `Skill "${name}" changed while it was checked, and was not adopted`,
     fix: "try again when no other program writes to it",
   });
 }

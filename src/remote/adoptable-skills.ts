@@ -12,13 +12,13 @@ import type { RefusedSkill } from "./candidate.ts";
 import { findExportedOriginal } from "./skill-origin.ts";
 import { readLockedSkills } from "./skills-dir.ts";
 
-/** Skills on the disk that were asked for, each with the symlinks that lead to it, and what cannot be adopted. */
+/** The requested skills on the disk, each with the symlinks that point to it, and those that cannot be adopted. */
 export interface AdoptableSkills {
   skills: readonly { skill: Skill; links: readonly string[] }[];
   problems: readonly RefusedSkill[];
 }
 
-/** Finds the skills that paths and names mean. A symlink means the folder that it leads to, once. */
+/** Finds the skills that paths and names refer to. A symlink refers to its target folder, once. */
 export function findAdoptable(
   found: Pick<DiscoverResult, "catalog" | "around" | "trust" | "installs">,
   wanted: readonly string[],
@@ -28,11 +28,11 @@ export function findAdoptable(
   const chosen = new Map<string, { skill: Skill; links: string[] }>();
   const problems: RefusedSkill[] = [];
   const all = [...catalog.skills, ...catalog.shadowed].filter(({ origin }) => origin.folder !== undefined);
-  const take = (skill: Skill, given?: string) => {
+  const take = (skill: Skill, link?: string) => {
     const { folder = "", file = "" } = skill.origin;
     const one = chosen.get(folder) ?? { skill, links: [] };
     const paths = [
-      given ?? dirname(file),
+      link ?? dirname(file),
       ...all.flatMap(({ origin }) => (origin.folder === folder ? dirname(origin.file ?? "") : [])),
     ];
     for (const path of paths) if (path !== folder && isLink(path) && !one.links.includes(path)) one.links.push(path);
@@ -53,18 +53,18 @@ export function findAdoptable(
   return { skills: [...chosen.values()], problems };
 }
 
-/** Those of the user's client folders, or of the workspace, that no lock knows. */
+/** Lists the skills in the user's client folders, or in the workspace, that are in no lock file. */
 function listUnmanaged(
   { trust, around, installs }: Pick<DiscoverResult, "trust" | "around" | "installs">,
   all: readonly Skill[],
   isProject: boolean,
 ): Skill[] {
-  const asking = new Set(listLocations(around).flatMap(({ asks, name }) => (asks ? name : [])));
+  const asking = new Set(listLocations(around).flatMap(({ requiresTrust: asks, name }) => (asks ? name : [])));
   return all.filter((skill) => {
     const { scope, source, folder = "", parent, form } = skill.origin;
     if (scope !== (isProject ? "workspace" : "user") || !asking.has(source)) return false;
     if (parent !== undefined || form !== "folder" || findExportedOriginal(installs, folder) !== undefined) return false;
-    return trust.lockStateOf(skill).is === "unlocked" && !readLockEntry(folder);
+    return trust.getLockState(skill).is === "unlocked" && !readLockEntry(folder);
   });
 }
 
@@ -72,7 +72,7 @@ export function readLockEntry(folder: string): LockedSkill | undefined {
   return readLockedSkills({ folder: dirname(folder) })[basename(folder)];
 }
 
-/** The skill in a folder, or the skills in a folder of skills, each with the symlink that led to it. */
+/** Finds the skill in a folder, or the skills in a folder of skills, each with the symlink that led to it. */
 function findSkillsAt(path: string, all: readonly Skill[], around: DiscoverResult["around"]): [Skill, string?][] {
   const stats = statIfExists(path);
   if (!stats) throw createPathMissingError(path, around);
@@ -93,10 +93,10 @@ function findSkillsAt(path: string, all: readonly Skill[], around: DiscoverResul
 function readSkillAt(folder: string, around: DiscoverResult["around"]): Skill {
   const read = readFolderSkill(folder, { scope: "user", source: formatDisplayPath(dirname(folder), around) });
   if (read && "skill" in read) return read.skill;
-  const why = read?.findings[0];
+  const finding = read?.findings[0];
   throw new SkillError("not-adoptable", {
-    message: `${formatDisplayPath(folder, around)} is not a skill: its SKILL.md ${why?.message ?? "cannot be read"}`,
-    fix: why?.fix ?? `look at it: skillet check ${formatDisplayPath(folder, around)}`,
+    message: `${formatDisplayPath(folder, around)} is not a skill: its SKILL.md ${finding?.message ?? "cannot be read"}`,
+    fix: finding?.fix ?? `run: skillet check ${formatDisplayPath(folder, around)}`,
   });
 }
 
@@ -106,22 +106,22 @@ function isLink(path: string): boolean {
 
 function createPathMissingError(path: string, around: DiscoverResult["around"]): SkillError {
   return new SkillError("not-found", {
-    message: `There is no skill or folder ${formatDisplayPath(path, around)}`,
-    fix: "`skillet adopt` without a path lists what can be adopted",
+    message: `Skill or folder ${formatDisplayPath(path, around)} not found`,
+    fix: "run `skillet adopt` without a path to list the skills that can be adopted",
   });
 }
 
 function createNotFolderError(path: string, around: DiscoverResult["around"]): SkillError {
   return new SkillError("not-adoptable", {
-    message: `${formatDisplayPath(path, around)} is a file, and a skill is adopted with its folder`,
-    fix: "put it into a folder of the skill's name, as SKILL.md",
+    message: `${formatDisplayPath(path, around)} is a file, but a skill is adopted with its folder`,
+    fix: "move it to a folder with the skill's name, as SKILL.md",
   });
 }
 
 function createNotSkillError(path: string, around: DiscoverResult["around"]): SkillError {
   const shown = formatDisplayPath(path, around);
   return new SkillError("not-adoptable", {
-    message: `${shown} has no SKILL.md, and no skill in it was found`,
-    fix: `name the folder of a skill; skillet check ${shown} says what is wrong with one`,
+    message: `${shown} has no SKILL.md, and contains no skill`,
+    fix: `name the folder of a skill; to see what is wrong with one: skillet check ${shown}`,
   });
 }

@@ -19,41 +19,41 @@ import { formatNumber } from "../util/text.ts";
 import type { FileTree } from "./file-tree.ts";
 import { parseLockedSkills, readLockedSkills, type SkillsDir } from "./skills-dir.ts";
 
-/** A skill that is to be in a folder of skills, and what its lock will say. */
+/** A skill to write to a folder of skills, and its entry in the lock file. */
 export interface SkillWrite {
   name: string;
   entry: LockedSkill;
-  /** Its files, in a folder of ours that is given away. */
+  /** Its files, in a private folder that is moved away. */
   folder: string;
-  /** The digest of what stands there and gives way; nothing when nothing does. */
+  /** The digest of the existing skill that is replaced; undefined for a new skill. */
   before?: string;
-  /** What is kept for later: what was agreed to, and what came from the source where that is another. */
+  /** The files to keep for later: the approved ones, and those from the source if they differ. */
   originals: readonly { files: LockedFiles; tree: FileTree }[];
 }
 
 interface SkillsDirChanges {
   place: SkillsDir;
   put?: readonly SkillWrite[];
-  /** Names, each with the digest of what stands there. */
+  /** Names, each with the digest of the existing skill. */
   remove?: Readonly<Record<string, string | undefined>>;
   skilletHome: string;
 }
 
 /**
- * Puts skills into their folder and takes others away, with its lock, all or nothing. Throws a SkillError: then nothing changed. What is
- * not as it was looked at stops it too, so that nothing is lost that somebody just wrote.
+ * Writes skills to their folder and removes others, with the lock file, all or nothing. Throws a SkillError; nothing
+ * changed then. It also stops if a skill changed since it was checked, so that no recent edit is lost.
  */
 export function applySkillsDirChanges({ place, put = [], remove = {}, skilletHome }: SkillsDirChanges): void {
   const originals = createBlobCache(skilletHome);
   for (const one of put)
-    for (const { files, tree } of one.originals) originals.keep(files, createTreeReader(tree), place.folder);
-  const looked = [...put.map(({ name, before }) => [name, before] as const), ...Object.entries(remove)];
+    for (const { files, tree } of one.originals) originals.store(files, createTreeReader(tree), place.folder);
+  const expected = [...put.map(({ name, before }) => [name, before] as const), ...Object.entries(remove)];
   let unneeded: string[] = [];
   applyOrExplain(place, put, {
     skillsDir: place.folder,
-    put: put.map(({ name, folder }) => ({ name, source: "ref", folder, isGiven: true })),
+    items: put.map(({ name, folder }) => ({ name, source: "ref", folder, canMove: true })),
     remove: Object.keys(remove).filter((name) => isPresent(join(place.folder, name))),
-    replaces: put.flatMap(({ name, before }) => (before === undefined ? [] : name)),
+    replaceable: put.flatMap(({ name, before }) => (before === undefined ? [] : name)),
     isDurable: true,
     isReal: true,
     record: {
@@ -69,15 +69,15 @@ export function applySkillsDirChanges({ place, put = [], remove = {}, skilletHom
         unneeded = before.filter((digest) => !needed.has(digest));
         return checkLockSize(formatLock(skills));
       },
-      // Only now can nobody write into what goes: what is not as it was looked at comes back.
-      moved(gone) {
-        for (const [name, digest] of looked) checkUnchanged(digestInstalled(gone(name)), digest, place, name);
+      // Only now can no process write to the replaced folders: one that changed since it was checked is restored.
+      onMoved(gone) {
+        for (const [name, digest] of expected) checkUnchanged(digestInstalled(gone(name)), digest, place, name);
       },
     },
   });
-  originals.forget(unneeded, place.folder);
+  originals.release(unneeded, place.folder);
   const written = put.map(({ name }) => join(place.folder, name));
-  createOwnFolders(skilletHome).markChanged(written, "update"); // Not an edit of the user's, wherever the folder is.
+  createOwnFolders(skilletHome).markChanged(written, "update"); // Not an edit by the user, wherever the folder is.
 }
 
 function applyOrExplain(place: SkillsDir, put: readonly SkillWrite[], application: FolderChange): void {
@@ -90,11 +90,11 @@ function applyOrExplain(place: SkillsDir, put: readonly SkillWrite[], applicatio
   }
 }
 
-/** What is in the way of a skill that nobody had added when it was looked at may be that very skill. */
+/** Returns an error if another process added the skill after it was checked as missing. */
 export function createAddedMeanwhileError(name: string, place: SkillsDir): SkillError | undefined {
   if (!readLockedSkills(place)[name]) return undefined;
   return new SkillError("changed", {
-    message: `"${name}" was added by another process meanwhile`,
+    message: `"${name}" was added by another process in the meantime`,
     fix: "try again",
   });
 }
@@ -110,8 +110,8 @@ function createTreeReader(tree: FileTree): (path: string) => Uint8Array {
 function checkUnchanged(now: string | undefined, before: string | undefined, place: SkillsDir, name: string): void {
   if (now === before) return;
   throw new SkillError("resource-changed", {
-    message: `${join(place.folder, name)} changed while it was looked at`,
-    fix: "try again when nobody works on it",
+    message: `${join(place.folder, name)} changed while it was checked`,
+    fix: "try again when no other program writes to it",
   });
 }
 
@@ -123,7 +123,10 @@ export function checkLockSize(text: string): string {
   });
 }
 
-/** Of what stands in a place; nothing when nothing does. Throws a SkillError when it cannot be read. */
+/**
+ * Computes the digest of an installed skill. Returns undefined if it is missing. Throws a SkillError if it cannot be
+ * read.
+ */
 export function digestInstalled(folder: string): string | undefined {
   if (!isPresent(folder)) return undefined;
   try {
@@ -131,7 +134,7 @@ export function digestInstalled(folder: string): string | undefined {
   } catch (error) {
     throw new SkillError("unreadable", {
       message: `${folder} cannot be read: ${getErrorMessage(error)}`,
-      fix: "check that it is a folder, and that you may read all that is in it",
+      fix: "check that it is a folder, and that you may read all files in it",
       cause: error,
     });
   }
@@ -141,7 +144,10 @@ function isPresent(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Work with a folder of its own, for the user alone, that is gone afterwards. What processes left there that are gone goes too. */
+/**
+ * Runs `work` with its own private folder, which is removed afterwards. Also removes folders of processes that have
+ * exited.
+ */
 export async function withStagingFolder<T>(skilletHome: string, work: (folder: string) => Promise<T>): Promise<T> {
   const all = join(skilletHome, "staging");
   const own = join(all, crypto.randomUUID());
@@ -152,8 +158,8 @@ export async function withStagingFolder<T>(skilletHome: string, work: (folder: s
     writeFileSync(join(own, OWNER_FILE), formatProcessOwner(), { flag: "wx", mode: 0o600 });
   } catch (error) {
     throw new SkillError("unwritable", {
-      message: `${all} cannot be written to: ${getErrorMessage(error)}`,
-      fix: "check that the folder can be written to, and that there is room",
+      message: `${all} is not writable: ${getErrorMessage(error)}`,
+      fix: "check that the folder is writable and the disk has free space",
       cause: error,
     });
   }
@@ -167,10 +173,10 @@ export async function withStagingFolder<T>(skilletHome: string, work: (folder: s
 }
 
 const OWNER_FILE = "owner";
-// Between making a folder and writing down whose it is, less time passes.
+// Longer than the time between creating a folder and recording its owner.
 const UNOWNED_GRACE_MS = 60_000;
 
-// Whoever keeps what is skillet's elsewhere may have a folder of that name already, with other things in it.
+// A custom skillet home may already have a folder of that name, with other content.
 const STAGING_NAME = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function removeAbandonedStaging(all: string): void {
@@ -187,5 +193,5 @@ function removeAbandonedStaging(all: string): void {
 function removeStagingQuietly(folder: string): void {
   try {
     removeFolderTree(folder);
-  } catch {} // The next one tries again.
+  } catch {} // The next run tries again.
 }

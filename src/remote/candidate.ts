@@ -22,32 +22,32 @@ import { type FetchedSource, quoteSourcePath } from "./remote-source.ts";
 /** A skill in a source, as discovery finds it there. */
 export interface RemoteCandidate {
   skill: Skill;
-  /** Its folder or file in the source; empty when the source itself is the skill. */
+  /** Its folder or file in the source; empty if the source itself is the skill. */
   path: string;
 }
 
-/** What a source holds. */
+/** The content of a source. */
 export interface SourceListing {
   candidates: readonly RemoteCandidate[];
-  /** What did not load, and why. */
+  /** Skills that did not load, and the reasons. */
   diagnostics: readonly Diagnostic[];
   notes: readonly string[];
 }
 
-/** A skill that was looked at, and can be put in its place. */
+/** A skill that was checked and can be written. */
 export interface PreparedCandidate extends RemoteCandidate {
   name: string;
   tree: FileTree;
   files: LockedFiles;
   digest: string;
-  /** A folder of ours that holds just this. */
+  /** A private folder that contains only this skill. */
   folder: string;
   findings: readonly ScanFinding[];
 }
 
 const CANDIDATE_ORIGIN = { scope: "installed", source: "installed" } as const;
 
-/** Finds the skills of a source, as they would be found once they are added. */
+/** Lists the skills of a source, as they would be found once they are added. */
 export async function listCandidates(fetched: FetchedSource): Promise<SourceListing> {
   const { folder, address } = fetched;
   const { lost, notes } = copyLinkedSkillFiles(fetched);
@@ -81,7 +81,7 @@ export async function listCandidates(fetched: FetchedSource): Promise<SourceList
   };
 }
 
-/** True for a sample or template of a marketplace that none of its plugins has. */
+/** Returns true for a sample or template of a marketplace that belongs to none of its plugins. */
 function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFolders | undefined): boolean {
   if (!plugin?.plugins || plugin.plugins.length === 0) return false;
   const place = folder ?? file;
@@ -91,17 +91,17 @@ function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFold
   return isSample && !plugin.plugins.some((own) => isInside(own, place));
 }
 
-/** Returns a sentence for each refused file that belongs to no skill, as far as a reader wants to know. */
+/** Describes the refused files that belong to no skill, up to a limit. */
 function describeStrayFiles({ refused }: FetchedSource, candidates: readonly RemoteCandidate[]): string[] {
   const stray = [...refused].filter(([path]) => !candidates.some((candidate) => isInSkill(candidate, path)));
   const more = stray.length - MAX_NOTES;
   return [
-    ...stray.slice(0, MAX_NOTES).map(([, { message }]) => `Left out, since it belongs to no skill: ${message}`),
-    ...(more > 0 ? [`Left out: ${more} more files that belong to no skill`] : []),
+    ...stray.slice(0, MAX_NOTES).map(([, { message }]) => `Skipped, because it belongs to no skill: ${message}`),
+    ...(more > 0 ? [`Skipped: ${more} more files that belong to no skill`] : []),
   ];
 }
 
-/** True when a path of the source is in the folder of this skill. */
+/** Returns true if a path of the source is in the folder of this skill. */
 function isInSkill({ skill, path: folder }: RemoteCandidate, path: string): boolean {
   const below = folder === "" ? "" : `${folder}/`;
   return skill.origin.form === "folder" && path.startsWith(below);
@@ -117,7 +117,7 @@ function addNestedSkills(skill: Skill, diagnostics: readonly Diagnostic[]): Load
   return { skills: [skill, ...nested.skills], diagnostics: [...diagnostics, ...nested.diagnostics] };
 }
 
-/** Those that are not inside another one: that brings them along. */
+/** Selects the skills that are not inside another one, which includes them. */
 export function selectOutermost(candidates: readonly RemoteCandidate[]): RemoteCandidate[] {
   const isIn = (path: string, outer: string) => path !== outer && (outer === "" || path.startsWith(`${outer}/`));
   const folders = candidates.filter(({ skill }) => skill.origin.form === "folder");
@@ -126,7 +126,10 @@ export function selectOutermost(candidates: readonly RemoteCandidate[]): RemoteC
   );
 }
 
-/** A folder that is a skill holds that and those inside it: as one file of many it would lose the others. */
+/**
+ * Loads the skills below a folder. A folder that is itself a skill contains that one and the nested ones: treated as a
+ * single file, it would lose the others.
+ */
 async function loadSkillsBelow(root: string, hasFlat: boolean): Promise<LoadedSkills> {
   const own = readRootSkill(root);
   if (own?.skill) return addNestedSkills(own.skill, own.diagnostics);
@@ -140,7 +143,7 @@ async function loadSkillsBelow(root: string, hasFlat: boolean): Promise<LoadedSk
   };
 }
 
-/** What is to be said of a folder's own SKILL.md, and the skill if it is one. */
+/** Reads a folder's own SKILL.md: its diagnostics, and the skill if it is valid. */
 function readRootSkill(root: string): { skill?: Skill; diagnostics: Diagnostic[]; file: string } | undefined {
   const file = normalizeSkillFile(root);
   const own = readFolderSkill(root, CANDIDATE_ORIGIN);
@@ -149,7 +152,8 @@ function readRootSkill(root: string): { skill?: Skill; diagnostics: Diagnostic[]
   return { skill: own.skill, diagnostics: diagnose(own.skill.findings.filter(isNameProblem), file), file };
 }
 
-// A skill of one's own is found by its folder's name then. One that comes from elsewhere is called what it says, or not taken.
+// Name problems. A local skill with one gets its folder's name; a remote skill must have the name it states, or is
+// refused.
 const NAME_CODES: ReadonlySet<string> = new Set(["name-unusable", "name-reserved", "name-lookalike"]);
 
 function isNameProblem({ code }: { code: string }): boolean {
@@ -170,7 +174,7 @@ function getCandidatePath(root: string, { origin: { form, folder = "", file = ""
     .join("/");
 }
 
-/** The skill of this name in a source. Throws a SkillError when there is none, or which of several is meant is not clear. */
+/** Finds the skill of this name in a source. Throws a SkillError if it is missing or ambiguous. */
 export function findCandidate(name: string, offer: SourceListing): RemoteCandidate {
   const { candidates, diagnostics } = offer;
   const named = candidates.filter(({ skill }) => skill.name === name);
@@ -187,31 +191,31 @@ export function findCandidate(name: string, offer: SourceListing): RemoteCandida
     const meant = findNearest(name, names);
     throw new SkillError("not-found", {
       message: broken
-        ? `"${name}" is there, but did not load: ${broken.message}`
-        : appendNotes(`There is no skill "${name}" in it`, offer),
-      fix: broken?.fix ?? (meant ? `did you mean ${meant}?` : `there are: ${names.slice(0, 10).join(", ") || "none"}`),
+        ? `"${name}" exists, but did not load: ${broken.message}`
+        : appendNotes(`The source has no skill "${name}"`, offer),
+      fix: broken?.fix ?? (meant ? `did you mean ${meant}?` : `available: ${names.slice(0, 10).join(", ") || "none"}`),
     });
   }
   return first;
 }
 
-/** That something is not in a source, with what was left out of it, which may be why. */
+/** Appends the notes about omitted content to a message, since they may explain it. */
 export function appendNotes(message: string, { notes }: SourceListing): string {
-  const rest = notes.length > MAX_NOTES ? [`There are ${notes.length - MAX_NOTES} more such notes`] : [];
+  const rest = notes.length > MAX_NOTES ? [`${notes.length - MAX_NOTES} more notes are not shown`] : [];
   return [message, ...notes.slice(0, MAX_NOTES), ...rest].join(". ");
 }
 
 const MAX_NOTES = 5;
 
-/** A skill of a source that cannot be added, and why. */
+/** A skill of a source that cannot be added, with the error. */
 export interface RefusedSkill {
   name: string;
   error: SkillError;
 }
 
 /**
- * Returns the skills that can be added together: of several with one name, the first, if they are the same. Calls `onRefused` for the
- * names that are not; without it, throws a SkillError.
+ * Selects the skills that can be added together. Of several with the same name, takes the first if they are identical.
+ * Calls `onRefused` for the other names; without it, throws a SkillError.
  */
 export function selectDistinct(
   candidates: readonly RemoteCandidate[],
@@ -223,8 +227,8 @@ export function selectDistinct(
   for (const alike of Map.groupBy([...byName.keys()], foldName).values()) {
     if (alike.length < 2) continue;
     const error = new SkillError("name-twice", {
-      message: `Skills of the source are called ${alike.map(quoteSourcePath).join(" and ")}, which are one folder on some disks`,
-      fix: "name the one that you mean",
+      message: `The source has skills named ${alike.map(quoteSourcePath).join(" and ")}, which are the same folder on some disks`,
+      fix: "name the one that you want",
     });
     for (const name of alike) {
       onRefused({ name, error });
@@ -237,8 +241,8 @@ export function selectDistinct(
     const other = others.find((candidate) => digestCandidate(candidate) !== digest);
     if (!other) return [first];
     const error = new SkillError("name-twice", {
-      message: `Two skills of the source are called "${name}": ${first.path} and ${other.path}`,
-      fix: "name the folder that you mean: //FOLDER behind the source",
+      message: `Two skills of the source are named "${name}": ${first.path} and ${other.path}`,
+      fix: "name the folder that you want: append //FOLDER to the source",
     });
     onRefused({ name, error });
     return [];
@@ -249,7 +253,7 @@ function digestCandidate(candidate: RemoteCandidate): string {
   return digestTree(toLockedFiles(readCandidateTree(candidate)));
 }
 
-/** Looks at a skill: what it holds, and what is to be said of it. Throws a SkillError when it cannot be added. */
+/** Prepares a skill: reads its files and scans them. Throws a SkillError if it cannot be added. */
 export function prepareCandidate(
   candidate: RemoteCandidate,
   fetched: FetchedSource,
@@ -271,7 +275,7 @@ export function prepareCandidate(
   if (unlisted) {
     throw new SkillError(unlisted.code, {
       message: `Skill "${name}" ${unlisted.message}`,
-      fix: "nobody can look at so much: tell whoever wrote it",
+      fix: "it is too large to review: report it to its author",
     });
   }
   const tree = readCandidateTree(candidate);
@@ -285,7 +289,7 @@ export function prepareCandidate(
   return { skill, path, name, tree, files, digest: digestTree(files), folder: own, findings };
 }
 
-/** As it will be in its place: a folder with a SKILL.md. */
+/** Reads the files as they will be installed: a folder with a SKILL.md. */
 function readCandidateTree({ skill }: RemoteCandidate): Map<string, CopiedFile> {
   const { form, folder, file = "" } = skill.origin;
   if (form !== "folder" || folder === undefined) {
@@ -300,7 +304,10 @@ function readCandidateTree({ skill }: RemoteCandidate): Map<string, CopiedFile> 
   return tree;
 }
 
-/** Links of a skill to files of its own become copies of these; any other stands against adding it. Contract: whether there was one. */
+/**
+ * Replaces symlinks to files of the same skill with copies; any other symlink is refused. Returns true if there were
+ * symlinks.
+ */
 function copyLinkedFiles(
   tree: Map<string, CopiedFile>,
   { skill, path: root }: RemoteCandidate,
@@ -316,8 +323,8 @@ function copyLinkedFiles(
     const file = target === undefined ? undefined : tree.get(target);
     if (!file) {
       throw new SkillError("link-outside", {
-        message: `Skill "${skill.name}" holds a link, ${path}, that leads to no file of its own`,
-        fix: "tell whoever wrote it: a skill brings all that it needs",
+        message: `Skill "${skill.name}" contains a symlink, ${path}, that does not point to one of its files`,
+        fix: "report it to its author: a skill must contain all its files",
       });
     }
     tree.set(path, file);
@@ -326,8 +333,9 @@ function copyLinkedFiles(
 }
 
 /**
- * Makes a SKILL.md that is a link to a file of its folder a copy of that. No link was made, so its folder would be no skill, and what lies
- * in it be taken for skills of one file each. `lost`: what paths begin with where it leads elsewhere.
+ * Replaces a SKILL.md that is a symlink to a file of its folder with a copy. Symlinks are never created, so without
+ * this the folder would not be a skill and its files could be mistaken for single-file skills. `lost`: the path
+ * prefixes whose symlink points elsewhere.
  */
 function copyLinkedSkillFiles({ folder, links, notes }: FetchedSource): { lost: string[]; notes: string[] } {
   const outcome = { lost: [] as string[], notes: [...notes] };
@@ -339,13 +347,18 @@ function copyLinkedSkillFiles({ folder, links, notes }: FetchedSource): { lost: 
       copyFileSync(join(folder, target), join(folder, link), constants.COPYFILE_EXCL);
     } else {
       outcome.lost.push(above);
-      outcome.notes.push(`${quoteSourcePath(link)} is a link that leads to no file of its folder, so that is no skill`);
+      outcome.notes.push(
+        `${quoteSourcePath(link)} is a symlink that points outside its folder, so the folder is not a skill`,
+      );
     }
   }
   return outcome;
 }
 
-/** The file of a folder that may be a skill: SKILL.md, also where it was skill.md or the like. Contract: the folder is ours. */
+/**
+ * Returns the path of the folder's SKILL.md, renamed from skill.md or similar. Contract: the folder is private to this
+ * process.
+ */
 function normalizeSkillFile(folder: string): string {
   const file = join(folder, "SKILL.md");
   const names = readdirSync(folder);
@@ -356,7 +369,7 @@ function normalizeSkillFile(folder: string): string {
 
 const MAX_LINKS = 40;
 
-/** Where a link leads, by way of others or not. Nothing when that is no path of the same tree. */
+/** Resolves a symlink, through others if needed. Returns undefined if it leaves the tree. */
 function resolveSourceLink(path: string, links: ReadonlyMap<string, string>): string | undefined {
   let at = path;
   for (let count = 0; count < MAX_LINKS; count++) {

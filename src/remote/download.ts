@@ -12,28 +12,31 @@ import { quoteSourcePath } from "./remote-source.ts";
 import { isSameHost, LOOPBACK_PATTERN } from "./source-address.ts";
 
 export interface DownloadOptions {
-  /** The most bytes that are taken. */
+  /** The maximum number of bytes to read. */
   most: number;
-  /** How long all of it may take. */
+  /** The timeout of the whole download. */
   seconds: number;
-  /** Where a redirection may lead: to the same host, or to any that speaks https. */
+  /** Allowed redirects: to the same host, or to any https address. */
   redirects: "same-host" | "https";
-  /** The address that the user typed. Defaults to the address itself. A private address is asked only where the user named its origin. */
+  /**
+   * The address that the user typed. Defaults to the address itself. Private addresses are allowed only on the origin
+   * that the user typed.
+   */
   typed?: string | undefined;
-  /** Asks private addresses too that only the source named. */
+  /** Also connects to private addresses that only the source named. */
   allowPrivate?: boolean | undefined;
   signal?: AbortSignal | undefined;
 }
 
 export interface DownloadResult {
   bytes: Buffer;
-  /** Where it was at last. */
+  /** The final address after redirects. */
   url: string;
 }
 
 const MAX_REDIRECTS = 5;
 
-/** Fetches a file over https, or http from this very machine; without cookies, and never more than was asked for. */
+/** Downloads a file over https, or http from this machine, without cookies and within the size limit. */
 export async function downloadFile(address: string, options: DownloadOptions): Promise<DownloadResult> {
   const { seconds, signal } = options;
   const time = AbortSignal.timeout(seconds * 1000);
@@ -59,7 +62,7 @@ const RETRY_FIX = "check the address and the network, and try again";
 
 async function followRedirects(start: URL, options: DownloadOptions): Promise<DownloadResult> {
   if (!isAllowedUrl(start))
-    throw createDownloadError("download-insecure", start.href, "is no https address", ONLY_HTTPS);
+    throw createDownloadError("download-insecure", start.href, "is not an https address", ONLY_HTTPS);
   const typed = new URL(options.typed ?? start);
   let url = start;
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
@@ -78,12 +81,12 @@ async function followRedirects(start: URL, options: DownloadOptions): Promise<Do
   throw createDownloadError(
     "download-redirect",
     start.href,
-    `leads on more than ${MAX_REDIRECTS} times`,
-    "give the last address",
+    `redirects more than ${MAX_REDIRECTS} times`,
+    "use the final address",
   );
 }
 
-/** Sends a request. The name is resolved once: the address that was checked is the one that is connected to. */
+/** Sends a request. The name is resolved once: the connection uses exactly the address that was checked. */
 function sendRequest(url: URL, typed: URL, { allowPrivate, signal }: DownloadOptions): Promise<IncomingMessage> {
   const mustBePublic = !allowPrivate && typed.origin !== url.origin;
   const host = url.hostname.replace(/^\[|\]$/g, "");
@@ -105,7 +108,7 @@ function sendRequest(url: URL, typed: URL, { allowPrivate, signal }: DownloadOpt
   });
 }
 
-/** Throws when an address is private, or a name that stands for one. A name that cannot be resolved here is nobody's address. */
+/** Throws if the host is a private address or resolves to one. A name that cannot be resolved here passes. */
 export async function checkPublicAddress(url: URL): Promise<void> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const found = await resolveName(host, { all: true }).catch(() => []);
@@ -116,7 +119,7 @@ function createPrivateAddressError(url: URL): SkillError {
   return createDownloadError(
     "download-private-address",
     url.href,
-    "is a private address that the source named, and was not asked",
+    "is a private address named by the source, and was not requested",
     "if you trust the source, allow it with --allow-private-addresses",
   );
 }
@@ -127,31 +130,32 @@ function createRequestHeaders(): Record<string, string> {
 
 function resolveRedirect(from: URL, location: string, { redirects }: DownloadOptions): URL {
   const to = URL.parse(location, from.href);
-  if (!to) throw createDownloadError("download-redirect", from.href, "leads on to no address", RETRY_FIX);
+  if (!to) throw createDownloadError("download-redirect", from.href, "redirects to an invalid address", RETRY_FIX);
   const isAllowed = isSameHost(from, to) || (to.protocol === "https:" && redirects === "https");
   if (isAllowed) return to;
   throw createDownloadRedirectError(from.href, to);
 }
 
-/** An address that leads on to where nobody said that it may. */
+/** Creates the error for a redirect that is not allowed. */
 export function createDownloadRedirectError(from: string, to: URL): SkillError {
-  const isAsked = isAllowedUrl(to);
-  const fix = isAsked ? `if you trust that host, give its address yourself: ${quoteSourcePath(to.href)}` : ONLY_HTTPS;
+  const isAllowed = isAllowedUrl(to);
+  const fix = isAllowed ? `if you trust that host, use its address: ${quoteSourcePath(to.href)}` : ONLY_HTTPS;
   return createDownloadError(
     "download-redirect",
     from,
-    `leads on to ${quoteSourcePath(isAsked ? to.host : to.href)}`,
+    `redirects to ${quoteSourcePath(isAllowed ? to.host : to.href)}`,
     fix,
   );
 }
 
-const ONLY_HTTPS = "only https is fetched from";
+const ONLY_HTTPS = "use an https address";
 
 function isAllowedUrl({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || (protocol === "http:" && LOOPBACK_PATTERN.test(hostname));
 }
 
-// What a server compressed on the way would be unpacked before it could be counted: it was asked not to.
+// Reads the body. A compressed response would be unpacked before its size is known, so the request excludes
+// compression.
 async function readBody(response: IncomingMessage, url: URL, { most }: DownloadOptions): Promise<Buffer> {
   const encoding = response.headers["content-encoding"] ?? "identity";
   if (encoding.toLowerCase() !== "identity") {
@@ -159,50 +163,56 @@ async function readBody(response: IncomingMessage, url: URL, { most }: DownloadO
     throw createDownloadError(
       "download-encoding",
       url.href,
-      "is sent compressed, though that was not asked for",
-      "tell whoever runs it",
+      "was sent compressed, which was not requested",
+      "report it to the operator of the server",
     );
   }
-  const told = Number(response.headers["content-length"] ?? 0);
+  const declaredBytes = Number(response.headers["content-length"] ?? 0);
   const pieces: Buffer[] = [];
   let bytes = 0;
-  const tooLarge = () =>
+  const createTooLargeError = () =>
     createDownloadError(
       "download-too-large",
       url.href,
       `has more than ${formatNumber(most)} bytes`,
-      "nothing so large is fetched",
+      "use a smaller file",
     );
-  if (told > most) {
+  if (declaredBytes > most) {
     response.destroy();
-    throw tooLarge();
+    throw createTooLargeError();
   }
   for await (const piece of response as AsyncIterable<Buffer>) {
     bytes += piece.length;
-    if (bytes > most) throw tooLarge();
+    if (bytes > most) throw createTooLargeError();
     pieces.push(piece);
   }
   return Buffer.concat(pieces);
 }
 
 function createStatusError(url: URL, status: number): SkillError {
-  const isThere = status !== 404 && status !== 410;
-  const why = isThere ? `answers with status ${status}` : "is not there";
-  return createDownloadError(isThere ? "download-refused" : "download-missing", url.href, why, RETRY_FIX);
+  const isFound = status !== 404 && status !== 410;
+  const reason = isFound ? `answers with status ${status}` : "was not found";
+  return createDownloadError(isFound ? "download-refused" : "download-missing", url.href, reason, RETRY_FIX);
 }
 
-/** What is said of anything that was fetched and is not wanted any more. */
+/** Creates the error for a canceled fetch. */
 export function createDownloadCancelledError(signal: AbortSignal): SkillError {
   return new SkillError("fetch-aborted", {
-    message: "fetching was called off",
-    fix: "nothing of it is left: add it again",
+    message: "the fetch was canceled",
+    fix: "nothing was kept: add it again",
     cause: signal.reason,
   });
 }
 
-function createDownloadError(code: ErrorCode, address: string, why: string, fix: string, cause?: unknown): SkillError {
+function createDownloadError(
+  code: ErrorCode,
+  address: string,
+  reason: string,
+  fix: string,
+  cause?: unknown,
+): SkillError {
   return new SkillError(code, {
-    message: `${quoteSourcePath(address)} ${why}`,
+    message: `${quoteSourcePath(address)} ${reason}`,
     fix,
     ...(cause === undefined ? {} : { cause }),
   });

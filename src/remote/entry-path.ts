@@ -13,8 +13,9 @@ import {
 } from "./remote-source.ts";
 
 /**
- * The path of an entry below the source's folder, as it is written anywhere: without `./` before and `/` behind. The folder itself is the
- * empty text. Throws when it could lead elsewhere, or be another one on another machine.
+ * Returns the path of an entry below the source's folder in its canonical form: without a leading `./` and a trailing
+ * `/`. The folder itself is the empty string. Throws if the path could leave the folder, or be a different one on
+ * another machine.
  */
 export function checkEntryPath({ path, kind }: Pick<SourceEntry, "path" | "kind">): string {
   const plain = path.replace(/^(?:\.\/)+/, "");
@@ -26,68 +27,71 @@ export function checkEntryPath({ path, kind }: Pick<SourceEntry, "path" | "kind"
     ...PATH_RULES.filter(([, isSo]) => isSo(name)),
     ...PART_RULES.filter(([, isSo]) => parts.some((part) => isSo(part))),
   ];
-  // What refuses the whole source goes first: of a path such as `a//b` nobody knows which skill it belongs to.
+  // Codes that refuse the whole source go first: a path such as `a//b` cannot be assigned to one skill.
   const [code, , why] = broken.find(([one]) => !isSingleFileCode(one)) ?? broken[0] ?? [];
   if (code !== undefined && why !== undefined) throw createEntryError(code, path, why);
   return name;
 }
 
-/** A name as it stands in an archive. Throws when it is no UTF-8: what it is called would depend on the machine. */
+/** Decodes a name in an archive. Throws if it is not UTF-8, since its meaning would depend on the machine. */
 export function decodeEntryName(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
     const path = Buffer.from(bytes).toString("latin1");
-    throw createEntryError("entry-encoding", path, "is a name that is no UTF-8", cause);
+    throw createEntryError("entry-encoding", path, "has a name that is not UTF-8", cause);
   }
 }
 
-/** Equal for paths that are one file on some disk: those of macOS and Windows do not tell case, nor how accents are composed. */
+/**
+ * Returns the same text for paths that are one file on some disks: macOS and Windows ignore case and the composition of
+ * accents.
+ */
 function foldPath(path: string): string {
   if (PRINTABLE_ASCII.test(path)) return path.toUpperCase();
   const visible = path.replace(new RegExp(IGNORABLE_CHARACTERS, "gu"), "");
   return visible.toLowerCase().toUpperCase().normalize("NFC");
 }
 
-/** The same of a name alone: Windows takes dots and spaces from its end. */
+/** Does the same for a name alone: Windows removes trailing dots and spaces. */
 export function foldName(name: string): string {
   return foldPath(name).replace(/[. ]+$/, "");
 }
 
-/** Bytes of where a link leads. */
+/** The maximum length of a symlink's target, in bytes. */
 export const MAX_LINK_TARGET_LENGTH = 4096;
 
 type PathRule = readonly [code: EntryCode, isSo: (text: string) => boolean, why: string];
 
-/** No file system of today takes a longer name. */
+/** The maximum length of a name in current file systems. */
 const MAX_PART_LENGTH = 255;
 
 const PATH_RULES: readonly PathRule[] = [
-  ["entry-encoding", (path) => !path.isWellFormed() || path.includes("\ufffd"), "is a name that is no UTF-8"],
+  ["entry-encoding", (path) => !path.isWellFormed() || path.includes("\ufffd"), "has a name that is not UTF-8"],
   ["entry-control", (path) => CONTROL_CHARACTER.test(path), "has a control character in its name"],
-  ["entry-backslash", (path) => path.includes("\\"), "has a backslash in its name, which divides folders on Windows"],
-  ["entry-absolute", (path) => path.startsWith("/"), "is a path from the root, outside the folder"],
+  ["entry-backslash", (path) => path.includes("\\"), "has a backslash in its name, which separates folders on Windows"],
+  ["entry-absolute", (path) => path.startsWith("/"), "is an absolute path, outside the folder"],
   ["entry-long", (path) => Buffer.byteLength(path) > SOURCE_LIMITS.path, `is longer than ${SOURCE_LIMITS.path} bytes`],
   ["entry-deep", (path) => countParts(path) > SOURCE_LIMITS.depth, `is more than ${SOURCE_LIMITS.depth} folders deep`],
 ];
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
-// As text: compiling Unicode classes takes time of every start, and almost every name is plain.
+// As a string: compiling Unicode classes costs time at every start, and almost every name is plain.
 const IGNORABLE_CHARACTERS = "\\p{Default_Ignorable_Code_Point}";
 
 const PART_RULES: readonly PathRule[] = [
   ["entry-empty", (part) => part === "" || part === ".", 'has an empty part or "." in its path'],
   ["entry-parent", (part) => part === "..", 'has ".." in its path, which leads out of the folder'],
-  ["entry-repository", isRepositoryFolder, "is of the inner state of a repository, whose settings can start programs"],
+  ["entry-repository", isRepositoryFolder, "is internal data of a repository, whose settings can start programs"],
   [
     "entry-colon",
     (part) => part.includes(":"),
-    "has a colon in its name: on Windows, a drive or what hides behind a file",
+    "has a colon in its name: on Windows, a drive or an alternate data stream",
   ],
   ["entry-hidden", (part) => findInvisible(part).length > 0, "has an invisible character in its name"],
-  ["entry-ending", (part) => /[. ]$/.test(part), "has a part that ends in a dot or a space, which Windows takes away"],
-  ["entry-device", isDeviceName, "is called as a device is on Windows"],
+  ["entry-ending", (part) => /[. ]$/.test(part), "has a part that ends in a dot or a space, which Windows removes"],
+  ["entry-device", isDeviceName, "has the name of a Windows device"],
   [
     "entry-long",
     (part) => Buffer.byteLength(part) > MAX_PART_LENGTH,
@@ -97,14 +101,15 @@ const PART_RULES: readonly PathRule[] = [
 
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
-// As a disk may read them: macOS passes over what is invisible, Windows over dots and spaces at the end, and has short names.
+// Matches names as a disk may read them: macOS ignores invisible characters, Windows ignores trailing dots and spaces
+// and has short names.
 function isRepositoryFolder(part: string): boolean {
   if (!/git|hg|svn/i.test(part) && PRINTABLE_ASCII.test(part)) return false;
   const name = foldName(part.split(":", 1)[0] ?? "");
   return /^(?:\.(?:GIT|HG|SVN)|(?:GIT|HG|SVN)~\d+)$/.test(name);
 }
 
-// With any ending, and with raised digits: `COM¹.txt` is one too.
+// Matches any extension and superscript digits: `COM¹.txt` is a device, too.
 function isDeviceName(part: string): boolean {
   const stem = part.split(".", 1)[0]?.trimEnd().normalize("NFKC") ?? "";
   return isWindowsDeviceName(stem) || /^con(?:in|out)\$$/i.test(stem);
@@ -116,46 +121,48 @@ function countParts(path: string): number {
   return parts;
 }
 
-/** Which paths of a source are taken, and by what. */
+/** The paths of a source that are already used, and their kinds. */
 interface EntryRegistry {
-  /** Takes a path, and gives the folders that come with it and were not there, outer ones first. Throws when it is taken, or leads through what is no folder. */
+  /**
+   * Registers a path and returns the parent folders that are new, outermost first. Throws if it is already used, or one
+   * of its parents is not a folder.
+   */
   take(path: string, kind: SourceEntry["kind"]): string[];
 }
 
 export function createEntryRegistry(): EntryRegistry {
-  const taken = new Map<string, { kind: SourceEntry["kind"]; isSaid: boolean }>();
+  const taken = new Map<string, { kind: SourceEntry["kind"]; isExplicit: boolean }>();
   const folded = new Map<string, string>();
 
   function checkClash(path: string, by: string): void {
     const other = folded.get(foldPath(path));
     if (other !== undefined) {
-      throw createEntryError("entry-clash", by, `and ${quoteSourcePath(other)} are one and the same on some disks`);
+      throw createEntryError("entry-clash", by, `and ${quoteSourcePath(other)} are the same file on some disks`);
     }
   }
 
   function put(path: string, by: string, kind: SourceEntry["kind"]): void {
     folded.set(foldPath(path), path);
-    taken.set(path, { kind, isSaid: path === by });
+    taken.set(path, { kind, isExplicit: path === by });
   }
 
   return {
     take(path, kind) {
-      // Everything is checked before anything is taken: a path that is refused leaves no trace.
+      // Checks everything before it registers anything: a refused path leaves no trace.
       const made: string[] = [];
       for (const folder of listParentFolders(path)) {
-        const there = taken.get(folder);
-        if (there === undefined) {
+        const parent = taken.get(folder);
+        if (parent === undefined) {
           checkClash(folder, path);
           made.push(folder);
-        } else if (there.kind !== "folder") throw createThroughError(path, folder, there.kind);
+        } else if (parent.kind !== "folder") throw createThroughError(path, folder, parent.kind);
       }
-      const there = taken.get(path);
-      if (there?.isSaid)
-        throw createEntryError("entry-twice", path, "is there twice: which of both is meant cannot be known");
-      if (there === undefined) checkClash(path, path);
+      const existing = taken.get(path);
+      if (existing?.isExplicit) throw createEntryError("entry-twice", path, "exists twice, which is ambiguous");
+      if (existing === undefined) checkClash(path, path);
       else if (kind !== "folder") throw createThroughError(path, path, kind);
       for (const folder of made) put(folder, path, "folder");
-      if (there !== undefined) there.isSaid = true;
+      if (existing !== undefined) existing.isExplicit = true;
       else {
         put(path, path, kind);
         if (kind === "folder") made.push(path);
@@ -167,11 +174,11 @@ export function createEntryRegistry(): EntryRegistry {
 
 function createThroughError(path: string, at: string, kind: SourceEntry["kind"]) {
   if (kind === "link")
-    return createEntryError("entry-through-link", path, `leads through ${quoteSourcePath(at)}, which is a link`);
+    return createEntryError("entry-through-link", path, `leads through ${quoteSourcePath(at)}, which is a symlink`);
   return createEntryError("entry-through-file", path, `leads through ${quoteSourcePath(at)}, which is a file`);
 }
 
-/** `a` and `a/b` of `a/b/c`. */
+/** Lists `a` and `a/b` for `a/b/c`. */
 function listParentFolders(path: string): string[] {
   const folders: string[] = [];
   for (let at = path.indexOf("/"); at !== -1; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
@@ -179,8 +186,8 @@ function listParentFolders(path: string): string[] {
 }
 
 /**
- * What a source holds inside one of its folders, by its path from there. Throws a SkillError when there is no such folder. What is
- * beside it is not written, so nothing of it is judged.
+ * Yields the entries inside a folder of a source, with paths relative to it. Throws a SkillError if the folder is
+ * missing. Entries outside it are not written, so they are not checked.
  */
 export function* selectEntriesInside(
   entries: Iterable<SourceEntry>,
@@ -200,7 +207,7 @@ export function* selectEntriesInside(
   if (!isThere) throw createNoFolderError(inside, others);
 }
 
-/** `paths`: all that there is instead. */
+/** Creates the error for a missing folder. `paths`: the existing paths, to suggest one. */
 export function createNoFolderError(inside: string, paths: readonly string[]): SkillError {
   const folders = paths
     .filter((path) => posix.basename(path) === "SKILL.md" && path.includes("/"))
@@ -211,8 +218,8 @@ export function createNoFolderError(inside: string, paths: readonly string[]): S
     message: `The source has no folder ${quoteSourcePath(inside)}`,
     fix:
       folders.length === 0
-        ? "leave out what follows the //: nothing in the source is a folder with a skill"
-        : `there are skills in ${folders.slice(0, MAX_NAMED_FOLDERS).map(quoteSourcePath).join(", ")}${rest}`,
+        ? "remove the // part: the source has no folder with a skill"
+        : `the source has skills in ${folders.slice(0, MAX_NAMED_FOLDERS).map(quoteSourcePath).join(", ")}${rest}`,
   });
 }
 

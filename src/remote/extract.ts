@@ -20,7 +20,7 @@ import {
 import { isTar, readTar } from "./tar-reader.ts";
 import { gunzipArchive, hasZipEnd, readZip } from "./zip-reader.ts";
 
-/** Writes what a source holds below `to`, through the gate. */
+/** Writes the content of a source below `to`, through all checks. */
 export async function extractSource(
   address: SourceAddress,
   entries: Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
@@ -35,7 +35,7 @@ export async function extractSource(
   return { folder, address, links, notes, refused };
 }
 
-/** Makes the folder for the files. It is called as `to` is: a skill that states no name has that of its folder. */
+/** Creates the folder for the files, with the name of `to`: a skill that states no name gets that of its folder. */
 export function createFilesFolder(to: string): string {
   const folder = join(to, basename(to));
   mkdirSync(folder, 0o700);
@@ -43,33 +43,36 @@ export function createFilesFolder(to: string): string {
 }
 
 export interface ExtractOptions {
-  /** Contract: absolute, empty, and only ours. What fails leaves it half-full: whoever calls takes it away. */
+  /** Contract: absolute, empty and private. A failure leaves it incomplete: the caller removes it. */
   to: string;
-  /** Leaves out files that are refused for themselves alone, in place of throwing; `refused` has them. */
+  /** Skips files that are refused on their own instead of throwing; `refused` lists them. */
   skipRefused?: boolean;
   signal?: AbortSignal;
 }
 
 export interface ExtractResult {
-  /** Links, by their paths, and where they lead as written: none was made. */
+  /** Symlink targets as written, by path: no symlink is created. */
   links: ReadonlyMap<string, string>;
-  /** What is not as it was in the source: a sentence each. */
+  /** Differences from the source: one sentence each. */
   notes: readonly string[];
-  /** What was left out, by its path, and why. */
+  /** Skipped files by path, with the reason. */
   refused: ReadonlyMap<string, SkillError>;
   files: number;
   bytes: number;
 }
 
-/** THE gate: writes what a source holds below a folder of ours, files and folders and nothing else. Throws over anything that could lead elsewhere. */
+/**
+ * THE gate: writes the content of a source below a private folder, only files and folders. Throws on anything that
+ * could lead outside.
+ */
 export async function extractEntries(
   entries: Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
   { to, skipRefused = false, signal }: ExtractOptions,
 ): Promise<ExtractResult> {
   const budget = createExtractBudget();
-  // Archives within it have their own limits: one that is too large is refused, and what follows it is not.
+  // Nested archives have their own limits: one that is too large is refused, and the files after it are not.
   const nestedBudget = createExtractBudget();
-  const places = createEntryRegistry();
+  const registry = createEntryRegistry();
   const links = new Map<string, string>();
   const disarmed: string[] = [];
   const refused = new Map<string, SkillError>();
@@ -78,7 +81,7 @@ export async function extractEntries(
     work += BYTES_PER_ENTRY + entry.size;
     if (work > BYTES_PER_TURN) {
       work = 0;
-      await setImmediate(); // Whoever wants to stop this gets a turn.
+      await setImmediate(); // Lets an abort signal through.
     }
     signal?.throwIfAborted();
     budget.entry(entry.path);
@@ -95,7 +98,7 @@ export async function extractEntries(
     const path = checkEntryPath(entry);
     if (path === "") return;
     if (entry.kind === "other") throw createKindError(entry);
-    for (const folder of places.take(path, entry.kind)) {
+    for (const folder of registry.take(path, entry.kind)) {
       if (folder !== path) budget.entry(folder);
       writeOrFail(folder, () => mkdirSync(`${to}/${folder}`, 0o755));
     }
@@ -104,7 +107,7 @@ export async function extractEntries(
     budget.file(path, entry.size);
     const content = entry.read();
     if (content.length !== entry.size) {
-      throw createEntryError("entry-size", path, "has not as many bytes as its source says");
+      throw createEntryError("entry-size", path, "does not have the size that its source states");
     }
     checkNestedArchive(path, content, nestedBudget);
     writeOrFail(path, () => writeNewFile(`${to}/${path}`, content, entry.mode & 0o111 ? 0o755 : 0o644));
@@ -117,7 +120,7 @@ export async function extractEntries(
 const SETUID_BITS = 0o6000;
 const BYTES_PER_ENTRY = 16 * 1024;
 const BYTES_PER_TURN = 8 * 1024 * 1024;
-// Nothing that is there is ever written to or followed: all that may be there is what this very call has written.
+// Never writes to or follows anything existing: the folder contains only files that this call wrote.
 const CREATE_NEW_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
 
 function writeNewFile(file: string, content: Uint8Array, mode: number): void {
@@ -130,13 +133,13 @@ function writeNewFile(file: string, content: Uint8Array, mode: number): void {
   }
 }
 
-function writeOrFail(path: string, how: () => void): void {
+function writeOrFail(path: string, write: () => void): void {
   try {
-    how();
+    write();
   } catch (cause) {
     throw new SkillError("entry-unwritable", {
       message: `${quoteSourcePath(path)} cannot be written: ${getErrorMessage(cause)}`,
-      fix: "check that there is room, and that the disk takes such a name; nothing of the source was taken",
+      fix: "check that the disk has free space and supports such a name; nothing of the source was added",
       cause,
     });
   }
@@ -144,13 +147,13 @@ function writeOrFail(path: string, how: () => void): void {
 
 function createKindError({ path, target }: SourceEntry): SkillError {
   const what =
-    target === undefined ? "is a pipe, a socket, a device or the like" : `is a hard link to ${quoteSourcePath(target)}`;
-  return createEntryError("entry-kind", path, `${what}: only files, folders and links are taken`);
+    target === undefined ? "is a pipe, socket, device or similar" : `is a hard link to ${quoteSourcePath(target)}`;
+  return createEntryError("entry-kind", path, `${what}: only files, folders and symlinks are allowed`);
 }
 
 function checkLinkTarget({ path, target = "" }: SourceEntry): string {
   if (Buffer.byteLength(target) > MAX_LINK_TARGET_LENGTH) {
-    throw createEntryError("entry-long", path, `is a link to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
+    throw createEntryError("entry-long", path, `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
   }
   return target;
 }
@@ -158,7 +161,7 @@ function checkLinkTarget({ path, target = "" }: SourceEntry): string {
 function describeDisarmed(paths: readonly string[]): string[] {
   if (paths.length === 0) return [];
   return [
-    `${formatCount(paths.length, "file was", "files were")} to run as their owner, which was not taken over: ${formatPathList(paths)}`,
+    `${formatCount(paths.length, "file", "files")} had a setuid or setgid bit, which was removed: ${formatPathList(paths)}`,
   ];
 }
 
@@ -169,10 +172,10 @@ function formatPathList(paths: readonly string[]): string {
   return `${paths.slice(0, MAX_LISTED_PATHS).map(quoteSourcePath).join(", ")}${rest}`;
 }
 
-/** What of a source's bounds is left. What is only looked into, in an archive within it, counts as what is written does. */
+/** The remaining limits of a source. Files that are only inspected, in a nested archive, count like written ones. */
 interface ExtractBudget {
   entry(path: string): void;
-  /** To be asked before the bytes are read. */
+  /** Call this before the bytes are read. */
   file(path: string, size: number): void;
 }
 
@@ -181,42 +184,39 @@ function createExtractBudget(): ExtractBudget {
   return {
     entry(path) {
       if (--entries < 0) {
-        const most = formatCount(SOURCE_LIMITS.entries, "file, folder and link", "files, folders and links");
-        throw createEntryError("source-too-many", path, `is one too many: a source may hold ${most}`);
+        const max = formatCount(SOURCE_LIMITS.entries, "file, folder or symlink", "files, folders and symlinks");
+        throw createEntryError("source-too-many", path, `exceeds the limit: a source may have ${max}`);
       }
     },
     file(path, size) {
       if (size > SOURCE_LIMITS.file) {
-        const why = `has ${formatNumber(size)} bytes: a file may have ${formatNumber(SOURCE_LIMITS.file)}`;
+        const why = `has ${formatNumber(size)} bytes: the limit for a file is ${formatNumber(SOURCE_LIMITS.file)}`;
         throw createEntryError("entry-too-large", path, why);
       }
       bytes -= size;
       if (bytes < 0) {
-        const why = `is more than fits: a source may hold ${formatNumber(SOURCE_LIMITS.bytes)} bytes`;
+        const why = `exceeds the limit: a source may have ${formatNumber(SOURCE_LIMITS.bytes)} bytes`;
         throw createEntryError("source-too-large", path, why);
       }
     },
   };
 }
 
-/** What an archive holds, by what it is and not by how it is called: a zip, or a tar that gzip compressed. */
+/** Reads the entries of an archive, detected by its content and not by its name: a zip, or a gzip-compressed tar. */
 export function readArchive(bytes: Buffer, name: string): Iterable<SourceEntry> {
   if (bytes.length > SOURCE_LIMITS.archive) {
-    const why = `has ${formatNumber(bytes.length)} bytes: one may have ${formatNumber(SOURCE_LIMITS.archive)}`;
+    const why = `has ${formatNumber(bytes.length)} bytes: the limit is ${formatNumber(SOURCE_LIMITS.archive)}`;
     throw createArchiveError("archive-too-large", why);
   }
   const start = bytes.toString("latin1", 0, 2);
   if (start === "\x1f\x8b") return readTar(gunzipArchive(bytes));
   if (start === "PK" || hasZipEnd(bytes)) return readZip(bytes);
-  throw createArchiveError(
-    "archive-unknown",
-    `${quoteSourcePath(name)} is neither a zip nor a tar that gzip compressed`,
-  );
+  throw createArchiveError("archive-unknown", `${quoteSourcePath(name)} is neither a zip nor a gzip-compressed tar`);
 }
 
 /**
- * Throws when a file is an archive with code in it, or one that nobody can look into: what a skill can run stands open, where it is shown
- * and looked through. Documents of offices and books are archives as well, and pass.
+ * Throws if a file is an archive that contains code or cannot be inspected: code of a skill must be visible, so that it
+ * can be shown and scanned. Office documents and e-books are archives as well, and pass.
  */
 function checkNestedArchive(path: string, bytes: Uint8Array, budget: ExtractBudget): void {
   inspectNested({ path, bytes, budget, depth: 1 });
@@ -231,7 +231,7 @@ interface NestedFile {
 
 const MAX_NESTING_DEPTH = 3;
 
-/** How archives begin; those that are not opened here have no entries. */
+/** Signatures of archive formats; those without `entries` cannot be read here. */
 const ARCHIVE_FORMATS: readonly {
   is: (bytes: Buffer) => boolean;
   what: string;
@@ -252,8 +252,8 @@ const ARCHIVE_FORMATS: readonly {
   { is: createMagicTest("xar!"), what: "a xar archive" },
   { is: createMagicTest("!<arch>\n"), what: "a package or a library" },
   { is: createMagicTest("\xed\xab\xee\xdb"), what: "a package" },
-  // Programs that open zips look for their end, whatever stands before.
-  { is: hasZipEnd, what: "a zip behind something else" },
+  // Programs that open zips look for their end record, whatever precedes it.
+  { is: hasZipEnd, what: "a zip after other content" },
 ];
 
 function inspectNested({ path, bytes: content, budget, depth }: NestedFile): void {
@@ -261,8 +261,8 @@ function inspectNested({ path, bytes: content, budget, depth }: NestedFile): voi
   const form = ARCHIVE_FORMATS.find(({ is }) => is(bytes));
   if (form === undefined) return;
   if (depth > MAX_NESTING_DEPTH)
-    throw createNestedError(path, `is an archive in archives, more than ${MAX_NESTING_DEPTH} deep`);
-  if (form.entries === undefined) throw createNestedError(path, `is ${form.what}, which cannot be looked into`);
+    throw createNestedError(path, `is an archive nested more than ${MAX_NESTING_DEPTH} levels deep`);
+  if (form.entries === undefined) throw createNestedError(path, `is ${form.what}, which cannot be inspected`);
   try {
     for (const entry of form.entries(bytes, path)) {
       budget.entry(entry.path);
@@ -270,7 +270,7 @@ function inspectNested({ path, bytes: content, budget, depth }: NestedFile): voi
       if (entry.kind === "other")
         throw createNestedError(
           path,
-          `is an archive that holds more than files, folders and links: ${quoteSourcePath(name)}`,
+          `is an archive with content other than files, folders and symlinks: ${quoteSourcePath(name)}`,
         );
       if (entry.kind !== "file") continue;
       budget.file(name, entry.size);
@@ -281,7 +281,7 @@ function inspectNested({ path, bytes: content, budget, depth }: NestedFile): voi
     }
   } catch (error) {
     if (!(error instanceof SkillError) || error.code === NESTED_CODE) throw error;
-    throw createNestedError(path, `is an archive that is not taken as a file: ${error.message}`, error);
+    throw createNestedError(path, `is an archive that is refused as a file: ${error.message}`, error);
   }
 }
 
@@ -291,7 +291,7 @@ function createNestedError(path: string, why: string, cause?: unknown): SkillErr
   return createEntryError(NESTED_CODE, path, why, cause);
 }
 
-/** A tar, or one file that is called as its archive is. */
+/** Reads a tar, or a single file with the name of its archive. */
 function readGzip(bytes: Buffer, path: string): Iterable<SourceEntry> {
   const content = gunzipArchive(bytes);
   if (isTar(content)) return readTar(content);
@@ -303,30 +303,30 @@ function createMagicTest(magic: string): (bytes: Buffer) => boolean {
   return (bytes) => bytes.toString("latin1", 0, magic.length) === magic;
 }
 
-/** Why a file is one that can be run, or nothing: `has the right to be run`. Contract: `bytes` is at least its beginning. */
+/** Returns the reason why a file is executable code, or undefined. Contract: `bytes` contains at least its start. */
 function detectCode(path: string, mode: number, bytes: Uint8Array): string | undefined {
-  if (mode & 0o111) return "has the right to be run";
+  if (mode & 0o111) return "is executable";
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
-  if (name === "vbaproject.bin") return "holds macros";
-  if (CODE_SUFFIXES.has(extname(name))) return "is code by its ending";
+  if (name === "vbaproject.bin") return "contains macros";
+  if (CODE_SUFFIXES.has(extname(name))) return "has the extension of a code file";
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 8)).toString("latin1");
   return CODE_SIGNATURES.find(([magic]) => start.startsWith(magic))?.[1];
 }
 
 const CODE_SIGNATURES: readonly (readonly [start: string, why: string])[] = [
-  ["#!", "says what runs it in its first line"],
-  ["\xef\xbb\xbf#!", "says what runs it in its first line"],
-  ["\x7fELF", "is a program of Linux"],
-  ["MZ", "is a program of Windows"],
-  ["\xfe\xed\xfa\xce", "is a program of macOS"],
-  ["\xfe\xed\xfa\xcf", "is a program of macOS"],
-  ["\xce\xfa\xed\xfe", "is a program of macOS"],
-  ["\xcf\xfa\xed\xfe", "is a program of macOS"],
-  ["\xca\xfe\xba\xbe", "is a program of macOS or Java"],
+  ["#!", "starts with a shebang line"],
+  ["\xef\xbb\xbf#!", "starts with a shebang line"],
+  ["\x7fELF", "is a Linux program"],
+  ["MZ", "is a Windows program"],
+  ["\xfe\xed\xfa\xce", "is a macOS program"],
+  ["\xfe\xed\xfa\xcf", "is a macOS program"],
+  ["\xce\xfa\xed\xfe", "is a macOS program"],
+  ["\xcf\xfa\xed\xfe", "is a macOS program"],
+  ["\xca\xfe\xba\xbe", "is a macOS or Java program"],
   ["\0asm", "is a WebAssembly program"],
-  ["dex\n", "is a program of Android"],
+  ["dex\n", "is an Android program"],
   ["\x1bLua", "is a Lua program"],
-  ["!<arch>\n", "is a package or a library of programs"],
+  ["!<arch>\n", "is a package or a program library"],
 ];
 
 const CODE_SUFFIXES: ReadonlySet<string> = new Set(

@@ -35,22 +35,22 @@ import { fetchSite } from "./site-fetch.ts";
 import type { SkillsDir } from "./skills-dir.ts";
 import { formatSourceAddress, parseSourceAddress } from "./source-address.ts";
 
-/** A source that was fetched, and what it holds. */
+/** A fetched source and its content. */
 export interface FetchedListing {
   fetched: FetchedSource;
-  offer: SourceListing;
+  listing: SourceListing;
 }
 
-/** Fetches a source into a folder of its own below `work`, and finds its skills. */
+/** Fetches a source into its own folder below `work`, and lists its skills. */
 export async function fetchListing(
   address: SourceAddress,
   work: string,
   options: Omit<FetchSourceOptions, "to">,
 ): Promise<FetchedListing> {
-  const to = join(work, crypto.randomUUID(), getAddressStem(address)); // A skill that states no name has that of its folder.
+  const to = join(work, crypto.randomUUID(), getAddressStem(address)); // A skill that states no name gets that of its folder.
   mkdirSync(to, { recursive: true, mode: 0o700 });
   const fetched = await fetchSource(address, { ...options, to });
-  return { fetched, offer: await listCandidates(fetched) };
+  return { fetched, listing: await listCandidates(fetched) };
 }
 
 function getAddressStem(address: SourceAddress): string {
@@ -60,7 +60,10 @@ function getAddressStem(address: SourceAddress): string {
   return last === "" || findNameProblem(last) ? "skill" : last;
 }
 
-/** What the lock of a place says of where a skill came from. A folder of the workspace is named from there: others have it elsewhere. */
+/**
+ * Creates the record of a skill's origin for the lock file. A folder in the workspace is recorded relative to it: other
+ * users have the workspace elsewhere.
+ */
 export function createProvenance(
   { address, commit }: Pick<FetchedSource, "address" | "commit">,
   path: string,
@@ -76,10 +79,10 @@ export function createProvenance(
 function makeSourcePortable(source: string, { place, around }: { place: SkillsDir; around: Environment }): string {
   const { workspace } = around;
   if (!place.isProject || !isAbsolute(source) || !isInside(workspace, source)) return source;
-  return `.${source.slice(workspace === "/" ? 0 : workspace.length) || "/"}`; // As it is written: `//` tells what is inside an archive.
+  return `.${source.slice(workspace === "/" ? 0 : workspace.length) || "/"}`; // Unchanged text: `//` separates the path inside an archive.
 }
 
-/** Where a locked skill came from, to be fetched again. */
+/** Returns the address of a locked skill, to fetch it again. */
 export function getLockedAddress({ source, ref }: LockedSkill, { workspace, home }: Environment): SourceAddress {
   const address = parseSourceAddress(source, { cwd: workspace, home });
   return address.kind === "git" ? { ...address, ...omitUndefined({ ref }) } : address;
@@ -87,7 +90,9 @@ export function getLockedAddress({ source, ref }: LockedSkill, { workspace, home
 
 type AddressOf<Kind extends SourceAddress["kind"]> = Extract<SourceAddress, { kind: Kind }>;
 
-/** Fetches what is at an address into a folder of ours. Throws a SkillError when it cannot be had, or is not taken. */
+/**
+ * Fetches the content of an address into a private folder. Throws a SkillError if it cannot be fetched or is refused.
+ */
 export async function fetchSource(address: SourceAddress, options: FetchSourceOptions): Promise<FetchedSource> {
   const fetch = FETCHERS[address.kind] as (
     address: SourceAddress,
@@ -116,7 +121,7 @@ function readLocalFolder({ path, inside }: AddressOf<"folder">, { to }: FetchSou
   const root = resolveLocalFolder(path);
   if (isInside(root, realpathSync(to))) {
     throw new SkillError("source-holds-target", {
-      message: `${quoteSourcePath(path)} holds the very folder that it is to be copied into`,
+      message: `${quoteSourcePath(path)} contains the folder that it would be copied into`,
       fix: "name the folder of the skill itself",
     });
   }
@@ -134,8 +139,8 @@ function resolveLocalFolder(path: string): string {
     throw createMissingSourceError(path, cause);
   }
   throw new SkillError("source-kind", {
-    message: `${quoteSourcePath(path)} is a file, and neither a folder nor an archive (.zip, .skill, .tar.gz, .tgz)`,
-    fix: "name the folder that the skill is in",
+    message: `${quoteSourcePath(path)} is neither a folder nor an archive (.zip, .skill, .tar.gz, .tgz)`,
+    fix: "name the folder of the skill",
   });
 }
 
@@ -144,20 +149,20 @@ function resolveFolderInside(root: string, inside: string): string | undefined {
     const real = realpathSync.native(join(root, inside));
     return isInside(root, real) && statSync(real).isDirectory() ? real : undefined;
   } catch {
-    return undefined; // As good as not there.
+    return undefined; // Treated as missing.
   }
 }
 
-/** As many as a message can name: a folder may be that of a whole disk. */
+/** Lists as many skills as a message can show: a folder may be that of a whole disk. */
 function findSkillFiles(root: string): string[] {
   const found: string[] = [];
-  let looked = 0;
+  let searched = 0;
   try {
     for (const { path } of readSourceFolder(root)) {
-      if (++looked > MAX_SEARCHED_ENTRIES) break;
+      if (++searched > MAX_SEARCHED_ENTRIES) break;
       if (path.endsWith("/SKILL.md")) found.push(path);
     }
-  } catch {} // What cannot be read is no help.
+  } catch {} // Unreadable content gives no suggestions.
   return found;
 }
 
@@ -183,31 +188,31 @@ function readArchiveFile(path: string): Buffer {
     throw cause instanceof SkillError ? cause : createMissingSourceError(path, cause);
   }
   throw new SkillError("source-kind", {
-    message: `${quoteSourcePath(path)} is no file`,
-    fix: "name a folder with a / at its end",
+    message: `${quoteSourcePath(path)} is not a file`,
+    fix: "append / to the path of a folder",
   });
 }
 
 function createArchiveTooLargeError(path: string, size: number): SkillError {
   return new SkillError("archive-too-large", {
-    message: `${quoteSourcePath(path)} has ${formatNumber(size)} bytes: an archive may have ${formatNumber(SOURCE_LIMITS.archive)}`,
-    fix: "take what is no skill out of it",
+    message: `${quoteSourcePath(path)} has ${formatNumber(size)} bytes: the limit for an archive is ${formatNumber(SOURCE_LIMITS.archive)}`,
+    fix: "remove files from it that belong to no skill",
   });
 }
 
 function createMissingSourceError(path: string, cause: unknown): SkillError {
   const isMissing = getErrnoCode(cause) === "ENOENT" || getErrnoCode(cause) === "ENOTDIR";
   return new SkillError(isMissing ? "source-missing" : "source-unreadable", {
-    message: `${quoteSourcePath(path)} ${isMissing ? "is not there" : `cannot be read: ${getErrorMessage(cause)}`}`,
-    fix: isMissing ? "check the path" : "check who may read it",
+    message: `${quoteSourcePath(path)} ${isMissing ? "was not found" : `cannot be read: ${getErrorMessage(cause)}`}`,
+    fix: isMissing ? "check the path" : "check its permissions",
     cause,
   });
 }
 
-/** What versions are kept in: it is large, holds what was taken out, and settings that programs act on. */
+/** Folders of version control: they are large, contain removed content, and have settings that programs act on. */
 const VERSION_CONTROL_FOLDERS: ReadonlySet<string> = new Set([".git", ".hg", ".svn"]);
 
-/** What a folder of this machine holds, as it is met. No link is followed. Contract: the path is a real one. */
+/** Yields the content of a local folder. Follows no symlink. Contract: `folder` is a real path. */
 export function* readSourceFolder(folder: string, below = ""): Generator<SourceEntry, void, undefined> {
   for (const { name } of listFolder(folder, below)) {
     if (VERSION_CONTROL_FOLDERS.has(name)) continue;
@@ -236,7 +241,7 @@ function createFolderEntry(folder: string, path: string): SourceEntry {
   return { ...entry, kind: "link", size: 0, target: wrapReadError(file, () => readlinkSync(file)) };
 }
 
-// By way of the folder's own descriptors: whatever is put in a file's place meanwhile, no byte from outside is read.
+// Reads through the folder's descriptors: even if a file is replaced meanwhile, no byte from outside is read.
 function readEntryBytes(folder: string, path: string, size: number): Uint8Array {
   const read = readFileInside(folder, path, size);
   if ("code" in read && read.code !== "too-large") {
@@ -247,7 +252,7 @@ function readEntryBytes(folder: string, path: string, size: number): Uint8Array 
   return read.bytes;
 }
 
-const UNREADABLE_FIX = "check who may read it, or take it out of the folder";
+const UNREADABLE_FIX = "check its permissions, or remove it from the folder";
 
 function wrapReadError<T>(path: string, work: () => T): T {
   try {

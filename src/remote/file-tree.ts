@@ -18,10 +18,10 @@ import { createLockedFile, type LockedFiles, sortLockedFiles } from "../store/lo
 import { diffLines, type LineConflict, type MergeLinesOptions, mergeLines, pickChangedValue } from "../util/diff.ts";
 import { compareText, formatNumber, truncateLine } from "../util/text.ts";
 
-/** Every file of a tree, by path. */
+/** All files of a tree, by path. */
 export type FileTree = ReadonlyMap<string, CopiedFile>;
 
-/** Reads every file of a folder. Throws a SkillError when something in it is no file, or cannot be read. */
+/** Reads all files of a folder. Throws a SkillError if an entry is not a regular file or cannot be read. */
 export function readTree(folder: string): Map<string, CopiedFile> {
   const files = new Map<string, CopiedFile>();
   const visit = (below: string) => {
@@ -35,14 +35,14 @@ export function readTree(folder: string): Map<string, CopiedFile> {
   return files;
 }
 
-// What was put in a file's place since the folder was listed is neither followed nor waited for.
+// A file replaced after the folder was listed is neither followed nor waited for.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 function readTreeFile(file: string): CopiedFile {
   const fd = openSync(file, READ_FLAGS);
   try {
     const stats = fstatSync(fd);
-    if (!stats.isFile()) throw new Error("it is no file");
+    if (!stats.isFile()) throw new Error("it is not a regular file");
     return { bytes: readFileSync(fd), executable: (stats.mode & 0o111) !== 0 };
   } finally {
     closeSync(fd);
@@ -54,14 +54,14 @@ function wrapTreeError<T>(path: string, work: (path: string) => T): T {
     return work(path);
   } catch (error) {
     throw new SkillError("lock-odd-file", {
-      message: `${path} cannot be read: ${getErrnoCode(error) === "ELOOP" ? "it is a link" : getErrorMessage(error)}`,
-      fix: "put in its place what you may read, or remove it",
+      message: `${path} cannot be read: ${getErrnoCode(error) === "ELOOP" ? "it is a symlink" : getErrorMessage(error)}`,
+      fix: "replace it with a readable file, or remove it",
       cause: error,
     });
   }
 }
 
-/** Contract: the folder is not there yet, or holds nothing of these. */
+/** Writes the files of a tree. Contract: the folder is missing, or contains none of them. */
 export function writeTree(folder: string, files: FileTree): void {
   for (const [path, { bytes, executable }] of files) {
     mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o755 });
@@ -69,17 +69,20 @@ export function writeTree(folder: string, files: FileTree): void {
   }
 }
 
-/** What a lock says of a tree. */
+/** Creates the lock file's record of a tree. */
 export function toLockedFiles(files: FileTree): LockedFiles {
   return sortLockedFiles(
     [...files].map(([path, { bytes, executable }]) => [path, createLockedFile(bytes, executable)]),
   );
 }
 
-/** What came from the source, what the user made of it, and what comes now. */
+/** The sides of a merge: the base from the source, the user's version, and the new version. */
 interface MergeSides {
   base: FileTree | undefined;
-  /** What the lock says of what came. Without its bytes that still tells who changed a file, and where both did it is a conflict. */
+  /**
+   * The lock file's record of the base. Without the base's bytes it still shows which side changed a file; if both did,
+   * it is a conflict.
+   */
   known?: LockedFiles;
   ours: FileTree;
   theirs: FileTree;
@@ -88,25 +91,28 @@ interface MergeSides {
 export interface MergeConflict {
   path: string;
   why: "both-changed" | "both-added" | "removed-here" | "removed-there" | "binary" | "no-base";
-  /** For a person: `-` lines are ours and `+` lines theirs; where one side removed the file, what the other changed in it. Bounded. */
+  /**
+   * For people: `-` lines are ours and `+` lines theirs. If one side removed the file, the changes of the other side.
+   * Limited in length.
+   */
   lines: readonly string[];
 }
 
 interface TreeMergeResult {
-  /** What is in conflict is as it is here. */
+  /** Files in conflict have our version. */
   files: Map<string, CopiedFile>;
-  /** Changed, added or removed here, and left so. */
+  /** Changed, added or removed here, and kept so. */
   kept: string[];
-  /** Changed or added there. */
+  /** Changed or added in the source. */
   taken: string[];
-  /** Changed on both sides, and both changes are in it. */
+  /** Changed on both sides, with both changes included. */
   merged: string[];
-  /** Removed there, and not changed here. */
+  /** Removed in the source, and not changed here. */
   removed: string[];
   conflicts: MergeConflict[];
 }
 
-/** Three trees as one, file by file. Nothing that was changed here is lost: what cannot be kept is a conflict. */
+/** Merges three trees, file by file. No local change is lost: a change that cannot be kept is a conflict. */
 export function mergeTrees(sides: MergeSides): TreeMergeResult {
   const result: TreeMergeResult = { files: new Map(), kept: [], taken: [], merged: [], removed: [], conflicts: [] };
   const paths = new Set([...(sides.base?.keys() ?? []), ...sides.ours.keys(), ...sides.theirs.keys()]);
@@ -125,7 +131,7 @@ export function mergeTrees(sides: MergeSides): TreeMergeResult {
   return result;
 }
 
-/** The files, with one side's in the place of all that is in conflict. */
+/** Returns the merged files, with all conflicts resolved in favor of one side. */
 export function resolveMergeConflicts(
   { files, conflicts }: TreeMergeResult,
   { ours, theirs }: Pick<MergeSides, "ours" | "theirs">,
@@ -138,8 +144,8 @@ export function resolveMergeConflicts(
     else resolved.delete(path);
   }
   if (side === "mine") return resolved;
-  const standsAt = createClashTest(conflicts.flatMap(({ path }) => (theirs.has(path) ? [path] : [])));
-  for (const path of files.keys()) if (!theirs.has(path) && standsAt(path) !== undefined) resolved.delete(path);
+  const findClash = createClashTest(conflicts.flatMap(({ path }) => (theirs.has(path) ? [path] : [])));
+  for (const path of files.keys()) if (!theirs.has(path) && findClash(path) !== undefined) resolved.delete(path);
   return resolved;
 }
 
@@ -151,7 +157,7 @@ interface FileMergeResult {
 function mergeFile(path: string, sides: MergeSides): FileMergeResult {
   const [base, ours, theirs] = [sides.base?.get(path), sides.ours.get(path), sides.theirs.get(path)];
   if (isSameFile(ours, theirs)) return { file: ours };
-  if (path === SIGNATURE_FILE) return { file: isUpstreamVersion(path, theirs, sides) ? ours : theirs }; // It is made anew, never edited.
+  if (path === SIGNATURE_FILE) return { file: isUpstreamVersion(path, theirs, sides) ? ours : theirs }; // A signature is created again, never edited.
   const conflict = (why: MergeConflict["why"], lines: readonly string[]): FileMergeResult => ({
     file: ours,
     conflict: { path, why, lines },
@@ -188,7 +194,7 @@ function mergeBytes(path: string, base: Uint8Array, ours: Uint8Array, theirs: Ui
   return "text" in merged ? { bytes: Buffer.from(merged.text) } : merged;
 }
 
-/** Each key of a frontmatter stands for itself, with all that is indented below it. */
+/** Merges a frontmatter by key: each key with its indented lines is one unit. */
 function getFrontmatterUnits(text: string): MergeLinesOptions {
   const frame = findFrontmatter(text);
   if (!("start" in frame) || !frame.closed) return {};
@@ -200,23 +206,23 @@ function getFrontmatterUnits(text: string): MergeLinesOptions {
 const FRONTMATTER_KEY = /^[^\s#-][^:]*:(?:\s|$)/;
 
 /**
- * A file that comes cannot stand where one of the user's is: not below a file, and not beside a name that differs only in its case, which
- * many disks take for the same.
+ * Turns an incoming file into a conflict if a local file is in its way: it cannot be below a file, or next to a name
+ * that differs only in case, which many disks treat as the same.
  */
 function findPathClashes(result: TreeMergeResult, { ours, theirs }: MergeSides): void {
-  const standsAt = createClashTest([...result.files.keys()].filter((path) => !theirs.has(path)));
+  const findClash = createClashTest([...result.files.keys()].filter((path) => !theirs.has(path)));
   result.taken = result.taken.filter((path) => {
-    const other = ours.has(path) ? undefined : standsAt(path);
+    const other = ours.has(path) ? undefined : findClash(path);
     if (other === undefined) return true;
     result.files.delete(path);
-    const lines = [`stands in the place of ${truncateLine(other, MAX_LINE_LENGTH)}`];
+    const lines = [`conflicts with ${truncateLine(other, MAX_LINE_LENGTH)}`];
     result.conflicts.push({ path, why: "both-added", lines });
     return false;
   });
   result.conflicts.sort((a, b) => compareText(a.path, b.path));
 }
 
-/** Which of these paths is in the way of another one. */
+/** Creates a function that returns which of these paths is in the way of another one. */
 function createClashTest(paths: readonly string[]): (path: string) => string | undefined {
   const files = new Map(paths.map((path) => [foldCase(path), path]));
   const folders = new Map(paths.flatMap((path) => listAncestors(foldCase(path)).map((folder) => [folder, path])));
@@ -259,20 +265,20 @@ function formatDifference(before: CopiedFile | undefined, after: CopiedFile | un
   const [old, now] = [before, after].map((file) => (file ? decodeText(file.bytes) : ""));
   const isShown =
     old !== undefined && now !== undefined && old.length <= MAX_DIFF_BYTES && now.length <= MAX_DIFF_BYTES;
-  if (isShown) lines.push(...diffLines(old, now, { most: MAX_CONFLICT_LINES }));
+  if (isShown) lines.push(...diffLines(old, now, { maxLines: MAX_CONFLICT_LINES }));
   else if (!hasEqualBytes(before?.bytes, after?.bytes)) lines.push(`-${formatSize(before)}`, `+${formatSize(after)}`);
-  return truncateLines(lines.length > 0 ? lines : ["differs in how its last line ends"]);
+  return truncateLines(lines.length > 0 ? lines : ["differs in its final line break"]);
 }
 
 function formatSize(file: CopiedFile | undefined): string {
-  return file ? `${formatNumber(file.bytes.length)} bytes` : "not there";
+  return file ? `${formatNumber(file.bytes.length)} bytes` : "missing";
 }
 
 function truncateLines(lines: readonly string[]): string[] {
   return lines.map((line) => (line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)}…` : line));
 }
 
-/** Nothing when it is no text. */
+/** Returns undefined for binary content. */
 function decodeText(bytes: Uint8Array): string | undefined {
   return isUtf8(bytes) && !bytes.includes(0) ? Buffer.from(bytes).toString("utf8") : undefined;
 }

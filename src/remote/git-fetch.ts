@@ -20,17 +20,17 @@ import { isSameHost, parseGitRef } from "./source-address.ts";
 
 export type GitSourceAddress = Extract<SourceAddress, { kind: "git" }>;
 
-/** More than a repository of skills ever is, also with all its versions. */
+/** Larger than any repository of skills, even with all its versions. */
 const MAX_FETCHED_BYTES = 2 * SOURCE_LIMITS.bytes;
 
 /**
- * Fetches a repository, without ever checking it out: its files are read from its objects, so that nothing in it (hooks, filters,
- * attributes, submodules, links) is acted on.
+ * Fetches a repository without checking it out: files are read from its objects, so that nothing in it (hooks, filters,
+ * attributes, submodules, symlinks) takes effect.
  */
 export async function fetchGit(
   address: GitSourceAddress,
   options: FetchSourceOptions,
-  most = MAX_FETCHED_BYTES,
+  max = MAX_FETCHED_BYTES,
 ): Promise<FetchedSource> {
   const { to, env, signal } = options;
   const { namesake } = address;
@@ -39,7 +39,7 @@ export async function fetchGit(
   const git = await createGit({ env, repository, protocol: getGitProtocol(address.url), signal });
   try {
     await runGitChecked(git, ["init", "--bare", "--quiet", "--template="], address);
-    const bound = limitObjectSize(join(repository, "objects"), most, address);
+    const bound = limitObjectSize(join(repository, "objects"), max, address);
     const commit = await fetchCommit(git, address, options.commit, bound.signal).finally(bound.stop);
     bound.signal.throwIfAborted();
     const rows = await listGitTree(git, commit, address.inside);
@@ -48,18 +48,22 @@ export async function fetchGit(
     const fetched = await extractSource(address, readGitEntries(git, rows), options);
     const notes = [...fetched.notes, ...describeSubmodules(listSubmodules(rows))];
     if (namesake !== undefined)
-      notes.push(`It is from ${quoteSourcePath(address.url)}: for the folder here write ${namesake}`);
+      notes.push(`It is from ${quoteSourcePath(address.url)}: to add the local folder, use ${namesake}`);
     return { ...fetched, commit, notes };
   } catch (error) {
     if (namesake === undefined || !(error instanceof SkillError)) throw error;
     const { code, message, fix } = error;
-    throw new SkillError(code, { message, fix: `for the folder here write ${namesake}; else ${fix}`, cause: error });
+    throw new SkillError(code, {
+      message,
+      fix: `to add the local folder, use ${namesake}; otherwise ${fix}`,
+      cause: error,
+    });
   } finally {
     rmSync(repository, { recursive: true, force: true });
   }
 }
 
-/** The commit that a repository's branch or tag leads to now. Nothing is fetched. */
+/** Reads the commit that a repository's branch or tag currently points to. Fetches nothing. */
 export async function readRemoteCommit(
   address: GitSourceAddress,
   { env, signal }: Pick<FetchSourceOptions, "env" | "signal">,
@@ -68,7 +72,7 @@ export async function readRemoteCommit(
   checkGitAddress(address);
   if (isCommitHash(ref)) return ref.toLowerCase();
   const git = await createGit({ env, repository: "/dev/null", protocol: getGitProtocol(url), signal });
-  // In the order in which git itself looks for a name; what an annotated tag is of comes right after it.
+  // In git's own lookup order; the commit of an annotated tag comes right after the tag.
   const names = [ref, `refs/${ref}`, `refs/tags/${ref}`, `refs/heads/${ref}`];
   const found = await listRemote(git, address, [], [...names, `refs/tags/${ref}^{}`]);
   const name = names.find((candidate) => found.has(candidate));
@@ -77,7 +81,7 @@ export async function readRemoteCommit(
   return commit;
 }
 
-/** What a lock says may have been written by anybody. */
+/** The content of a lock file is untrusted. */
 function checkGitAddress(address: GitSourceAddress, commit?: string): void {
   if (address.ref !== undefined) parseGitRef(address.ref);
   if (commit !== undefined && !isCommitHash(commit)) throw createCommitMissingError(quoteSourcePath(commit), address);
@@ -86,7 +90,7 @@ function checkGitAddress(address: GitSourceAddress, commit?: string): void {
 const FETCHED_REF = "refs/skillet/fetched";
 const ALL_REFSPECS = ["+refs/heads/*:refs/skillet/heads/*", "+refs/tags/*:refs/skillet/tags/*"];
 
-/** A name of 40 hexadecimal digits is a commit and never a branch that is called so. */
+/** A name of 40 hexadecimal digits is always a commit, never a branch of that name. */
 function isCommitHash(ref: string | undefined): ref is string {
   return ref !== undefined && /^[0-9a-f]{40}$/i.test(ref);
 }
@@ -109,18 +113,18 @@ async function fetchCommit(
   if (result.code === 0) return resolveFetchedCommit(git, wanted, FETCHED_REF, address);
   if (wanted === undefined || !UNADVERTISED_PATTERN.test(result.stderr))
     throw await explainGitFailure(git, result.stderr, address);
-  // A server that gives out only what its branches and tags lead to: then all of that.
+  // The server allows only commits that its branches and tags point to: fetch all of them.
   const all = await fetch([], ALL_REFSPECS);
   if (all.code !== 0) throw createGitError(all.stderr, address);
   return resolveFetchedCommit(git, wanted, wanted, address);
 }
 
-/** A server of files only knows no part of a history. */
+/** A server of static files does not support shallow fetches. */
 const NO_SHALLOW_PATTERN = /dumb http transport|does not support (?:shallow|--depth)/i;
 const UNADVERTISED_PATTERN =
   /not our ref|unadvertised object|unable to find|couldn't find remote ref|missing|bad object|corrupt/i;
 
-/** Contract: `name` is a ref of ours, or a commit's whole id. */
+/** Contract: `name` is a ref in the private repository, or a full commit ID. */
 async function resolveFetchedCommit(
   git: Git,
   wanted: string | undefined,
@@ -128,14 +132,14 @@ async function resolveFetchedCommit(
   address: GitSourceAddress,
 ): Promise<string> {
   const { code, stdout } = await git.run(["rev-parse", name, `${name}^{commit}`]);
-  const [came = "", commit = ""] = code === 0 ? stdout.toString().split("\n") : [];
-  // An annotated tag may be asked for by its own id.
-  const isIt = wanted === undefined || came === wanted || commit === wanted;
-  if (commit === "" || !isIt) throw createCommitMissingError(wanted ?? address.ref ?? "HEAD", address);
+  const [fetched = "", commit = ""] = code === 0 ? stdout.toString().split("\n") : [];
+  // An annotated tag may be requested by its own ID.
+  const isWanted = wanted === undefined || fetched === wanted || commit === wanted;
+  if (commit === "" || !isWanted) throw createCommitMissingError(wanted ?? address.ref ?? "HEAD", address);
   return commit;
 }
 
-/** What is missing, with the name that may have been meant. */
+/** Explains a failure, with a suggestion for a misspelled branch or tag. */
 async function explainGitFailure(git: Git, stderr: string, address: GitSourceAddress): Promise<SkillError> {
   const failure = createGitError(stderr, address);
   if (failure.code !== "git-ref-missing" || address.ref === undefined) return failure;
@@ -172,13 +176,13 @@ const MAX_REDIRECTS = 5;
 const REDIRECT_PATTERN = /returned error: 30[1278]/;
 const INFO_REFS_PATH = "/info/refs";
 
-/** Asks a server, and again where it leads on to, as long as it stays itself. */
+/** Sends a request to a server, and again to its redirect target on the same host. */
 async function retryRedirected(git: Git, url: string, ask: (at: string) => Promise<GitResult>): Promise<GitResult> {
   let at = url;
   for (let redirects = 0; ; redirects++) {
     const result = await ask(at);
     if (result.code === 0 || !REDIRECT_PATTERN.test(result.stderr) || redirects === MAX_REDIRECTS) return result;
-    const to = URL.parse((await git.leadsTo(at)) ?? "", `${at.replace(/\/$/, "")}${INFO_REFS_PATH}`);
+    const to = URL.parse((await git.findRedirect(at)) ?? "", `${at.replace(/\/$/, "")}${INFO_REFS_PATH}`);
     if (!to?.pathname.endsWith(INFO_REFS_PATH)) return result;
     const from = new URL(at);
     to.pathname = to.pathname.slice(0, -INFO_REFS_PATH.length);
@@ -199,18 +203,18 @@ function getGitProtocol(url: string): GitProtocol {
   return (scheme ?? "ssh") as GitProtocol;
 }
 
-/** Who sends may go on for ever: what comes in is looked at meanwhile. */
+/** Aborts if the fetched objects become too large: the server could send forever. */
 function limitObjectSize(
   objects: string,
-  most: number,
+  max: number,
   { url }: GitSourceAddress,
 ): { signal: AbortSignal; stop(): void } {
   const controller = new AbortController();
   const look = () => {
-    if (measureFolder(join(objects, "pack")) <= most) return;
+    if (measureFolder(join(objects, "pack")) <= max) return;
     controller.abort(
       new SkillError("source-too-large", {
-        message: `${quoteSourcePath(url)} has more than ${formatNumber(most)} bytes`,
+        message: `${quoteSourcePath(url)} has more than ${formatNumber(max)} bytes`,
         fix: "add the skills as an archive, or from a smaller repository",
       }),
     );
@@ -231,121 +235,124 @@ function measureFolder(folder: string): number {
       .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
       .reduce((sum, size) => sum + size, 0);
   } catch {
-    return 0; // It is not there yet.
+    return 0; // It does not exist yet.
   }
 }
 
 function describeSubmodules(paths: readonly string[]): string[] {
-  return paths.map((path) => `${quoteSourcePath(path)} is another repository (a submodule), and was not fetched`);
+  return paths.map((path) => `${quoteSourcePath(path)} is a submodule, and was not fetched`);
 }
 
-/** What was asked for when git failed. */
+/** The request for which git failed. */
 interface GitRequest {
   url: string;
-  /** The branch, tag or commit; the default branch when left out. */
+  /** The branch, tag or commit. Defaults to the default branch. */
   ref?: string | undefined;
 }
 
 interface GitFailureRule {
-  said: RegExp;
+  pattern: RegExp;
   code: ErrorCode;
-  message(asked: GitRequest): string;
+  message(request: GitRequest): string;
   fix: string;
 }
 
 const NOT_FOUND_FIX =
   "check the address; for a private repository sign git in (a credential helper, `gh auth setup-git`), or use its ssh address";
 
-/** What git says, and what is to be said of it. The first that fits counts. */
+/** Patterns of git's error output, with the error to report. The first match counts. */
 const GIT_FAILURES: readonly GitFailureRule[] = [
   {
-    said: /ssh: (?:command )?not found|cannot run .*ssh/i,
+    pattern: /ssh: (?:command )?not found|cannot run .*ssh/i,
     code: "git-missing",
-    message: ({ url }) => `ssh is needed for ${quoteSourcePath(url)}, and is not on this machine`,
+    message: ({ url }) => `ssh is not installed, and ${quoteSourcePath(url)} needs it`,
     fix: "install it (`sudo apt-get install openssh-client`), or use the repository's https address",
   },
   {
-    said: /could not read (?:Username|Password)|Authentication failed|Access denied|returned error: 40[13]|Permission denied \(/i,
+    pattern:
+      /could not read (?:Username|Password)|Authentication failed|Access denied|returned error: 40[13]|Permission denied \(/i,
     code: "git-sign-in",
-    message: ({ url }) => `${quoteSourcePath(url)} is not there, or not for everybody, and git has no sign-in for it`,
+    message: ({ url }) => `${quoteSourcePath(url)} does not exist or is private, and git has no credentials for it`,
     fix: NOT_FOUND_FIX,
   },
   {
-    said: /returned error: 30[1278]/i,
+    pattern: /returned error: 30[1278]/i,
     code: "download-redirect",
-    message: ({ url }) => `${quoteSourcePath(url)} leads on to another address`,
-    fix: "give the address that it leads to at last",
+    message: ({ url }) => `${quoteSourcePath(url)} redirects to another address`,
+    fix: "use the final address",
   },
   {
-    said: /Host key verification failed/i,
+    pattern: /Host key verification failed/i,
     code: "git-host-key",
-    message: ({ url }) => `The host of ${quoteSourcePath(url)} is not known to ssh, or is another one than before`,
-    fix: "connect to it once by hand (`ssh -T git@HOST`) and compare its fingerprint with what it publishes",
+    message: ({ url }) => `The host of ${quoteSourcePath(url)} is not known to ssh, or its host key changed`,
+    fix: "connect to it once (`ssh -T git@HOST`) and compare its fingerprint with the published one",
   },
   {
-    said: /couldn't find remote ref HEAD|Remote HEAD refers to nonexistent ref/i,
+    pattern: /couldn't find remote ref HEAD|Remote HEAD refers to nonexistent ref/i,
     code: "git-empty",
-    message: ({ url }) => `${quoteSourcePath(url)} has no default branch, or nothing in it`,
+    message: ({ url }) => `${quoteSourcePath(url)} has no default branch, or is empty`,
     fix: "name a branch: ADDRESS#branch",
   },
   {
-    said: /couldn't find remote ref|no such remote ref/i,
+    pattern: /couldn't find remote ref|no such remote ref/i,
     code: "git-ref-missing",
-    message: ({ url, ref = "" }) => `${quoteSourcePath(url)} has no branch and no tag ${quoteSourcePath(ref)}`,
-    fix: "give a branch or a tag, or a commit with all of its 40 digits",
+    message: ({ url, ref = "" }) => `${quoteSourcePath(url)} has no branch or tag ${quoteSourcePath(ref)}`,
+    fix: "use a branch, a tag, or a commit with all 40 digits",
   },
   {
-    said: /dubious ownership/i,
+    pattern: /dubious ownership/i,
     code: "git-owner",
-    message: ({ url }) => `${quoteSourcePath(url)} belongs to another user, whose settings git does not follow`,
+    message: ({ url }) => `${quoteSourcePath(url)} belongs to another user, and git does not use that user's settings`,
     fix: "add it as a folder, by its path",
   },
   {
-    said: /mismatched algorithms|object format|hash algorithm/i,
+    pattern: /mismatched algorithms|object format|hash algorithm/i,
     code: "git-object-format",
-    message: ({ url }) => `${quoteSourcePath(url)} names its commits by SHA-256, which is not fetched`,
+    message: ({ url }) => `${quoteSourcePath(url)} uses SHA-256 commit IDs, which are not supported`,
     fix: "add it as a folder, or as an archive",
   },
   {
-    said: /certificate|SSL|TLS/,
+    pattern: /certificate|SSL|TLS/,
     code: "git-certificate",
     message: ({ url }) => `The host of ${quoteSourcePath(url)} has no certificate that git trusts`,
-    fix: "check the address; git's own setting http.sslCAInfo names the certificates of a company",
+    fix: "check the address; for company certificates set http.sslCAInfo in git",
   },
   {
-    said: /returned error: 404|does not appear to be a git repository|repository .*(?:not found|does not exist)|not found|no such file/i,
+    pattern:
+      /returned error: 404|does not appear to be a git repository|repository .*(?:not found|does not exist)|not found|no such file/i,
     code: "git-not-found",
     message: ({ url }) => `There is no repository at ${quoteSourcePath(url)}`,
-    fix: "check the address; a folder that is none is added by its path",
+    fix: "check the address; add a folder that is not a repository by its path",
   },
   {
-    said: /Could not resolve|Failed to connect|Connection (?:refused|reset|timed out|closed)|unable to access|network is unreachable/i,
+    pattern:
+      /Could not resolve|Failed to connect|Connection (?:refused|reset|timed out|closed)|unable to access|network is unreachable/i,
     code: "git-unreachable",
-    message: ({ url }) => `The host of ${quoteSourcePath(url)} cannot be reached`,
+    message: ({ url }) => `The host of ${quoteSourcePath(url)} is unreachable`,
     fix: "check the address and the network, and try again",
   },
 ];
 
-/** What git said, as an error with one sentence to read and one thing to try. */
-function createGitError(stderr: string, asked: GitRequest): SkillError {
-  const known = GIT_FAILURES.find(({ said }) => said.test(stderr));
-  if (known) return new SkillError(known.code, { message: known.message(asked), fix: known.fix });
+/** Converts git's error output into an error with one message and one fix. */
+function createGitError(stderr: string, request: GitRequest): SkillError {
+  const known = GIT_FAILURES.find(({ pattern }) => pattern.test(stderr));
+  if (known) return new SkillError(known.code, { message: known.message(request), fix: known.fix });
   return new SkillError("git-failed", {
-    message: `git cannot fetch ${quoteSourcePath(asked.url)}: ${excerptStderr(stderr)}`,
-    fix: "`git ls-remote` with the same address says whether git can reach it by itself",
+    message: `git cannot fetch ${quoteSourcePath(request.url)}: ${excerptStderr(stderr)}`,
+    fix: "run `git ls-remote` with the same address to check that git can reach it",
   });
 }
 
 function createCommitMissingError(commit: string, { url }: GitRequest): SkillError {
   return new SkillError("git-commit-missing", {
     message: `${quoteSourcePath(url)} has no commit ${commit}`,
-    fix: "it may have been taken back there: look at what is there now before you add it again",
+    fix: "it may have been removed: review the current content before you add it again",
   });
 }
 
 const MAX_STDERR_LENGTH = 300;
 
-/** Its last line that says what is wrong, without what signs somebody in. */
+/** Returns the last line that describes the error, without credentials. */
 function excerptStderr(stderr: string): string {
   const lines = stderr
     .replace(/\/\/[^/@\s]*@/g, "//")

@@ -2,7 +2,7 @@ import { SkillError } from "../errors/problem.ts";
 import type { Git } from "../sandbox/git.ts";
 import { quoteSourcePath, SOURCE_LIMITS, type SourceEntry } from "./remote-source.ts";
 
-/** What a commit says of one path. */
+/** One entry of a commit's tree. */
 export interface GitTreeEntry {
   path: string;
   mode: string;
@@ -10,7 +10,7 @@ export interface GitTreeEntry {
   size: number;
 }
 
-/** What a commit holds, or a folder in it; nothing when there is no such folder. */
+/** Lists the files of a commit, or of a folder in it. Returns undefined if the folder is missing. */
 export async function listGitTree(git: Git, commit: string, inside?: string): Promise<GitTreeEntry[] | undefined> {
   const tree = inside === undefined ? commit : `${commit}:${inside}`;
   const { code, stdout } = await git.run(["ls-tree", "-r", "-z", "-l", "--full-tree", tree]);
@@ -18,12 +18,12 @@ export async function listGitTree(git: Git, commit: string, inside?: string): Pr
   return stdout.toString().split("\0").filter(Boolean).map(parseTreeLine);
 }
 
-/** Paths of other repositories: only which commit of them is meant is here. */
+/** Lists the paths of submodules: a commit contains only the commit IDs of other repositories. */
 export function listSubmodules(rows: readonly GitTreeEntry[]): string[] {
   return rows.filter(({ mode }) => mode === SUBMODULE_MODE).map(({ path }) => path);
 }
 
-/** Their contents, each as it comes out of one process of git. */
+/** Yields the entries with their content, all read from one git process. */
 export async function* readGitEntries(
   git: Git,
   rows: readonly GitTreeEntry[],
@@ -46,14 +46,14 @@ const LINK_MODE = "120000";
 const FILE_MODES: Readonly<Record<string, number>> = { "100644": 0o644, "100755": 0o755, "100664": 0o644 };
 const MAX_LINK_LENGTH = 4096;
 
-/** `100644 blob ID   SIZE\tPATH`; a submodule has no size. */
+/** Parses `100644 blob ID   SIZE\tPATH`; a submodule has no size. */
 function parseTreeLine(line: string): GitTreeEntry {
   const tab = line.indexOf("\t");
   const [mode = "", , id = "", size = ""] = line.slice(0, tab).split(/ +/);
   return { mode, id, size: Number(size) || 0, path: line.slice(tab + 1) };
 }
 
-/** What is too large is refused by its size, before it is read. */
+/** Returns false for large files, which are refused by their size before they are read. */
 function isReadable({ mode, size }: GitTreeEntry): boolean {
   return mode === LINK_MODE ? size <= MAX_LINK_LENGTH : Object.hasOwn(FILE_MODES, mode) && size <= SOURCE_LIMITS.file;
 }
@@ -67,7 +67,7 @@ function createGitEntry({ path, mode, size }: GitTreeEntry, bytes: Buffer | unde
     : { path, kind: "file", mode: bits, size, read };
 }
 
-/** Reads what `cat-file --batch` writes: a line with id, kind and size, the bytes, the end of a line. */
+/** Reads the output of `cat-file --batch`: a line with ID, kind and size, the bytes, and a line break. */
 function createObjectReader(stream: AsyncGenerator<Buffer, void, undefined>) {
   let pieces: Buffer[] = [];
   let held = 0;
@@ -90,8 +90,8 @@ function createObjectReader(stream: AsyncGenerator<Buffer, void, undefined>) {
   return {
     async next({ id, size, path }: GitTreeEntry): Promise<Buffer> {
       const header = `${id} blob ${size}\n`;
-      const isThere = (await atLeast(header.length + size + 1)) && take(header.length).toString("latin1") === header;
-      if (!isThere) throw createBrokenObjectError(path);
+      const isComplete = (await atLeast(header.length + size + 1)) && take(header.length).toString("latin1") === header;
+      if (!isComplete) throw createBrokenObjectError(path);
       return take(size + 1).subarray(0, size);
     },
     close: () => stream.return(),
@@ -100,7 +100,7 @@ function createObjectReader(stream: AsyncGenerator<Buffer, void, undefined>) {
 
 function createBrokenObjectError(path: string): SkillError {
   return new SkillError("git-broken", {
-    message: `The repository does not hold what it says of ${quoteSourcePath(path)}`,
-    fix: "the repository is damaged: tell whoever keeps it",
+    message: `The repository has a missing or damaged object for ${quoteSourcePath(path)}`,
+    fix: "report it to the maintainer of the repository",
   });
 }

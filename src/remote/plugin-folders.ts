@@ -6,15 +6,18 @@ import { formatCount } from "../util/text.ts";
 import { quoteSourcePath } from "./remote-source.ts";
 
 export interface PluginFolders {
-  /** Absolute paths of the folders that hold its skills. */
+  /** Absolute paths of the folders that contain its skills. */
   folders: string[];
-  /** What of it is not taken, and why: a sentence each. */
+  /** Skipped parts and the reasons: one sentence each. */
   notes: string[];
-  /** Of a marketplace: the folders of its plugins' skills. It may have skills besides them, which are found with it. */
+  /** For a marketplace: the folders of its plugins' skills. It may have other skills, which are found with it. */
   plugins?: string[];
 }
 
-/** Returns where the skills of a plugin or of a marketplace of plugins are, or undefined when the folder is neither. Contract: the folder is absolute. */
+/**
+ * Finds the folders with the skills of a plugin or a marketplace of plugins. Returns undefined if the folder is
+ * neither. Contract: the folder is absolute.
+ */
 export function findPluginFolders(folder: string): PluginFolders | undefined {
   const root = realpathSync(folder);
   const marketplace = readPluginManifest(root, ".claude-plugin/marketplace.json");
@@ -29,10 +32,10 @@ function findOnePluginFolders(root: string): PluginFolders | undefined {
   return undefined;
 }
 
-/** More plugins than this are not looked into. */
+/** The maximum number of plugins that are read. */
 const MAX_PLUGINS = 1000;
 
-/** Finds the folders of the skills of all plugins that are in the marketplace itself. */
+/** Finds the skill folders of all plugins that are in the marketplace itself. */
 function findMarketplaceFolders(root: string, marketplace: PluginManifest): PluginFolders {
   const plugins = Array.isArray(marketplace["plugins"]) ? marketplace["plugins"].filter(isJsonObject) : [];
   const { pluginRoot } = isJsonObject(marketplace["metadata"]) ? marketplace["metadata"] : {};
@@ -68,8 +71,7 @@ function findMarketplaceFolders(root: string, marketplace: PluginManifest): Plug
     notes.push(
       `${formatCount(others, "plugin")} of the marketplace ${others === 1 ? "has" : "have"} more than skills (agents, commands, hooks): only skills are added`,
     );
-  if (plugins.length > MAX_PLUGINS)
-    notes.push(`Only the first ${MAX_PLUGINS} plugins of the marketplace were looked into`);
+  if (plugins.length > MAX_PLUGINS) notes.push(`Only the first ${MAX_PLUGINS} plugins of the marketplace were read`);
   return { folders: [root], plugins: removeNestedFolders(folders), notes };
 }
 
@@ -78,16 +80,16 @@ type PluginManifest = Readonly<Record<string, unknown>>;
 interface ManifestKind {
   path: string;
   isPlugin(manifest: PluginManifest): boolean;
-  /** Whether it may name more folders of skills than `skills`. */
+  /** True if the manifest may name more skill folders than `skills`. */
   namesFolders: boolean;
-  /** Why its skills are not looked for. */
+  /** Returns the reason to skip its skills. */
   refuse?(manifest: PluginManifest): string | undefined;
 }
 
-/** The first that is there counts. */
+/** The first existing one counts. */
 const MANIFEST_KINDS: readonly ManifestKind[] = [
   {
-    // Many things are called plugin.json: only one that says that it is an Agent Plugin is.
+    // Many formats use the name plugin.json: only one with this schema is an Agent Plugin.
     path: "plugin.json",
     isPlugin: ({ $schema }) => typeof $schema === "string" && /^https:\/\/agent-plugins\.org\/schemas\//.test($schema),
     namesFolders: false,
@@ -98,17 +100,17 @@ const MANIFEST_KINDS: readonly ManifestKind[] = [
         )
       )
         return;
-      return `its plugin.json follows ${quoteSourcePath(String($schema))}, and of Agent Plugins only ${SUPPORTED_VERSIONS.join(" and ")} are understood`;
+      return `its plugin.json follows ${quoteSourcePath(String($schema))}, but only Agent Plugins ${SUPPORTED_VERSIONS.join(" and ")} are supported`;
     },
   },
   { path: ".plugin/plugin.json", isPlugin: () => true, namesFolders: true },
   { path: ".claude-plugin/plugin.json", isPlugin: () => true, namesFolders: true },
 ];
 
-/** Both keep skills in the same place. */
+/** Both versions keep skills in the same folder. */
 const SUPPORTED_VERSIONS = ["1.0.0", "1.1.0"];
 
-/** What a plugin may bring besides skills: where it is by itself, and the key that names it elsewhere. */
+/** Plugin parts other than skills: their default paths, and the key that names other paths. */
 const UNSUPPORTED_PARTS: readonly { what: string; paths: readonly string[]; key: string }[] = [
   { what: "agents", paths: ["agents"], key: "agents" },
   { what: "commands", paths: ["commands"], key: "commands" },
@@ -126,19 +128,19 @@ function readPluginManifest(root: string, path: string): PluginManifest | undefi
     const manifest: unknown = JSON.parse(read.bytes.toString().replace(/^\ufeff/, ""));
     return isJsonObject(manifest) ? manifest : undefined;
   } catch {
-    return undefined; // What is no plugin may still hold skills.
+    return undefined; // A folder that is not a plugin may still contain skills.
   }
 }
 
 function listManifestFolders(root: string, kind: ManifestKind, manifest: PluginManifest): PluginFolders {
   const refused = kind.refuse?.(manifest);
-  if (refused !== undefined) return { folders: [], notes: [`The plugin was not looked into: ${refused}`] };
+  if (refused !== undefined) return { folders: [], notes: [`The plugin was skipped: ${refused}`] };
   const notes: string[] = [];
   const named = kind.namesFolders ? toTexts(manifest["skills"]) : [];
   const folders = ["skills", ...named].flatMap((path) => {
     const real = resolvePluginFolder(root, path);
     if (real === undefined && path !== "skills") {
-      notes.push(`The plugin says that skills are in ${quoteSourcePath(path)}, which is no folder inside it`);
+      notes.push(`The plugin says that skills are in ${quoteSourcePath(path)}, which is not a folder inside it`);
     }
     return real === undefined ? [] : [real];
   });
@@ -153,7 +155,7 @@ function listManifestFolders(root: string, kind: ManifestKind, manifest: PluginM
   return { folders: removeNestedFolders(folders), notes };
 }
 
-/** A folder inside another is found with it. */
+/** Removes folders inside other ones, which are found with them. */
 function removeNestedFolders(folders: readonly string[]): string[] {
   const all = [...new Set(folders)];
   return all.filter((folder) => !all.some((other) => other !== folder && isInside(other, folder)));
@@ -174,7 +176,7 @@ function statPluginPath(root: string, path: string) {
   try {
     return statSync(join(root, path), { throwIfNoEntry: false });
   } catch {
-    return undefined; // Through a file, or through links without end.
+    return undefined; // The path leads through a file, or through a symlink loop.
   }
 }
 

@@ -3,82 +3,87 @@ import type { LockedSkill } from "../store/lock-file.ts";
 import { formatNumber } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 
-/** Where skills come from: what somebody typed, read. */
+/** The parsed address of a source of skills. */
 export type SourceAddress =
   /** A folder on this machine; `path` is absolute. */
   | { kind: "folder"; path: string; inside?: string }
   /** A zip (`.zip`, `.skill`) or a compressed tar (`.tar.gz`, `.tgz`): an absolute path, or an https address. */
   | { kind: "archive"; location: string; inside?: string }
-  /** A repository. `ref` is a branch, a tag or a commit: the default branch when left out. `namesake`: a folder here that is written nearly so. */
+  /**
+   * A repository. `ref` is a branch, tag or commit, and defaults to the default branch. `namesake`: a local folder with
+   * a similar path.
+   */
   | { kind: "git"; url: string; ref?: string; inside?: string; namesake?: string }
-  /** A site with `/.well-known/agent-skills/index.json`; `url` is that of the index. */
+  /** A site with `/.well-known/agent-skills/index.json`; `url` is the address of the index. */
   | { kind: "site"; url: string };
 
-/** One thing in a source, as the source itself tells of it: nothing of it is believed yet. */
+/** An entry as the source describes it: untrusted until it is checked. */
 export interface SourceEntry {
-  /** As it is written there, with `/` between its parts. */
+  /** The path as written in the source, separated by `/`. */
   path: string;
   kind: "file" | "folder" | "link" | "other";
-  /** Only the bits that say who may do what. */
+  /** The permission bits only. */
   mode: number;
-  /** How many bytes it says it has. */
+  /** The declared size in bytes. */
   size: number;
-  /** Of a link: where it leads, as it is written there. */
+  /** For a symlink: its target as written in the source. */
   target?: string;
-  /** Its bytes, for a file. Throws a SkillError when they are not what the source says, or more. */
+  /** Reads the bytes of a file. Throws a SkillError if they differ from the declared ones. */
   read(): Uint8Array;
 }
 
-/** What was fetched and written into a folder of ours. */
+/** A source that was fetched and written to a private folder. */
 export interface FetchedSource {
-  /** Its files, below this folder: regular files and folders, and nothing else. */
+  /** The folder with its files: only regular files and folders. */
   folder: string;
   address: SourceAddress;
-  /** The commit that a repository was at. */
+  /** The fetched commit of a repository. */
   commit?: string;
-  /** Links, by their paths, and where they lead as written: none was made. */
+  /** Symlink targets as written, by path: no symlink is created. */
   links: ReadonlyMap<string, string>;
-  /** What of the source is not there, and why: a sentence each. */
+  /** Skipped parts of the source and the reasons: one sentence each. */
   notes: readonly string[];
-  /** Entries that were not written, by their paths, and why. A skill that has one is refused; other skills are not. */
+  /**
+   * Entries that were not written, by path, with the error. A skill that contains one is refused; other skills are not.
+   */
   refused: ReadonlyMap<string, SkillError>;
 }
 
 export interface FetchSourceOptions {
-  /** Made by whoever calls, empty, for the user alone. */
+  /** An empty private folder, created by the caller. */
   to: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** The commit to fetch, whatever the ref leads to by now. */
+  /** The commit to fetch, wherever the ref points now. */
   commit?: string;
-  /** Of a site: only skills of these names; all of them when there is none. */
+  /** For a site: the names of the skills to fetch. Defaults to all. */
   names?: readonly string[];
-  /** Of a site: called with each name that cannot be had, in the place of failing over it. */
+  /** For a site: called with each name that cannot be fetched, instead of throwing. */
   onFailure?(name: string, error: SkillError): void;
-  /** Asks private addresses too that only the source named. */
+  /** Also connects to private addresses that only the source named. */
   allowPrivate?: boolean;
   signal?: AbortSignal;
 }
 
-/** What a source may be. */
+/** The limits of a source. */
 export const SOURCE_LIMITS = {
-  /** Files, folders and links together. */
+  /** Files, folders and symlinks together. */
   entries: 50_000,
   bytes: 512 * 1024 * 1024,
-  /** Of one file. */
+  /** Bytes of one file. */
   file: 64 * 1024 * 1024,
-  /** Of an archive as it is, before anything is taken out. */
+  /** Bytes of an archive before it is unpacked. */
   archive: 128 * 1024 * 1024,
-  /** How many times larger an archive may become, once it is more than a few MiB. */
+  /** The maximum compression ratio of an archive that unpacks to more than a few MiB. */
   ratio: 100,
   depth: 32,
   /** Bytes of a path. */
   path: 1024,
 };
 
-/** Where a skill was fetched from, as its lock says it. */
+/** The origin of a skill, as recorded in its lock file. */
 export type Provenance = Pick<LockedSkill, "source" | "path" | "ref" | "commit">;
 
-/** A source that is not taken, over one entry of it. `why` goes on after the entry's name. */
+/** Creates the error for a source refused because of one entry. `why` continues the sentence after the entry's path. */
 export function createEntryError(code: EntryCode, path: string, why: string, cause?: unknown): SkillError {
   return new SkillError(code, {
     message: `${quoteSourcePath(path)} ${why}`,
@@ -87,7 +92,7 @@ export function createEntryError(code: EntryCode, path: string, why: string, cau
   });
 }
 
-/** An archive that is not taken, over how it is made. `why` goes on after "The archive". */
+/** Creates the error for a refused archive. `why` continues the sentence after "The archive". */
 export function createArchiveError(code: ArchiveCode, why: string, cause?: unknown): SkillError {
   return new SkillError(code, {
     message: `The archive ${why}`,
@@ -96,19 +101,19 @@ export function createArchiveError(code: ArchiveCode, why: string, cause?: unkno
   });
 }
 
-/** Found before anything is written: a hundred thousand entries are refused at once. */
+/** Creates the error for too many entries. It is thrown before anything is written. */
 export function createTooManyError(found: number): SkillError {
-  const why = `holds at least ${formatNumber(found)} files, folders and links: one may hold ${formatNumber(SOURCE_LIMITS.entries)}`;
+  const why = `contains at least ${formatNumber(found)} files, folders and symlinks: the limit is ${formatNumber(SOURCE_LIMITS.entries)}`;
   return createArchiveError("source-too-many", why);
 }
 
-/** A name of somebody else's, for one line of a message. */
+/** Quotes an untrusted name for one line of a message. */
 export function quoteSourcePath(path: string): string {
   const start = path.length > MAX_QUOTED_LENGTH ? `${path.slice(0, MAX_QUOTED_LENGTH - 1)}…` : path;
   return `"${escapeLine(start)}"`;
 }
 
-/** Every way in which an entry stops a source from being taken. */
+/** Codes for which an entry stops a source from being added. */
 export const ENTRY_CODES = [
   "archive-nested",
   "entry-absolute",
@@ -139,8 +144,8 @@ export const ENTRY_CODES = [
 export type EntryCode = (typeof ENTRY_CODES)[number];
 
 /**
- * Refusals that concern one file alone: it is left out, and the skill that it belongs to is refused. Every other code stops the whole
- * source: names that lead elsewhere, entries that contradict each other, damage, and the limits of a source.
+ * Codes that concern a single file: it is skipped, and the skill that it belongs to is refused. Every other code stops
+ * the whole source: paths that lead outside, contradictory entries, damage, and the limits of a source.
  */
 const SINGLE_FILE_CODES: ReadonlySet<string> = new Set<EntryCode>([
   "archive-nested",
@@ -155,12 +160,12 @@ const SINGLE_FILE_CODES: ReadonlySet<string> = new Set<EntryCode>([
   "entry-too-large",
 ]);
 
-/** True for the code of a refusal that concerns one file alone. */
+/** Returns true for a code that concerns a single file. */
 export function isSingleFileCode(code: string): boolean {
   return SINGLE_FILE_CODES.has(code);
 }
 
-/** Every way in which an archive itself does. */
+/** Codes for which an archive itself is refused. */
 export const ARCHIVE_CODES = [
   "archive-ambiguous",
   "archive-bomb",
@@ -180,4 +185,4 @@ type ArchiveCode = (typeof ARCHIVE_CODES)[number];
 
 const MAX_QUOTED_LENGTH = 120;
 const REFUSED_SOURCE_FIX =
-  "nothing of the source was taken: look into it before you trust it, and tell whoever made it";
+  "nothing of the source was added: inspect it before you trust it, and report it to its author";

@@ -20,7 +20,7 @@ import { isJsonObject } from "../util/objects.ts";
 import { readFileInside } from "../util/safe-path.ts";
 import type { SkillWrite } from "./apply-changes.ts";
 
-/** Whose a skill is, as far as its signature tells. `key` is a fingerprint. */
+/** The state of a skill's signature. `key` is a fingerprint. */
 export type SignatureState =
   | { state: "none" }
   | { state: "valid"; signer: string; key: string }
@@ -34,7 +34,10 @@ export interface SignedSkill {
   digest: string;
 }
 
-/** Signs a skill: its name, and every file of its folder. Throws a SkillError when it cannot be, or would not hold where it is added. */
+/**
+ * Signs a skill: its name and all files of its folder. Throws a SkillError if it cannot be signed, or the signature
+ * would not be valid once the skill is added.
+ */
 export function signSkill(request: { folder: string; name: string; privateKey: KeyObject }): SignedSkill {
   const { folder, name, privateKey } = request;
   const key = fingerprintKey(getPublicKey(privateKey));
@@ -49,7 +52,10 @@ export function signSkill(request: { folder: string; name: string; privateKey: K
   return { file, key, digest };
 }
 
-/** Whether a skill is signed, by whom, and still what was signed. `files`: what is in its folder, where that is known. Never throws. */
+/**
+ * Checks whether a skill is signed, by whom, and unchanged since. `files`: the content of its folder, if known. Never
+ * throws.
+ */
 export function checkSignature(request: {
   folder: string;
   name: string;
@@ -60,20 +66,20 @@ export function checkSignature(request: {
   try {
     const stats = lstatSync(join(folder, SIGNATURE_FILE), { throwIfNoEntry: false });
     if (!stats) return { state: "none" };
-    if (stats.isSymbolicLink()) return createBrokenState("is a link");
+    if (stats.isSymbolicLink()) return createBrokenState("is a symlink");
     const read = readFileInside(realpathSync(folder), SIGNATURE_FILE, MAX_SIGNATURE_BYTES);
     if ("code" in read) return createBrokenState(UNREADABLE_REASONS[read.code] ?? "cannot be read");
     const written = parseSignature(read.bytes.toString("utf8"));
     if (typeof written === "string") return createBrokenState(written);
-    if (written.name !== name || name.includes("\n")) return createBrokenState("is of a skill of another name");
+    if (written.name !== name || name.includes("\n")) return createBrokenState("belongs to a skill of another name");
     const digest = digestTree(request.files ?? readFileTree(folder), SIGNATURE_FILE);
     if (written.digest !== digest)
-      return createBrokenState("is of other files: something was changed, added or removed since");
+      return createBrokenState("does not match the files: some were changed, added or removed after signing");
     const signer = signers.withKey(written.key);
     if (!signer) return { state: "unknown-signer", key: written.key };
     const key = createKeyObject(Buffer.from(signer.key, "base64"));
     if (!verify(null, createStatement(name, digest), key, written.signature))
-      return createBrokenState("was not made with the key it names");
+      return createBrokenState("was not created with the key that it names");
     return { state: "valid", signer: signer.name, key: signer.fingerprint };
   } catch (error) {
     return createBrokenState(`cannot be checked: ${getErrorMessage(error)}`);
@@ -89,7 +95,7 @@ const UNREADABLE_REASONS: Readonly<Record<string, string>> = {
   "not-a-file": "is not a regular file",
 };
 
-/** What is signed. Neither a name nor a digest holds a line break, so no two of them give the same. */
+/** Creates the signed bytes. Neither a name nor a digest contains a line break, so the result is unambiguous. */
 function createStatement(name: string, digest: string): Buffer {
   return Buffer.from(`skillet-signature-v1\n${name}\n${digest}\n`);
 }
@@ -101,7 +107,7 @@ interface SignatureRecord {
   signature: Buffer;
 }
 
-/** What a signature says, or why it is none. */
+/** Parses a signature, or returns the reason why it is invalid. */
 function parseSignature(text: string): SignatureRecord | string {
   let value: unknown;
   try {
@@ -109,14 +115,14 @@ function parseSignature(text: string): SignatureRecord | string {
   } catch {
     return "is not JSON";
   }
-  if (!isJsonObject(value)) return "is no signature";
+  if (!isJsonObject(value)) return "is not a signature";
   const { version, key, name, digest, signature } = value;
-  if (version !== SIGNATURE_VERSION) return "is of a version that is not known here";
+  if (version !== SIGNATURE_VERSION) return "has an unsupported version";
   if (typeof key !== "string" || !DIGEST_PATTERN.test(key)) return "names no key";
   if (typeof digest !== "string" || !DIGEST_PATTERN.test(digest) || typeof name !== "string")
-    return "says not what is signed";
+    return "does not state what is signed";
   const bytes = typeof signature === "string" ? decodeBase64(signature) : undefined;
-  return bytes?.length === SIGNATURE_BYTES ? { key, name, digest, signature: bytes } : "holds no signature";
+  return bytes?.length === SIGNATURE_BYTES ? { key, name, digest, signature: bytes } : "contains no signature";
 }
 
 function createBrokenState(why: string): SignatureState {
@@ -129,32 +135,32 @@ function readSignedFiles(folder: string): LockedFiles {
   } catch (error) {
     throw new SkillError("unreadable", {
       message: `${folder} cannot be read: ${getErrorMessage(error)}`,
-      fix: "give yourself read permission to all that is in it",
+      fix: "give yourself read permission for all files in it",
       cause: error,
     });
   }
 }
 
-/** What versions are kept in is not added with a skill. */
+/** Folders of version control are not added with a skill. */
 const VERSION_CONTROL_PATH = /(?:^|\/)\.(?:git|hg|svn)(?:\/|$)/;
 
-/** The files that whoever adds the skill gets. What would be others there cannot be signed. */
+/** Selects the files that a user who adds the skill gets. Files that would differ there cannot be signed. */
 function selectSignableFiles(name: string, all: LockedFiles): LockedFiles {
-  if (name.includes("\n")) throw createUnsignableFileError(name, "its name holds a line break", "give it another name");
+  if (name.includes("\n")) throw createUnsignableFileError(name, "its name contains a line break", "rename it");
   const files = Object.entries(all).filter(([path]) => !VERSION_CONTROL_PATH.test(path));
   for (const [path, { mode }] of files) {
     if (mode === "link")
       throw createUnsignableFileError(
         name,
-        `"${path}" is a link, and a link is never added with a skill`,
-        "put the file itself in its place",
+        `"${path}" is a symlink, and symlinks are never added with a skill`,
+        "replace it with the file itself",
       );
     if (mode === "other") throw createUnsignableFileError(name, `"${path}" is not a regular file`, "remove it");
     if (mode !== "644" && mode !== "755")
       throw createUnsignableFileError(
         name,
-        `"${path}" can be written to by everybody, or has a set-id bit`,
-        "take that from it: chmod o-w,u-s,g-s",
+        `"${path}" is world-writable, or has a setuid or setgid bit`,
+        "run: chmod o-w,u-s,g-s",
       );
   }
   return Object.fromEntries(files);
@@ -164,31 +170,31 @@ function createUnsignableFileError(name: string, why: string, fix: string): Skil
   return new SkillError("unsignable", { message: `"${name}" cannot be signed: ${why}`, fix });
 }
 
-/** Describes the signature of a skill, after its name. */
+/** Describes the signature of a skill, to follow its name. */
 export function formatSignature(state: SignatureState | undefined): string {
   switch (state?.state) {
     case "valid":
       return `is signed by ${state.signer}`;
     case "unknown-signer":
-      return `names a signer that nobody here knows (${state.key}), so its signature cannot be checked`;
+      return `is signed by an unknown signer (${state.key}), so its signature cannot be checked`;
     case "broken":
-      return `has a signature that does not hold: ${state.why}`;
+      return `has an invalid signature: ${state.why}`;
     default:
       return "is not signed";
   }
 }
 
-/** Refuses a skill that must be signed by a known signer and is not. */
+/** Creates the error for a skill that must be signed by a known signer and is not. */
 export function createNotSignedError(name: string, state: SignatureState | undefined): SkillError {
   return new SkillError("not-signed", {
     message: `Skill "${name}" ${formatSignature(state)}, and nothing was added`,
-    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
+    fix: "ask its author for a signature, and add their key: skillet signers add NAME KEY",
   });
 }
 
 /**
- * Refuses skills that must be signed and are not: all of them with `all`, else those whose lock requires it. Returns them with the requirement
- * in their lock entry, so that no later update can drop it.
+ * Throws if a skill must be signed and is not: all of them with `all`, otherwise those whose lock entry requires it.
+ * Returns them with the requirement in their lock entry, so that no later update can drop it.
  */
 export function requireSignatures<Coming extends { name: string; put: SkillWrite }>(
   coming: readonly Coming[],
@@ -203,20 +209,23 @@ export function requireSignatures<Coming extends { name: string; put: SkillWrite
   });
 }
 
-/** Where the user's own key is. */
+/** Returns the path of the user's own signing key. */
 export function getSigningKeyFile(skilletHome: string): string {
   return join(skilletHome, "signing-key.pem");
 }
 
-/** Makes a key, for the user alone. Throws a SkillError when there is one: what it signed would be of nobody known. */
+/**
+ * Creates a key that only the user can read. Throws a SkillError if one exists: its signatures would have an unknown
+ * signer.
+ */
 export async function createSigningKey(
   file: string,
   passphrase: () => Promise<string | undefined>,
 ): Promise<KeyObject> {
   if (lstatSync(file, { throwIfNoEntry: false })) throw createKeyExistsError(file);
   const { privateKey } = generateKeyPairSync("ed25519");
-  const given = await passphrase();
-  const locked = given === undefined ? {} : { cipher: "aes-256-cbc", passphrase: given };
+  const entered = await passphrase();
+  const locked = entered === undefined ? {} : { cipher: "aes-256-cbc", passphrase: entered };
   const pem = privateKey.export({ format: "pem", type: "pkcs8", ...locked });
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -225,7 +234,7 @@ export async function createSigningKey(
     if (getErrnoCode(error) === "EEXIST") throw createKeyExistsError(file);
     throw new SkillError("unwritable", {
       message: `${file} cannot be written: ${getErrorMessage(error)}`,
-      fix: "check that the folder can be written to",
+      fix: "check that the folder is writable",
       cause: error,
     });
   }
@@ -234,33 +243,37 @@ export async function createSigningKey(
 
 function createKeyExistsError(file: string): SkillError {
   return new SkillError("signing-key", {
-    message: `${file} is there already, and is not replaced`,
-    fix: "`skillet sign` shows its public key; to start anew, move it away first, and give others the new one",
+    message: `${file} already exists, and is not replaced`,
+    fix: "run `skillet sign` to see its public key; for a new key, move the old one away and publish the new one",
   });
 }
 
-/** Reads a private key, and asks for its passphrase when it has one. Throws a SkillError that repeats nothing of it. */
+/**
+ * Reads a private key, and prompts for its passphrase if it has one. Throws a SkillError that contains nothing of the
+ * key.
+ */
 export async function readSigningKey(file: string, passphrase: () => Promise<string>): Promise<KeyObject> {
   const pem = readKeyText(file);
   if (/-----BEGIN OPENSSH PRIVATE KEY-----/.test(pem))
-    throw createKeyError(file, "is a key of SSH, which signs nothing here");
-  if (!/-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----/.test(pem)) throw createKeyError(file, "is no private key in PEM");
+    throw createKeyError(file, "is an SSH key, which is not supported");
+  if (!/-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----/.test(pem))
+    throw createKeyError(file, "is not a private key in PEM format");
   const isLocked = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem);
-  const given = isLocked ? await passphrase() : undefined;
+  const entered = isLocked ? await passphrase() : undefined;
   let key: KeyObject;
   try {
-    key = createPrivateKey({ key: pem, ...(given === undefined ? {} : { passphrase: given }) });
+    key = createPrivateKey({ key: pem, ...(entered === undefined ? {} : { passphrase: entered }) });
   } catch {
-    // What OpenSSL says of it helps nobody.
-    if (isLocked) throw createKeyError(file, "does not open with this passphrase", "try again");
-    throw createKeyError(file, "is no private key that can be read");
+    // OpenSSL's own message does not help.
+    if (isLocked) throw createKeyError(file, "cannot be decrypted with this passphrase", "try again");
+    throw createKeyError(file, "is not a readable private key");
   }
   const kind = key.asymmetricKeyType ?? "unknown";
-  if (kind !== "ed25519") throw createKeyError(file, `is a key of the kind ${kind}, not Ed25519`);
+  if (kind !== "ed25519") throw createKeyError(file, `is a key of type ${kind}, not Ed25519`);
   return key;
 }
 
-/** The 32 bytes of the public key that belongs to a private one. */
+/** Returns the 32 bytes of the public key for a private key. */
 export function getPublicKey(privateKey: KeyObject): Buffer {
   return exportKeyBytes(createPublicKey(privateKey));
 }
@@ -270,30 +283,30 @@ const MAX_KEY_BYTES = 64 * 1024;
 function readKeyText(file: string): string {
   let fd: number | undefined;
   try {
-    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // A pipe in its place would never end.
+    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // A named pipe at this path would block forever.
     const stats = fstatSync(fd);
     if (!stats.isFile()) throw createKeyError(file, "is not a regular file");
-    if (stats.size > MAX_KEY_BYTES) throw createKeyError(file, "is larger than 64 KiB, and no key");
+    if (stats.size > MAX_KEY_BYTES) throw createKeyError(file, "is larger than 64 KiB, and so not a key");
     if (process.platform !== "win32" && (stats.mode & 0o077) !== 0)
       throw createKeyError(
         file,
-        "can be read or written by others on this machine",
-        `run \`chmod 600 ${file}\`; if somebody may have read it, make another`,
+        "can be read or written by other users of this machine",
+        `run \`chmod 600 ${file}\`; if another user may have read it, create a new one`,
       );
     return readFileSync(fd, "utf8");
   } catch (error) {
     if (error instanceof SkillError) throw error;
     if (getErrnoCode(error) === "ENOENT")
       throw new SkillError("signing-key", {
-        message: `There is no key to sign with: ${file} is not there`,
-        fix: "make one: skillet sign --new-key",
+        message: `No signing key found at ${file}`,
+        fix: "create one: skillet sign --new-key",
       });
-    throw createKeyError(file, `cannot be read: ${getErrorMessage(error)}`, "check that it is a file of yours");
+    throw createKeyError(file, `cannot be read: ${getErrorMessage(error)}`, "check that it is your file");
   } finally {
     if (fd !== undefined) closeSync(fd);
   }
 }
 
-function createKeyError(file: string, why: string, fix = "make one for this: skillet sign --new-key"): SkillError {
+function createKeyError(file: string, why: string, fix = "create a key: skillet sign --new-key"): SkillError {
   return new SkillError("signing-key", { message: `${file} ${why}, so nothing was signed`, fix });
 }

@@ -22,28 +22,28 @@ type SiteAddress = Extract<SourceAddress, { kind: "site" }>;
 const INDEX_DOWNLOAD = { most: 1024 * 1024, seconds: 20, redirects: "same-host" } as const;
 const ARTIFACT_DOWNLOAD = { most: SOURCE_LIMITS.archive, seconds: 120, redirects: "same-host" } as const;
 
-/** Fetches the skills that a site offers, or those of these names, each into a folder of its name. */
+/** Fetches the skills that a site offers, or the named ones, each into a folder of its name. */
 export async function fetchSite(
   address: SiteAddress,
   { to, names, signal, onFailure, allowPrivate }: FetchSourceOptions,
 ): Promise<FetchedSource> {
   const { bytes, url } = await downloadFile(address.url, { ...INDEX_DOWNLOAD, signal, allowPrivate });
-  const asking = { ...ARTIFACT_DOWNLOAD, signal, allowPrivate, typed: address.url };
+  const downloadOptions = { ...ARTIFACT_DOWNLOAD, signal, allowPrivate, typed: address.url };
   const { skills, notes } = parseSiteIndex(bytes, url);
   const folder = createFilesFolder(to);
   const links = new Map<string, string>();
-  let left = SOURCE_LIMITS.bytes;
+  let remaining = SOURCE_LIMITS.bytes;
   for (const name of names?.length ? new Set(names) : skills.map((skill) => skill.name)) {
     try {
-      const unpacked = await extractSiteSkill(findSiteSkill(name, skills, url), folder, asking);
-      left -= unpacked.bytes;
+      const unpacked = await extractSiteSkill(findSiteSkill(name, skills, url), folder, downloadOptions);
+      remaining -= unpacked.bytes;
       for (const [path, target] of unpacked.links) links.set(`${name}/${path}`, target);
       notes.push(...unpacked.notes.map((note) => `${name}: ${note}`));
     } catch (error) {
       if (!onFailure || signal?.aborted || !(error instanceof SkillError)) throw error;
       onFailure(name, error);
     }
-    if (left < 0) throw createSiteTooLargeError(url);
+    if (remaining < 0) throw createSiteTooLargeError(url);
   }
   return { folder, address, links, notes, refused: new Map() };
 }
@@ -59,26 +59,30 @@ function findSiteSkill(name: string, skills: readonly SiteSkill[], url: string):
   });
 }
 
-async function extractSiteSkill(skill: SiteSkill, folder: string, asking: DownloadOptions): Promise<ExtractResult> {
-  const entries = ARTIFACT_READERS[skill.type](await downloadArtifact(skill, asking), skill);
+async function extractSiteSkill(
+  skill: SiteSkill,
+  folder: string,
+  downloadOptions: DownloadOptions,
+): Promise<ExtractResult> {
+  const entries = ARTIFACT_READERS[skill.type](await downloadArtifact(skill, downloadOptions), skill);
   const to = join(folder, skill.name);
   mkdirSync(to, 0o755);
   try {
-    return await extractEntries(entries, { to, ...omitUndefined({ signal: asking.signal }) });
+    return await extractEntries(entries, { to, ...omitUndefined({ signal: downloadOptions.signal }) });
   } catch (error) {
-    rmSync(to, { recursive: true, force: true }); // Half of it is no skill.
+    rmSync(to, { recursive: true, force: true }); // An incomplete folder is not a skill.
     throw error;
   }
 }
 
-/** Nothing of it is opened before it is known to be what the site says. */
-async function downloadArtifact({ name, url, sha256 }: SiteSkill, asking: DownloadOptions): Promise<Buffer> {
-  const { bytes } = await downloadFile(url, asking);
+/** Downloads the file of a skill. It is not opened before its digest is verified. */
+async function downloadArtifact({ name, url, sha256 }: SiteSkill, downloadOptions: DownloadOptions): Promise<Buffer> {
+  const { bytes } = await downloadFile(url, downloadOptions);
   const digest = hash("sha256", bytes);
   if (digest === sha256) return bytes;
   throw new SkillError("site-digest", {
-    message: `The file of ${quoteSourcePath(name)} is not the one that the site names: its digest is sha256:${digest}, not sha256:${sha256}`,
-    fix: "nothing of it was opened: tell whoever runs the site, or name the other skills that you want",
+    message: `The file of ${quoteSourcePath(name)} does not match the site's index: its digest is sha256:${digest}, not sha256:${sha256}`,
+    fix: "it was not opened: report it to the operator of the site, or name the other skills that you want",
   });
 }
 
@@ -90,17 +94,17 @@ const ARTIFACT_READERS: Readonly<Record<SiteType, (bytes: Buffer, skill: SiteSki
 function createSiteTooLargeError(url: string): SkillError {
   return new SkillError("source-too-large", {
     message: `The skills of ${quoteSourcePath(url)} have more than ${formatNumber(SOURCE_LIMITS.bytes)} bytes together`,
-    fix: "name those that you want",
+    fix: "name the skills that you want",
   });
 }
 
-/** One skill that a site offers. */
+/** A skill that a site offers. */
 interface SiteSkill {
   name: string;
   type: SiteType;
-  /** Absolute. */
+  /** The absolute address. */
   url: string;
-  /** Hexadecimal, of the file that is at `url`. */
+  /** The hexadecimal digest of the file at `url`. */
   sha256: string;
 }
 
@@ -109,7 +113,7 @@ interface SiteIndex {
   notes: string[];
 }
 
-/** What an entry can be: a SKILL.md, or an archive of a whole folder. */
+/** Kinds of entries: a SKILL.md, or an archive of a whole folder. */
 const SITE_TYPES = ["skill-md", "archive"] as const;
 type SiteType = (typeof SITE_TYPES)[number];
 
@@ -117,7 +121,7 @@ const SUPPORTED_SCHEMA_VERSION = "0.2.0";
 const INDEX_SCHEMA = `https://schemas.agentskills.io/discovery/${SUPPORTED_SCHEMA_VERSION}/schema.json`;
 const MAX_SKILLS = 500;
 
-/** Reads what a site says that it offers. Throws a SkillError when nothing of it can be relied on. `url`: where it was. */
+/** Parses the index of a site. Throws a SkillError if it is not usable at all. `url`: its address. */
 function parseSiteIndex(bytes: Buffer, url: string): SiteIndex {
   const index = parseIndexJson(bytes, url);
   checkIndexVersion(index, url);
@@ -127,7 +131,7 @@ function parseSiteIndex(bytes: Buffer, url: string): SiteIndex {
     throw createSiteIndexError(
       "site-too-many",
       url,
-      `offers ${formatCount(skills.length, "skill")}: at most ${MAX_SKILLS} are looked at`,
+      `offers ${formatCount(skills.length, "skill")}: at most ${MAX_SKILLS} are supported`,
     );
   }
   const read: SiteIndex = { skills: [], notes: [] };
@@ -146,10 +150,10 @@ function parseIndexJson(bytes: Buffer, url: string): Readonly<Record<string, unk
   try {
     index = JSON.parse(bytes.toString().replace(/^\ufeff/, ""));
   } catch (cause) {
-    throw createSiteIndexError("site-index", url, "is no JSON", cause);
+    throw createSiteIndexError("site-index", url, "is not JSON", cause);
   }
   if (isJsonObject(index)) return index;
-  throw createSiteIndexError("site-index", url, "is no list of skills");
+  throw createSiteIndexError("site-index", url, "is not a list of skills");
 }
 
 function checkIndexVersion({ $schema }: Readonly<Record<string, unknown>>, url: string): void {
@@ -158,28 +162,26 @@ function checkIndexVersion({ $schema }: Readonly<Record<string, unknown>>, url: 
   throw createSiteIndexError(
     "site-version",
     url,
-    `is of version ${quoteSourcePath(version)} of the discovery of skills: ${SUPPORTED_SCHEMA_VERSION} is understood`,
+    `has version ${quoteSourcePath(version)} of the discovery schema: only ${SUPPORTED_SCHEMA_VERSION} is supported`,
   );
 }
 
-/** A skill, or why it is left out. */
+/** Parses an entry of the index, or returns the reason why it is skipped. */
 function parseIndexEntry(entry: unknown, at: number, base: string): SiteSkill | string {
   const { name, type, url, digest } = isJsonObject(entry) ? entry : {};
-  const called = typeof name === "string" ? quoteSourcePath(name) : `Skill ${at + 1}`;
+  const label = typeof name === "string" ? quoteSourcePath(name) : `Skill ${at + 1}`;
   if (typeof name !== "string" || typeof type !== "string")
-    return `${called} of the site has no name or no type: left out`;
-  if (!isSiteType(type))
-    return `${called} of the site is of the type ${quoteSourcePath(type)}, which is not known: left out`;
-  const bad =
+    return `${label} of the site has no name or no type: skipped`;
+  if (!isSiteType(type)) return `${label} of the site has the unknown type ${quoteSourcePath(type)}: skipped`;
+  const problem =
     findNameProblem(name)?.why ??
-    (isWindowsDeviceName(name) || /[. ]$/.test(name) ? "is no name of a folder" : undefined);
-  if (bad !== undefined) return `${called} of the site ${bad}: left out`;
-  const place = typeof url === "string" ? URL.parse(url, base) : null;
-  if (place?.username !== "" || place.password !== "")
-    return `${called} of the site has no address that can be asked: left out`;
+    (isWindowsDeviceName(name) || /[. ]$/.test(name) ? "is not a folder name" : undefined);
+  if (problem !== undefined) return `${label} of the site ${problem}: skipped`;
+  const address = typeof url === "string" ? URL.parse(url, base) : null;
+  if (address?.username !== "" || address.password !== "") return `${label} of the site has no usable address: skipped`;
   const sha256 = typeof digest === "string" ? /^sha256:([0-9a-f]{64})$/.exec(digest)?.[1] : undefined;
-  if (sha256 === undefined) return `${called} of the site has no digest (sha256:…) to compare with: left out`;
-  return { name, type, url: place.href, sha256 };
+  if (sha256 === undefined) return `${label} of the site has no digest (sha256:…): skipped`;
+  return { name, type, url: address.href, sha256 };
 }
 
 function isSiteType(type: string): type is SiteType {
@@ -187,7 +189,7 @@ function isSiteType(type: string): type is SiteType {
 }
 
 function createSiteIndexError(code: ErrorCode, url: string, why: string, cause?: unknown): SkillError {
-  const fix = "tell whoever runs the site, or add its skills from where they are kept (a repository, an archive)";
+  const fix = "report it to the operator of the site, or add its skills from another source (a repository, an archive)";
   return new SkillError(code, {
     message: `${quoteSourcePath(url)} ${why}`,
     fix,

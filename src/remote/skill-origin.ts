@@ -24,21 +24,21 @@ export interface OriginalFiles {
   tree: FileTree;
 }
 
-/** Where a skill on the disk came from. */
+/** The origin of a skill on the disk. */
 export interface FoundOrigin {
   provenance: Provenance;
   /** The record that names it, for people. */
   foundIn: string;
-  /** Its files as they came. `as-here`: as they are now. Nothing when that is not known. */
+  /** Its files as they came. `as-here`: as they are now. Undefined if unknown. */
   base?: OriginalFiles | "as-here";
 }
 
-/** A skill on the disk whose origin is looked for. */
+/** A skill on the disk whose origin is searched. */
 export interface OriginSubject {
   name: string;
   /** The real folder. */
   folder: string;
-  /** Whether it is a skill of the user's, and not of a workspace. */
+  /** True for a skill of the user, false for one of a workspace. */
   isUsers: boolean;
   tree: FileTree;
 }
@@ -48,7 +48,7 @@ type OriginFinder = (
   around: Environment,
 ) => FoundOrigin | undefined | Promise<FoundOrigin | undefined>;
 
-/** Where origins are recorded, the most specific first: a record of one skill before the repository that it is in. */
+/** Records of origins, the most specific first: a record of one skill before the repository that contains it. */
 const ORIGIN_FINDERS: readonly OriginFinder[] = [
   findInSkillsLock,
   findInPlugins,
@@ -56,7 +56,7 @@ const ORIGIN_FINDERS: readonly OriginFinder[] = [
   findInRepository,
 ];
 
-/** Finds where a skill came from. Nothing is fetched. Returns undefined if no record names it. */
+/** Finds the origin of a skill. Fetches nothing. Returns undefined if no record names it. */
 export async function findOrigin(subject: OriginSubject, around: Environment): Promise<FoundOrigin | undefined> {
   for (const find of ORIGIN_FINDERS) {
     const found = await find(subject, around);
@@ -65,10 +65,11 @@ export async function findOrigin(subject: OriginSubject, around: Environment): P
   return undefined;
 }
 
-/** The provenance of a skill whose origin is not known. */
+/** The provenance of a skill whose origin is unknown. */
 export const NO_PROVENANCE: Provenance = { source: LOCAL_SOURCE };
 
-// The lock files of `npx skills`: `skills-lock.json` in a project, `.skill-lock.json` for the user.
+// Folder levels to search for the lock files of `npx skills`: `skills-lock.json` in a project, `.skill-lock.json` for
+// the user.
 
 const PROJECT_LEVELS = 4;
 
@@ -117,7 +118,7 @@ function readLockProvenance(entry: JsonRecord, { name }: OriginSubject, around: 
   return parseProvenance(text, { path, ref }, around);
 }
 
-/** The hash that `npx skills` records: SHA-256 over paths and bytes. */
+/** Computes the hash that `npx skills` records: SHA-256 over paths and bytes. */
 function hashForSkillsLock(tree: FileTree): string {
   const hash = createHash("sha256");
   for (const [path, { bytes }] of [...tree].sort(([a], [b]) => a.localeCompare(b))) {
@@ -128,7 +129,7 @@ function hashForSkillsLock(tree: FileTree): string {
   return hash.digest("hex");
 }
 
-/** The id that git gives a folder with these files. `npx skills` records it for repositories on GitHub. */
+/** Computes git's ID of a folder with these files. `npx skills` records it for repositories on GitHub. */
 function hashGitTree(tree: FileTree): string {
   const folders = new Map<string, Map<string, FileTree extends ReadonlyMap<string, infer F> ? F : never>>();
   const rows: { name: string; mode: string; id: string; order: string }[] = [];
@@ -153,7 +154,7 @@ function hashGitObject(kind: "blob" | "tree", bytes: Uint8Array): string {
   return createHash("sha1").update(`${kind} ${bytes.length}\0`).update(bytes).digest("hex");
 }
 
-// Plugins of Claude Code: `installed_plugins.json`, the marketplace that each is from, and its own manifest.
+// Finds the origin in plugins of Claude Code: `installed_plugins.json`, the marketplace of each, and its own manifest.
 
 function findInPlugins({ folder }: OriginSubject, around: Environment): FoundOrigin | undefined {
   const plugins = join(resolveClientFolder("claude", "user", around), "plugins");
@@ -218,7 +219,7 @@ function readManifestProvenance(root: string, inside: string, around: Environmen
   return typeof text === "string" ? parseProvenance(text.replace(/^git\+/, ""), { path: inside }, around) : undefined;
 }
 
-// skillet's own record of copies in clients' folders.
+// Finds the origin in skillet's own record of copies in clients' folders.
 
 function findInInstallRecord({ folder }: OriginSubject, { skilletHome }: Environment): FoundOrigin | undefined {
   const { original } = createClientCopyStore(skilletHome).entries()[folder] ?? {};
@@ -234,13 +235,13 @@ function findInInstallRecord({ folder }: OriginSubject, { skilletHome }: Environ
   return { provenance, foundIn: "skillet's record of copies", ...(tree ? { base: { files, tree } } : {}) };
 }
 
-/** Returns the original of a copy that `skillet export` made and that is still there: such a copy is managed already. */
+/** Returns the original of a copy that `skillet export` made, if it still exists: such a copy is already managed. */
 export function findExportedOriginal(installs: ClientCopyStore, folder: string): string | undefined {
   const { original } = installs.entries()[folder] ?? {};
   return original !== undefined && lstatSync(original, { throwIfNoEntry: false }) ? original : undefined;
 }
 
-// The git work tree that the skill's folder is in.
+// Finds the origin in the git work tree that contains the skill's folder.
 
 async function findInRepository({ folder }: OriginSubject, around: Environment): Promise<FoundOrigin | undefined> {
   const found = findRepository(folder);
@@ -257,12 +258,12 @@ async function findInRepository({ folder }: OriginSubject, around: Environment):
     if (!provenance) return undefined;
     return { provenance, foundIn: "its git repository", base: { files: toLockedFiles(tree), tree } };
   } catch (error) {
-    if (error instanceof SkillError) return undefined; // No git, or a broken repository: nothing is known then.
+    if (error instanceof SkillError) return undefined; // No git, or a broken repository: the origin stays unknown.
     throw error;
   }
 }
 
-/** The work tree and the repository that a folder is in. One of another user is not asked. */
+/** Finds the work tree and the repository of a folder. Skips a repository of another user. */
 function findRepository(folder: string): { root: string; repository: string } | undefined {
   for (let root = folder; ; root = dirname(root)) {
     const stats = lstatSync(join(root, ".git"), { throwIfNoEntry: false });
@@ -277,7 +278,7 @@ function findRepository(folder: string): { root: string; repository: string } | 
   }
 }
 
-/** The remote that the branch follows, else `origin`; its branch, where that is not the default one. */
+/** Reads the remote that the branch follows, or `origin`, and its branch if that is not the default one. */
 async function readRemote(git: Git): Promise<{ url?: string; ref?: string }> {
   const branch = await readGitLine(git, ["symbolic-ref", "--quiet", "--short", "HEAD"]);
   const config = (key: string) => readGitLine(git, ["config", "--get", key]);
@@ -305,7 +306,7 @@ async function readCommittedFiles(git: Git, commit: string, path: string): Promi
   return new Map([...tree].sort(([a], [b]) => compareText(a, b)));
 }
 
-// What all of them share.
+// The position of a skill in its source.
 
 interface SourcePosition {
   path?: string | undefined;
@@ -313,8 +314,15 @@ interface SourcePosition {
   commit?: string | undefined;
 }
 
-/** Reads an address that another program recorded. Nothing for one that cannot be fetched from. A password in it is never kept. */
-function parseProvenance(text: string | undefined, place: SourcePosition, around: Environment): Provenance | undefined {
+/**
+ * Parses an address that another program recorded. Returns undefined if it cannot be fetched. Never keeps a password in
+ * it.
+ */
+function parseProvenance(
+  text: string | undefined,
+  position: SourcePosition,
+  around: Environment,
+): Provenance | undefined {
   if (text === undefined || text === "") return undefined;
   try {
     const parsed = parseSourceAddress(normalizeRepository(stripCredentials(text)), {
@@ -327,16 +335,16 @@ function parseProvenance(text: string | undefined, place: SourcePosition, around
       namesake: _namesake,
       ...plain
     } = parsed as Extract<SourceAddress, { kind: "git" }>;
-    const path = posix.relative("/", posix.join("/", place.path ?? "")); // Never above the source.
+    const path = posix.relative("/", posix.join("/", position.path ?? "")); // Never above the source.
     const source = formatSourceAddress(plain as SourceAddress);
     const isGit = parsed.kind === "git";
-    const ref = place.ref === undefined ? named : parseGitRef(place.ref);
+    const ref = position.ref === undefined ? named : parseGitRef(position.ref);
     return {
       source,
       ...omitUndefined({
         path: path === "" ? undefined : path,
         ref: isGit ? ref : undefined,
-        commit: isGit ? place.commit : undefined,
+        commit: isGit ? position.commit : undefined,
       }),
     };
   } catch (error) {
@@ -345,7 +353,7 @@ function parseProvenance(text: string | undefined, place: SourcePosition, around
   }
 }
 
-/** Git takes a path for the address of a repository, `skillet add` for a folder. */
+/** Normalizes a path: git treats it as a repository, `skillet add` as a folder. */
 function normalizeRepository(text: string): string {
   const isRepository =
     text.startsWith("/") &&

@@ -20,23 +20,26 @@ import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText } from "../util/text.ts";
 import { foldName } from "./entry-path.ts";
 
-/** A folder of skills with a lock: that for all projects, or a workspace's own. */
+/** A folder of skills with a lock file: the one for all projects, or a workspace's own. */
 export interface SkillsDir {
-  /** Its real path, be it there or not. */
+  /** Its real path, whether it exists or not. */
   folder: string;
   isProject: boolean;
-  /** The folder as people are told. */
+  /** The path of the folder in messages. */
   shown: string;
-  /** Whether its skills were adopted: skillet did not make the folder, and other programs write to it. */
+  /** True if its skills were adopted: skillet did not create the folder, and other programs write to it. */
   isAdopted?: true;
 }
 
-/** True when trust in a skill there is recorded apart from its lock, since others can write the lock: all but `~/.skillet/installed`. */
+/**
+ * Returns true if trust in a skill there is recorded outside its lock file, because others can write the lock file:
+ * everywhere except `~/.skillet/installed`.
+ */
 export function needsTrust({ isProject, isAdopted }: Pick<SkillsDir, "isProject" | "isAdopted">): boolean {
   return isProject || isAdopted === true;
 }
 
-/** Where `skillet add` puts skills. Throws a SkillError when there can be no such folder. */
+/** Returns the folder that `skillet add` writes skills to. Throws a SkillError if it cannot exist. */
 export function resolveSkillsDir(around: Environment, isProject: boolean): SkillsDir {
   const folder = isProject
     ? resolveClientTarget("agents", { around, isProject }).folder
@@ -44,7 +47,7 @@ export function resolveSkillsDir(around: Environment, isProject: boolean): Skill
   return { folder, isProject, shown: formatDisplayPath(folder, around) };
 }
 
-/** Returns the folder that an adopted skill is in, as a place. */
+/** Returns the folder of an adopted skill. */
 export function resolveAdoptedDir(folder: string, around: Environment, isProject: boolean): SkillsDir {
   const added = findOwnDir(around, isProject);
   if (added?.folder === folder) return added;
@@ -52,8 +55,8 @@ export function resolveAdoptedDir(folder: string, around: Environment, isProject
 }
 
 /**
- * Returns every folder of skills with a lock, for all projects or of the workspace: the one that `skillet add` uses, whether it is there or
- * not, then those with adopted skills.
+ * Lists every folder of skills with a lock file, for all projects or for the workspace: the one that `skillet add`
+ * uses, whether it exists or not, then those with adopted skills.
  */
 export function listLockedDirs(around: Environment, isProject: boolean): SkillsDir[] {
   const first = resolveSkillsDir(around, isProject);
@@ -69,7 +72,7 @@ export function listLockedDirs(around: Environment, isProject: boolean): SkillsD
   return [first, ...locked.map((folder) => resolveAdoptedDir(folder, around, isProject))];
 }
 
-/** Nothing when there can be no such folder. */
+/** Returns undefined if the folder cannot exist. */
 function findOwnDir(around: Environment, isProject: boolean): SkillsDir | undefined {
   try {
     return resolveSkillsDir(around, isProject);
@@ -79,30 +82,30 @@ function findOwnDir(around: Environment, isProject: boolean): SkillsDir | undefi
   }
 }
 
-/** Throws a SkillError when another folder of the place is the same on some disks. */
+/** Throws a SkillError if another folder has the same name on some disks. */
 export function checkNameClash(name: string, { folder, shown }: SkillsDir, locked: LockedSkills): void {
   const names = [...Object.keys(locked), ...(statIfExists(folder) ? readdirSync(folder) : [])];
   const other = names.find((one) => one !== name && foldName(one) === foldName(name));
   if (other === undefined) return;
   throw new SkillError("in-the-way", {
-    message: `"${name}" and ${JSON.stringify(other)}, which is in ${shown}, are one folder on some disks`,
+    message: `"${name}" and ${JSON.stringify(other)}, which is in ${shown}, are the same folder on some disks`,
     fix: locked[other] ? `remove the other one first: skillet remove ${other}` : "move the other one away",
   });
 }
 
-/** What is locked there. Throws a SkillError when the lock cannot be used. */
+/** Reads the lock file of a folder. Throws a SkillError if it cannot be used. */
 export function readLockedSkills({ folder }: Pick<SkillsDir, "folder">): LockedSkills {
   const lock = readLockFile(folder);
   if (lock instanceof SkillError) throw lock;
   return lock ?? parseLockedSkills(undefined);
 }
 
-/** The same from a text that was read while nobody else was at it. */
+/** Parses the text of a lock file that was read under its lock. */
 export function parseLockedSkills(text: string | undefined): Record<string, LockedSkills[string]> {
   return text === undefined ? Object.create(null) : parseLock(text);
 }
 
-/** Compares all that was added or adopted with its lock. Throws a SkillError when the lock cannot be used. */
+/** Compares all added and adopted skills with their lock files. Throws a SkillError if a lock file cannot be used. */
 export function verifySkills(
   options: Pick<DiscoverOptions, "workspace" | "home" | "env"> & { isProject?: boolean; isFull?: boolean } = {},
 ): VerifyResult[] {
@@ -113,17 +116,17 @@ export function verifySkills(
   );
 }
 
-/** Whether a skill is what its lock says. */
+/** The result of comparing a skill with its lock file. */
 export type VerifyResult = { name: string } & (
   | { is: "as-locked" }
   | { is: "changed"; drift: readonly LockDifference[] }
   | { is: "missing" }
-  /** It is there, and not in the lock. */
+  /** It exists, but is not in the lock file. */
   | { is: "unlocked" }
   | { is: "unreadable"; why: string }
 );
 
-/** Compares one skill with its lock. `stamps`: with what was seen before, so that what nobody touched need not be read. */
+/** Compares one skill with its lock file. `stamps`: cached fingerprints, so that untouched files need not be read. */
 export function verifySkill(
   place: SkillsDir,
   name: string,
@@ -140,14 +143,14 @@ export function verifySkill(
   }
   if (isMissing()) return { name, is: "missing" };
   try {
-    const { drift } = diffLockedFolder(folder, entry.files);
+    const { differences: drift } = diffLockedFolder(folder, entry.files);
     return drift.length > 0 ? { name, is: "changed", drift } : { name, is: "as-locked" };
   } catch (error) {
     return { name, is: "unreadable", why: getErrorMessage(error) };
   }
 }
 
-/** What else is in a folder of skills than its lock says. */
+/** Lists the skills in a folder that are not in its lock file. */
 export function listUnlocked(place: SkillsDir, locked: ReadonlySet<string>): string[] {
   if (!statIfExists(place.folder)?.isDirectory()) return [];
   return readdirSync(place.folder, { withFileTypes: true })

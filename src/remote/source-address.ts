@@ -11,8 +11,8 @@ interface ParseAddressOptions {
 }
 
 /**
- * Reads what somebody typed or pasted. Throws a SkillError with a code of its own for each thing that cannot be meant, or that would
- * make git or ssh do something else than fetch.
+ * Parses an address that a user typed or pasted. Throws a SkillError with its own code for each invalid form, and for
+ * addresses that would make git or ssh do more than fetch.
  */
 export function parseSourceAddress(text: string, { cwd, home }: ParseAddressOptions): SourceAddress {
   checkAddressText(text);
@@ -20,7 +20,7 @@ export function parseSourceAddress(text: string, { cwd, home }: ParseAddressOpti
   const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text) ?? [];
   if (scheme !== undefined) return parseUrlAddress(text, scheme.toLowerCase());
   if (SCP_SYNTAX.test(text)) return parseScpAddress(text);
-  // What a name means may not depend on what lies in a workspace: whoever wrote that could stand in for a source that is known.
+  // The meaning of a name must not depend on the content of a workspace: its author could replace a known source.
   const [shorthand = ""] = GITHUB_SHORTHAND.exec(text) ?? [];
   if (shorthand !== "" && !FILE_SUFFIX.test(shorthand)) {
     const address = parseKnownHostAddress(new URL(`https://github.com/${shorthand}`), splitAddress(text, 0));
@@ -30,7 +30,9 @@ export function parseSourceAddress(text: string, { cwd, home }: ParseAddressOpti
   throw createUnknownAddressError(text);
 }
 
-/** The address as a text that says the same from everywhere: what is written into a lock. `parseAddress` gives the address back. */
+/**
+ * Formats an address as text that means the same everywhere, for the lock file. `parseSourceAddress` is the inverse.
+ */
 export function formatSourceAddress(address: SourceAddress): string {
   if (address.kind === "site") return address.url;
   if (address.kind === "git") {
@@ -39,7 +41,7 @@ export function formatSourceAddress(address: SourceAddress): string {
   }
   const isLocal = address.kind === "folder" || isAbsolute(address.location);
   const main = address.kind === "folder" ? address.path : address.location;
-  // A slash at its end says that it is a folder, whatever it is called.
+  // A trailing slash marks a folder, whatever its name.
   const outer = address.kind === "folder" && FILE_SUFFIX.test(main) ? `${main}/` : main;
   if (address.inside === undefined) return outer;
   return `${outer}//${isLocal ? address.inside : encodeInside(address.inside)}`;
@@ -54,32 +56,32 @@ const GITHUB_SHORTHAND = /^[A-Za-z0-9][A-Za-z0-9_.-]*\/[A-Za-z0-9_.-]*[A-Za-z0-9
 const HOST_SYNTAX = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])$/;
 const USER_SYNTAX = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
 const MAX_ADDRESS_LENGTH = 2048;
-/** Whoever has a name of more letters has put a token in its place. */
+/** A longer user name is probably a token. */
 const MAX_USER_LENGTH = 20;
 
-/** What can be said of any text. */
+/** Throws on text that is never an address. */
 function checkAddressText(text: string): void {
   if (text === "") throw createUnknownAddressError(text);
   if (text.length > MAX_ADDRESS_LENGTH)
     throw createAddressError("address-long", text, `is longer than ${MAX_ADDRESS_LENGTH} characters`, ADDRESS_FORMS);
   if (findInvisible(text).length > 0 || /[\t\n\r]/.test(text)) {
-    throw createAddressError("address-hidden", text, "holds characters that nobody sees", "type it again by hand");
+    throw createAddressError("address-hidden", text, "contains invisible characters", "type it again by hand");
   }
   if (text.startsWith("-")) {
     throw createAddressError(
       "address-option",
       text,
-      "is an option and no address",
+      "is an option, not an address",
       "put ./ before the name of a folder like this",
     );
   }
-  // `ext::` and its like are programs that git would start.
+  // `ext::` and similar transports are programs that git would start.
   if (/^[^/]*::/.test(text)) {
     throw createAddressError(
       "address-transport",
       text,
       "names a program that git would run",
-      "give the repository's https address",
+      "use the repository's https address",
     );
   }
 }
@@ -94,7 +96,7 @@ function isExistingPath(path: string): boolean {
 
 type ParsedGitAddress = Extract<SourceAddress, { kind: "git" }>;
 
-/** The path that stands before `//`, with its own slash if it has one. */
+/** Returns the path before `//`, with its own trailing slash if it has one. */
 function stripInside(text: string): string {
   const slashes = text.indexOf("//", 1);
   return slashes === -1 ? text : text.slice(0, text[slashes + 2] === "/" ? slashes + 1 : slashes);
@@ -108,17 +110,22 @@ function parseLocalAddress(text: string, cwd: string, home: string): SourceAddre
   const isFolder = outer.endsWith("/") || statSync(path, { throwIfNoEntry: false })?.isDirectory();
   if (!isFolder && ARCHIVE_SUFFIX.test(path)) return { kind: "archive", location: path, ...rest };
   const folder = !isFolder && basename(path).toUpperCase() === "SKILL.MD" ? dirname(path) : path;
-  // Two slashes after the root would be its own.
+  // Two slashes after the root would belong to the root.
   if (folder === "/" && inside !== undefined) return { kind: "folder", path: `/${inside}` };
   return { kind: "folder", path: folder, ...rest };
 }
 
-/** What a scheme may be, and what becomes of it. `git+` before any of them says that it is a repository. */
+/** Parsers by scheme. `git+` before any of them marks a repository. */
 const SCHEME_PARSERS: Readonly<Record<string, (url: URL, parts: AddressParts, isGit: boolean) => SourceAddress>> = {
   https: parseWebAddress,
   http(url, parts, isGit) {
     if (LOOPBACK_PATTERN.test(url.hostname)) return parseWebAddress(url, parts, isGit);
-    throw createAddressError("address-insecure", url.href, "can be changed by anybody on the way", "use https");
+    throw createAddressError(
+      "address-insecure",
+      url.href,
+      "is not encrypted and can be changed on the way",
+      "use https",
+    );
   },
   ssh(url, parts) {
     if (!HOST_SYNTAX.test(url.hostname) || url.pathname.length < 2 || /^\/~?-/.test(url.pathname))
@@ -130,7 +137,7 @@ const SCHEME_PARSERS: Readonly<Record<string, (url: URL, parts: AddressParts, is
       throw createAddressError(
         "address-host",
         url.href,
-        "names a host, and files are on this machine",
+        "names a host, but files are on this machine",
         "write file:///path",
       );
     }
@@ -150,7 +157,7 @@ function parseUrlAddress(text: string, typedScheme: string): SourceAddress {
     throw createAddressError(
       "address-scheme",
       text,
-      `starts with ${scheme}://, which is not fetched from`,
+      `starts with ${scheme}://, which is not supported`,
       "use https, ssh or file",
     );
   }
@@ -168,24 +175,26 @@ function parseUrlAddress(text: string, typedScheme: string): SourceAddress {
   return read(url, { main, ...parts }, isGit);
 }
 
-/** Who may be named in an address that is written into a lock, for all to read. */
+/** Rejects credentials: the address is written to a lock file, which others read. */
 function checkUser(url: URL, scheme: string): void {
   const user = url.username;
   if (url.password !== "" || (scheme !== "ssh" && user.length > MAX_USER_LENGTH)) {
     throw new SkillError("address-secret", {
-      message: `The address of ${quoteSourcePath(url.host)} holds a password or a token, and would be written into skills.lock`,
-      fix: "leave it out: git asks its credential helper, or use an ssh address",
+      message: `The address of ${quoteSourcePath(url.host)} contains a password or a token, which would be written to skills.lock`,
+      fix: "remove it: git uses its credential helper; or use an ssh address",
     });
   }
   if (user !== "" && !USER_SYNTAX.test(user)) throw createHostError(url.host);
 }
 
-/** Who may fetch something is often said in a query. Those of pages of repositories say only what the page shows. */
+/**
+ * Rejects a query, which often contains credentials. The query of a repository page only selects what the page shows.
+ */
 function checkQuery(url: URL): void {
   if (url.search !== "" && !Object.hasOwn(KNOWN_GIT_HOSTS, url.hostname)) {
     throw new SkillError("address-secret", {
-      message: `The address of ${quoteSourcePath(url.host)} goes on with a query, which would be written into skills.lock`,
-      fix: "leave out what follows the question mark, or download the archive and add that",
+      message: `The address of ${quoteSourcePath(url.host)} has a query, which would be written to skills.lock`,
+      fix: "remove the query, or download the archive and add the file",
     });
   }
   url.search = "";
@@ -213,17 +222,12 @@ function createSiteAddress(url: URL, { inside, ref }: AddressParts): SourceAddre
 
 function createArchiveAddress(location: string, { inside, ref }: AddressParts): SourceAddress {
   if (ref !== undefined) {
-    throw createAddressError(
-      "address-part",
-      location,
-      "is an archive, which has no branches",
-      "leave out what follows the #",
-    );
+    throw createAddressError("address-part", location, "is an archive, which has no branches", "remove the # part");
   }
   return { kind: "archive", location, ...(inside === undefined ? {} : { inside }) };
 }
 
-/** A repository of a host whose pages are known, as people copy their addresses. */
+/** Parses the address of a repository page on a known host, as people copy it. */
 function parseKnownHostAddress(url: URL, parts: AddressParts): ParsedGitAddress {
   const path = url.pathname.replace(/\/+$/, "");
   for (const { pattern, isFile } of KNOWN_GIT_HOSTS[url.hostname] ?? []) {
@@ -259,12 +263,12 @@ function createGitAddress(url: string, { ref, inside }: Omit<AddressParts, "main
   return { kind: "git", url, ...(ref === undefined ? {} : { ref }), ...(inside === undefined ? {} : { inside }) };
 }
 
-/** Without a slash at its end, which says nothing. */
+/** Formats a URL without a trailing slash, which has no meaning. */
 function formatPlainUrl(url: URL): string {
   return url.pathname === "/" ? url.href : url.href.replace(/\/$/, "");
 }
 
-/** Whether an address of a repository would be taken for something else. */
+/** Returns true if the address of a repository would be parsed as another kind. */
 function needsPathPrefix(text: string): boolean {
   const [, scheme] = /^(https?|file):\/\//.exec(text) ?? [];
   if (scheme === undefined) return false;
@@ -276,28 +280,28 @@ function needsPathPrefix(text: string): boolean {
 }
 
 const ADDRESS_FORMS =
-  "give a folder, an archive (.zip, .skill, .tar.gz, .tgz), owner/repository, or an https, ssh or file address; #ref and //folder may follow";
+  "use a folder, an archive (.zip, .skill, .tar.gz, .tgz), owner/repository, or an https, ssh or file address; #ref and //folder may follow";
 
 function createUnknownAddressError(text: string): SkillError {
   const what = text === "" ? "An empty text" : quoteSourcePath(text);
   return new SkillError("address-unknown", {
-    message: `${what} is no place that skills come from`,
+    message: `${what} is not a source of skills`,
     fix: ADDRESS_FORMS,
   });
 }
 
 function createHostError(text: string): SkillError {
-  return createAddressError("address-host", text, "names no host that can be asked", ADDRESS_FORMS);
+  return createAddressError("address-host", text, "has no valid host", ADDRESS_FORMS);
 }
 
-/** What an address is made of, whatever it is of. */
+/** The parts of any address. */
 interface AddressParts {
   main: string;
   inside?: string | undefined;
   ref?: string | undefined;
 }
 
-/** `main//inside#ref` or `main#ref//inside`; two slashes before `from` are none of these. */
+/** Splits `main//inside#ref` or `main#ref//inside`; ignores two slashes before `from`. */
 function splitAddress(text: string, from: number): AddressParts {
   const hash = text.indexOf("#");
   const before = hash === -1 ? text : text.slice(0, hash);
@@ -318,16 +322,11 @@ function decodePart(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw createAddressError(
-      "address-subfolder",
-      text,
-      "has a % that no number follows",
-      "write %25 for a % in a name",
-    );
+    throw createAddressError("address-subfolder", text, "has a % without a number", "write %25 for a % in a name");
   }
 }
 
-/** These mean something in an address. */
+/** Encodes characters with a meaning in an address. */
 function encodeInside(inside: string): string {
   return inside.replace(/[%#? ]/g, encodeURIComponent);
 }
@@ -338,20 +337,24 @@ function parseInsidePath(text: string): string | undefined {
     throw createAddressError(
       "address-subfolder",
       text,
-      "is no folder inside a source",
-      "name the folder by its path from the top",
+      "is not a folder inside a source",
+      "use the path of the folder from the root of the source",
     );
   }
   return parts.length === 0 ? undefined : parts.join("/");
 }
 
-/** A branch, tag or commit as `git check-ref-format` has it, with nothing that a refspec or a revision is written with. Throws a SkillError. */
+/**
+ * Validates a branch, tag or commit like `git check-ref-format`, without any refspec or revision syntax. Throws a
+ * SkillError.
+ */
 export function parseGitRef(ref: string): string {
   const isBad =
     !/^[^\s\x00-\x20\x7f~^:?*[\\]+$/.test(ref) ||
     /^[-/.]|\.\.|@\{|\/\/|\/\.|\.lock(?:\/|$)|[/.]$|^@$/.test(ref) ||
     ref.length > 255;
-  if (isBad) throw createAddressError("address-ref", ref, "is no branch, tag or commit", "write it as in ADDRESS#main");
+  if (isBad)
+    throw createAddressError("address-ref", ref, "is not a branch, tag or commit", "write it as in ADDRESS#main");
   return ref;
 }
 
@@ -359,17 +362,17 @@ function createAddressError(code: ErrorCode, text: string, why: string, fix: str
   return new SkillError(code, { message: `${quoteSourcePath(text)} ${why}`, fix });
 }
 
-/** A page of a host of repositories: what of its path is the repository, and what the place in it. */
+/** A page of a repository host: which part of its path is the repository, and which the path inside it. */
 interface HostPagePattern {
   pattern: RegExp;
-  /** Whether the place is a file: then its folder is meant. */
+  /** True if the path is a file: its folder is used then. */
   isFile?: boolean;
 }
 
-/** Names of this very machine: what comes from there needs no https. */
+/** Names of this machine, which needs no https. */
 export const LOOPBACK_PATTERN = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** Whether who is sent on by a server stays with it. */
+/** Returns true if a redirect stays on the same host. */
 export function isSameHost(from: URL, to: URL): boolean {
   return to.origin === from.origin || (to.protocol === "https:" && to.hostname === from.hostname);
 }
@@ -377,7 +380,9 @@ export function isSameHost(from: URL, to: URL): boolean {
 const REPOSITORY_PATTERN = "^(?<repository>/[^/]+/[^/]+)";
 const REF_PATTERN = "/(?<ref>[^/]+)(?:/(?<inside>.+))?$";
 
-/** By host, the pages whose addresses people copy. A branch with a slash in its name cannot be told from a folder: `#ref` says it. */
+/**
+ * Pages whose addresses people copy, by host. A branch with a slash in its name looks like a folder: use `#ref` for it.
+ */
 const KNOWN_GIT_HOSTS: Readonly<Record<string, readonly HostPagePattern[]>> = {
   "github.com": [
     createPagePattern(`${REPOSITORY_PATTERN}$`),

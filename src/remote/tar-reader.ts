@@ -7,13 +7,15 @@ import {
   type SourceEntry,
 } from "./remote-source.ts";
 
-/** What a tar holds: of the standard, with PAX headers, or with GNU's long names. What another program could read otherwise is refused. */
+/**
+ * Reads the entries of a tar: standard, with PAX headers, or with GNU's long names. Throws on content that another
+ * program could read differently.
+ */
 export function readTar(bytes: Buffer): Iterable<SourceEntry> {
   const entries: SourceEntry[] = [];
   let more: ExtendedHeaders = {};
   for (let at = 0; ; ) {
-    if (at + TAR_BLOCK_SIZE > bytes.length)
-      throw createArchiveError("archive-broken", "ends before its end: a part of it is missing");
+    if (at + TAR_BLOCK_SIZE > bytes.length) throw createArchiveError("archive-broken", "is truncated");
     const block = bytes.subarray(at, at + TAR_BLOCK_SIZE);
     if (isZeroBlock(block)) {
       checkTarEnd(bytes.subarray(at), more);
@@ -33,7 +35,7 @@ export function readTar(bytes: Buffer): Iterable<SourceEntry> {
   }
 }
 
-/** What headers before an entry's own say of it. */
+/** The headers that precede an entry and extend its own. */
 interface ExtendedHeaders {
   longName?: string;
   longTarget?: string;
@@ -42,7 +44,7 @@ interface ExtendedHeaders {
 
 const MAX_EXTENDED_HEADER_BYTES = 1024 * 1024;
 
-/** By the type of a header: what it adds to the next entry. */
+/** Readers by header type: each adds to the next entry. */
 const EXTENDED_HEADER_READERS: Readonly<Record<string, (more: ExtendedHeaders, data: Buffer) => ExtendedHeaders>> = {
   L: (more, data) => setOnce(more, "longName", readLongText(data)),
   K: (more, data) => setOnce(more, "longTarget", readLongText(data)),
@@ -50,13 +52,13 @@ const EXTENDED_HEADER_READERS: Readonly<Record<string, (more: ExtendedHeaders, d
   g: (more, data) => {
     for (const key of readPaxRecords(checkHeaderSize(data)).keys()) {
       if (!IGNORED_GLOBAL_KEYS.test(key))
-        throw createArchiveError("archive-ambiguous", `sets ${quoteSourcePath(key)} for all that it holds at once`);
+        throw createArchiveError("archive-ambiguous", `sets ${quoteSourcePath(key)} for all entries at once`);
     }
     return more;
   },
 };
 
-/** What may be said of all entries at once: nothing that they are called, or hold. */
+/** Keys allowed for all entries at once: none that affects names or content. */
 const IGNORED_GLOBAL_KEYS = /^(?:comment|[acm]time|[ug]id|[ug]name|hdrcharset|charset)$/;
 
 function setOnce<Key extends keyof ExtendedHeaders>(
@@ -65,7 +67,7 @@ function setOnce<Key extends keyof ExtendedHeaders>(
   value: ExtendedHeaders[Key],
 ): ExtendedHeaders {
   if (more[key] !== undefined)
-    throw createArchiveError("archive-ambiguous", "has two headers of one kind before an entry");
+    throw createArchiveError("archive-ambiguous", "has two headers of the same kind before an entry");
   return { ...more, [key]: value };
 }
 
@@ -100,7 +102,7 @@ function createTarEntry(header: TarHeader, { longName, longTarget, pax }: Extend
   }
   const kind = getTarEntryKind(header, path, pax);
   if (header.size > 0 && (kind === "folder" || kind === "link")) {
-    throw createArchiveError("archive-disagrees", `has bytes for ${quoteSourcePath(path)}, which is no file`);
+    throw createArchiveError("archive-disagrees", `has bytes for ${quoteSourcePath(path)}, which is not a file`);
   }
   const isLink = kind === "link" || header.type === HARD_LINK;
   return { path, kind, mode: header.mode, size: header.size, ...(isLink ? { target } : {}), read: () => data };
@@ -118,9 +120,9 @@ function chooseLongField(what: string, pax: string | undefined, long: string | u
 
 function getTarEntryKind({ type }: TarHeader, path: string, pax: ExtendedHeaders["pax"]): SourceEntry["kind"] {
   const kind = TAR_ENTRY_KINDS[type] ?? "other";
-  // Files with holes are written in pieces, under a name of their own.
+  // Sparse files are stored in pieces, under other names.
   if (pax && [...pax.keys()].some((key) => key.startsWith("GNU.sparse."))) return "other";
-  // As folders were written before they had a type.
+  // Folders were written this way before they had a type.
   return kind === "file" && path.endsWith("/") ? "folder" : kind;
 }
 
@@ -132,20 +134,19 @@ function isZeroBlock(block: Buffer): boolean {
   return block.equals(ZERO_BLOCK);
 }
 
-// Two empty blocks are the end, and whatever is behind them is padding.
+// Checks the end: two empty blocks, followed only by padding.
 function checkTarEnd(rest: Buffer, more: ExtendedHeaders): void {
   if (Object.keys(more).length > 0)
-    throw createArchiveError("archive-broken", "ends before the entry that a header tells of");
-  if (rest.length < 2 * TAR_BLOCK_SIZE)
-    throw createArchiveError("archive-broken", "ends before its end: a part of it is missing");
-  if (!areAllZero(rest)) throw createArchiveError("archive-stray", "goes on behind its end");
+    throw createArchiveError("archive-broken", "ends before the entry that a header describes");
+  if (rest.length < 2 * TAR_BLOCK_SIZE) throw createArchiveError("archive-broken", "is truncated");
+  if (!areAllZero(rest)) throw createArchiveError("archive-stray", "has data after its end");
 }
 
 function areAllZero(bytes: Buffer): boolean {
   return bytes[0] === 0 && bytes.subarray(1).equals(bytes.subarray(0, -1));
 }
 
-/** The block before each entry of a tar. */
+/** The header block before each entry of a tar. */
 interface TarHeader {
   name: string;
   target: string;
@@ -154,9 +155,9 @@ interface TarHeader {
   type: string;
 }
 
-/** Contract: one block. */
+/** Contract: `block` is one block. */
 function readTarHeader(block: Buffer): TarHeader {
-  if (!isChecksumValid(block)) throw createArchiveError("archive-broken", "has a header whose sum is not right");
+  if (!isChecksumValid(block)) throw createArchiveError("archive-broken", "has a header with a wrong checksum");
   return {
     name: readHeaderName(block),
     target: decodeEntryName(readHeaderText(block, 157, 100)),
@@ -166,7 +167,7 @@ function readTarHeader(block: Buffer): TarHeader {
   };
 }
 
-/** Whether these bytes begin as a tar does: the sum of a header is no accident. */
+/** Returns true if the bytes start like a tar: a valid checksum is no coincidence. */
 export function isTar(bytes: Buffer): boolean {
   return bytes.length >= TAR_BLOCK_SIZE && isChecksumValid(bytes.subarray(0, TAR_BLOCK_SIZE));
 }
@@ -185,7 +186,7 @@ function isChecksumValid(block: Buffer): boolean {
   return sum === Number.parseInt(octal, 8);
 }
 
-// Only the standard's own headers have a first part of the name; in GNU's, times stand there.
+// Only standard headers have a name prefix; in GNU's, these bytes are times.
 function readHeaderName(block: Buffer): string {
   const name = decodeEntryName(readHeaderText(block, 0, 100));
   const prefix =
@@ -199,29 +200,29 @@ function readHeaderText(block: Buffer, at: number, length: number): Buffer {
   return end === -1 ? field : field.subarray(0, end);
 }
 
-/** Octal digits, or a large number as it is, marked by the first bit. */
+/** Reads octal digits, or a large binary number, marked by the first bit. */
 function readHeaderNumber(block: Buffer, at: number, length: number): number {
   const field = block.subarray(at, at + length);
   if (field[0] === 0x80) return field.subarray(1).reduce((number, byte) => number * 256 + byte, 0);
   const [, octal] = /^ *([0-7]*)(?:[\0 ]|$)/.exec(field.toString("latin1")) ?? [];
-  if (octal === undefined) throw createArchiveError("archive-broken", "has a header with a number that is none");
+  if (octal === undefined) throw createArchiveError("archive-broken", "has a header with an invalid number");
   return octal === "" ? 0 : Number.parseInt(octal, 8);
 }
 
-/** What a PAX header says: records of `LENGTH KEY=VALUE` and a line's end. Values that are not read here are left out. */
+/** Reads the records of a PAX header: `LENGTH KEY=VALUE` and a line break. Unused values are omitted. */
 function readPaxRecords(data: Buffer): ReadonlyMap<string, string> {
   const records = new Map<string, string>();
   for (let at = 0; at < data.length; ) {
     const { key, value, next } = readPaxRecord(data, at);
     if (records.has(key))
-      throw createArchiveError("archive-ambiguous", `says ${quoteSourcePath(key)} twice in one header`);
+      throw createArchiveError("archive-ambiguous", `sets ${quoteSourcePath(key)} twice in one header`);
     records.set(key, PAX_KEYS.has(key) ? decodeEntryName(value) : "");
     at = next;
   }
   return records;
 }
 
-/** Others hold what was true where it was packed, such as owners and times. */
+/** Other keys describe the machine that packed the archive, such as owners and times. */
 const PAX_KEYS: ReadonlySet<string> = new Set(["path", "linkpath", "size"]);
 const NEWLINE = 0x0a;
 

@@ -27,14 +27,14 @@ import type { Provenance, SourceAddress } from "./remote-source.ts";
 import type { SkillsDir } from "./skills-dir.ts";
 import { formatSourceAddress } from "./source-address.ts";
 
-/** What bringing a skill up to date comes to. `replaced`: what the user had, where theirs was to win over it. */
+/** The planned outcome of an update. `replaced`: the user's files if the source's version replaces them. */
 export type UpdatePlan =
-  /** What the source has is what came from there before. `isChanged`: what is here is not what was agreed to. */
+  /** The source is unchanged. `isChanged`: the local files differ from the approved ones. */
   | { is: "up-to-date"; isChanged: boolean }
   | { is: "conflict"; conflicts: readonly MergeConflict[] }
   | { is: "update"; put: SkillWrite; skill: Skill; difference: UpdateDifference; replaced?: FileTree };
 
-/** What was agreed to, and what is to be agreed to now. */
+/** The approved files, and the files to approve now. */
 export interface UpdateDifference {
   before: FileTree;
   after: FileTree;
@@ -46,25 +46,25 @@ export interface UpdateRequest {
   name: string;
   entry: LockedSkill;
   place: SkillsDir;
-  /** What the source has now. */
+  /** The current version in the source. */
   prepared: PreparedCandidate;
   provenance: Provenance;
   originals: BlobCache;
-  /** A folder that is not there yet, for what comes of it. */
+  /** A folder that does not exist yet, for the merged skill. */
   work: string;
-  /** What the source had at the commit that the lock names, where that is not known here. */
+  /** The version in the source at the locked commit, if it is not known here. */
   base?: Pick<PreparedCandidate, "digest" | "files" | "tree"> | undefined;
-  /** Whose lines stay where both changed the same. */
+  /** The side whose lines win if both changed the same ones. */
   conflicts?: "mine" | "theirs" | undefined;
 }
 
-/** Plans to bring one skill up to date, keeping what the user changed. Nothing is written but into `work`. */
+/** Plans the update of a skill, keeping the user's changes. Writes only to `work`. */
 export function planUpdate(request: UpdateRequest): UpdatePlan {
   const { name, entry, place, prepared, originals, base } = request;
   const { digest, files } = base ?? entry.upstream ?? entry;
   const upstream = { digest, files };
   const folder = join(place.folder, name);
-  const before = digestInstalled(folder); // First: what is written between the two looks is then found out before anything goes away.
+  const before = digestInstalled(folder); // Computed first: a write between the two reads is then detected before anything is replaced.
   const ours = before === undefined ? undefined : readTree(folder);
   const isAsFollowed = prepared.digest === upstream.digest && request.provenance.ref === entry.ref;
   const isHere = hasUnknownBase(entry) && prepared.digest === before;
@@ -94,7 +94,7 @@ export function planUpdate(request: UpdateRequest): UpdatePlan {
     skill: made.skill,
     put: { name, folder: made.folder, ...createUpdatedEntry(request, after, made.skill), ...omitUndefined({ before }) },
     difference: {
-      // What was agreed to. What nobody has agreed to yet is all to be shown.
+      // The approved files. Without an approval everything is shown as new.
       before: originals.read(entry.files) ?? (before === entry.digest ? ours : undefined) ?? new Map(),
       after,
       kept: merged ? [...merged.kept, ...merged.merged].sort(compareText) : [],
@@ -103,7 +103,7 @@ export function planUpdate(request: UpdateRequest): UpdatePlan {
   };
 }
 
-/** What the lock says then, and what is kept for the next time. */
+/** Creates the new lock entry, and the files to keep for the next update. */
 function createUpdatedEntry(
   { prepared, provenance, entry: locked }: UpdateRequest,
   tree: FileTree,
@@ -124,11 +124,14 @@ function createUpdatedEntry(
   return { entry, originals: [{ files, tree }, ...theirs] };
 }
 
-/** What comes of it is a skill of that name, or nothing is done: two edits that fit line by line can still make none. */
+/**
+ * Writes the merged skill. Throws if it is not a valid skill of that name: two edits that fit line by line can still
+ * break it.
+ */
 function writeMergedSkill({ name, work, place }: UpdateRequest, tree: FileTree, ours: FileTree = new Map()) {
   const folder = join(work, name);
   writeTree(folder, tree);
-  // A file that others may not read stays one.
+  // Keeps the permissions of a file that others may not read.
   for (const [path, file] of tree) {
     const stats = ours.get(path) === file && lstatSync(join(place.folder, name, path), { throwIfNoEntry: false });
     if (stats) chmodSync(join(folder, path), stats.mode & 0o775);
@@ -137,27 +140,30 @@ function writeMergedSkill({ name, work, place }: UpdateRequest, tree: FileTree, 
   if (read && "skill" in read && read.skill.name === name) return { skill: read.skill, folder };
   const why = read && "findings" in read ? read.findings[0]?.message : undefined;
   throw new SkillError("merge-broken", {
-    message: `What comes of your changes and theirs is no skill "${name}"${why === undefined ? "" : `: its SKILL.md ${why}`}`,
-    fix: "mend your SKILL.md so that both fit, or say --conflicts mine or --conflicts theirs",
+    message: `Merging your changes with the update does not give a valid skill "${name}"${why === undefined ? "" : `: its SKILL.md ${why}`}`,
+    fix: "fix your SKILL.md so that both fit, or use --conflicts mine or --conflicts theirs",
   });
 }
 
-/** What the source of a locked skill has now: the skill, or why not. */
+/** The current version of a locked skill in its source, or the error. */
 export type RefetchResult = { prepared: PreparedCandidate; supply: FetchedListing } | { error: SkillError };
 
 interface RefetchOptions {
   around: Environment;
-  /** A folder of ours. */
+  /** A private working folder. */
   work: string;
   env: Readonly<Record<string, string | undefined>>;
   signal?: AbortSignal;
-  /** Whether the very commits are fetched that the lock names, whatever their refs are by now. */
+  /** True to fetch exactly the locked commits, wherever their refs point now. */
   isPinned?: boolean;
-  /** Asks private addresses too that only a source, or the lock of a workspace, named. */
+  /** Also connects to private addresses that only a source, or the lock file of a workspace, named. */
   allowPrivate?: boolean;
-  /** Whether the user did not type the addresses in the lock: it is a workspace's, or they were found when skills were adopted. */
+  /**
+   * True if the user did not type the addresses in the lock file: it belongs to a workspace, or they were found when
+   * skills were adopted.
+   */
   isUntyped?: boolean;
-  /** Called before each source. */
+  /** Called before each source is fetched. */
   onFetch?(source: string): void;
 }
 
@@ -180,7 +186,7 @@ export async function refetchSkills(
 }
 
 interface RefetchedListing extends FetchedListing {
-  /** Why a site does not give one of its skills. */
+  /** Errors of single skills of a site, by name. */
   failures: ReadonlyMap<string, SkillError>;
 }
 
@@ -189,7 +195,7 @@ async function refetchSource(
   { around, work, env, signal, isPinned, allowPrivate, isUntyped, onFetch }: RefetchOptions,
 ): Promise<RefetchedListing | SkillError> {
   const [first] = group;
-  if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
+  if (!first) return new SkillError("not-found", { message: "Nothing to fetch", fix: "" });
   const [, entry] = first;
   if (entry.source === LOCAL_SOURCE) return createNoSourceError(group.map(([name]) => name));
   try {
@@ -217,14 +223,14 @@ async function refetchSource(
 
 function createNoSourceError([name = "", ...more]: readonly string[]): SkillError {
   return new SkillError("no-source", {
-    message: `Where ${more.length > 0 ? "they" : "it"} came from is not known: adopted without a source`,
+    message: `Unknown origin: ${more.length > 0 ? "they were" : "it was"} adopted without a source`,
     fix: `set one: skillet adopt ${more.length > 0 ? "NAME" : name} --from SOURCE`,
   });
 }
 
 /**
- * Fetches the original files of adopted skills whose origin has a commit and whose files at that commit are not known here. One that cannot
- * be fetched is left out: then nothing tells which files were edited.
+ * Fetches the original files of adopted skills whose origin has a commit and whose files at that commit are not known
+ * here. Skips a skill that cannot be fetched: its edited files are then unknown.
  */
 export async function fetchBases(
   entries: readonly (readonly [string, LockedSkill])[],
@@ -235,7 +241,7 @@ export async function fetchBases(
   return new Map([...fetched].flatMap(([name, one]) => ("prepared" in one ? [[name, one.prepared]] : [])));
 }
 
-/** Throws when a lock that others wrote names a private address: whoever clones a project has not typed it. */
+/** Throws if an untrusted lock file names a private address: the user who clones a project has not typed it. */
 async function checkLockedAddress(address: SourceAddress): Promise<void> {
   const [, host] = address.kind === "git" ? (/^[^/@:]+@([^/:]+):/.exec(address.url) ?? []) : [];
   const text = address.kind === "folder" ? "" : address.kind === "archive" ? address.location : address.url;
@@ -243,7 +249,7 @@ async function checkLockedAddress(address: SourceAddress): Promise<void> {
   if (url && ["http:", "https:", "ssh:"].includes(url.protocol)) await checkPublicAddress(url);
 }
 
-/** What a site calls a skill: the folder that it is fetched into. The skill itself may have another name. */
+/** Returns the site's name of a skill: the folder that it is fetched into. The skill itself may have another name. */
 function getSiteName(name: string, { path = name }: Pick<LockedSkill, "path">): string {
   return path.split("/", 1)[0] ?? name;
 }
@@ -257,7 +263,7 @@ function findRefetched(
   const { path = "" } = entry;
   const error = supply.failures.get(getSiteName(name, entry));
   if (error) return { error };
-  const { candidates } = supply.offer;
+  const { candidates } = supply.listing;
   const candidate = candidates.find((one) => one.path === path && one.skill.name === name);
   if (!candidate) return { error: createSourceGoneError(name, path, supply) };
   try {
@@ -268,33 +274,33 @@ function findRefetched(
   }
 }
 
-function createSourceGoneError(name: string, path: string, { offer, fetched }: FetchedListing): SkillError {
+function createSourceGoneError(name: string, path: string, { listing: offer, fetched }: FetchedListing): SkillError {
   const { candidates, diagnostics } = offer;
   const wrong = (message: string, fix: string) => new SkillError("source-gone", { message, fix });
   const adding = ({ skill, path }: RemoteCandidate) => {
     const wanted = fetched.address.kind === "site" ? getSiteName(skill.name, { path }) : skill.name;
-    return `remove it and add what is there now: skillet add ${formatSourceAddress(fetched.address)} ${wanted}`;
+    return `remove it and add the current version: skillet add ${formatSourceAddress(fetched.address)} ${wanted}`;
   };
   const moved = candidates.find(({ skill }) => skill.name === name);
   if (moved) {
-    const where = moved.path === "" ? "the whole of its source" : `at ${moved.path} in its source`;
-    return wrong(`Skill "${name}" is ${where} now`, adding(moved));
+    const where = moved.path === "" ? "the root of its source" : `at ${moved.path} in its source`;
+    return wrong(`Skill "${name}" is now ${where}`, adding(moved));
   }
   const renamed = candidates.find((one) => one.path === path);
-  if (renamed) return wrong(`Skill "${name}" is called "${renamed.skill.name}" in its source now`, adding(renamed));
+  if (renamed) return wrong(`Skill "${name}" is now named "${renamed.skill.name}" in its source`, adding(renamed));
   const broken = diagnostics.find(stopsLoading);
   return wrong(
-    `Its source has no skill "${name}" ${path === "" ? "any more" : `at ${path} any more`}`,
+    `Its source no longer has a skill "${name}"${path === "" ? "" : ` at ${path}`}`,
     broken ? `a skill there does not load: ${broken.message}` : "keep it as it is, or remove it",
   );
 }
 
-/** So many sources are asked at once. */
+/** The number of sources that are requested in parallel. */
 const MAX_PARALLEL_SOURCES = 8;
 
 /**
- * Names of those whose repositories are at the very commit that the lock names: nothing of them needs to be fetched to know that they are up
- * to date. One that cannot be asked is none of them.
+ * Finds the skills whose repositories are still at the locked commit: they are up to date, and nothing needs to be
+ * fetched. Excludes those that cannot be checked.
  */
 export async function findUnmoved(
   entries: readonly (readonly [string, LockedSkill])[],
@@ -311,15 +317,15 @@ export async function findUnmoved(
       if (isUntyped && !allowPrivate) await checkLockedAddress(address);
       return (await readRemoteCommit(address, { env, ...(signal ? { signal } : {}) })) === entry.commit;
     } catch (error) {
-      if (error instanceof SkillError && !signal?.aborted) return false; // Why is said when it is fetched.
+      if (error instanceof SkillError && !signal?.aborted) return false; // The reason is reported when it is fetched.
       throw error;
     }
   };
   const names = new Set<string>();
   for (let from = 0; from < groups.length; from += MAX_PARALLEL_SOURCES) {
-    const asked = groups.slice(from, from + MAX_PARALLEL_SOURCES);
-    const answers = await Promise.all(asked.map(async (group) => group[0] !== undefined && isUnmoved(group[0])));
-    for (const [index, group] of asked.entries()) if (answers[index]) for (const [name] of group) names.add(name);
+    const batch = groups.slice(from, from + MAX_PARALLEL_SOURCES);
+    const answers = await Promise.all(batch.map(async (group) => group[0] !== undefined && isUnmoved(group[0])));
+    for (const [index, group] of batch.entries()) if (answers[index]) for (const [name] of group) names.add(name);
   }
   return names;
 }

@@ -12,8 +12,9 @@ import {
 } from "./remote-source.ts";
 
 /**
- * What a zip holds, by the list at its end. Everything that another program could read otherwise is refused: what is before each file says
- * the same as the list, and the files and the list are all that there is, one behind the other.
+ * Reads the entries of a zip from the central directory at its end. Throws on anything that another program could read
+ * differently: each local header must match the directory, and the files and the directory must fill the archive
+ * without gaps.
  */
 export function readZip(bytes: Buffer): Iterable<SourceEntry> {
   const { entries, at } = readCentralDirectory(bytes);
@@ -27,9 +28,9 @@ const METHOD_DEFLATED = 8;
 const LOCAL_SIGNATURE = 0x04034b50;
 const LOCAL_LENGTH = 30;
 const DESCRIPTOR_SIGNATURE = 0x08074b50;
-/** That its sums stand behind the data, as those write who did not know them before. */
+/** The sums follow the data, as written by programs that did not know them before. */
 const FLAG_DESCRIPTOR = 1 << 3;
-/** How hard the compressor tried: the one thing that both places may differ in. */
+/** The compression level: the only flag in which both headers may differ. */
 const FLAG_COMPRESSION_LEVEL = 0b110;
 
 const FLAG_UTF8 = 1 << 11;
@@ -42,37 +43,40 @@ const ZIP_ENTRY_KINDS: ReadonlyMap<number, SourceEntry["kind"]> = new Map([
   [0o120000, "link"],
 ]);
 
-// The declared sizes can be trusted here: nothing is ever inflated past its own.
+// The declared sizes are reliable here: nothing is ever inflated beyond them.
 function checkSizes(entries: readonly ZipEntryHeader[], length: number): void {
   let size = 0;
   for (const entry of entries) size += entry.size;
-  if (size > getMaxInflatedSize(length)) throw createArchiveError("archive-bomb", `of ${length} bytes becomes ${size}`);
+  if (size > getMaxInflatedSize(length))
+    throw createArchiveError("archive-bomb", `of ${length} bytes expands to ${size}`);
 }
 
-/** Where the data of each entry begins. */
+/** Returns the start of each entry's data. */
 function checkOffsets(bytes: Buffer, entries: readonly ZipEntryHeader[], end: number): Map<ZipEntryHeader, number> {
   const starts = new Map<ZipEntryHeader, number>();
   const inOrder = entries.toSorted((a, b) => a.start - b.start);
   let free = 0;
   for (const [index, entry] of inOrder.entries()) {
     if (entry.start > free)
-      throw createArchiveError("archive-stray", `has bytes before ${entry.shown} that belong to nothing`);
+      throw createArchiveError("archive-stray", `has bytes before ${entry.shown} that belong to no entry`);
     const data = checkLocalHeader(bytes, entry, end);
     starts.set(entry, data);
     free = data + entry.packed;
     const next = inOrder[index + 1]?.start ?? end;
-    if (free > next) throw createArchiveError("archive-overlap", `has ${entry.shown} and another entry in one place`);
+    if (free > next)
+      throw createArchiveError("archive-overlap", `has overlapping entries: ${entry.shown} and another one`);
     if (entry.flags & FLAG_DESCRIPTOR) free += getDescriptorLength(bytes, entry, free, next);
   }
-  if (free !== end) throw createArchiveError("archive-stray", "has bytes before its list that belong to nothing");
+  if (free !== end)
+    throw createArchiveError("archive-stray", "has bytes before its central directory that belong to no entry");
   return starts;
 }
 
-/** Compares what stands before a file's data with the list, and gives where the data begins. */
+/** Compares a local header with the directory, and returns the start of the data. */
 function checkLocalHeader(bytes: Buffer, entry: ZipEntryHeader, end: number): number {
   const at = entry.start;
   if (at + LOCAL_LENGTH > end || bytes.readUInt32LE(at) !== LOCAL_SIGNATURE) {
-    throw createArchiveError("archive-broken", `has nothing where ${entry.shown} is to be`);
+    throw createArchiveError("archive-broken", `has no header at the offset of ${entry.shown}`);
   }
   const [flags, method, name, extra] = [6, 8, 26, 28].map((offset) => bytes.readUInt16LE(at + offset)) as FourNumbers;
   const data = at + LOCAL_LENGTH + name + extra;
@@ -91,14 +95,14 @@ function checkLocalHeader(bytes: Buffer, entry: ZipEntryHeader, end: number): nu
   if (!isSame)
     throw createArchiveError(
       "archive-disagrees",
-      `says one thing of ${entry.shown} in its list and another before its data`,
+      `describes ${entry.shown} differently in its central directory and before its data`,
     );
   return data;
 }
 
 type FourNumbers = [number, number, number, number];
 
-/** Info-ZIP's way to give an entry a second name, in Unicode, which some programs take and others do not. */
+/** Info-ZIP's second name of an entry, in Unicode, which some programs use and others do not. */
 const UNICODE_NAME_FIELD = 0x7075;
 
 function hasOtherUnicodeName(extra: Buffer, name: Buffer): boolean {
@@ -110,7 +114,7 @@ function hasOtherUnicodeName(extra: Buffer, name: Buffer): boolean {
   return false;
 }
 
-/** How long the sums behind the data are: with the mark that most write before them, or without. */
+/** Returns the length of the sums after the data: with the signature that most programs write, or without. */
 function getDescriptorLength(bytes: Buffer, entry: ZipEntryHeader, at: number, next: number): number {
   const length = next - at;
   const sums = length === 16 && bytes.readUInt32LE(at) === DESCRIPTOR_SIGNATURE ? at + 4 : at;
@@ -120,7 +124,7 @@ function getDescriptorLength(bytes: Buffer, entry: ZipEntryHeader, at: number, n
   if (!isSame)
     throw createArchiveError(
       "archive-disagrees",
-      `says one thing of ${entry.shown} in its list and another behind its data`,
+      `describes ${entry.shown} differently in its central directory and after its data`,
     );
   return length;
 }
@@ -131,7 +135,8 @@ function createZipEntry(bytes: Buffer, entry: ZipEntryHeader, start: number): So
   function read(): Buffer {
     const data = bytes.subarray(start, start + packed);
     const content = method === METHOD_DEFLATED ? inflateZipEntry(path, data, size) : data;
-    if (crc32(content) !== crc) throw createEntryError("entry-damaged", path, "has not the sum that the archive says");
+    if (crc32(content) !== crc)
+      throw createEntryError("entry-damaged", path, "does not match its checksum in the archive");
     return content;
   }
   if (method === METHOD_STORED && packed !== size) throw createEntryError("entry-size", path, "has two sizes");
@@ -141,32 +146,33 @@ function createZipEntry(bytes: Buffer, entry: ZipEntryHeader, start: number): So
   const mode = (entry.attributes >>> 16) & 0o7777;
   if (kind !== "link") return { path, kind, mode: entry.attributes >>> 16 === 0 ? 0o644 : mode, size, read };
   if (size > MAX_LINK_TARGET_LENGTH)
-    throw createEntryError("entry-long", path, `is a link to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
+    throw createEntryError("entry-long", path, `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
   return { path, kind, mode, size, target: decodeEntryName(read()), read };
 }
 
-// Names that are not marked as UTF-8 are in a code of 1981, or in that of whoever packed them. On Unix and macOS that is UTF-8, and their
-// programs do not always mark it; elsewhere only ASCII is the same in all.
+// Decodes a name. Names not marked as UTF-8 are in a code page of 1981, or in the packer's own. On Unix and macOS that
+// is UTF-8, which their programs do not always mark; elsewhere only ASCII is unambiguous.
 function decodeZipPath({ name, flags, madeOn, shown }: ZipEntryHeader): string {
   const isUtf8 = (flags & FLAG_UTF8) !== 0 || UNIX_HOSTS.has(madeOn);
   if (!isUtf8 && name.some((byte) => byte > 0x7e)) {
-    throw createEntryError("entry-encoding", shown.slice(1, -1), "is a name that is not marked as UTF-8");
+    throw createEntryError("entry-encoding", shown.slice(1, -1), "has a name that is not marked as UTF-8");
   }
   return decodeEntryName(name);
 }
 
-// Every program takes a name with `/` at its end for a folder's, whatever its attributes say, and most take no other for one.
+// Returns the kind of an entry. Every program treats a name with a trailing `/` as a folder, whatever its attributes,
+// and most treat no other name as one.
 function getZipEntryKind({ attributes, size, shown }: ZipEntryHeader, path: string): SourceEntry["kind"] {
   const type = (attributes >>> 16) & FILE_TYPE_MASK;
-  const said = type === 0 ? "file" : (ZIP_ENTRY_KINDS.get(type) ?? "other");
-  const isFolder = said === "folder" || (attributes & DOS_DIRECTORY) !== 0;
-  if (path.endsWith("/") ? size > 0 || (said !== "file" && said !== "folder") : isFolder) {
-    throw createArchiveError("archive-disagrees", `says both that ${shown} is a folder and that it is none`);
+  const declared = type === 0 ? "file" : (ZIP_ENTRY_KINDS.get(type) ?? "other");
+  const isFolder = declared === "folder" || (attributes & DOS_DIRECTORY) !== 0;
+  if (path.endsWith("/") ? size > 0 || (declared !== "file" && declared !== "folder") : isFolder) {
+    throw createArchiveError("archive-disagrees", `describes ${shown} both as a folder and as something else`);
   }
-  return path.endsWith("/") ? "folder" : said;
+  return path.endsWith("/") ? "folder" : declared;
 }
 
-/** An entry as the list at the end of a zip has it. */
+/** An entry in the central directory of a zip. */
 interface ZipEntryHeader {
   name: Buffer;
   /** For messages. */
@@ -183,38 +189,40 @@ interface ZipEntryHeader {
   start: number;
 }
 
-/** The list at the end of a zip, and where it begins. Throws unless there is one way to find it and to read it. */
+/** Reads the central directory of a zip, and its start. Throws unless there is exactly one way to find and read it. */
 function readCentralDirectory(bytes: Buffer): { entries: ZipEntryHeader[]; at: number } {
   const end = bytes.lastIndexOf(END_SIGNATURE);
   if (end === -1 || end < bytes.length - MAX_END_LENGTH || end + END_LENGTH > bytes.length) {
-    throw createArchiveError("archive-broken", "is no zip, or its end is missing");
+    throw createArchiveError("archive-broken", "is not a zip, or is truncated");
   }
-  if (!isEndAtFileEnd(bytes, end)) throw createArchiveError("archive-stray", "goes on behind its end");
-  // A comment can hold another end: some programs take the first that they find, some the last.
-  if (findEndRecords(bytes).length > 1) throw createArchiveError("archive-ambiguous", "has two ends");
+  if (!isEndAtFileEnd(bytes, end)) throw createArchiveError("archive-stray", "has data after its end");
+  // A comment can contain another end record: some programs use the first that they find, some the last.
+  if (findEndRecords(bytes).length > 1) throw createArchiveError("archive-ambiguous", "has two end records");
   const [disk, listDisk, here, all] = [4, 6, 8, 10].map((offset) => bytes.readUInt16LE(end + offset)) as HeaderNumbers;
   const [length, at] = [bytes.readUInt32LE(end + 12), bytes.readUInt32LE(end + 16)];
   if (all > SOURCE_LIMITS.entries) throw createTooManyError(all);
   const hasLocator = end >= 20 && bytes.readUInt32LE(end - 20) === ZIP64_LOCATOR_SIGNATURE;
   if (hasLocator || length === ZIP64_MARKER || at === ZIP64_MARKER) throw createZip64Error();
-  if (disk !== 0 || listDisk !== 0 || here !== all) throw createArchiveError("archive-parts", "is one part of several");
-  if (at + length > end) throw createArchiveError("archive-broken", "has no list where it is to be");
-  if (at + length < end) throw createArchiveError("archive-stray", "has something before it, or behind its list");
+  if (disk !== 0 || listDisk !== 0 || here !== all)
+    throw createArchiveError("archive-parts", "is one part of a multi-part archive");
+  if (at + length > end) throw createArchiveError("archive-broken", "has no central directory at its offset");
+  if (at + length < end)
+    throw createArchiveError("archive-stray", "has data before its start or after its central directory");
   return { entries: readEntryHeaders(bytes, { at, end, all }), at };
 }
 
-/** Whether some program would take these bytes for a zip, whatever they begin with. */
+/** Returns true if some program would open these bytes as a zip, whatever they start with. */
 export function hasZipEnd(bytes: Buffer): boolean {
   return findEndRecords(bytes).some((end) => bytes.readUInt32LE(end + 12) + bytes.readUInt32LE(end + 16) <= end);
 }
 
-/** In the place of a number that needs more than 32 bits. */
+/** The placeholder for a number that needs more than 32 bits. */
 const ZIP64_MARKER = 0xffffffff;
 
 function createZip64Error() {
   return createArchiveError(
     "archive-zip64",
-    "is written as those of 4 GiB and more are (ZIP64), which none may be: pack it anew",
+    "uses the ZIP64 format for 4 GiB and more, which is not allowed: pack it again without ZIP64",
   );
 }
 
@@ -228,14 +236,14 @@ const CENTRAL_SIGNATURE = 0x02014b50;
 const CENTRAL_LENGTH = 46;
 /** Encrypted, in any of three ways. */
 const FLAG_ENCRYPTED = (1 << 0) | (1 << 6) | (1 << 13);
-/** A difference to another file, which nobody writes. */
+/** A patch to another file, which no program writes. */
 const FLAG_PATCH = 1 << 5;
 
 function isEndAtFileEnd(bytes: Buffer, end: number): boolean {
   return end + END_LENGTH + bytes.readUInt16LE(end + 20) === bytes.length;
 }
 
-/** Where an end of a zip begins whose comment reaches to the last byte. */
+/** Finds the end records whose comment reaches to the last byte. */
 function findEndRecords(bytes: Buffer): number[] {
   const found: number[] = [];
   const first = Math.max(0, bytes.length - MAX_END_LENGTH);
@@ -250,7 +258,7 @@ function readEntryHeaders(bytes: Buffer, list: { at: number; end: number; all: n
   const entries: ZipEntryHeader[] = [];
   for (let at = list.at; at < end && entries.length <= all; ) {
     if (at + CENTRAL_LENGTH > end || bytes.readUInt32LE(at) !== CENTRAL_SIGNATURE) {
-      throw createArchiveError("archive-broken", `has a list that cannot be read behind entry ${entries.length}`);
+      throw createArchiveError("archive-broken", `has an unreadable central directory after entry ${entries.length}`);
     }
     const [name, extra, comment, disk] = [28, 30, 32, 34].map((offset) =>
       bytes.readUInt16LE(at + offset),
@@ -258,8 +266,11 @@ function readEntryHeaders(bytes: Buffer, list: { at: number; end: number; all: n
     const nameEnd = at + CENTRAL_LENGTH + name;
     const next = nameEnd + extra + comment;
     if (next > end)
-      throw createArchiveError("archive-broken", `has a list that ends within entry ${entries.length + 1}`);
-    if (disk !== 0) throw createArchiveError("archive-parts", "is one part of several");
+      throw createArchiveError(
+        "archive-broken",
+        `has a central directory that ends within entry ${entries.length + 1}`,
+      );
+    if (disk !== 0) throw createArchiveError("archive-parts", "is one part of a multi-part archive");
     entries.push(
       checkEntryHeader({
         name: bytes.subarray(at + CENTRAL_LENGTH, nameEnd),
@@ -278,7 +289,10 @@ function readEntryHeaders(bytes: Buffer, list: { at: number; end: number; all: n
     at = next;
   }
   if (entries.length !== all)
-    throw createArchiveError("archive-disagrees", `says that it holds ${all}, and its list does not`);
+    throw createArchiveError(
+      "archive-disagrees",
+      `states ${all} entries, but its central directory has another number`,
+    );
   return entries;
 }
 
@@ -287,7 +301,7 @@ function checkEntryHeader(entry: ZipEntryHeader): ZipEntryHeader {
   if ((entry.method !== 0 && entry.method !== 8) || entry.flags & FLAG_PATCH) {
     throw createArchiveError(
       "archive-method",
-      `has ${entry.shown} packed in a way that is not read here (${entry.method})`,
+      `has ${entry.shown} packed with an unsupported method (${entry.method})`,
     );
   }
   if (entry.packed === ZIP64_MARKER || entry.size === ZIP64_MARKER || entry.start === ZIP64_MARKER)
@@ -295,53 +309,49 @@ function checkEntryHeader(entry: ZipEntryHeader): ZipEntryHeader {
   return entry;
 }
 
-/** What gzip compressed, several times in a row as well, within the bounds of a source. */
+/** Decompresses gzip data, also of several members, within the limits of a source. */
 export function gunzipArchive(bytes: Buffer): Buffer {
-  const most = Math.min(SOURCE_LIMITS.bytes, getMaxInflatedSize(bytes.length));
-  const result = inflateWithLimit(gunzipSync, bytes, most);
+  const max = Math.min(SOURCE_LIMITS.bytes, getMaxInflatedSize(bytes.length));
+  const result = inflateWithLimit(gunzipSync, bytes, max);
   if (result === "too-large") {
     throw createArchiveError(
       "archive-bomb",
-      `of ${formatNumber(bytes.length)} bytes becomes more than ${formatNumber(most)}`,
+      `of ${formatNumber(bytes.length)} bytes expands to more than ${formatNumber(max)}`,
     );
   }
   if ("cause" in result) {
-    throw createArchiveError(
-      "archive-broken",
-      `cannot be read as gzip writes it: ${getErrorMessage(result.cause)}`,
-      result.cause,
-    );
+    throw createArchiveError("archive-broken", `is not valid gzip: ${getErrorMessage(result.cause)}`, result.cause);
   }
-  if (result.used !== bytes.length) throw createArchiveError("archive-stray", "goes on behind its end");
+  if (result.used !== bytes.length) throw createArchiveError("archive-stray", "has data after its end");
   return result.content;
 }
 
-/** The bytes of an entry of a zip, which must be as many as it says, from all that it has. */
+/** Inflates an entry of a zip. The result must have its declared size, and use all its data. */
 function inflateZipEntry(path: string, packed: Buffer, size: number): Buffer {
   const result = inflateWithLimit(inflateRawSync, packed, size);
   if (result !== "too-large" && "cause" in result) {
     throw createEntryError("entry-damaged", path, `cannot be inflated: ${getErrorMessage(result.cause)}`, result.cause);
   }
   if (result === "too-large" || result.content.length !== size || result.used !== packed.length) {
-    throw createEntryError("entry-size", path, "has not as many bytes as the archive says");
+    throw createEntryError("entry-size", path, "does not have the size that the archive states");
   }
   return result.content;
 }
 
-/** How many bytes so many compressed ones may become. */
+/** Returns the maximum size of so many compressed bytes once inflated. */
 function getMaxInflatedSize(packed: number): number {
   return Math.max(RATIO_FREE_BYTES, SOURCE_LIMITS.ratio * packed);
 }
 
-/** What may come out of ever so few bytes: as much can be had without any trick. */
+/** The inflated size that is always allowed: ordinary data reaches it without any trick. */
 const RATIO_FREE_BYTES = 8 * 1024 * 1024;
 
 type InflateResult = { content: Buffer; used: number } | { cause: unknown } | "too-large";
 type InflateFunction = (bytes: Buffer, options: ZlibOptions) => unknown;
 
-function inflateWithLimit(inflate: InflateFunction, bytes: Buffer, most: number): InflateResult {
+function inflateWithLimit(inflate: InflateFunction, bytes: Buffer, max: number): InflateResult {
   try {
-    const result = inflate(bytes, { maxOutputLength: Math.max(1, most), info: true });
+    const result = inflate(bytes, { maxOutputLength: Math.max(1, max), info: true });
     const { buffer, engine } = result as { buffer: Buffer; engine: { bytesWritten: number } };
     return { content: buffer, used: engine.bytesWritten };
   } catch (cause) {
