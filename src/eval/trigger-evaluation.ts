@@ -3,7 +3,7 @@ import { isSelectedMatch, type Matcher } from "../catalog/search/matcher.ts";
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { compareText } from "../util/text.ts";
 
-/** Queries with the answer whether the skill is for them. */
+/** Queries, each with the expected answer whether the skill applies. */
 export interface TriggerEvaluationSubject {
   skill: Skill;
   queries: readonly { query: string; shouldTrigger: boolean }[];
@@ -11,22 +11,22 @@ export interface TriggerEvaluationSubject {
 
 export interface MissedQuery {
   query: string;
-  /** Where the skill came, from 1; absent when it was not among the first ten. */
+  /** The rank of the skill, from 1; undefined if it was not among the first ten. */
   rank?: number;
-  /** Who came first in its place. */
+  /** The skill that came first instead. */
   takenBy?: string;
 }
 
 export interface TriggerScore {
-  /** Queries that the skill is for. */
+  /** The number of queries that the skill is for. */
   queries: number;
-  /** In how many of them it came among the first 1, 3 and 5. */
+  /** The number of them in which it was among the first 1, 3 and 5. */
   first: { 1: number; 3: number; 5: number };
-  /** In how many of them its instructions were told at once. */
+  /** The number of them in which its instructions were included directly. */
   told: number;
-  /** Queries that it is not for. */
+  /** The number of queries that it is not for. */
   others: number;
-  /** In how many of those its instructions were told. */
+  /** The number of those in which its instructions were included. */
   false: number;
 }
 
@@ -34,7 +34,7 @@ export interface SkillScore extends TriggerScore {
   skill: string;
   misses: readonly MissedQuery[];
   falseTriggers: readonly string[];
-  /** Skills that came first in its place, with how often, most often first. */
+  /** Skills that came first instead, with their counts, the most frequent first. */
   takenBy: readonly { skill: string; times: number }[];
 }
 
@@ -44,9 +44,9 @@ export interface TriggerEvaluation {
 }
 
 export interface TriggerEvaluationOptions {
-  /** How many skills a query may be told of at once. */
+  /** The maximum number of skills for one query. */
   maxSkills?: number | undefined;
-  /** How many skills were measured so far: nothing else happens until all of them are. */
+  /** Called with the number of measured skills: the evaluation is synchronous. */
   onScored?: (done: number) => void;
 }
 
@@ -69,7 +69,7 @@ export function evaluateTriggers(
   return { skills, all };
 }
 
-/** The share of queries that found their skill among the first so many; nothing when there were none. */
+/** Returns the share of queries that found their skill among the first so many; undefined without queries. */
 export function computeRecall({ queries, first }: TriggerScore, place: RecallRank): number | undefined {
   return queries === 0 ? undefined : first[place] / queries;
 }
