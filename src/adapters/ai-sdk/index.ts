@@ -10,7 +10,7 @@ import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import type { ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
 
-/** What a session's tools are called: spelled out, so that `activeTools`, `toolApproval` and results know them beside your own. */
+/** The names of a session's tools, as literals, so that `activeTools`, `toolApproval` and results know them next to your own tools. */
 export type SkillToolName =
   | "list_skills"
   | "search_skills"
@@ -21,45 +21,45 @@ export type SkillToolName =
   | "lint_skill";
 
 /**
- * `use_skill` is there where the host says which models its sub-agents have, `call_skill_tool` where a skill brings tools. Those of the
- * skills that are loaded are there too, as `skill__tool`.
+ * The tools of a session. `use_skill` exists if the host has models for sub-agents, `call_skill_tool` if a skill provides tools. The tools of
+ * loaded skills are included as `skill__tool`.
  */
 export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>> & {
   use_skill?: Tool<unknown, ToolResult>;
   call_skill_tool?: Tool<unknown, ToolResult>;
-  /** Those that loaded skills bring. */
+  /** The tools of loaded skills. */
   [name: `${string}__${string}`]: Tool<unknown, ToolResult>;
 };
 
 export interface SkillToolset {
-  /** The session's tools as they are now, for `generateText`, `streamText` and agents; yours go beside them: `{ ...skills.tools, mine }`. */
+  /** The session's current tools, for `generateText`, `streamText` and agents. Add your own: `{ ...skills.tools, mine }`. */
   readonly tools: SkillTools;
-  /** The same skills for every query, as a part of the instructions; empty when there are none. */
+  /** The list of skills as a part of the instructions, the same for every query; empty without skills. */
   readonly instructions: string;
-  /** Instead of `instructions`, what to tell the model for this query: nothing, how many skills there are, a list, or full instructions. */
+  /** Returns the text for this query, instead of `instructions`: nothing, the number of skills, a list, or full instructions. */
   instructionsFor(query: string): string;
   /**
-   * The same in two parts: `instructions` are the same for every query, so that a provider's prompt cache holds, and `prompt` is the
-   * query with what is for it alone.
+   * Returns the same in two parts: `instructions` are the same for every query, so that a provider's prompt cache works, and `prompt` is the
+   * query with its own context.
    */
   promptFor(query: string): { instructions: string; prompt: string };
   session: Session;
 }
 
-/** How a toolset reads its folders. */
+/** Options for reading the folders of a toolset. */
 export interface ToolsetOptions {
   /** The profile that a file must satisfy to be a skill. Defaults to `load`. */
   profile?: Profile;
-  /** False: the folders are scanned once, and what is added later is not found. Edited instructions are read again. Defaults to true. */
+  /** False scans the folders once, and does not find skills added later. Edited instructions are read again. Defaults to true. */
   live?: boolean;
 }
 
-/** Skills for an agent of the AI SDK: one call for the tools and the instructions. Of two skills of one name the later folder's wins. */
+/** Creates the tools and instructions of skills for an agent of the AI SDK. If two skills have the same name, the later folder wins. */
 export async function createSkillToolset(
   folders: readonly string[],
   host?: HostOptions & ToolsetOptions,
 ): Promise<SkillToolset>;
-/** The same for a session of your own, with its host. */
+/** Creates the same for your own session, with its host. */
 export async function createSkillToolset(session: Session): Promise<SkillToolset>;
 export async function createSkillToolset(
   from: readonly string[] | Session,
@@ -70,14 +70,14 @@ export async function createSkillToolset(
     get tools() {
       return Object.fromEntries(listOfferedTools(session).map((tool) => [tool.name, toAiSdkTool(tool)])) as SkillTools;
     },
-    // A getter: the skills as they are now, also after a reload.
+    // A getter: the current skills, also after a reload.
     get instructions() {
-      const listing = session.listing();
+      const listing = session.formatListing();
       if (listing === "" || session.disclosureMode === "static") return listing;
-      const whole = formatPromptListing(session.visible().filter((skill) => isOfferedByDefault(skill)));
+      const whole = formatPromptListing(session.listVisible().filter((skill) => isOfferedByDefault(skill)));
       return `${HEADING}\n\n${listing.endsWith(`\n${whole}`) ? whole : listing}`;
     },
-    // What is loaded stands in the messages of one call, which the next need not have: so it is told again.
+    // Loaded skills are in the messages of one call, which the next may not have, so they are disclosed again.
     instructionsFor: (query) => session.disclose(query, { isLoaded: () => false }).text,
     promptFor(query) {
       const { prefix, suffix } = session.disclose(query, { isLoaded: () => false, countInPrefix: true });
@@ -89,7 +89,7 @@ export async function createSkillToolset(
 }
 
 const HEADING =
-  "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
+  "Skills contain instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 
 async function createFolderSession(
   folders: readonly string[],
@@ -101,13 +101,13 @@ async function createFolderSession(
   return openSession(live ? catalog : freezeCatalog(catalog), host, omitUndefined({ contextWindow }));
 }
 
-/** A catalog that is the same after a reload: nothing is scanned again. */
+/** Returns a catalog that stays the same after a reload: nothing is scanned again. */
 function freezeCatalog(catalog: Catalog): Catalog {
   const fixed: Catalog = { ...catalog, reload: async () => fixed };
   return fixed;
 }
 
-/** What the AI SDK passes to a call, all of it optional: other frameworks need not pass the same. */
+/** The options that the AI SDK passes to a call. All are optional: other frameworks may not pass them. */
 interface AiSdkCallContext {
   messages?: readonly ModelMessage[];
   abortSignal?: AbortSignal | undefined;
@@ -116,24 +116,24 @@ interface AiSdkCallContext {
 function toAiSdkTool({ description, category, inputSchema, call }: SessionToolOffer): Tool<unknown, ToolResult> {
   return tool({
     description,
-    // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.
+    // No `validate`: the session accepts other spellings than the schema, and answers invalid input so that a model can fix it.
     inputSchema: jsonSchema<unknown>(inputSchema as JSONSchema7),
     metadata: { category },
     async execute(input, { messages = [], abortSignal }: AiSdkCallContext = {}) {
       const options = abortSignal ? { signal: abortSignal } : {};
       const result = await call(input, options);
       if (result.code !== "already-loaded") return result;
-      // What the session has loaded is out of sight in a conversation that was shortened, or in another one of the same agent.
+      // Loaded instructions may be missing from a conversation that was shortened, or from another one of the same agent.
       const whole = await call({ ...Object(input), again: true }, options);
       return isInMessages(messages, whole.content) ? result : whole;
     },
-    toModelOutput: (given) => toModelOutput(given as { output: ToolResult } | ToolResult),
+    toModelOutput: (result) => toModelOutput(result as { output: ToolResult } | ToolResult),
   });
 }
 
-/** The AI SDK passes what a call was and its output, other frameworks that take its tools the output itself. */
-function toModelOutput(given: { output: ToolResult } | ToolResult): { type: "error-text" | "text"; value: string } {
-  const { isError, content } = "output" in given ? given.output : given;
+/** Converts a result for the model. The AI SDK passes the call and its output, other frameworks only the output. */
+function toModelOutput(result: { output: ToolResult } | ToolResult): { type: "error-text" | "text"; value: string } {
+  const { isError, content } = "output" in result ? result.output : result;
   return { type: isError ? "error-text" : "text", value: content };
 }
 

@@ -23,44 +23,44 @@ import type { IsolationOptions } from "./claude-sdk.ts";
 const NOT_ISOLATED_PROBLEM: Problem = {
   code: "skills-not-installed",
   message: "Skills installation requires hermetic isolation",
-  fix: "evaluate it with `isolation: true`, or say that it is meant so: `isolation: { installSkills: false }`",
+  fix: "evaluate it with `isolation: true`, or disable installation: `isolation: { installSkills: false }`",
 };
 
-/** What becomes of the skills of a prompt. */
+/** The plan for the skills of a prompt. */
 export interface ClaudeHomePlan {
   isolation: IsolationOptions | undefined;
-  /** Whether those that can be installed are. */
+  /** True if the installable skills are installed. */
   isInstalled: boolean;
   warnings: readonly Problem[];
 }
 
-/** Throws a PromptValidationError or SkillRefError. */
+/** Plans the home. Throws a PromptValidationError or SkillRefError. */
 export function planClaudeHome(prompt: Prompt, isolation: boolean | IsolationOptions = false): ClaudeHomePlan {
-  const given = isolation === true ? {} : isolation === false ? undefined : isolation;
-  const isInstalled = given !== undefined && given.installSkills !== false;
-  const isMissed = !given && prompt.skills().some(isInstallableSource);
-  return { isolation: given, isInstalled, warnings: isMissed ? [NOT_ISOLATED_PROBLEM] : [] };
+  const options = isolation === true ? {} : isolation === false ? undefined : isolation;
+  const isInstalled = options !== undefined && options.installSkills !== false;
+  const isMissed = !options && prompt.skills().some(isInstallableSource);
+  return { isolation: options, isInstalled, warnings: isMissed ? [NOT_ISOLATED_PROBLEM] : [] };
 }
 
-/** Where an agent lives while a prompt is evaluated. */
+/** The home of an agent while a prompt is evaluated. */
 export interface ClaudeHome {
   home: HermeticHome | undefined;
-  /** The skills that it finds there, by name. */
+  /** The installed skills, by name. */
   installed: ReadonlyMap<string, Skill>;
   event: SkillsInstalledEvent | undefined;
-  /** What was changed of the skills, which nobody may. */
-  changed(): Problem | undefined;
-  /** Contract: what could not be removed is said, and never thrown. */
+  /** Returns a problem if the installed skills were changed, which is not allowed. */
+  findChange(): Problem | undefined;
+  /** Removes the home. Contract: a failure is returned, never thrown. */
   close(): Promise<Problem | undefined>;
 }
 
 interface ClaudeHomeOptions {
   sessionId: string;
-  /** Whether programs can be started: then a sandbox that cannot be had ends it. */
+  /** True if programs can be started: a missing sandbox is then an error. */
   startsPrograms: boolean;
 }
 
-/** Makes the home and installs what can be. Throws a SkillError, and then nothing is left. */
+/** Creates the home and installs the skills. Throws a SkillError, and then removes everything. */
 export function openClaudeHome(
   prompt: Prompt,
   { isolation, isInstalled }: ClaudeHomePlan,
@@ -82,7 +82,7 @@ export function openClaudeHome(
       installed: new Map(skills.map((skill) => [skill.name, skill])),
       event:
         sources.length === 0 ? undefined : createInstalledEvent(prompt, sources, home.skillsDir, options.sessionId),
-      changed: () => (digestSkills(home.skillsDir) === before ? undefined : SKILLS_CHANGED),
+      findChange: () => (digestSkills(home.skillsDir) === before ? undefined : SKILLS_CHANGED),
       close: () => removeHomeWithRetries(home),
     };
   } catch (error) {
@@ -95,29 +95,29 @@ const NO_HOME: ClaudeHome = {
   home: undefined,
   installed: new Map(),
   event: undefined,
-  changed: () => undefined,
+  findChange: () => undefined,
   close: async () => undefined,
 };
 
 const SKILLS_CHANGED: Problem = {
   code: "skills-changed",
   message: "The installed skills were changed while the prompt was evaluated",
-  fix: "do not trust what came of it; let commands run in the sandbox, or leave `Bash` out of `tools`",
+  fix: "do not trust the result; run commands in the sandbox, or remove `Bash` from `tools`",
 };
 
-/** Who could read what it is signed in with could sign in. And where nothing is started, nothing has to be kept apart. */
+/** Protects the credentials from programs, which could use them to sign in. Without programs no sandbox is needed. */
 function protectCredentials(
-  given: IsolationOptions,
+  options: IsolationOptions,
   startsPrograms: boolean,
 ): Pick<IsolationOptions, "settings" | "sandbox"> {
-  const { settings = {}, authFiles = [] } = given;
-  const sandbox = { ...toData(settings["sandbox"]), ...given.sandbox };
+  const { settings = {}, authFiles = [] } = options;
+  const sandbox = { ...toData(settings["sandbox"]), ...options.sandbox };
   const permissions = toData(settings["permissions"]);
   const credentials = toData(sandbox["credentials"]);
   const files = authFiles.map((file) => `~/${typeof file === "string" ? file : file.path}`);
   return {
     settings: {
-      // Those of a skill's head: commands that would run without a sandbox, and without anybody's word.
+      // Hooks in a skill's frontmatter are commands that would run without a sandbox and without approval.
       disableAllHooks: true,
       disableSkillShellExecution: !startsPrograms,
       ...settings,
@@ -155,7 +155,7 @@ function digestSkills(skillsDir: string): string {
   }
 }
 
-/** Its process may still write for a moment when it is ended. */
+/** Retries: the process may still write for a moment after it ended. */
 async function removeHomeWithRetries(home: HermeticHome): Promise<Problem | undefined> {
   for (let again = 0; ; again++) {
     try {
@@ -163,8 +163,7 @@ async function removeHomeWithRetries(home: HermeticHome): Promise<Problem | unde
       return undefined;
     } catch (error) {
       if (again < MAX_TRIES) await wait(100);
-      else
-        return { code: "home-left", message: `${home.path} cannot be removed`, fix: String(Object(error).fix ?? "") };
+      else return { code: "home-left", message: `Cannot remove ${home.path}`, fix: String(Object(error).fix ?? "") };
     }
   }
 }
@@ -195,14 +194,14 @@ function createInstalledEvent(
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Variables whose values nobody is shown, nor any program that the agent starts. */
+/** Environment variables whose values are redacted and hidden from programs that the agent starts. */
 export const SECRET_VARIABLES: readonly string[] = [
   "ANTHROPIC_API_KEY",
   "ANTHROPIC_AUTH_TOKEN",
   "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
-/** What an isolated process is given of the environment: what programs need, the way to the network, and who pays. */
+/** Environment variables passed to an isolated process: for programs, network access and credentials. */
 const KEPT_VARIABLES = [
   ...["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "SystemRoot", "ComSpec", "PATHEXT"],
   ...["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"],
@@ -211,11 +210,11 @@ const KEPT_VARIABLES = [
 ];
 
 const FIXED_CLAUDE_VARIABLES = {
-  // A run is over with its answer: it waits for no command that goes on behind it, and is not answered twice.
+  // A run ends with its answer: it does not wait for background commands, and is not answered twice.
   CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
 };
 
-/** It reads nothing but its home, and reports to nobody. */
+/** The process reads only its home, and sends no telemetry. */
 const ISOLATION_VARIABLES = {
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
   CLAUDE_CODE_DISABLE_BUNDLED_SKILLS: "1",
@@ -224,25 +223,25 @@ const ISOLATION_VARIABLES = {
   DISABLE_AUTOUPDATER: "1",
 };
 
-/** The variables of a process in this home, or of one in the user's. */
+/** Creates the environment of a process in this home, or in the user's. */
 export function createClaudeEnvironment(
   home: HermeticHome | undefined,
   outer: Variables,
-  given: Variables = {},
+  variables: Variables = {},
 ): Variables {
-  if (!home) return { ...outer, ...FIXED_CLAUDE_VARIABLES, ...given };
+  if (!home) return { ...outer, ...FIXED_CLAUDE_VARIABLES, ...variables };
   const kept = Object.fromEntries(
     KEPT_VARIABLES.flatMap((name) => (outer[name] === undefined ? [] : [[name, outer[name]]])),
   );
   const own = { ...home.env, CLAUDE_CODE_TMPDIR: join(home.path, "tmp"), TMPDIR: join(home.path, "tmp") };
-  // Who gives all of their own variables, as the SDK wants them, gives HOME too, and means no other home by it.
-  return { ...kept, ...FIXED_CLAUDE_VARIABLES, ...ISOLATION_VARIABLES, ...given, ...own };
+  // A caller may pass its complete environment, including HOME, as the SDK expects. The isolated home still wins.
+  return { ...kept, ...FIXED_CLAUDE_VARIABLES, ...ISOLATION_VARIABLES, ...variables, ...own };
 }
 
 /** The tool of Claude that starts programs. */
 const BASH_TOOL = "Bash";
 
-/** What Claude Code's sandbox needs on Linux, by the package that has it. */
+/** Programs that Claude Code's sandbox needs on Linux, with their packages. */
 const SANDBOX_PROGRAMS: Readonly<Record<string, string>> = { bwrap: "bubblewrap", socat: "socat" };
 
 /** Returns the problem of a machine on which Claude Code has no sandbox; undefined if it has one. */
@@ -261,12 +260,12 @@ export function findSandboxProblem(
 }
 
 interface ScriptPlan {
-  /** Claude's own tools, where the program names none. */
+  /** Claude's own tools, if the program sets none. */
   tools: readonly string[];
   problem?: Problem;
 }
 
-/** Decides whether commands are offered, so that scripts of referenced skills can be run: where a sandbox holds them. */
+/** Decides whether commands are offered, so that scripts of referenced skills can run: only in a sandbox. */
 export function planScripts(prompt: Prompt, isInstalled: boolean, problem = findSandboxProblem()): ScriptPlan {
   const hasScripts =
     isInstalled && prompt.skills().some((one) => one.kind === "ref" && listSkillScripts(one.toSkill()).length > 0);
@@ -274,7 +273,7 @@ export function planScripts(prompt: Prompt, isInstalled: boolean, problem = find
   return problem ? { tools: READING_TOOLS, problem } : { tools: [...READING_TOOLS, BASH_TOOL] };
 }
 
-/** Returns the rules that let Claude run the scripts of these skills, and no other command. */
+/** Returns the rules that allow Claude to run the scripts of these skills, and no other command. */
 export function listScriptGrants(installed: ReadonlyMap<string, Skill>, skillsDir: string | undefined): string[] {
   if (skillsDir === undefined) return [];
   return [...installed].flatMap(([name, skill]) =>

@@ -22,32 +22,32 @@ import { resolveBridgedName } from "./tool-bridge.ts";
 
 export interface PermissionOptions {
   run: string;
-  port: StepRunner;
-  hiding: Redactor;
+  steps: StepRunner;
+  redactor: Redactor;
   signal: AbortSignal;
-  ground: ClaudeFolders;
-  /** Claude's own tools that there are. */
+  folders: ClaudeFolders;
+  /** The enabled tools of Claude. */
   tools: readonly string[];
-  /** What of them needs no word. */
+  /** Rules for calls that need no approval. */
   allowedTools: readonly string[];
-  /** The tools of the prompt, as they are now. */
-  bridged(): readonly Tool[];
-  /** The skills that are installed, by name; nothing where those of the user are there. */
+  /** Returns the current tools of the prompt. */
+  listBridgedTools(): readonly Tool[];
+  /** The installed skills, by name; undefined if those of the user are used. */
   installed: ReadonlyMap<string, Skill> | undefined;
-  /** The step that the model is in. */
+  /** Returns the current step of the model. */
   step(): number;
 }
 
-/** Nothing, or why not: for the model. */
+/** The reason for a refusal, for the model; undefined if the call is allowed. */
 type PermissionRefusal = { code: ErrorCode; message: string } | undefined;
 
-/** Whether calls may be made, one after the other: a skill that is called changes what may be called after it. */
+/** Decides about calls one after the other: calling a skill changes which calls are allowed after it. */
 export interface ToolPermissions {
-  judge(call: { tool: string; input: unknown }): Promise<PermissionRefusal>;
+  check(call: { tool: string; input: unknown }): Promise<PermissionRefusal>;
 }
 
 export function createToolPermissions(options: PermissionOptions): ToolPermissions {
-  const { run, port, step } = options;
+  const { run, steps, step } = options;
   const agreed = new Set<string>();
   let active: GatedSkill | undefined;
   const judge = async (call: PermissionCall): Promise<PermissionRefusal> => {
@@ -63,12 +63,12 @@ export function createToolPermissions(options: PermissionOptions): ToolPermissio
     return findRefusal(call, active, options) ?? requireApproval(call, active, agreed, options);
   };
   return {
-    async judge({ tool: name, input }) {
+    async check({ tool: name, input }) {
       const call = createPermissionCall(name, input, options);
       const found = await judge(call);
       if (!found) return undefined;
-      const refused = { ...found, message: options.hiding.text(found.message) }; // It names what was called with what.
-      emitRunEvent(port, { run, skill: "" }, { type: "tool-blocked", step: step(), tool: call.tool, ...refused });
+      const refused = { ...found, message: options.redactor.redact(found.message) }; // The message contains the input.
+      emitRunEvent(steps, { run, skill: "" }, { type: "tool-blocked", step: step(), tool: call.tool, ...refused });
       return refused;
     },
   };
@@ -82,13 +82,17 @@ interface GatedSkill {
 interface PermissionCall {
   tool: string;
   input: unknown;
-  /** The prompt's own, where it is one of these. */
+  /** The tool of the prompt, if it is one. */
   bridged: Tool | undefined;
   own: ReturnType<typeof parseClaudeToolCall>;
 }
 
-function createPermissionCall(name: string, input: unknown, { bridged, ground }: PermissionOptions): PermissionCall {
-  // By its whole name: one of the prompt's may be called as one of Claude's is.
+function createPermissionCall(
+  name: string,
+  input: unknown,
+  { listBridgedTools: bridged, folders: ground }: PermissionOptions,
+): PermissionCall {
+  // By the full name: a tool of the prompt may have the name of one of Claude's.
   const bare = resolveBridgedName(name, bridged());
   const tool = bridged().find((one) => one.name === bare);
   const own = tool ? { place: undefined, input: isJsonObject(input) ? input : {}, readsOnly: () => false } : undefined;
@@ -100,30 +104,30 @@ function findNamedSkill(input: unknown, installed: ReadonlyMap<string, Skill>): 
   const skill = installed.get(name);
   if (skill) return skill;
   const names = [...installed.keys()].join(", ") || "none";
-  return { code: "not-found", message: `There is no skill "${sanitizeLine(name, 64)}" here; there are: ${names}` };
+  return { code: "not-found", message: `Unknown skill "${sanitizeLine(name, 64)}". Installed skills: ${names}` };
 }
 
-function gateSkill(skill: Skill, { tools, bridged }: PermissionOptions): GatedSkill {
+function gateSkill(skill: Skill, { tools, listBridgedTools: bridged }: PermissionOptions): GatedSkill {
   const names = [...tools, ...bridged().map(({ name }) => name)];
   return { skill, gates: createToolPolicies([], skill, { names, own: [] }) };
 }
 
-/** What no word helps against. */
+/** Returns a refusal that no approval can override. */
 function findRefusal(
   { tool, own, bridged }: PermissionCall,
   active: GatedSkill | undefined,
   options: PermissionOptions,
 ): PermissionRefusal {
-  const { tools, ground } = options;
+  const { tools, folders: ground } = options;
   if (!bridged && !tools.includes(tool) && !tool.startsWith("mcp__"))
-    return { code: "tool-unknown", message: `Tool '${tool}' is not there: there are ${tools.join(", ")}` };
+    return { code: "tool-unknown", message: `Unknown tool '${tool}'. Available tools: ${tools.join(", ")}` };
   if (isChangingTool(tool) && own.place !== undefined && isProtected(ground, own.place))
     return { code: "read-only", message: "Installed skills and their settings cannot be changed" };
   const blocked = active && findToolBlock(active.gates, tool, own.input);
   return blocked && { code: blocked.code, message: sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512) };
 }
 
-/** What is there for the agent to use, and not to change: all that Claude keeps beside its skills. */
+/** Returns true for files that the agent may use but not change: everything in its home. */
 function isProtected({ home, skillsDir }: ClaudeFolders, place: string): boolean {
   return skillsDir !== undefined && isInside(home, place);
 }
@@ -134,35 +138,43 @@ function isChangingTool(tool: string): boolean {
 
 const CHANGING_TOOLS: ReadonlySet<string> = new Set(["write_file", "edit_file"]);
 
-/** Why a call may not be made that somebody would have to agree to, and did not. */
+/** Asks for approval if a call needs it. Returns the refusal, if any. */
 async function requireApproval(
   call: PermissionCall,
   active: GatedSkill | undefined,
   agreed: Set<string>,
   options: PermissionOptions,
 ): Promise<PermissionRefusal> {
-  const { run, port, hiding, signal, ground } = options;
+  const { run, steps, redactor, signal, folders: ground } = options;
   const { tool, own } = call;
   if (isPreapproved(call, active, options)) return undefined;
   const skill = active?.skill;
   const owner = skill && { name: skill.name, source: skill.origin.source, place: skill.origin.folder ?? "" };
-  const about = { run, skill: skill?.name ?? "", owner, gates: [], agreed, hiding, workspace: ground.cwd };
+  const about = {
+    run,
+    skill: skill?.name ?? "",
+    owner,
+    toolPolicies: [],
+    approvedKeys: agreed,
+    redactor,
+    workspace: ground.cwd,
+  };
   const effect = await createApprovalRequest(about, call.bridged ?? describeAsTool(call, ground), {
     input: call.input,
   });
   if (!effect) return undefined;
-  const asked = { step: options.step(), tool };
-  const tell = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(port, { run, skill: "" }, event);
-  const { approval } = await port.approval(tool, {
-    effect,
+  const position = { step: options.step(), tool };
+  const emit = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(steps, { run, skill: "" }, event);
+  const { approval } = await steps.requestApproval(tool, {
+    request: effect,
     signal,
-    hide: (text) => hiding.text(text),
-    onAsked: () => tell({ type: "approval-asked", ...asked, effect }),
-    onGiven: (given) => tell({ type: "approval-given", ...asked, ...given }),
+    redact: (text) => redactor.redact(text),
+    onRequested: () => emit({ type: "approval-asked", ...position, effect }),
+    onAnswered: (given) => emit({ type: "approval-given", ...position, ...given }),
   });
   if (isApprovedForRun(effect, approval)) agreed.add(getApprovalKey(effect));
   if (approval.isApproved) return undefined;
-  const why = approval.reason === undefined ? "" : `. Why not: ${approval.reason}`;
+  const why = approval.reason === undefined ? "" : `. Reason: ${approval.reason}`;
   const what = summarizeInput(own.input);
   const which = what === undefined ? "" : ` (${sanitizeLine(what, 120)})`;
   return {
@@ -171,19 +183,21 @@ async function requireApproval(
   };
 }
 
-/** What was allowed by whoever evaluates, or by the skill that is followed; what only reads; and tools that change nothing. */
+/** Returns true for calls allowed by the caller or the active skill, read-only calls, and tools without effect. */
 function isPreapproved(
   { tool, own, bridged }: PermissionCall,
   active: GatedSkill | undefined,
   options: PermissionOptions,
 ): boolean {
-  const { allowedTools, ground } = options;
+  const { allowedTools, folders: ground } = options;
   if (bridged && !bridged.effect) return true;
-  const said = active?.gates.flatMap((gate) => gate.said) ?? [];
-  return isToolCallGranted([...allowedTools, ...said], tool, own.input) || own.readsOnly(ground.cwd, ground.skillsDir);
+  const declared = active?.gates.flatMap((gate) => gate.declared) ?? [];
+  return (
+    isToolCallGranted([...allowedTools, ...declared], tool, own.input) || own.readsOnly(ground.cwd, ground.skillsDir)
+  );
 }
 
-/** One of Claude's own, as somebody is asked about it. */
+/** Describes one of Claude's own tools for an approval request. */
 function describeAsTool({ tool, own }: PermissionCall, { cwd }: ClaudeFolders): Tool {
   const isInWorkspace = isChangingTool(tool) && own.place !== undefined && isInside(cwd, own.place);
   return {
@@ -199,33 +213,33 @@ function describeAsTool({ tool, own }: PermissionCall, { cwd }: ClaudeFolders): 
   };
 }
 
-/** Those that read files, and so need nobody's word for what is theirs to read. */
+/** Tools that read files. Reading needs no approval in the allowed folders. */
 export const READING_TOOLS: readonly string[] = ["Read", "Glob", "Grep"];
-/** What a model answers with where its answer is to be data. */
+/** The tool for structured answers. */
 export const STRUCTURED_OUTPUT_TOOL = "StructuredOutput";
-/** What loads an installed skill. */
+/** The tool that loads an installed skill. */
 export const SKILL_TOOL = "Skill";
 
-/** Where a call is made. All are real paths. */
+/** The folders of a call. All are real paths. */
 export interface ClaudeFolders {
   cwd: string;
   home: string;
-  /** Where the installed skills are. */
+  /** The folder of the installed skills. */
   skillsDir: string | undefined;
 }
 
-/** A call of one of Claude's own tools, as this side understands it. */
+/** A parsed call of one of Claude's own tools. */
 interface ClaudeToolCall {
-  /** The real path that it is about; the working folder for one that searches and names none. */
+  /** The real path of the call; the working directory for a search without a path. */
   place: string | undefined;
-  /** Its input as the rules of `allowed-tools` are about it: relative to the working folder, where it is in there. */
+  /** The input in the form that `allowed-tools` rules match: relative to the working directory, if inside. */
   input: JsonObject;
-  /** Whether all that it can see is below these folders. */
+  /** Returns true if the call can only read below these folders. */
   readsOnly(...roots: readonly (string | undefined)[]): boolean;
 }
 
-export function parseClaudeToolCall(tool: string, given: unknown, ground: ClaudeFolders): ClaudeToolCall {
-  const input = isJsonObject(given) ? given : {};
+export function parseClaudeToolCall(tool: string, rawInput: unknown, ground: ClaudeFolders): ClaudeToolCall {
+  const input = isJsonObject(rawInput) ? rawInput : {};
   const ours = resolveToolName(tool);
   const named = [input["file_path"], input["notebook_path"], input["path"]].find((one) => typeof one === "string");
   const place =
@@ -243,7 +257,7 @@ export function parseClaudeToolCall(tool: string, given: unknown, ground: Claude
 }
 
 const SEARCHING_TOOLS: ReadonlySet<string> = new Set(["list_files", "grep"]);
-/** A pattern for names of files that begins elsewhere, or goes up. */
+/** A glob that starts elsewhere or goes up. */
 const LEAVING_PATTERN = /^(?:\/|~|[A-Za-z]:)|(?:^|[/{,])\s*\.\.(?:[/},]|$)|[{,]\s*(?:\/|~)/;
 
 function toRelativePath(cwd: string, place: string): string {
@@ -251,9 +265,9 @@ function toRelativePath(cwd: string, place: string): string {
   return relative(cwd, place).replaceAll("\\", "/") || ".";
 }
 
-/** Where a path leads that a model gave. */
-function resolveModelPath(given: string, { cwd, home }: { cwd: string; home: string }): string {
-  const path = given.trim(); // As Claude does: ` /etc` is no folder called " " in there.
+/** Resolves a path from a model. */
+function resolveModelPath(written: string, { cwd, home }: { cwd: string; home: string }): string {
+  const path = written.trim(); // As Claude does: ` /etc` means /etc.
   const whole = /^~(?=\/|$)/.test(path) ? join(home, path.slice(1)) : isAbsolute(path) ? path : resolve(cwd, path);
   return resolveRealPath(resolve(whole));
 }

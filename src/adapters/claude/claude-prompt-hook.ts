@@ -11,13 +11,13 @@ export interface PromptHookOptions {
   catalog?: Catalog;
   /** Its policies and trust decide which skills are considered. Defaults to what `discover` returns, or to no settings with a catalog. */
   host?: HostOptions;
-  /** What conversations received. Defaults to a memory of this hook. */
+  /** The memory of advice that conversations received. Defaults to a memory of this hook. */
   memory?: AdviceMemory;
-  /** How the model loads a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool of skillet's MCP server. */
+  /** Tells the model how to load a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool of skillet's MCP server. */
   loadWith?: string;
   /** Called with each advice. */
   onAdvice?(advice: HookAdvice["advice"]): void;
-  /** Called with what went wrong. The prompt then goes on without an advice. */
+  /** Called with errors. The prompt then continues without advice. */
   onError?(error: unknown): void;
 }
 
@@ -66,7 +66,7 @@ interface HookSkills {
   host: HostOptions;
 }
 
-/** Returns the skills as they are now: those of the options, or those of a folder. */
+/** Returns a function that finds the current skills: those of the options, or those of a folder. */
 function createSkillLookup({ catalog, host = {} }: PromptHookOptions): (cwd?: string) => Promise<HookSkills> {
   if (catalog) {
     const shared = createSharedCatalog(catalog);
@@ -78,7 +78,7 @@ function createSkillLookup({ catalog, host = {} }: PromptHookOptions): (cwd?: st
     known.set(cwd, opening);
     const { shared, found } = await opening;
     const { isBroken, diagnostics } = found.currentConfiguration();
-    // Without the settings, a skill that they disable would be given.
+    // Without valid settings, a disabled skill could be offered.
     if (isBroken) throw new Error(diagnostics.map(({ file, message }) => `${file} ${message}`).join("; "));
     return { catalog: await shared.catalog.reload(), host: { ...found, ...host } };
   };

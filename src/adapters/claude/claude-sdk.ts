@@ -8,12 +8,12 @@ import type { Host } from "../../config/host.ts";
 import { SkillError } from "../../errors/problem.ts";
 import type { JsonObject } from "../../util/objects.ts";
 
-/** As much of `@anthropic-ai/claude-agent-sdk` as is used here. It is a package of its own, which whoever evaluates with it installs. */
+/** The part of `@anthropic-ai/claude-agent-sdk` used here. The package is optional: users of this adapter install it. */
 export interface ClaudeSdk {
   query(request: { prompt: AsyncIterable<SdkUserMessage>; options?: ClaudeSdkOptions }): SdkQuery;
 }
 
-/** What the user says. */
+/** A message of the user. */
 export interface SdkUserMessage {
   type: "user";
   message: { role: "user"; content: string };
@@ -21,29 +21,29 @@ export interface SdkUserMessage {
 }
 
 export interface SdkQuery extends AsyncIterable<SdkMessage> {
-  /** Ends what the model does. */
+  /** Interrupts the model. */
   interrupt?(): Promise<unknown>;
   /** Resolves when its process has ended. */
   return?(): Promise<unknown>;
 }
 
-/** One of many; read by its `type`. */
+/** A message of the SDK. Its `type` tells the shape. */
 export interface SdkMessage {
   type: string;
 }
 
-/** What skillet tells it. */
-// biome-ignore lint/suspicious/noExplicitAny: what the SDK takes is for it to say, and changes with its versions
+/** Options for the SDK. */
+// biome-ignore lint/suspicious/noExplicitAny: the SDK defines its options, and they change with its versions
 export type ClaudeSdkOptions = any;
 
-/** A call that is about to be made, as its hook hears of it. */
+/** A tool call, as the hook receives it before it runs. */
 export interface SdkCall {
   tool_name: string;
   tool_input: unknown;
   tool_use_id: string;
 }
 
-/** One end of what MCP's messages go through. */
+/** One end of an MCP transport. */
 export interface SdkTransport {
   onmessage?: (message: unknown) => void;
   start?(): Promise<void>;
@@ -52,7 +52,7 @@ export interface SdkTransport {
 
 const SDK_PACKAGE = "@anthropic-ai/claude-agent-sdk";
 
-/** Loads it from beside skillet, or else from beside the working folder. Throws a SkillError that says how to install it. */
+/** Loads the SDK from skillet's dependencies, or from the working directory. Throws a SkillError with the install command. */
 export async function loadClaudeSdk(cwd: string): Promise<ClaudeSdk> {
   const from = [import.meta.url, join(cwd, "package.json")];
   const found = from.map(resolveSdkFrom).find((path) => path !== undefined);
@@ -73,7 +73,7 @@ export async function loadClaudeSdk(cwd: string): Promise<ClaudeSdk> {
   }
 }
 
-// Bundlers that write CommonJS leave `import.meta.url` undefined.
+// Bundlers that emit CommonJS leave `import.meta.url` undefined.
 function resolveSdkFrom(file: string | undefined): string | undefined {
   if (file === undefined) return undefined;
   try {
@@ -84,53 +84,53 @@ function resolveSdkFrom(file: string | undefined): string | undefined {
 }
 
 export interface ClaudeOptions extends Partial<Pick<Host, "onEvent" | "statistics" | "approve" | "approvals">> {
-  /** As Claude Code names models; its own choice when left out. */
+  /** A model name of Claude Code. Defaults to its own choice. */
   model?: string;
-  /** The folder that it works in; the process's when left out. */
+  /** The working directory. Defaults to that of the process. */
   cwd?: string;
-  /** What is said before the prompt: a text, or Claude Code's own, which may be added to. */
+  /** The system prompt: a text, or Claude Code's own with an optional addition. */
   systemPrompt?: string | { type: "preset"; preset: "claude_code"; append?: string };
-  /** How often the model is asked at most; 50 when left out. */
+  /** Maximum number of model turns. Defaults to 50. */
   maxTurns?: number;
-  /** How long it takes at most, in seconds, without the time that people are waited for; 15 minutes when left out. */
+  /** Time limit in seconds, without the time spent waiting for users. Defaults to 15 minutes. */
   seconds?: number;
-  /** A home of its own, in which skills can be installed, in place of the user's. None when left out, and then nothing is installed. */
+  /** Uses an isolated home, in which skills can be installed, in place of the user's. Defaults to false: nothing is installed. */
   isolation?: boolean | IsolationOptions;
-  /** Claude's own tools that there are; those that read files when left out. `Skill` is there when a skill is installed. */
+  /** Claude's own tools to enable. Defaults to those that read files. `Skill` is added if a skill is installed. */
   tools?: readonly string[];
-  /** What of them needs nobody's word: `Edit`, `Bash(git log:*)`. Reading files below `cwd` and of skills never does. */
+  /** Calls that need no approval: `Edit`, `Bash(git log:*)`. Reading files below `cwd` and of skills never needs it. */
   allowedTools?: readonly string[];
-  /** Variables for its process, before those that it is given anyway. `undefined` takes one away. What leads to its home stays. */
+  /** Environment variables for its process. They override the defaults; `undefined` removes one. The home cannot be changed. */
   env?: Readonly<Record<string, string | undefined>>;
   signal?: AbortSignal;
-  /** What events say of it; a new one when left out. */
+  /** The id reported in events. Defaults to a new one. */
   sessionId?: string;
-  /** A session that outlives this evaluation: what it opened is open, what was said before is known, and both are kept in it. */
+  /** A session that outlives this evaluation: it provides the open sections and earlier messages, and receives the new ones. */
   session?: PromptSession;
-  /** Dotted keys of sections that were opened before. */
+  /** Dotted keys of sections opened earlier. */
   expanded?: NonNullable<PromptSessionOptions["expanded"]>;
-  /** Called with every message of the SDK. What it throws is nobody's problem but its own. */
+  /** Called with every message of the SDK. Errors that it throws are ignored. */
   onMessage?(message: SdkMessage): void;
-  /** What else the SDK is told: `effort`, `maxBudgetUsd`, … What skillet tells it goes before. */
+  /** Additional options for the SDK: `effort`, `maxBudgetUsd`, … Those set by skillet win. */
   sdkOptions?: Readonly<Record<string, unknown>>;
-  /** The SDK itself, where it cannot be found from here. */
+  /** The SDK module, if it cannot be found from here. */
   sdk?: ClaudeSdk;
 }
 
 export interface IsolationOptions extends HermeticHomeOptions {
-  /** Whether skills are installed; true when left out. All are sections of the prompt otherwise. */
+  /** Installs skills. Defaults to true. Otherwise all skills are sections of the prompt. */
   installSkills?: boolean;
 }
 
-/** What an evaluation came to. */
+/** The result of an evaluation. */
 export interface ClaudeResult extends RunResult {
   sessionId: string;
-  /** Names of the skills that were installed. */
+  /** Names of the installed skills. */
   installed: readonly string[];
-  /** Dotted keys of the sections that were opened. */
+  /** Dotted keys of the open sections. */
   expanded: readonly string[];
-  /** What `sdkOptions.outputFormat` asked for: data that fits its schema. */
+  /** The data requested with `sdkOptions.outputFormat`. It matches the schema. */
   structured?: unknown;
-  /** What was thrown, where something was: a SkillInstallationError, for one. */
+  /** The thrown error, if any: for example a SkillInstallationError. */
   cause?: unknown;
 }

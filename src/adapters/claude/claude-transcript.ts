@@ -13,35 +13,35 @@ import { resolveBridgedName } from "./tool-bridge.ts";
 
 export interface TranscriptOptions {
   run: string;
-  port: StepRunner;
-  hiding: Redactor;
+  steps: StepRunner;
+  redactor: Redactor;
   limits: { iterations: number; seconds: number };
-  /** The tools of the prompt, as they are now. */
-  bridged(): readonly Tool[];
+  /** Returns the current tools of the prompt. */
+  listBridgedTools(): readonly Tool[];
   /** Called when a skill was loaded by name. */
   onSkill(name: string): void;
 }
 
-/** How it ended, as the SDK says it. */
+/** The end of a transcript, as reported by the SDK. */
 export interface TranscriptEnd {
   stop: StopReason;
   text: string;
   usage?: Usage;
   cost?: number;
   error?: Problem;
-  /** The answer as data, where that was asked for. */
+  /** The answer as data, if requested. */
   structured?: unknown;
 }
 
-/** What the SDK says, told as events; and what is left of it at the end. */
+/** Converts messages of the SDK to events, and collects the result. */
 export interface Transcript {
-  take(message: unknown): void;
-  /** Says what is not said yet, when no more comes. */
+  record(message: unknown): void;
+  /** Emits the pending events after the last message. */
   close(model: string | undefined): void;
   readonly step: number;
   readonly usage: Usage;
   readonly model: string | undefined;
-  /** What was said last. */
+  /** The last text of the model. */
   readonly text: string;
   readonly ended: TranscriptEnd | undefined;
 }
@@ -60,12 +60,19 @@ interface PendingCall {
   started: number;
 }
 
-export function createTranscript({ run, port, hiding, limits, bridged, onSkill }: TranscriptOptions): Transcript {
-  const tell = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(port, { run, skill: "" }, event);
+export function createTranscript({
+  run,
+  steps: stepRunner,
+  redactor,
+  limits,
+  listBridgedTools: bridged,
+  onSkill,
+}: TranscriptOptions): Transcript {
+  const emit = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(stepRunner, { run, skill: "" }, event);
   const nameOf = (tool: unknown) => resolveBridgedName(String(tool), bridged()) ?? String(tool);
   const pending = new Map<string, PendingCall>();
   let isStarted = false;
-  let asked = performance.now();
+  let requestedAt = performance.now();
   let steps = 0;
   let now: TranscriptStep | undefined;
   const all: { usage: Usage; model?: string; text: string; ended?: TranscriptEnd } = { usage: NO_USAGE, text: "" };
@@ -73,45 +80,45 @@ export function createTranscript({ run, port, hiding, limits, bridged, onSkill }
   const begin = (model: string, tools: readonly string[]) => {
     if (isStarted) return;
     isStarted = true;
-    tell({ type: "run-started", model, tools, depth: 1, limits });
+    emit({ type: "run-started", model, tools, depth: 1, limits });
   };
   const endStep = () => {
     if (!now) return;
     const { usage, calls, started } = now;
     all.usage = addUsage(all.usage, usage);
-    tell({ type: "step-ended", step: steps, ms: Math.round(performance.now() - started), usage, calls });
+    emit({ type: "step-ended", step: steps, ms: Math.round(performance.now() - started), usage, calls });
     now = undefined;
   };
   const stepOf = (id: string): TranscriptStep => {
     if (now?.id === id) return now;
     endStep();
     steps++;
-    now = { id, started: asked, usage: NO_USAGE, calls: 0 };
+    now = { id, started: requestedAt, usage: NO_USAGE, calls: 0 };
     return now;
   };
 
-  const said: Record<string, (block: JsonObject, step: TranscriptStep) => void> = {
+  const blockHandlers: Record<string, (block: JsonObject, step: TranscriptStep) => void> = {
     text({ text }) {
       if (typeof text !== "string" || text === "") return;
-      all.text = hiding.text(text);
-      tell({ type: "text-said", step: steps, text: all.text });
+      all.text = redactor.redact(text);
+      emit({ type: "text-said", step: steps, text: all.text });
     },
     tool_use({ id, name, input }, step) {
       const tool = nameOf(name);
       step.calls++;
       pending.set(String(id), { step: steps, tool, input, started: performance.now() });
-      tell({ type: "tool-called", step: steps, tool, input: shortenInput(input, hiding) });
+      emit({ type: "tool-called", step: steps, tool, input: shortenInput(input, redactor) });
     },
   };
   const result = ({ tool_use_id: id, content, is_error }: JsonObject) => {
     const call = pending.get(String(id));
     if (!call) return;
     pending.delete(String(id));
-    const text = hiding.text(joinText(content));
+    const text = redactor.redact(joinText(content));
     const isError = is_error === true;
     const wrong = isError ? { message: sanitizeLine(text, 300) } : {};
     const ms = Math.round(performance.now() - call.started);
-    tell({ type: "tool-ended", step: call.step, tool: call.tool, isError, ...wrong, ms, characters: text.length });
+    emit({ type: "tool-ended", step: call.step, tool: call.tool, isError, ...wrong, ms, characters: text.length });
     if (call.tool === "Skill" && !isError) onSkill(String(Object(call.input).skill ?? ""));
   };
 
@@ -123,10 +130,10 @@ export function createTranscript({ run, port, hiding, limits, bridged, onSkill }
       }
       if (message["subtype"] === "api_retry") {
         const reason = `${message["error_status"] ?? "no answer"}: ${sanitizeLine(String(message["error"]), 100)}`;
-        tell({ type: "model-retried", step: steps + 1, reason });
+        emit({ type: "model-retried", step: steps + 1, reason });
       }
     },
-    // The usage of an answer is whole only when it ends.
+    // The usage of an answer is complete only at its end.
     stream_event({ event, parent_tool_use_id }) {
       if (!isJsonObject(event) || !isNullish(parent_tool_use_id)) return;
       const { type, message, usage } = event;
@@ -135,30 +142,30 @@ export function createTranscript({ run, port, hiding, limits, bridged, onSkill }
       if (type === "message_delta" && now) now.usage = takeLargerUsage(now.usage, parseUsage(usage));
     },
     assistant({ message, parent_tool_use_id, error }) {
-      // What the API refused comes as something that was said, and with the result again.
+      // A refusal of the API arrives as text, and again with the result.
       if (!isJsonObject(message) || !isNullish(parent_tool_use_id) || !isNullish(error)) return;
       const step = stepOf(String(message["id"]));
       for (const block of toArray(message["content"]))
-        if (isJsonObject(block)) said[String(block["type"])]?.(block, step);
+        if (isJsonObject(block)) blockHandlers[String(block["type"])]?.(block, step);
     },
     user({ message }) {
       const content = isJsonObject(message) ? message["content"] : undefined;
       for (const block of toArray(content)) if (isJsonObject(block) && block["type"] === "tool_result") result(block);
-      asked = performance.now();
+      requestedAt = performance.now();
     },
     result(message) {
       endStep();
-      all.ended = parseResult(message, hiding);
+      all.ended = parseResult(message, redactor);
     },
   };
 
   return {
-    take(message) {
+    record(message) {
       if (isJsonObject(message)) messages[String(message["type"])]?.(message);
     },
     close(model) {
       begin(all.model ?? model ?? "", []);
-      // Its process is gone, and nobody else says how they ended.
+      // The process has ended, so no result will report how they ended.
       for (const id of pending.keys()) result({ tool_use_id: id, content: "It was interrupted.", is_error: true });
       endStep();
     },
@@ -186,29 +193,29 @@ const SDK_STOP_REASONS: Readonly<Record<string, StopReason>> = {
   error_max_budget_usd: "budget",
 };
 
-function parseResult(message: JsonObject, hiding: Redactor): TranscriptEnd {
+function parseResult(message: JsonObject, redactor: Redactor): TranscriptEnd {
   const { subtype, is_error, result, errors, modelUsage, total_cost_usd: cost, api_error_status: status } = message;
   const structured = message["structured_output"];
   const stop = SDK_STOP_REASONS[String(subtype)] ?? "error";
-  const said = typeof result === "string" ? result : toArray(errors).map(String).join("; ");
-  const text = hiding.text(said);
+  const output = typeof result === "string" ? result : toArray(errors).map(String).join("; ");
+  const text = redactor.redact(output);
   const known = { usage: sumModelUsage(modelUsage), ...(typeof cost === "number" ? { cost } : {}) };
-  // What the API refused comes as an answer that is an error.
+  // A refusal of the API arrives as an answer that is an error.
   if (stop === "answer" && is_error !== true)
-    return { stop, text, ...known, ...omitUndefined({ structured: redactData(hiding, structured) }) };
+    return { stop, text, ...known, ...omitUndefined({ structured: redactData(redactor, structured) }) };
   if (stop === "max-steps" || stop === "budget") return { stop, text: "", ...known };
   return { stop: "error", text: "", ...known, error: createApiProblem(text, status) };
 }
 
 function createApiProblem(text: string, status: unknown): Problem {
-  // Without a key it does not ask the API, and so there is no status.
+  // Without a key it does not call the API, so there is no status.
   const known = STATUS_FIXES[/^Not logged in\b/.test(text) ? 401 : String(status)];
-  const fix = known ?? "see what Claude Code says, and try again";
+  const fix = known ?? "check the output of Claude Code, and try again";
   const what = text === "" ? "Claude Code ended without an answer" : sanitizeLine(text, 500);
   return { code: classifyStatus(status), message: what, fix };
 }
 
-/** As of any other model. */
+/** Classifies the status as for any other model. */
 function classifyStatus(status: unknown): ErrorCode {
   if (typeof status !== "number") return "claude-failed";
   return status === 429 || status >= 500 ? "model-unreachable" : "model-refused";
@@ -216,8 +223,8 @@ function classifyStatus(status: unknown): ErrorCode {
 
 const STATUS_FIXES: Readonly<Record<string, string>> = {
   400: "the request was refused: check the model's name and the options",
-  401: "set ANTHROPIC_API_KEY, or bring in the files that you are signed in with: isolation: { authFiles: […] }",
-  403: "the key may not do this: use another",
+  401: "set ANTHROPIC_API_KEY, or copy the files with your credentials: isolation: { authFiles: […] }",
+  403: "the key has no permission: use another",
   404: "check the model's name",
   429: "wait, and try again",
   529: "the API is overloaded: wait, and try again",
@@ -233,7 +240,7 @@ function parseUsage(usage: unknown): Usage {
   };
 }
 
-/** Of all models and with that of sub-agents, as the cost is. What a result calls its usage leaves both out. */
+/** Sums the usage of all models, including sub-agents, like the cost. The usage field of a result omits both. */
 function sumModelUsage(models: unknown): Usage {
   return Object.values(Object(models)).map(parseModelUsage).reduce(addUsage, NO_USAGE);
 }
@@ -250,7 +257,7 @@ function parseModelUsage(usage: unknown): Usage {
   });
 }
 
-/** What comes at the end counts from the beginning; what it leaves out stays. */
+/** Merges usage: final values include earlier ones; missing values stay. */
 function takeLargerUsage(before: Usage, after: Usage): Usage {
   return {
     inputTokens: Math.max(before.inputTokens, after.inputTokens),

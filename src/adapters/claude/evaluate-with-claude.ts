@@ -56,20 +56,27 @@ import { createTranscript, type Transcript, type TranscriptEnd } from "./claude-
 import { BRIDGE_SERVER, createToolBridge } from "./tool-bridge.ts";
 
 /**
- * Evaluates a prompt through the Claude Agent SDK: skills that can be installed are, in a home of their own, where Claude finds them by
- * itself; the others are sections that it opens, and their tools are reached through MCP. Contract: the run resolves, also when it is
- * refused or fails, and the home is gone then.
+ * Evaluates a prompt through the Claude Agent SDK. Installable skills are installed in an isolated home, where Claude finds them; the others
+ * are sections that it opens, with their tools served over MCP. Contract: the run resolves even when it is refused or fails, and the home
+ * is removed by then.
  */
 export function evaluateWithClaude(prompt: Prompt, options: ClaudeOptions = {}): Run<SkillEvent, ClaudeResult> {
   return startRun<SkillEvent, ClaudeResult>(async (pass, signal) => {
     const { sessionId = options.session?.id ?? randomUUID(), approve, approvals } = options;
     const host: Host = { settings: DEFAULT_SETTINGS, ...omitUndefined({ approve, approvals }) };
-    const tell = (event: SkillEvent) => {
+    const emit = (event: SkillEvent) => {
       pass(event);
       notifyHost(options, event);
     };
-    const port = createLiveStepRunner(host, tell as (event: RunEvent) => void);
-    const work: EvaluationContext = { run: createRunId(), start: performance.now(), sessionId, tell, port, signal };
+    const steps = createLiveStepRunner(host, emit as (event: RunEvent) => void);
+    const work: EvaluationContext = {
+      run: createRunId(),
+      start: performance.now(),
+      sessionId,
+      notify: emit,
+      steps,
+      signal,
+    };
     try {
       return await runEvaluation(prompt, options, work);
     } catch (cause) {
@@ -83,23 +90,23 @@ interface EvaluationContext {
   run: string;
   start: number;
   sessionId: string;
-  tell(event: SkillEvent): void;
-  port: StepRunner;
+  notify(event: SkillEvent): void;
+  steps: StepRunner;
   signal: AbortSignal;
 }
 
 async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: EvaluationContext): Promise<ClaudeResult> {
-  const { run, start, sessionId, tell, port, signal } = work;
+  const { run, start, sessionId, notify: emit, steps, signal } = work;
   const { sdk, cwd, plan, session, tools } = await prepareEvaluation(prompt, options, work);
-  for (const warning of plan.warnings) emitRunEvent(port, { run, skill: "" }, { type: "run-warned", ...warning });
-  const place = openClaudeHome(prompt, plan, {
+  for (const warning of plan.warnings) emitRunEvent(steps, { run, skill: "" }, { type: "run-warned", ...warning });
+  const claudeHome = openClaudeHome(prompt, plan, {
     sessionId,
     startsPrograms: tools.some((name) => PROGRAM_TOOLS.has(name)),
   });
-  const { home, installed } = place;
-  if (place.event) tell(place.event);
+  const { home, installed } = claudeHome;
+  if (claudeHome.event) emit(claudeHome.event);
   const env = createClaudeEnvironment(home, process.env, options.env);
-  const hiding = createRedactor(new Map(SECRET_VARIABLES.flatMap((name) => (env[name] ? [[name, env[name]]] : []))));
+  const redactor = createRedactor(new Map(SECRET_VARIABLES.flatMap((name) => (env[name] ? [[name, env[name]]] : []))));
   const ground = {
     cwd,
     home: resolveRealPath(home?.path ?? homedir()),
@@ -108,48 +115,48 @@ async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: Evalu
   const { seconds = DEFAULT_RUN_LIMITS.seconds, maxTurns: iterations = DEFAULT_RUN_LIMITS.mostIterations } = options;
   const limits = { seconds, iterations };
   const allowedTools = [...(options.allowedTools ?? []), ...listScriptGrants(installed, ground.skillsDir)];
-  const given = { ...options, allowedTools };
+  const runOptions = { ...options, allowedTools };
   const scene = {
     run,
     start,
-    tell,
-    port,
-    hiding,
+    notify: emit,
+    steps,
+    redactor,
     session,
     sdk,
-    options: given,
-    place,
+    options: runOptions,
+    home: claudeHome,
     plan,
     tools,
     env,
-    ground,
+    folders: ground,
     limits,
   };
   let result: ClaudeAnswer;
-  let left: Problem | undefined;
+  let cleanupProblem: Problem | undefined;
   try {
     const conversation = (bounded: AbortSignal) => runConversation({ ...scene, signal: bounded });
-    result = await withTimeLimit(seconds, signal, conversation, port.waited);
+    result = await withTimeLimit(seconds, signal, conversation, steps.waited);
   } finally {
-    left = await place.close();
+    cleanupProblem = await claudeHome.close();
   }
-  const said: Message[] = [
+  const newMessages: Message[] = [
     { role: "user", text: session.render().text },
     { role: "assistant", text: result.content, calls: [] },
   ];
-  options.session?.remember({ expanded: session.expanded, messages: [...session.messages, ...said] });
-  const warnings = [...result.warnings, ...(left ? [left] : [])];
+  options.session?.remember({ expanded: session.expanded, messages: [...session.messages, ...newMessages] });
+  const warnings = [...result.warnings, ...(cleanupProblem ? [cleanupProblem] : [])];
   return { ...result, warnings, sessionId, installed: [...installed.keys()], expanded: session.expanded };
 }
 
-/** What of Claude's own starts programs. */
+/** Claude's own tools that start programs. */
 const PROGRAM_TOOLS: ReadonlySet<string> = new Set(["Bash", "PowerShell", "Monitor"]);
 
-/** Everything that can be wrong before something is made. */
+/** Validates everything before anything is created. */
 async function prepareEvaluation(
   prompt: Prompt,
   options: ClaudeOptions,
-  { sessionId, tell }: Pick<EvaluationContext, "sessionId" | "tell">,
+  { sessionId, notify: emit }: Pick<EvaluationContext, "sessionId" | "notify">,
 ) {
   const cwd = resolveWorkingFolder(options.cwd ?? process.cwd());
   const planned = planClaudeHome(prompt, options.isolation);
@@ -158,28 +165,28 @@ async function prepareEvaluation(
   const tools = listClaudeTools({ tools: scripts.tools, ...omitUndefined({ tools: options.tools }) }, isInstalled);
   const unsandboxed =
     isSandboxed(options) && tools.some((name) => PROGRAM_TOOLS.has(name)) ? findSandboxProblem() : undefined;
-  if (unsandboxed) throw new SkillError(unsandboxed.code, unsandboxed); // Before anything is made or started.
+  if (unsandboxed) throw new SkillError(unsandboxed.code, unsandboxed); // Before anything is created or started.
   const isAsked = scripts.problem !== undefined && options.tools === undefined;
   const plan = isAsked ? { ...planned, warnings: [...planned.warnings, scripts.problem as Problem] } : planned;
   const { messages = [], expanded = [] } = options.session ?? {};
   const before = { expanded: options.expanded ?? expanded, messages };
-  const session = createPromptSession(prompt, { id: sessionId, ...before, isInstalled, onEvent: tell });
+  const session = createPromptSession(prompt, { id: sessionId, ...before, isInstalled, onEvent: emit });
   const sdk = options.sdk ?? (await loadClaudeSdk(cwd));
   return { sdk, cwd, plan, session, tools };
 }
 
-/** Whether commands run in Claude Code's sandbox: in a home of their own, unless the program switches it off. */
+/** Returns true if commands run in Claude Code's sandbox: in an isolated home, unless the program disables it. */
 function isSandboxed({ isolation }: ClaudeOptions): boolean {
   if (!isolation) return false;
   return isolation === true || isolation.sandbox?.["enabled"] !== false;
 }
 
-/** Where there is none, the SDK says that its program does not fit the system. */
+/** Checks the working directory: if it is missing, the SDK reports that its program does not fit the system. */
 function resolveWorkingFolder(path: string): string {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return resolveRealPath(path);
   throw new SkillError("cwd-missing", {
-    message: `The working folder ${path} is not there`,
-    fix: "make it, or name another as `cwd`",
+    message: `The working directory ${path} does not exist`,
+    fix: "create it, or set `cwd` to another",
   });
 }
 
@@ -189,61 +196,68 @@ function listClaudeTools({ tools }: { tools: readonly string[] }, isInstalled: b
 
 interface ClaudeRunContext {
   run: string;
-  tell(event: SkillEvent): void;
-  port: StepRunner;
-  hiding: Redactor;
+  notify(event: SkillEvent): void;
+  steps: StepRunner;
+  redactor: Redactor;
   session: PromptSession;
   start: number;
   sdk: ClaudeSdk;
   options: ClaudeOptions;
-  place: ClaudeHome;
+  home: ClaudeHome;
   plan: ClaudeHomePlan;
   tools: readonly string[];
   env: Readonly<Record<string, string | undefined>>;
-  ground: ClaudeFolders;
+  folders: ClaudeFolders;
   signal: AbortSignal;
   limits: { iterations: number; seconds: number };
 }
 
-/** What came of it, and the answer as data where that was asked for. */
+/** The result, with the answer as data if requested. */
 type ClaudeAnswer = RunResult & Pick<ClaudeResult, "structured">;
 
-/** Says the prompt to Claude and listens until it has answered. Contract: resolves when its process has ended. */
-async function runConversation(scene: ClaudeRunContext): Promise<ClaudeAnswer> {
-  const { run, port, hiding, session, options, place, tools, ground, signal, limits } = scene;
-  const tell = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(port, { run, skill: "" }, event);
+/** Sends the prompt to Claude and reads until it has answered. Contract: resolves when its process has ended. */
+async function runConversation(context: ClaudeRunContext): Promise<ClaudeAnswer> {
+  const { run, steps, redactor, session, options, home: claudeHome, tools, folders: ground, signal, limits } = context;
+  const emit = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(steps, { run, skill: "" }, event);
   const onSkill = (name: string) => {
-    const skill = place.installed.get(name.replace(/^\//, ""));
-    if (skill) scene.tell({ type: "skill-loaded", skill: skill.name, source: skill.origin.source });
+    const skill = claudeHome.installed.get(name.replace(/^\//, ""));
+    if (skill) context.notify({ type: "skill-loaded", skill: skill.name, source: skill.origin.source });
   };
   const bridged = () => session.tools;
-  const transcript = createTranscript({ run, port, hiding, limits, bridged, onSkill });
+  const transcript = createTranscript({ run, steps, redactor: redactor, limits, listBridgedTools: bridged, onSkill });
   const permits = createToolPermissions({
-    ...{ run, port, hiding, signal, ground, bridged },
+    ...{ run, steps, redactor: redactor, signal, folders: ground, listBridgedTools: bridged },
     tools: options.sdkOptions?.["outputFormat"] === undefined ? tools : [...tools, STRUCTURED_OUTPUT_TOOL],
     allowedTools: options.allowedTools ?? [],
-    installed: place.home && place.installed,
+    installed: claudeHome.home && claudeHome.installed,
     step: () => transcript.step,
   });
-  const failed = await streamMessages(scene, transcript, permits);
+  const failed = await streamMessages(context, transcript, permits);
   transcript.close(options.model);
-  const changed = place.changed();
+  const changed = claudeHome.findChange();
   const ended = decideEnding(transcript, { signal, failed, changed });
   const { stop, error, cost, structured } = ended;
   const isError = stop === "error" || stop === "timeout" || stop === "aborted";
-  const ms = Math.round(performance.now() - scene.start);
+  const ms = Math.round(performance.now() - context.start);
   const { usage, step } = transcript;
   const iterations = transcript.model === undefined ? 0 : step;
   const { seconds } = limits;
-  const content = formatRunContent({ stop, text: ended.text, iterations, seconds, tokens: undefined, error });
-  tell({ type: "run-ended", stop, isError, iterations, ms, usage, ...omitUndefined({ cost }) });
+  const content = formatRunContent({
+    stop,
+    text: ended.text,
+    maxIterations: iterations,
+    seconds,
+    tokens: undefined,
+    error,
+  });
+  emit({ type: "run-ended", stop, isError, iterations, ms, usage, ...omitUndefined({ cost }) });
   return {
-    ...{ run, skill: "", content, isError, iterations, stop, refusals: [], warnings: scene.plan.warnings, usage, ms },
+    ...{ run, skill: "", content, isError, iterations, stop, refusals: [], warnings: context.plan.warnings, usage, ms },
     ...omitUndefined({ cost, error, structured, model: transcript.model ?? options.model }),
   };
 }
 
-/** What was said in earlier evaluations of the session, as a part of the prompt: the home that Claude would keep it in is gone. */
+/** Formats the messages of earlier evaluations as a part of the prompt: the home in which Claude stored them is gone. */
 function formatEarlierMessages(messages: readonly Message[]): string[] {
   const lines = messages.flatMap((message) =>
     message.role === "tool" || message.text === ""
@@ -253,36 +267,36 @@ function formatEarlierMessages(messages: readonly Message[]): string[] {
   return lines.length === 0 ? [] : [["Earlier in this session:", ...lines].join("\n")];
 }
 
-/** Gives what went wrong with the SDK itself. */
+/** Streams the messages. Returns the problem if the SDK itself fails. */
 async function streamMessages(
-  scene: ClaudeRunContext,
+  context: ClaudeRunContext,
   transcript: Transcript,
   permits: ToolPermissions,
 ): Promise<Problem | undefined> {
-  const { sdk, session, options, signal, hiding } = scene;
+  const { sdk, session, options, signal, redactor } = context;
   if (signal.aborted) return undefined;
   const abortController = new AbortController();
   const input = createPromptInput([...formatEarlierMessages(session.messages), session.render().text].join("\n\n"));
   let query: SdkQuery | undefined;
   const onAbort = async () => {
-    // Told alone that nobody listens any more, it would go on for as long as it has.
+    // Aborting alone would let it run until it ends by itself.
     await Promise.race([query?.interrupt?.(), wait(GRACE_MS)]).catch(() => {});
     abortController.abort();
   };
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    const told = { ...createSdkOptions(scene, permits), abortController };
-    query = sdk.query({ prompt: input.messages, options: told });
+    const sdkOptions = { ...createSdkOptions(context, permits), abortController };
+    query = sdk.query({ prompt: input.messages, options: sdkOptions });
     for await (const message of query) {
       callIgnoringErrors(() => options.onMessage?.(message));
-      transcript.take(message);
+      transcript.record(message);
       if (transcript.ended) input.close();
     }
     return undefined;
   } catch (error) {
     return {
       code: "claude-failed",
-      message: sanitizeLine(hiding.text(`Claude Code ended: ${getErrorMessage(error)}`), 500), // With what it printed last.
+      message: sanitizeLine(redactor.redact(`Claude Code ended: ${getErrorMessage(error)}`), 500), // Includes its last output.
       fix: "run `claude doctor`, and check that the package of the SDK for this system is installed",
     };
   } finally {
@@ -295,7 +309,7 @@ async function streamMessages(
 
 const GRACE_MS = 2000;
 
-/** What is said to it: the prompt, and then nothing until it has answered. While that is open it can be interrupted. */
+/** Creates the input stream: the prompt, then nothing until the answer. An open stream allows interrupting. */
 function createPromptInput(content: string): { messages: AsyncIterable<SdkUserMessage>; close(): void } {
   const { promise: closed, resolve: close } = Promise.withResolvers<void>();
   async function* messages(): AsyncIterable<SdkUserMessage> {
@@ -305,9 +319,9 @@ function createPromptInput(content: string): { messages: AsyncIterable<SdkUserMe
   return { messages: messages(), close };
 }
 
-function createSdkOptions(scene: ClaudeRunContext, permits: ToolPermissions): ClaudeSdkOptions {
-  const { run, session, options, place, plan, tools, env, ground, signal, limits } = scene;
-  const bridge = createToolBridge(session, { run, signal, hiding: scene.hiding, limits: DEFAULT_RUN_LIMITS });
+function createSdkOptions(context: ClaudeRunContext, permits: ToolPermissions): ClaudeSdkOptions {
+  const { run, session, options, home: claudeHome, plan, tools, env, folders: ground, signal, limits } = context;
+  const bridge = createToolBridge(session, { run, signal, redactor: context.redactor, limits: DEFAULT_RUN_LIMITS });
   const { sdkOptions: more = {}, model, systemPrompt } = options;
   const isHermetic = plan.isolation !== undefined;
   return {
@@ -319,16 +333,16 @@ function createSdkOptions(scene: ClaudeRunContext, permits: ToolPermissions): Cl
     env,
     tools: [...tools],
     maxTurns: limits.iterations,
-    // Whatever is not allowed below is refused, and nobody is asked but by us.
+    // Everything not allowed below is refused. Only skillet asks for approval.
     permissionMode: "dontAsk",
     allowedTools: [],
     mcpServers: { ...Object(more["mcpServers"]), [BRIDGE_SERVER]: bridge.server },
     toolAliases: bridge.aliases(tools),
-    // Text of a prompt is text: neither a command nor a file to read.
+    // The text of a prompt is neither a command nor a file reference.
     verbatimPrompts: true,
     includePartialMessages: true,
     ...(isHermetic
-      ? { settingSources: ["user"], skills: [...place.installed.keys()], strictMcpConfig: true, plugins: [] }
+      ? { settingSources: ["user"], skills: [...claudeHome.installed.keys()], strictMcpConfig: true, plugins: [] }
       : {}),
     hooks: {
       ...Object(more["hooks"]),
@@ -341,12 +355,12 @@ function createSdkOptions(scene: ClaudeRunContext, permits: ToolPermissions): Cl
 }
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** People may take their time: a day. */
+/** Users may take up to a day to approve. */
 const MAX_HOOK_SECONDS = 24 * 60 * 60;
 
 function createToolHook(permits: ToolPermissions, signal: AbortSignal): (call: SdkCall) => Promise<unknown> {
   return async ({ tool_name: tool, tool_input: input }) => {
-    const refused = await permits.judge({ tool, input });
+    const refused = await permits.check({ tool, input });
     if (signal.aborted) return { continue: false, stopReason: "The run was interrupted" };
     return {
       hookSpecificOutput: {
@@ -364,7 +378,7 @@ interface ConversationOutcome {
   changed: Problem | undefined;
 }
 
-/** What ended it: what is worst goes first. */
+/** Decides how it ended: the most severe reason wins. */
 function decideEnding({ ended, text }: Transcript, { signal, failed, changed }: ConversationOutcome): TranscriptEnd {
   const known = { text: ended?.text || text, ...omitUndefined({ cost: ended?.cost }) };
   if (changed) return { stop: "error", error: changed, ...known };

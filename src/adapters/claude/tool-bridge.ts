@@ -13,27 +13,27 @@ import type { Redactor } from "../../util/redact.ts";
 import { wrapInTag } from "../../util/untrusted-text.ts";
 import type { SdkTransport } from "./claude-sdk.ts";
 
-/** What the server is called, and so the beginning of its tools' names. */
+/** The name of the MCP server, and the prefix of its tools' names. */
 export const BRIDGE_SERVER = "skillet";
 const TOOL_PREFIX = `mcp__${BRIDGE_SERVER}__`;
 
 export interface ToolBridgeOptions {
   run: string;
   signal: AbortSignal;
-  hiding: Redactor;
-  /** How long one call takes at most, and how much of what it gives a model reads. */
+  redactor: Redactor;
+  /** Time limit of one call, and maximum length of a result. */
   limits: Pick<RunLimits, "toolSeconds" | "toolOutput">;
 }
 
-/** The tools of a prompt, as Claude reaches them: a server of MCP in this process. What is opened is listed with the next request. */
+/** The tools of a prompt for Claude: an MCP server in this process. Tools of opened sections are listed with the next request. */
 export interface ToolBridge {
   /** For `mcpServers`. */
   readonly server: { type: "sdk"; name: string; instance: { connect(transport: SdkTransport): Promise<void> } };
-  /** A model calls them as the prompt does, too: `run_tests` → `mcp__skillet__run_tests`. */
+  /** Maps the prompt's tool names, which a model may use too: `run_tests` → `mcp__skillet__run_tests`. */
   aliases(taken: readonly string[]): Record<string, string>;
 }
 
-/** What the prompt calls its tool that Claude calls `mcp__skillet__…`. Nothing for one that is not the prompt's. */
+/** Returns the prompt's name of the tool that Claude calls `mcp__skillet__…`. Undefined for other tools. */
 export function resolveBridgedName(tool: string, tools: readonly Tool[]): string | undefined {
   if (!tool.startsWith(TOOL_PREFIX)) return undefined;
   const wire = tool.slice(TOOL_PREFIX.length);
@@ -46,26 +46,26 @@ export function createToolBridge(session: PromptSession, options: ToolBridgeOpti
   const connect = async (transport: SdkTransport) => {
     let listed = joinToolNames(session);
     let onListed = () => {};
-    /** The model is to see new tools with the result that tells of them: so that waits until they were asked for. */
+    /** Waits until the client has requested the new list: the model must see new tools together with the result. */
     const relist = async () => {
       if (joinToolNames(session) === listed) return;
       listed = joinToolNames(session);
-      const asked = new Promise<void>((resolve) => {
+      const listRequested = new Promise<void>((resolve) => {
         onListed = resolve;
       });
       await transport.send({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
-      await Promise.race([asked, wait(MAX_RELIST_WAIT_MS, undefined, { ref: false })]);
+      await Promise.race([listRequested, wait(MAX_RELIST_WAIT_MS, undefined, { ref: false })]);
     };
     const answer = async ({ id, method, params }: JsonObject) => {
-      const said = await answerRequest(methods, String(method), params);
-      if (options.signal.aborted) return; // With an answer it would ask the model what is next.
+      const response = await answerRequest(methods, String(method), params);
+      if (options.signal.aborted) return; // A response would start another model turn.
       if (method === "tools/call") await relist();
-      await transport.send({ jsonrpc: "2.0", id, ...said });
+      await transport.send({ jsonrpc: "2.0", id, ...response });
       if (method === "tools/list") onListed();
     };
     transport.onmessage = (message) => {
       if (!isJsonObject(message) || typeof message["method"] !== "string" || message["id"] === undefined) return;
-      answer(message).catch(() => {}); // Who asked is gone.
+      answer(message).catch(() => {}); // The client has disconnected.
     };
     await transport.start?.();
   };
@@ -81,20 +81,20 @@ export function createToolBridge(session: PromptSession, options: ToolBridgeOpti
   };
 }
 
-/** In milliseconds. A client that does not ask again sees them one request later. */
+/** In milliseconds. A client that does not request the list sees the tools one request later. */
 const MAX_RELIST_WAIT_MS = 1000;
 
 type Methods = Record<string, (params: JsonObject) => JsonObject | Promise<JsonObject>>;
 
-/** The whole protocol, as far as tools need it. */
+/** Creates the methods of the protocol that tools need. */
 function createMethods(session: PromptSession, names: () => WireNames, options: ToolBridgeOptions): Methods {
-  const { run, signal, hiding, limits } = options;
+  const { run, signal, redactor, limits } = options;
   let calls = 0;
-  /** What tools give is data; what was opened is to be followed. */
-  const told = (tool: string, content: string) =>
+  /** Tool results are data; the text of opened sections is to be followed. */
+  const formatContent = (tool: string, content: string) =>
     tool === OPEN_SECTIONS
-      ? hiding.text(content)
-      : wrapInTag("skill_output", { tool }, shortenMiddle(hiding.text(content), limits.toolOutput));
+      ? redactor.redact(content)
+      : wrapInTag("skill_output", { tool }, shortenMiddle(redactor.redact(content), limits.toolOutput));
   return {
     initialize: ({ protocolVersion }) => ({
       protocolVersion,
@@ -106,16 +106,16 @@ function createMethods(session: PromptSession, names: () => WireNames, options: 
     async "tools/call"({ name, arguments: input = {} }) {
       const id = names().toId(String(name)) ?? String(name);
       const key = `${run}:${++calls}`;
-      const execute = (given: unknown, more?: CallOptions) => session.call(id, given, more);
-      const given = { signal, run, key };
-      const { content, isError } = await callWithTimeout({ execute } as Tool, input, given, limits.toolSeconds);
-      return { content: [{ type: "text", text: told(id, content) }], ...(isError ? { isError } : {}) };
+      const execute = (value: unknown, more?: CallOptions) => session.call(id, value, more);
+      const callOptions = { signal, run, key };
+      const { content, isError } = await callWithTimeout({ execute } as Tool, input, callOptions, limits.toolSeconds);
+      return { content: [{ type: "text", text: formatContent(id, content) }], ...(isError ? { isError } : {}) };
     },
   };
 }
 
 async function answerRequest(methods: Methods, method: string, params: unknown): Promise<JsonObject> {
-  if (!Object.hasOwn(methods, method)) return { error: { code: -32601, message: `There is no method ${method}` } };
+  if (!Object.hasOwn(methods, method)) return { error: { code: -32601, message: `Unknown method ${method}` } };
   try {
     return { result: await methods[method]?.(isJsonObject(params) ? params : {}) };
   } catch (error) {
@@ -125,7 +125,7 @@ async function answerRequest(methods: Methods, method: string, params: unknown):
 
 function describeTool({ name, description, inputSchema }: Tool, names: WireNames): JsonObject {
   const { $schema: _, $id: _id, ...schema } = inputSchema;
-  // Claude shows others by name alone until its model looks for them.
+  // Claude shows other tools by name only, until its model searches for them.
   const _meta = { "anthropic/alwaysLoad": true };
   return { name: names.toWire(name), description, inputSchema: { ...schema, type: "object" }, _meta };
 }

@@ -12,17 +12,17 @@ import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { ResultEnvelope } from "./tool-envelope.ts";
 
-/** How a call is made: with whom to ask where the client's user can be asked, until the signal. */
-export type StartServedCall = (asked: ServedCallContext) => Promise<ResultEnvelope>;
+/** Starts a call. The context has the signal, and an approval function if the client can ask its user. */
+export type StartServedCall = (context: ServedCallContext) => Promise<ResultEnvelope>;
 
 export interface ServedCallContext {
   approve?: Approve;
   signal: AbortSignal;
-  /** The request that waits for the call now; none while somebody is asked in a revision where that ends the request. */
-  waiting(): ServerContext | undefined;
+  /** Returns the request that waits for the call; undefined during a question in a revision where a question ends the request. */
+  getWaitingRequest(): ServerContext | undefined;
 }
 
-/** Calls that somebody has to agree to. One that waits for a word goes on where it stands, when its client comes back with it. */
+/** Calls that need approval. A call that waits for one continues when its client returns with the answer. */
 export interface Elicitations {
   call(
     mcp: McpServer,
@@ -30,47 +30,47 @@ export interface Elicitations {
     tool: string,
     start: StartServedCall,
   ): Promise<ResultEnvelope | InputRequiredResult>;
-  /** Ends what waits. */
+  /** Ends all waiting calls. */
   close(): void;
 }
 
 interface ElicitedQuestion {
   effect: ApprovalRequest;
-  answer(word: Approval): void;
+  answer(approval: Approval): void;
 }
 
-/** A call under way. */
+/** A call in progress. */
 interface HeldCall {
   result: Promise<ResultEnvelope>;
-  /** The next thing that is asked, when it is. */
+  /** The next question of the call. */
   asked: PromiseWithResolvers<ElicitedQuestion>;
   open?: ElicitedQuestion;
-  /** What was called. */
+  /** The name of the tool. */
   tool?: string;
-  /** What the open question is known by. */
+  /** The id of the open question. */
   id?: string;
-  /** The request that waits for it. */
+  /** The request that waits for the call. */
   waiting?: ServerContext | undefined;
   controller: AbortController;
   timer?: NodeJS.Timeout;
 }
 
 const ANSWER_KEY = "word";
-/** How long somebody has for an answer. */
+/** The time limit for an answer. */
 const ANSWER_TIMEOUT_MS = 10 * 60_000;
-/** Each keeps what it started: who asks and never answers is not to fill the memory. */
+/** Each held call keeps its resources: a client that never answers must not fill the memory. */
 const MAX_HELD_CALLS = 100;
 
 export interface ElicitationOptions {
-  /** False: an answer would come to another server, so nobody is asked. */
-  isAnswered?: boolean;
+  /** False if an answer would reach another server, so that no user can be asked. */
+  canAnswer?: boolean;
 }
 
 /**
- * A question is known by an id that nobody guesses: in place of a request of the server's own, which the newest revision has none of. It
- * is good for one answer: the same yes sent twice would agree to what is asked next.
+ * Creates the held calls. A question has an unguessable id in place of a server request, which the newest revision does not have. Each id
+ * accepts one answer: the same approval sent twice would approve the next question.
  */
-export function createElicitations({ isAnswered = true }: ElicitationOptions = {}): Elicitations {
+export function createElicitations({ canAnswer = true }: ElicitationOptions = {}): Elicitations {
   const held = new Map<string, HeldCall>();
   const release = (one: HeldCall) => {
     clearTimeout(one.timer);
@@ -79,14 +79,14 @@ export function createElicitations({ isAnswered = true }: ElicitationOptions = {
   const end = (one: HeldCall) => {
     release(one);
     one.controller.abort();
-    one.open?.answer({ isApproved: false, reason: "nobody answered in time" });
+    one.open?.answer({ isApproved: false, reason: "no answer in time" });
   };
   return {
     async call(mcp, context, tool, start) {
       const { signal } = context.mcpReq;
       const state = context.mcpReq.requestState<string>();
       const one =
-        state === undefined ? startHeldCall(start, context, isAnswered && canElicit(mcp, context)) : held.get(state);
+        state === undefined ? startHeldCall(start, context, canAnswer && canElicit(mcp, context)) : held.get(state);
       if (!one || (one.tool ?? tool) !== tool) return EXPIRED_CALL;
       one.tool = tool;
       release(one);
@@ -127,42 +127,46 @@ function startHeldCall(start: StartServedCall, waiting: ServerContext, canBeAske
   const controller = new AbortController();
   const one: Omit<HeldCall, "result"> = { asked: Promise.withResolvers(), waiting, controller };
   let before: Promise<unknown> = Promise.resolve();
-  // One question at a time, in the order in which they come up.
+  // One question at a time, in order.
   const approve: Approve = (effect, { signal }) => {
-    const word = before.then(async () => {
+    const approval = before.then(async () => {
       const { promise, resolve } = Promise.withResolvers<Approval>();
       signal.addEventListener("abort", () => resolve(CANCELED_APPROVAL), { once: true });
       if (signal.aborted) return CANCELED_APPROVAL;
-      if (!canShowInput(effect)) return undefined; // What cannot be shown in full is not approved here.
+      if (!canShowInput(effect)) return undefined; // An input that cannot be shown in full cannot be approved here.
       one.asked.resolve({ effect, answer: resolve });
       return promise;
     });
-    before = word;
-    return word;
+    before = approval;
+    return approval;
   };
-  const asked = { signal: controller.signal, waiting: () => one.waiting, ...(canBeAsked ? { approve } : {}) };
-  return Object.assign(one, { result: start(asked) });
+  const context = {
+    signal: controller.signal,
+    getWaitingRequest: () => one.waiting,
+    ...(canBeAsked ? { approve } : {}),
+  };
+  return Object.assign(one, { result: start(context) });
 }
 
-const CANCELED_APPROVAL: Approval = { isApproved: false, reason: "the call was called off" };
+const CANCELED_APPROVAL: Approval = { isApproved: false, reason: "the call was cancelled" };
 const EXPIRED_CALL: ResultEnvelope = {
-  content: [{ type: "text", text: "This call is not waited for any more: make it again." }],
+  content: [{ type: "text", text: "This call has expired. Call the tool again." }],
   isError: true,
   _meta: { "skillet/code": "call-gone" },
 };
 
-/** In the older revisions the server has requests of its own. */
+/** Sends a server request. Only the older revisions have them. */
 async function elicitApproval(
   { mcpReq }: ServerContext,
   effect: ApprovalRequest,
   signal: AbortSignal,
 ): Promise<Approval> {
   try {
-    // On the stream of the call: not every client has another.
+    // Sent on the stream of the call: not every client has another.
     const options = { signal, timeout: ANSWER_TIMEOUT_MS, relatedRequestId: mcpReq.id };
     return parseApproval(await mcpReq.elicitInput(createApprovalForm(effect), options));
   } catch (error) {
-    return { isApproved: false, reason: `the client could not ask: ${getErrorMessage(error)}` };
+    return { isApproved: false, reason: `the client could not ask the user: ${getErrorMessage(error)}` };
   }
 }
 
@@ -170,15 +174,15 @@ function isStatelessRevision({ mcpReq }: ServerContext): boolean {
   return mcpReq.envelope !== undefined;
 }
 
-/** Whether the client shows its user a form. */
+/** Returns true if the client can show its user a form. */
 function canElicit(mcp: McpServer, { mcpReq }: ServerContext): boolean {
   const envelope = mcpReq.envelope as JsonObject | undefined;
-  const told = envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? mcp.server.getClientCapabilities();
-  const elicitation = isJsonObject(told) ? told["elicitation"] : undefined;
+  const capabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? mcp.server.getClientCapabilities();
+  const elicitation = isJsonObject(capabilities) ? capabilities["elicitation"] : undefined;
   return isJsonObject(elicitation) && (elicitation["form"] !== undefined || elicitation["url"] === undefined);
 }
 
-/** All that somebody has to know who is to agree. */
+/** Creates the form with all information that an approval needs. */
 function createApprovalForm(effect: ApprovalRequest): ElicitRequestFormParams {
   const { skill, tool, what, where, amount, isReversible, on, input, from, isOnce } = effect;
   const shown = JSON.stringify(input) ?? "";
@@ -192,7 +196,7 @@ function createApprovalForm(effect: ApprovalRequest): ElicitRequestFormParams {
     ["because", from ? undefined : effect.reason],
     ["input", shown === "{}" ? undefined : shown],
   ];
-  const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${sanitizeLine(says, MAX_INPUT_LENGTH)}`] : []));
+  const lines = rows.flatMap(([label, value]) => (value ? [`${label}: ${sanitizeLine(value, MAX_INPUT_LENGTH)}`] : []));
   const yes = on === "workspace" && !isOnce ? "yes, for this run" : "yes, this once";
   const always = on === "workspace" ? "always in this folder" : "always for this tool, whatever its input";
   const choices = [yes, ...(skill === "" || isOnce ? [] : [always]), "no"];
@@ -204,18 +208,18 @@ function createApprovalForm(effect: ApprovalRequest): ElicitRequestFormParams {
     requestedSchema: {
       type: "object",
       properties: {
-        decision: { type: "string", title: "May it?", enum: choices },
-        reason: { type: "string", title: "Why not", description: "for the model; may be left out" },
+        decision: { type: "string", title: "Approve?", enum: choices },
+        reason: { type: "string", title: "Reason for refusal", description: "shown to the model; optional" },
       },
       required: ["decision"],
     },
   };
 }
 
-/** Of an input. A longer one cannot be approved in a form. */
+/** Maximum length of an input. A longer one cannot be approved in a form. */
 const MAX_INPUT_LENGTH = 8000;
 
-/** Whether a form can show all of the input. */
+/** Returns true if a form can show the complete input. */
 function canShowInput({ input }: ApprovalRequest): boolean {
   return sanitizeLine(JSON.stringify(input) ?? "", Number.MAX_SAFE_INTEGER).length <= MAX_INPUT_LENGTH;
 }
@@ -223,12 +227,12 @@ function canShowInput({ input }: ApprovalRequest): boolean {
 const EFFECT_DESCRIPTIONS: Record<ApprovalRequest["on"], string> = {
   workspace: "would change files of the workspace",
   outside: "would change something outside of the workspace",
-  other: "would do what the skill did not say beforehand",
+  other: "would do something that the skill did not declare",
 };
 
-const TAINT_DESCRIPTION = "is given what comes from text that you did not write";
+const TAINT_DESCRIPTION = "receives input from text that you did not write";
 
-/** Only a form that was sent with a yes is one. */
+/** Parses the answer. Only an accepted form with a yes is an approval. */
 function parseApproval(response: unknown): Approval {
   const { action, content } = isJsonObject(response) ? response : {};
   const { decision, reason: why } = isJsonObject(content) ? content : {};

@@ -27,40 +27,40 @@ import {
 import { createHttpSessions, type HttpSessions } from "./http-sessions.ts";
 
 export interface HttpServerOptions {
-  /** The loopback interface, 127.0.0.1, when left out. */
+  /** Defaults to the loopback interface, 127.0.0.1. */
   host?: string;
-  /** Any free one when left out. */
+  /** Defaults to any free port. */
   port?: number;
   /**
-   * What every request has to bring, as `Authorization: Bearer …`. `false`: nothing, so that every user and program of this machine may call; only
-   * on the loopback interface.
+   * The token of every request, as `Authorization: Bearer …`. `false` for none, so that every user and program on this machine may call;
+   * allowed only on the loopback interface.
    */
   token: string | false;
-  /** Names that the server has besides those of the loopback interface and that it is bound to. */
+  /** Host names of the server in addition to those of the loopback interface and the bound address. */
   allowedHosts?: readonly string[];
-  /** Origins of pages that may call it besides its own: a page of another program on this machine is a stranger's. */
+  /** Origins of web pages that may call it, in addition to its own: pages of other programs on this machine are untrusted. */
   allowedOrigins?: readonly string[];
-  /** How many clients of the older revisions may have a session. */
+  /** Maximum number of sessions, for clients of the older revisions. */
   maxSessions?: number;
-  /** After how long a session ends that has no stream and no request. */
+  /** Idle time after which a session without stream and request ends. */
   idleSeconds?: number;
-  /** The most bytes of a request. */
+  /** Maximum size of a request in bytes. */
   maxBody?: number;
-  /** Hears of what went wrong where no answer tells it, in one line. Contract: does not throw. */
+  /** Called with errors that no response reports, in one line. Contract: does not throw. */
   onNotice?(text: string): void;
 }
 
 export interface HttpMcpServer {
   readonly url: string;
-  /** Tells clients of the 2026-07-28 revision that subscribed. */
+  /** Notifies subscribed clients of the 2026-07-28 revision. */
   readonly notify: ServerNotifier;
-  /** How many clients of the older revisions have a session. */
+  /** The number of sessions, for clients of the older revisions. */
   readonly sessions: number;
-  /** Contract: no stream and no connection is left when it resolves, which takes no longer than a second. */
+  /** Contract: all streams and connections are closed when it resolves, within a second. */
   close(): Promise<void>;
 }
 
-/** Serves MCP by Streamable HTTP at `/mcp`, to clients of all revisions: the older ones have sessions, 2026-07-28 has none. */
+/** Serves MCP over Streamable HTTP at `/mcp`, for clients of all revisions: the older ones have sessions, 2026-07-28 has none. */
 export async function serveHttp(factory: McpServerFactory, options: HttpServerOptions): Promise<HttpMcpServer> {
   const host = (options.host ?? "127.0.0.1").replace(/^\[(.*)\]$/, "$1");
   const { maxSessions = 1000, idleSeconds = 30 * 60, maxBody = 4 * 1024 * 1024 } = options;
@@ -95,7 +95,7 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
       return sendFailure(request, response);
     });
   };
-  // Who asks before sending a body is told to go on by `readJson`, and not before it was looked at who asks.
+  // `readJsonBody` answers `Expect: 100-continue`, after the guard has checked the request.
   server.on("request", listener).on("checkContinue", listener);
   let closed: Promise<void> | undefined;
   return {
@@ -113,12 +113,12 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
 
 const MCP_ROUTE = "/mcp";
 const KEEP_ALIVE_MS = 15_000;
-/** As many messages as the SDK takes in a batch. It looks at all of them before it counts, which takes seconds. */
+/** As many messages as the SDK accepts in a batch. It parses all of them before it counts, which takes seconds. */
 const MAX_BATCH_SIZE = 100;
-const BATCH_TOO_LARGE = `A batch has at most ${MAX_BATCH_SIZE} messages. Send less at once.`;
-/** For what a client sends. An answer may take as long as it wants. */
+const BATCH_TOO_LARGE = `A batch has at most ${MAX_BATCH_SIZE} messages. Send fewer at once.`;
+/** Timeouts for requests. A response may take as long as it needs. */
 const SERVER_TIMEOUTS = { headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 };
-/** How long streams may take to say that they end, and servers to close. */
+/** Time for streams and servers to close. */
 const CLOSE_TIMEOUT_MS = 500;
 
 interface HttpServerState {
@@ -136,13 +136,13 @@ async function handleIncoming(serving: HttpServerState, incoming: IncomingMessag
   if (answer) await sendWebResponse(answer, incoming, response);
 }
 
-/** A client that is only hung up on does not know what to do about it. */
+/** Sends an error: a client whose connection is only closed does not know why. */
 async function sendFailure(incoming: IncomingMessage, response: ServerResponse) {
   if (response.headersSent) return void response.destroy();
-  await sendWebResponse(createRpcRefusal(500, "The request could not be answered.", {}, -32603), incoming, response);
+  await sendWebResponse(createRpcRefusal(500, "Internal error.", {}, -32603), incoming, response);
 }
 
-/** Nothing, where nobody waits for it. */
+/** Returns undefined if no client waits for the response. */
 async function createResponse(
   serving: HttpServerState,
   incoming: IncomingMessage,
@@ -150,16 +150,16 @@ async function createResponse(
 ): Promise<Response | undefined> {
   const refused = serving.guard.refuse(incoming);
   if (refused) return refused;
-  if (incoming.url?.split("?")[0] !== MCP_ROUTE)
-    return createRpcRefusal(404, `There is nothing here. MCP is at ${MCP_ROUTE}.`);
+  if (incoming.url?.split("?")[0] !== MCP_ROUTE) return createRpcRefusal(404, `Not found. MCP is at ${MCP_ROUTE}.`);
   if (serving.isClosing) return createRpcRefusal(503, "This server is closing.");
   if (incoming.method === "GET" || incoming.method === "DELETE") {
     return routeRequest(serving, toWebRequest(incoming, response, serving.url), undefined, identifyCaller(incoming));
   }
   if (incoming.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow: HTTP_METHODS } });
-  if (incoming.method !== "POST") return createRpcRefusal(405, `Only ${HTTP_METHODS}.`, { allow: HTTP_METHODS });
+  if (incoming.method !== "POST")
+    return createRpcRefusal(405, `Method not allowed. Use ${HTTP_METHODS}.`, { allow: HTTP_METHODS });
   if (!isJsonContentType(incoming.headers["content-type"] ?? null)) {
-    return createRpcRefusal(415, "The body must be JSON, and the Content-Type header say so: application/json.");
+    return createRpcRefusal(415, "The body must be JSON with the header Content-Type: application/json.");
   }
   const body = await readJsonBody(incoming, response, serving.maxBody);
   if ("isGone" in body) return undefined;
@@ -169,7 +169,7 @@ async function createResponse(
   return routeRequest(serving, toWebRequest(incoming, response, serving.url), body.value, identifyCaller(incoming));
 }
 
-/** Who calls, as far as it is known: the token, which the guard has checked, and the address. */
+/** Identifies the caller as far as known: by the token, which the guard has checked, and the address. */
 function identifyCaller({ headers, socket }: IncomingMessage): string {
   return hash("sha256", `${headers.authorization ?? ""} ${socket.remoteAddress ?? ""}`);
 }
@@ -186,7 +186,7 @@ async function routeRequest(
   return modern.fetch(request, body === undefined ? {} : { parsedBody: body });
 }
 
-/** Without a body there is nothing else to tell the revisions apart by. The newer one knows neither GET nor DELETE, and says so. */
+/** Returns true for the newer revision. A request without a body is identified by its headers. That revision rejects GET and DELETE. */
 function isStatelessRequest({ headers }: Request): boolean {
   const version = headers.get("mcp-protocol-version");
   return version !== null && !headers.has("mcp-session-id") && !SUPPORTED_PROTOCOL_VERSIONS.includes(version);
@@ -200,7 +200,7 @@ function listenOn(server: Server, host: string, port: number): Promise<number> {
       reject(new SkillError("usage", { ...why({ host: formatUrlHost(host), port, code }), cause }));
     };
     server.once("error", fail).listen({ host, port }, () => {
-      // A connection that cannot be accepted is an error too, and the server goes on.
+      // A connection that cannot be accepted is an error too. The server continues.
       server.off("error", fail).on("error", () => {});
       resolve((server.address() as AddressInfo).port);
     });
@@ -215,14 +215,14 @@ interface ListenAddress {
 
 type ListenProblemFormatter = (address: ListenAddress) => { message: string; fix: string };
 
-const OTHER_ADDRESS_FIX = "choose another: --http 127.0.0.1:7400";
+const OTHER_ADDRESS_FIX = "choose another address: --http 127.0.0.1:7400";
 
 const formatForeignAddress: ListenProblemFormatter = ({ host }) => ({
-  message: `${host} is no address of this machine`,
+  message: `${host} is not an address of this machine`,
   fix: OTHER_ADDRESS_FIX,
 });
 const formatUnknownHost: ListenProblemFormatter = ({ host }) => ({
-  message: `No address is known for ${host}`,
+  message: `Cannot resolve ${host}`,
   fix: OTHER_ADDRESS_FIX,
 });
 const formatListenError: ListenProblemFormatter = ({ host, port, code }) => ({
@@ -232,8 +232,8 @@ const formatListenError: ListenProblemFormatter = ({ host, port, code }) => ({
 
 const LISTEN_PROBLEMS: Record<string, ListenProblemFormatter> = {
   EADDRINUSE: ({ host, port }) => ({
-    message: `${host}:${port} is in use already`,
-    fix: `choose another: --http ${host}:${port < 65_535 ? port + 1 : port - 1}`,
+    message: `${host}:${port} is already in use`,
+    fix: `choose another port: --http ${host}:${port < 65_535 ? port + 1 : port - 1}`,
   }),
   EACCES: ({ host, port }) => ({
     message: `This user may not listen on ${host}:${port}`,
@@ -245,7 +245,7 @@ const LISTEN_PROBLEMS: Record<string, ListenProblemFormatter> = {
   EAI_AGAIN: formatUnknownHost,
 };
 
-/** All interfaces are no address to call, but one of them is this machine's own. */
+/** Formats the URL to call. For all interfaces it uses the loopback address. */
 function formatServerUrl(host: string, port: number): string {
   const own = host.includes(":") ? "::1" : "127.0.0.1";
   return `http://${formatUrlHost(isWildcardHost(host) ? own : host)}:${port}${MCP_ROUTE}`;
@@ -255,7 +255,7 @@ async function closeServer(server: Server, serving: HttpServerState) {
   serving.isClosing = true;
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const ended = Promise.all([serving.sessions.close(), serving.modern.close(), closed]);
-  // A connection that a stream was on stays for the client's next request, unless it is closed once more.
+  // Close idle connections repeatedly: one that had a stream stays open for the client's next request.
   const idle = setInterval(() => server.closeIdleConnections(), 10);
   const late = new AbortController();
   await Promise.race([ended, sleep(CLOSE_TIMEOUT_MS, undefined, { signal: late.signal }).catch(() => {})]);
@@ -265,7 +265,7 @@ async function closeServer(server: Server, serving: HttpServerState) {
   await closed;
 }
 
-/** One line, and nothing that was sent: messages of others end in the data that they complain of. */
+/** Formats one line without request data: messages of libraries often end with the data that they reject. */
 function formatErrorNotice(error: unknown): string {
   const { message, name } = error instanceof Error ? error : new Error(String(error));
   const [line = ""] = message.split(/[\r\n{[]/);

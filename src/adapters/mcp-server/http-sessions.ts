@@ -18,10 +18,10 @@ export interface HttpSessionOptions {
   report(error: unknown): void;
 }
 
-/** Clients of the revisions up to 2025-11-25: each has a server of its own from `initialize` on, until it ends or is forgotten. */
+/** Sessions of clients of the revisions up to 2025-11-25: each has its own server, from `initialize` until it ends or expires. */
 export interface HttpSessions {
   readonly size: number;
-  /** Answers a request; its body was read already. `identity`: who calls. */
+  /** Answers a request whose body was already read. `identity` identifies the caller. */
   serve(request: Request, body: unknown, identity: string): Promise<Response>;
   /** Contract: every stream has ended when it returns; the promise waits for the servers. */
   close(): Promise<void>;
@@ -54,22 +54,21 @@ export function createHttpSessions(factory: McpServerFactory, options: HttpSessi
   };
 }
 
-const NO_SESSION_MESSAGE =
-  "There is no session yet. Send initialize first, and then its Mcp-Session-Id with every request.";
-const UNKNOWN_SESSION_MESSAGE = "There is no such session, or it has ended. Send initialize for a new one.";
+const NO_SESSION_MESSAGE = "No session. Send initialize first, then its Mcp-Session-Id with every request.";
+const UNKNOWN_SESSION_MESSAGE = "Unknown session, or it has ended. Send initialize to start a new one.";
 const SESSION_NOT_FOUND = -32001;
-const FULL_MESSAGE = "As many clients as this server takes are at work. Try again later.";
+const FULL_MESSAGE = "This server has its maximum number of clients. Try again later.";
 const CLOSING_MESSAGE = "This server is closing.";
-/** How long a client that hung up in the middle of a call may take to come back. */
+/** Time for a client that disconnected during a call to reconnect. */
 const RECONNECT_MS = 2000;
 
 interface SessionPool {
   factory: McpServerFactory;
   options: HttpSessionOptions;
   open: Map<string, HttpSession>;
-  /** How many are being made, which are in no map yet. */
+  /** The number of sessions being created. They are not in a map yet. */
   opening: number;
-  /** Servers that are being closed. */
+  /** Servers being closed. */
   ending: Set<Promise<void>>;
   isClosed: boolean;
 }
@@ -77,19 +76,19 @@ interface SessionPool {
 interface HttpSession {
   identity: string;
   transport: Transport;
-  /** Requests and streams under way. */
+  /** The number of requests and streams in progress. */
   underWay: number;
   /** Calls that share a stream with others. */
   batched: Set<RequestId>;
   /** Calls whose stream broke before they were answered. */
   abandoned: Set<RequestId>;
-  /** Cancels what is abandoned, unless the client comes back. */
+  /** Timer that cancels abandoned calls unless the client reconnects. */
   giveUp: NodeJS.Timeout | undefined;
   lastUsed: number;
-  /** A call is forgotten at this moment, which its transport reports as an answer that reaches nobody. */
+  /** True while a call is being discarded, which its transport reports as an undeliverable response. */
   isSettling: boolean;
   isEnded: boolean;
-  /** Ends it, once. */
+  /** Ends it. Idempotent. */
   end(): void;
 }
 
@@ -101,27 +100,27 @@ async function startSession(all: SessionPool, request: Request, body: unknown, i
   try {
     session = await connectSession(all, request, identity);
     const answer = await handleSessionRequest(session, request, body);
-    // What looked like `initialize` was refused, or nobody waits for the answer any more: nobody knows of this server.
+    // The `initialize` was refused, or the client disconnected: no client knows this server.
     if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
     return answer;
   } catch (error) {
     session?.end();
     all.options.report(error);
-    return createRpcRefusal(500, "The server for this session could not be made.", {}, -32603);
+    return createRpcRefusal(500, "Cannot create a server for this session.", {}, -32603);
   } finally {
     all.opening--;
   }
 }
 
 /**
- * Makes room for one more session, where there are too many: ends the one that has been idle for longest, of the caller's own, or of the identity
- * that has the most if that is more than the caller has. So a flood ends only sessions of whoever sends it.
+ * Makes room for one more session if there are too many: ends the longest idle session of the caller, or of the identity with the most
+ * sessions if that has more. A flood therefore only ends sessions of its sender.
  */
 function evictIdleSession(all: SessionPool, identity: string): boolean {
   if (all.open.size + all.opening < all.options.maxSessions) return true;
   const byIdentity = Map.groupBy(all.open.values(), (session) => session.identity);
   const countOf = (one: string) => byIdentity.get(one)?.length ?? 0;
-  const largest = [...byIdentity.keys()].reduce((most, one) => (countOf(one) > countOf(most) ? one : most), identity);
+  const largest = [...byIdentity.keys()].reduce((best, one) => (countOf(one) > countOf(best) ? one : best), identity);
   const sessions = byIdentity.get(largest) ?? [];
   const [oldest] = sessions.filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
   oldest?.end();
@@ -176,12 +175,12 @@ async function connectSession(all: SessionPool, request: Request, identity: stri
     onerror?.(error);
     if (!session.isEnded && !session.isSettling) report(error);
   };
-  // Handlers that a transport has already are called before those of its server.
+  // Existing handlers of a transport are called before those of its server.
   transport.onclose = () => session.end();
   transport.onmessage = (message) => {
     if (!isJSONRPCNotification(message) || message.method !== "notifications/cancelled") return;
     const id = message.params?.["requestId"];
-    // Its server hears of it first, and answers no more.
+    // Its server receives the cancellation first, and does not answer.
     if (typeof id === "string" || typeof id === "number") setImmediate(settleCall, session, id);
   };
   try {
@@ -193,7 +192,7 @@ async function connectSession(all: SessionPool, request: Request, identity: stri
   return session;
 }
 
-/** One request of a session, and the stream that answers it. */
+/** Handles one request of a session, and the stream that answers it. */
 async function handleSessionRequest(session: HttpSession, request: Request, body: unknown): Promise<Response> {
   const ids = toMessageList(body).flatMap((message) => (isJSONRPCRequest(message) ? [message.id] : []));
   for (const id of ids) session.abandoned.delete(id);
@@ -222,33 +221,33 @@ async function handleSessionRequest(session: HttpSession, request: Request, body
 }
 
 /**
- * A stream that broke cancels nothing by these revisions: a client may have lost its connection only, and comes back. But one that
- * is gone for good must not leave a run behind. So a call goes on while the client shows itself in any way, by an open stream or a
- * request, and is cancelled, as if the client had said so, a moment after the last of it.
+ * Cancels abandoned calls. In these revisions a broken stream cancels nothing: the client may only have lost its connection. But a client
+ * that is gone must not leave a run behind. A call therefore continues while the client has an open stream or sends requests, and is
+ * cancelled shortly afterwards.
  */
 function cancelAbandonedCalls({ transport, abandoned }: HttpSession) {
   for (const requestId of abandoned) {
-    const params = { requestId, reason: "The client hung up" };
+    const params = { requestId, reason: "The client disconnected" };
     transport.onmessage?.({ jsonrpc: "2.0", method: "notifications/cancelled", params });
   }
   abandoned.clear();
 }
 
 /**
- * A server does not answer a call that was cancelled, and its transport waits for the answer for ever: with an open stream, which
- * keeps the session from ending, and an entry for each. So the stream is closed, and then an answer is given, which goes nowhere. Only
- * in a batch somebody reads it: there the stream ends when every call has its answer.
+ * Settles a cancelled call. The server does not answer it, and its transport would wait forever, with an open stream that keeps the session
+ * alive. So the stream is closed, and then a response is sent, which is discarded. In a batch the client reads it: there the stream ends
+ * when every call has its response.
  */
 function settleCall(session: HttpSession, id: RequestId) {
   const { transport, batched } = session;
   if (!batched.has(id)) transport.closeSSEStream(id);
   session.isSettling = true;
-  // It rejects when the call was answered in time.
+  // Rejects if the call was answered in time.
   transport.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "Cancelled" } }).catch(() => {});
   session.isSettling = false;
 }
 
-/** The same stream, which says when it ended, or broke: because nobody reads it, or by itself. */
+/** Wraps a stream to report when it ended or broke. */
 function watchStream(
   body: ReadableStream<Uint8Array>,
   finish: (isBroken: boolean) => void,

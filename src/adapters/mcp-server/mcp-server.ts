@@ -33,56 +33,56 @@ import { createSkillResources } from "./skill-resources.ts";
 import { createResultEnvelope, createToolListing } from "./tool-envelope.ts";
 
 export interface McpServerOptions {
-  /** Also the tools that check skills while they are written. */
+  /** Adds the tools that check skills while they are written. */
   authoring?: boolean;
-  /** What is loaded is forgotten with the answer, as where each request has a server of its own. */
+  /** Loaded skills are forgotten after each response, for servers that last for one request. */
   isStateless?: boolean;
-  /** False: skills are no prompts, and the server is free for yours. */
+  /** False: skills are not served as prompts, and you can register your own. */
   prompts?: boolean;
-  /** What the server is called, in place of skillet. */
+  /** The name of the server. Defaults to skillet. */
   name?: string;
   version?: string;
-  /** What a client tells its model of the server, before what is said of skills. */
+  /** Instructions for the client's model, before those about skills. */
   instructions?: string;
-  /** What somebody should look at. */
+  /** Called with notices for the operator. */
   onNotice?(text: string): void;
 }
 
-/** For servers that only last for a request: what is asked of one is answered to another. */
+/** Shared state for servers that last for one request: a question of one is answered to another. */
 interface SharedServerState {
-  asking?: Elicitations;
-  /** Returns the listings of catalogs by the current settings. Contract: all servers that share them have one host, which decides what is visible. */
+  elicitations?: Elicitations;
+  /** Returns the listings of catalogs for the current settings. Contract: all servers that share them have the same host, which decides what is visible. */
   listings?(): WeakMap<Catalog, CachedListings>;
-  /** What a model should know besides of what is served. */
+  /** Returns an additional note for the model about the served skills. */
   note?(): string | undefined;
-  /** Returns the names of the skills that a client lists itself, and that are left out of its lists. */
+  /** Returns the names of the skills that the client lists itself. They are omitted from its lists. */
   listedByClient?(client: ListingClient): ReadonlySet<string>;
 }
 
 /**
- * A session as an MCP server, to be connected to a transport of yours; tools and resources of your own can be registered on it. It does
- * not end the session: whoever opened it does, when the connection is closed.
+ * Creates an MCP server for a session. Connect it to your own transport; you can register your own tools and resources on it. It does not
+ * close the session: the caller does, when the connection is closed.
  */
 export function createMcpServer(session: Session, options: McpServerOptions = {}): McpServer {
-  const asking = createElicitations({ isAnswered: options.isStateless !== true });
-  const { mcp } = createMcpServerHandle(session, options, { asking });
+  const asking = createElicitations({ canAnswer: options.isStateless !== true });
+  const { mcp } = createMcpServerHandle(session, options, { elicitations: asking });
   onConnectionClosed(mcp, () => asking.close());
   return mcp;
 }
 
-/** What was made of a catalog for clients, to be used again. */
+/** Cached texts of a catalog for clients. */
 export interface CachedListings {
-  /** The names of all that a model or a person may call. */
+  /** The names of all skills that a model or a user may call. */
   names?: string;
-  /** By how much room a client has, and how much of it other texts take. */
+  /** By the room of the client and the length of other texts. */
   served: Map<string, ServedListing>;
 }
 
 export interface McpServerHandle {
   mcp: McpServer;
-  /** Looks again at what there is, and tells the client what changed. */
+  /** Reads the sources again, and notifies the client of changes. */
   refresh(): Promise<void>;
-  /** Resolves when no call is under way, nor waits for a word. */
+  /** Resolves when no call is in progress or waiting for approval. */
   settled(): Promise<void>;
 }
 
@@ -91,7 +91,11 @@ export function createMcpServerHandle(
   options: McpServerOptions,
   shared: SharedServerState = {},
 ): McpServerHandle {
-  const { asking = createElicitations(), listings = () => new WeakMap(), note = () => undefined } = shared;
+  const {
+    elicitations: asking = createElicitations(),
+    listings = () => new WeakMap(),
+    note = () => undefined,
+  } = shared;
   const leftOut = () => {
     const client = findListingClient(clientName);
     return (client && shared.listedByClient?.(client)) ?? new Set<string>();
@@ -104,11 +108,11 @@ export function createMcpServerHandle(
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
-      // Loading a skill with ten tools is one change.
+      // Loading a skill with ten tools sends one notification.
       debouncedNotificationMethods: LIST_KINDS.map((what) => `notifications/${what}/list_changed`),
     },
   );
-  explainInvalidParams(mcp, (tool) => session.revocationOf(tool));
+  explainInvalidParams(mcp, (tool) => session.findRevocation(tool));
   let clientName: string | undefined;
   /** The description of load_skill that the client has. */
   let listed: string | undefined;
@@ -117,7 +121,7 @@ export function createMcpServerHandle(
       before: options.instructions,
       after: note(),
       loadDescription: formatLoadDescription(session),
-      leftOut: leftOut(),
+      omitted: leftOut(),
     });
   trackClient(mcp, {
     onClient(name) {
@@ -135,7 +139,7 @@ export function createMcpServerHandle(
     () => clientName,
     (tool) => Object.hasOwn(SERVER_TOOLS, String(tool)) && SERVER_TOOLS[String(tool)]?.isForHooks === true,
   );
-  delayForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.arriving : undefined));
+  delayForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.toolsLoading : undefined));
   const tools = mountTools(mcp, session, {
     ...options,
     asking,
@@ -144,12 +148,16 @@ export function createMcpServerHandle(
     list() {
       const names = leftOut();
       const room = getListingRoom(clientName).toolResult - LIST_OVERHEAD - (note() ?? "").length;
-      return session.list({ room, isLeftOut: ({ name }) => names.has(name), note: formatOmittedNote(session, names) });
+      return session.listSkills({
+        room,
+        isOmitted: ({ name }) => names.has(name),
+        note: formatOmittedNote(session, names),
+      });
     },
   });
   const { registered, sync } = tools;
   const { onNotice } = options;
-  // Where all are disabled now, some may be enabled later: the capability cannot be added then.
+  // If all tools are disabled now, some may be enabled later, when the capability can no longer be added.
   if (registered.size === 0)
     registerServerTool(mcp, "none", createToolListing(EMPTY_TOOL), async () =>
       createResultEnvelope(EMPTY_RESULT),
@@ -159,9 +167,9 @@ export function createMcpServerHandle(
     onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
   }).attach(mcp);
   if (hasPrompts) serveSkillPrompts(mcp, session, sync);
-  // What the client was told of, not what the session has: a call may have looked again before.
+  // Compares with the state that the client knows, not with the session: a call may have reloaded it.
   const known = () => ({ catalog: session.catalog, names: getServedNames(session, listings()) });
-  let told = known();
+  let lastSent = known();
   return {
     mcp,
     settled: tools.settled,
@@ -170,8 +178,8 @@ export function createMcpServerHandle(
       await session.ready();
       sync();
       const now = known();
-      if ((now.catalog === told.catalog && now.names === told.names) || !mcp.isConnected()) return;
-      told = now;
+      if ((now.catalog === lastSent.catalog && now.names === lastSent.names) || !mcp.isConnected()) return;
+      lastSent = now;
       if (listed !== undefined && listed !== listing().loadDescription) mcp.sendToolListChanged();
       mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
@@ -188,7 +196,7 @@ const EMPTY_TOOL: Tool = {
   execute: async () => EMPTY_RESULT,
 };
 
-/** How many characters a result has around the list: its key in the structured form, and the key of a further note. */
+/** The number of characters of a result in addition to the list: the keys of the structured form and of a note. */
 const LIST_OVERHEAD = 40;
 
 const LIST_KINDS = ["tools", "prompts", "resources"];
@@ -199,7 +207,7 @@ function createServerInfo({ name, version }: McpServerOptions): { name: string; 
 
 const LOAD_TOOL_NAME = "load_skill";
 
-/** The description of `load_skill`, without a list. */
+/** Returns the description of `load_skill` without a list. */
 export function formatLoadDescription({ tools }: Session): string {
   return tools.find(({ name }) => name === LOAD_TOOL_NAME)?.description ?? "";
 }
@@ -212,16 +220,19 @@ function getServedListing(
 ): ServedListing {
   const { served } = getCachedListings(session, known);
   const { before = "", after = "", loadDescription } = options;
-  const names = [...(options.leftOut ?? [])].join(" ");
+  const names = [...(options.omitted ?? [])].join(" ");
   const key = [room.instructions, room.toolDescription, before, after, loadDescription, names].join("\n");
-  const made = served.get(key) ?? formatServedListing(session, room, options);
-  served.set(key, made);
-  return made;
+  const listing = served.get(key) ?? formatServedListing(session, room, options);
+  served.set(key, listing);
+  return listing;
 }
 
 function getServedNames(session: Session, known: WeakMap<Catalog, CachedListings>): string {
   const listings = getCachedListings(session, known);
-  listings.names ??= [...session.visible().filter((skill) => isOfferedByDefault(skill)), ...session.visible("user")]
+  listings.names ??= [
+    ...session.listVisible().filter((skill) => isOfferedByDefault(skill)),
+    ...session.listVisible("user"),
+  ]
     .map(({ name }) => name)
     .join("\n");
   return listings.names;
@@ -234,17 +245,17 @@ function getCachedListings({ catalog }: Session, known: WeakMap<Catalog, CachedL
 }
 
 interface ClientTracker {
-  /** Called with each name by which the client announces itself, before its request is handled. */
+  /** Called with each name of the client, before its request is handled. */
   onClient(name: string): void;
-  /** Called before a list of tools is made. */
+  /** Called before a list of tools is created. */
   onList(): void;
-  /** Returns the instructions for the client that has announced itself. */
+  /** Returns the instructions for the current client. */
   instructions(): string;
 }
 
 /**
- * Gives a server instructions that depend on the client. The SDK takes one text when a server is made; the client announces itself
- * afterwards, in `initialize` or, since the revision 2026-07-28, in every request.
+ * Gives a server instructions that depend on the client. The SDK takes one text when a server is created; the client sends its name later,
+ * in `initialize` or, since the revision 2026-07-28, in every request.
  */
 function trackClient(mcp: McpServer, { onClient, onList, instructions }: ClientTracker): void {
   const connect = mcp.connect.bind(mcp);
@@ -252,7 +263,7 @@ function trackClient(mcp: McpServer, { onClient, onList, instructions }: ClientT
     const { onmessage } = transport;
     const send = transport.send.bind(transport);
     const opening = new Set<JSONRPCRequest["id"]>();
-    // The SDK calls the handler that it finds before its own.
+    // The SDK calls an existing handler before its own.
     transport.onmessage = (message, extra) => {
       onmessage?.(message, extra);
       if (!isJSONRPCRequest(message)) return;
@@ -278,12 +289,12 @@ function getClientName({ params }: JSONRPCRequest): string | undefined {
   return typeof name === "string" ? name : undefined;
 }
 
-/** Returns why a tool is gone that a client may still have on its list. */
+/** Returns the reason why a tool that a client may still list is gone. */
 type FindRevocation = (tool: string) => { code: string; message: string; fix: string } | undefined;
 
 /**
- * Answers wrong params with -32602 and a sentence: the SDK says "internal error", and gives its validator's whole report. Of a tool that
- * is gone it says only that there is none.
+ * Answers invalid params with -32602 and one sentence: the SDK reports "internal error" with its validator's complete output. For a removed
+ * tool the SDK only reports that it is not found; the reason is added.
  */
 function explainInvalidParams(mcp: McpServer, revocationOf: FindRevocation): void {
   const connect = mcp.connect.bind(mcp);
@@ -310,13 +321,13 @@ function rewriteErrorMessage(sent: JSONRPCMessage, revocationOf: FindRevocation)
   return { ...message, error };
 }
 
-/** The SDK looks names up in plain objects, and finds what every object has: `constructor` is as unknown as any other name. */
+/** Fixes names such as `constructor`: the SDK looks names up in plain objects and finds inherited properties. */
 function normalizeUnknownName(text: string): string {
   const [, kind, name = ""] = /^(Tool|Prompt) (.+) disabled$/.exec(text) ?? [];
   return kind !== undefined && name in Object.prototype ? `${kind} ${name} not found` : text;
 }
 
-/** The first one of a report on a request's params, which is a list of them as JSON. */
+/** Returns the first problem in a validator's report on params, which is a JSON array. */
 function extractComplaint(text: string): string | undefined {
   const [, report] = /^(?:Invalid tools\/call request: )?(\[\s*\{.*\])$/s.exec(text) ?? [];
   if (report === undefined) return undefined;
@@ -329,8 +340,8 @@ function extractComplaint(text: string): string | undefined {
 }
 
 /**
- * Lets a request for the list of tools, or for a tool that is not listed yet, wait for the toolsets that are being imported. A list that
- * is asked for because a skill was loaded would lack them otherwise. `arriving` gets the tool's name, or undefined for the list.
+ * Delays a request for the list of tools, or for a tool that is not listed yet, until the toolsets are imported. Otherwise a list requested
+ * after a skill was loaded would lack them. `arriving` gets the tool's name, or undefined for the list.
  */
 function delayForTools(mcp: McpServer, arriving: (tool: string | undefined) => Promise<void> | undefined): void {
   const { server } = mcp;
@@ -350,7 +361,7 @@ function delayForTools(mcp: McpServer, arriving: (tool: string | undefined) => P
   server.setRequestHandler = set as typeof server.setRequestHandler;
 }
 
-/** Resolves with the promise, or after a while: an import may take long. */
+/** Resolves with the promise, or after a timeout: an import may take long. */
 function waitBriefly(promise: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
     const late = setTimeout(resolve, TOOL_WAIT_MS);

@@ -33,21 +33,21 @@ import {
 } from "./tool-envelope.ts";
 
 export interface MountOptions {
-  /** Also the tools that check skills while they are written. */
+  /** Adds the tools that check skills while they are written. */
   authoring?: boolean;
-  /** Called with what an operator should look at, for example a tool whose name the server has already. */
+  /** Called with notices for the operator, for example about a tool whose name is taken. */
   onNotice?(text: string): void;
 }
 
 /** Skills on a server. */
 export interface SkillMount {
-  /** Takes the tools of the session and of its skills from the server, and stops to follow the session. */
+  /** Removes the tools of the session and of its skills from the server, and stops following the session. */
   unmount(): void;
 }
 
 /**
- * Adds the tools of a session to a server that the program has, connected or not: `list_skills`, `load_skill` and so on, and those of
- * each skill as long as it is loaded, by a client or by the program. Throws a SkillError for a connected server without tools.
+ * Adds the tools of a session to your server, connected or not: `list_skills`, `load_skill` and so on, and those of each skill while it is
+ * loaded, by a client or by the program. Throws a SkillError for a connected server without tools.
  */
 export function mountSkills(mcp: McpServer, session: Session, options: MountOptions = {}): SkillMount {
   if (mcp.isConnected() && mcp.server.getCapabilities().tools === undefined) {
@@ -93,42 +93,42 @@ export function onConnectionClosed(mcp: McpServer, close: () => void): void {
 interface ToolMount {
   /** The session's own tools that the server has, by name. */
   registered: ReadonlyMap<string, RegisteredTool>;
-  /** Registers the tools that are available now, and removes all others. */
+  /** Registers the available tools, and removes all others. */
   sync(): void;
-  /** Resolves when no call is under way, nor waits for an approval. */
+  /** Resolves when no call is in progress or waiting for approval. */
   settled(): Promise<void>;
   unmount(): void;
 }
 
 interface ToolMountOptions extends MountOptions, ClientToolOptions {
   asking: Elicitations;
-  /** Returns what else a model should know of the list of skills. */
+  /** Returns an additional note for the model about the list of skills. */
   note?(): string | undefined;
-  /** Leaves out the tool that prompt hooks call. */
+  /** Omits the tool for prompt hooks. */
   isWithoutHooks?: boolean;
 }
 
-/** Keeps the tools of a session on a server's list: its own, and those of the skills that are loaded. */
+/** Registers the tools of a session on a server: its own, and those of the loaded skills. */
 export function mountTools(mcp: McpServer, session: Session, options: ToolMountOptions): ToolMount {
   const { asking, note = () => undefined, clientName = () => undefined, onNotice } = options;
   const clients = createClientTools(session, options);
   const listening = new Set<() => void>();
   const registered = new Map<string, RegisteredTool>();
-  /** Names that tools of the program have on this server. */
+  /** Names taken by the program's own tools. */
   const taken = new Set<string>();
-  /** Whether tools were added since the last answer. */
+  /** True if tools were added since the last response. */
   let hasNewTools = false;
   let isMounted = true;
   let awaited: Promise<void> | undefined;
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<ResultEnvelope> => {
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
     const row = Object.hasOwn(SERVER_TOOLS, name) ? SERVER_TOOLS[name] : undefined;
-    const given = row ? resolvePublishedName(input, session) : input;
+    const resolved = row ? resolvePublishedName(input, session) : input;
     const result = await (own
-      ? own.execute(given, callOptions)
-      : session.call(name, name === "load_skill" ? { ...Object(given), again: true } : given, callOptions));
+      ? own.execute(resolved, callOptions)
+      : session.call(name, name === "load_skill" ? { ...Object(resolved), again: true } : resolved, callOptions));
     sync();
-    // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
+    // Clients fetch the list again after a change, and pass their current list to the model when the response arrives.
     const isHeard =
       hasNewTools && mcp.isConnected() && !options.isStateless && refreshesTools(getListingRoom(clientName()));
     hasNewTools = false;
@@ -144,12 +144,12 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
       LOADING_TOOLS.includes(name) && !result.isError && result.code === undefined
         ? formatToolHints(session, room)
         : [];
-    const content = [result.content, ...hint, ...session.toolUpdates()].join("\n");
+    const content = [result.content, ...hint, ...session.takeToolUpdates()].join("\n");
     return createResultEnvelope({ ...result, content });
   };
   const underWay = new Set<Promise<unknown>>();
   const call: CallSessionTool = (name, input, context) =>
-    asking.call(mcp, context, name, ({ waiting, ...asked }) => {
+    asking.call(mcp, context, name, ({ getWaitingRequest: waiting, ...asked }) => {
       const work = execute(name, input, { ...asked, onProgress: createProgressSender(waiting) });
       underWay.add(work);
       return work.finally(() => underWay.delete(work));
@@ -174,16 +174,17 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
         registered.set(tool.name, registerOwnTool(mcp, tool, run, onListed));
         taken.delete(tool.name);
       } catch {
-        if (!taken.has(tool.name)) onNotice?.(`${tool.name} is not listed, since the server has a tool of that name`);
+        if (!taken.has(tool.name))
+          onNotice?.(`${tool.name} is not listed because the server has a tool with that name`);
         taken.add(tool.name);
       }
     }
-    const { arriving } = session;
+    const { toolsLoading: arriving } = session;
     if (arriving && arriving !== awaited) {
       awaited = arriving;
       void arriving.then(() => mcp.isConnected() && sync());
     }
-    // One change of the list for each skill: what else it brings is listed with the tools of its toolsets.
+    // One change of the list for each skill: its other tools are listed together with those of its toolsets.
     const loading = session.loadingTools;
     const ready = offered.filter(({ owner }) => owner === undefined || !loading.includes(owner.name));
     if (mounting.sync(ready) && underWay.size > 0) hasNewTools = true;
@@ -209,12 +210,12 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
 /** The tools that load skills. */
 const LOADING_TOOLS = ["load_skill", "activate_skills_for"];
 
-/** False for a client that is known to keep its first list of tools. */
+/** Returns false for a client that is known to keep its first list of tools. */
 function refreshesTools(room: McpTextLimits): boolean {
   return room.refreshesTools || room === UNKNOWN_CLIENT_LIMITS;
 }
 
-/** How to call the tools of a skill that was just loaded, where the client's list does not have them by the model's next request. */
+/** Returns hints for calling the tools of a newly loaded skill, if the client's list does not have them at the model's next request. */
 function formatToolHints(session: Session, { offersNewTools }: McpTextLimits): string[] {
   const isLoading = session.loadingTools.length > 0;
   const hasTools = isLoading || session.tools.some(({ owner }) => owner !== undefined);
@@ -226,9 +227,9 @@ function formatToolHints(session: Session, { offersNewTools }: McpTextLimits): s
 const CALL_HINT =
   "[Call a tool that is not in your list with call_skill_tool: its name as `tool`, its input as `input`]";
 const LOADING_HINT =
-  "[Call a tool that is not in your list yet with call_skill_tool: its name as `tool`, its input as `input`; an unknown name is answered with the names]";
+  "[Call a tool that is not in your list yet with call_skill_tool: its name as `tool`, its input as `input`; an unknown name returns the available names]";
 
-/** How long an answer waits for the client to fetch the list, and then for the client to take it up. */
+/** Time that a response waits for the client to fetch the list, and then to use it. */
 const LIST_REQUEST_MS = 80;
 const LIST_USE_MS = 40;
 
@@ -249,15 +250,15 @@ function waitForListRequest(listening: Set<() => void>, signal: AbortSignal | un
   });
 }
 
-/** The session's tools and those that only a client needs, in the order of the table. */
-function listOwnTools(session: Session, there: readonly Tool[], { authoring = false }: MountOptions): Tool[] {
+/** Lists the session's tools and those for clients, in the order of the table. */
+function listOwnTools(session: Session, tools: readonly Tool[], { authoring = false }: MountOptions): Tool[] {
   return Object.entries(SERVER_TOOLS).flatMap(([name, { isForAuthors }]) => {
-    const tool = there.find((candidate) => candidate.name === name);
+    const tool = tools.find((candidate) => candidate.name === name);
     return tool && (authoring || !isForAuthors) && !session.isDisabled(name) ? [tool] : [];
   });
 }
 
-/** A skill may be called as it is published, where it is called otherwise. */
+/** Resolves a skill's published name, if it differs from its name. */
 function resolvePublishedName(input: unknown, { catalog }: Session): unknown {
   const { skill } = Object(input);
   if (typeof skill !== "string" || catalog.has(skill)) return input;
@@ -265,14 +266,20 @@ function resolvePublishedName(input: unknown, { catalog }: Session): unknown {
   return published ? { ...Object(input), skill: published.name } : input;
 }
 
-/** Contract: the tool has a row. */
+/** Registers one of the session's own tools. Contract: the tool has a row. */
 function registerOwnTool(
   mcp: McpServer,
   tool: Tool,
   run: Parameters<typeof registerServerTool>[3],
   onListed: () => void,
 ): RegisteredTool {
-  const { title, annotations, output, isAtHand, lacks } = SERVER_TOOLS[tool.name] as ServerToolRow;
+  const {
+    title,
+    annotations,
+    output,
+    alwaysLoad: isAtHand,
+    omitParam: lacks,
+  } = SERVER_TOOLS[tool.name] as ServerToolRow;
   const { description, inputSchema } = tool;
   const listed = {
     title,
@@ -290,8 +297,8 @@ function registerOwnTool(
   );
 }
 
-/** For who asked for it, and waits now. */
-function createProgressSender(waiting: ServedCallContext["waiting"]): NonNullable<CallOptions["onProgress"]> {
+/** Creates a progress callback for the waiting request, if it asked for progress. */
+function createProgressSender(waiting: ServedCallContext["getWaitingRequest"]): NonNullable<CallOptions["onProgress"]> {
   let progress = 0;
   return (message) => {
     const { mcpReq } = waiting() ?? {};
@@ -299,7 +306,7 @@ function createProgressSender(waiting: ServedCallContext["waiting"]): NonNullabl
     if (progressToken === undefined) return;
     progress++;
     const params = { progressToken, progress, message };
-    void mcpReq?.notify({ method: "notifications/progress", params }).catch(() => {}); // Who has gone need not know.
+    void mcpReq?.notify({ method: "notifications/progress", params }).catch(() => {}); // Ignored if the client has disconnected.
   };
 }
 
@@ -311,15 +318,15 @@ type CallSessionTool = (
 ) => Promise<ResultEnvelope | InputRequiredResult>;
 
 interface SkillToolRegistry {
-  /** Lists what the loaded skills bring, of what a session offers now, and nothing else of theirs. The client is told where that changed. Contract: whether tools came that nothing else calls. */
+  /** Registers the offered tools of loaded skills, and removes all others. Notifies the client of changes. Contract: returns true if tools were added that no other tool calls. */
   sync(offered: readonly Tool[]): boolean;
 }
 
 interface RegisteredSkillTool {
   id: string;
   registered: RegisteredTool;
-  /** What was said of it. */
-  said: string;
+  /** The serialized listing. */
+  listing: string;
 }
 
 interface SkillToolRegistryOptions {
@@ -329,19 +336,19 @@ interface SkillToolRegistryOptions {
   onNotice?(text: string): void;
 }
 
-/** Keeps the tools that loaded skills bring on the server's list. */
+/** Keeps the tools of loaded skills registered on a server. */
 function createSkillToolRegistry(mcp: McpServer, { own, call, onNotice }: SkillToolRegistryOptions): SkillToolRegistry {
   const mounted = new Map<string, RegisteredSkillTool>();
-  /** Names that tools of somebody else's have on this server. */
+  /** Names taken by other tools on this server. */
   const taken = new Set<string>();
   return {
     sync(offered) {
       const tools = offered.filter(({ owner }) => owner !== undefined);
       const { toWire } = createWireNames([...own.keys(), ...tools.map(({ name }) => name)]);
       const wanted = new Map(tools.map((tool) => [toWire(tool.name), tool]));
-      for (const [wire, { registered, id, said }] of mounted) {
+      for (const [wire, { registered, id, listing }] of mounted) {
         const tool = wanted.get(wire);
-        if (tool?.name === id && JSON.stringify(createToolListing(tool)) === said) continue;
+        if (tool?.name === id && JSON.stringify(createToolListing(tool)) === listing) continue;
         registered.remove();
         mounted.delete(wire);
       }
@@ -356,19 +363,19 @@ function createSkillToolRegistry(mcp: McpServer, { own, call, onNotice }: SkillT
     const listed = createToolListing(tool);
     try {
       const registered = registerServerTool(mcp, wire, listed, (input, context) => call(tool.name, input, context));
-      mounted.set(wire, { id: tool.name, registered, said: JSON.stringify(listed) });
+      mounted.set(wire, { id: tool.name, registered, listing: JSON.stringify(listed) });
       return true;
     } catch {
       taken.add(wire);
       onNotice?.(
-        `${sanitizeLine(tool.name, 128)} is not listed, since the server has another ${wire}: call_skill_tool calls it`,
+        `${sanitizeLine(tool.name, 128)} is not listed because the server has another ${wire}: call it with call_skill_tool`,
       );
       return false;
     }
   }
 }
 
-/** `onListed` hears that the list was made. Contract: throws when the server has a tool of this name. */
+/** Registers a tool. `onListed` is called when a list is created. Contract: throws if the server has a tool with this name. */
 export function registerServerTool(
   mcp: McpServer,
   name: string,
@@ -384,7 +391,7 @@ export function registerServerTool(
   );
 }
 
-/** A schema that is only shown: the session itself takes other spellings too, and answers wrong input so that a model can mend it. */
+/** Creates a schema that is shown but not enforced: the session accepts other spellings, and answers invalid input so that a model can fix it. */
 function createPassthroughSchema(schema: JsonObject, onShown?: () => void): StandardSchemaWithJSON {
   const shown = () => {
     onShown?.();

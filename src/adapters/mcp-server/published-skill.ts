@@ -13,15 +13,15 @@ import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { compareText, formatCount, shortHash, truncateLine } from "../../util/text.ts";
 import { escapeInvisible, findInvisible } from "../../util/untrusted-text.ts";
 
-/** A SKILL.md as it is served, and what its frontmatter says. */
+/** A SKILL.md as it is served, with its frontmatter. */
 export interface PublishedManifest {
   bytes: Uint8Array;
   frontmatter: SkillFrontmatter;
 }
 
 /**
- * The SKILL.md of a skill, under this name. A file that is a standard skill, and that every reader reads alike, is served byte
- * for byte. From all others a standard one is made, so that no skill is lost. Nothing when its file is no skill any more.
+ * Returns the SKILL.md of a skill, under this name. A standard skill that every YAML reader reads alike is served byte for byte. Any other
+ * is converted to a standard one. Undefined if its file stopped being a skill.
  */
 export async function publishManifest(skill: Skill, name: string): Promise<PublishedManifest | undefined> {
   if (!(skill instanceof FileSkill))
@@ -38,14 +38,14 @@ export async function publishManifest(skill: Skill, name: string): Promise<Publi
   return renderStandardManifest(name, { skill, description, data, body: trimBody(document.body) });
 }
 
-/** A description as the standard allows it. */
+/** Shortens a description to the limit of the standard. */
 export function toStandardDescription(written: string, name: string): string {
   return truncateAtWord(escapeInvisible(written).text.trim(), MAX_DESCRIPTION_LENGTH) || `The skill ${name}.`;
 }
 
 const MAX_DESCRIPTION_LENGTH = 1024;
 const MAX_COMPATIBILITY_LENGTH = 500;
-/** What changes nothing about what the frontmatter says to other readers. */
+/** Findings that do not change how other readers read the frontmatter. */
 const HARMLESS_FINDINGS: ReadonlySet<string> = new Set(["line-ends", "value-cut"]);
 
 interface SkillText {
@@ -53,7 +53,7 @@ interface SkillText {
   findings: readonly object[];
 }
 
-/** The frontmatter of a text that can be served as it stands. */
+/** Returns the frontmatter of a text that can be served verbatim. */
 async function readStandardFrontmatter(
   { text, findings }: SkillText,
   document: SkillDocument,
@@ -70,7 +70,7 @@ async function readStandardFrontmatter(
   return isSure || (await isReadTheSame(text, frontmatter)) ? frontmatter : undefined;
 }
 
-/** Whether the reader that clients have reads the same, and takes it for a standard skill. It takes long, so only what is not plain is asked. */
+/** Returns true if the reader of clients gets the same result and accepts it as a standard skill. Slow, so only called if needed. */
 async function isReadTheSame(text: string, frontmatter: SkillFrontmatter): Promise<boolean> {
   try {
     const entry = await skillEntry(frontmatter.name, { [MANIFEST_FILE]: text });
@@ -101,7 +101,7 @@ function createPartsFromCode(skill: Skill): Omit<ManifestParts, "skill"> {
   return { description: skill.description, data, body: skill.body() };
 }
 
-/** A standard SKILL.md that says the same. */
+/** Renders a standard SKILL.md with the same content. */
 function renderStandardManifest(
   name: string,
   { skill, description, data: written, body }: ManifestParts,
@@ -122,10 +122,10 @@ function renderStandardManifest(
   return { bytes: Buffer.from(renderDocument(data, escapeHiddenCharacters(body))), frontmatter: toJson(data) };
 }
 
-/** The key under `metadata` that has the name by which the skill is known here. */
+/** The key under `metadata` with the original name of the skill. */
 const ORIGINAL_NAME_KEY = "original-name";
 
-/** A mapping of texts: what is nested is put under `outer.inner`. */
+/** Flattens a mapping to strings: nested values get the key `outer.inner`. */
 function flattenValues(values: JsonObject, prefix = ""): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [key, value] of Object.entries(values)) {
@@ -143,7 +143,7 @@ function toMetadataText(value: unknown): string {
 
 const MAX_DEPTH = 16;
 
-/** The same without what cannot be seen, and without what some reader of YAML cannot read. */
+/** Removes invisible characters and values that some YAML readers cannot read. */
 function cleanValue(value: unknown, depth = 0): unknown {
   if (typeof value === "string") {
     const { text } = escapeInvisible(value);
@@ -161,13 +161,13 @@ function cleanValue(value: unknown, depth = 0): unknown {
 
 const MAX_KEY_LENGTH = 200;
 
-/** Longer ones, or such as have several lines, are written in a way that few readers know. */
+/** Shortens a key: few readers support long or multi-line keys. */
 function toPlainKey(key: string): string {
   return key.length > MAX_KEY_LENGTH || /[\n\r]/.test(key) ? truncateLine(key, MAX_KEY_LENGTH) : key;
 }
 
-/** As it comes out of JSON. A skill in code may hold anything. */
-// biome-ignore lint/suspicious/noExplicitAny: what it is was known before.
+/** Converts to JSON values. A skill in code may contain any value. */
+// biome-ignore lint/suspicious/noExplicitAny: its type is known to the caller.
 function toJson(value: JsonObject): any {
   try {
     return JSON.parse(JSON.stringify(value));
@@ -176,7 +176,7 @@ function toJson(value: JsonObject): any {
   }
 }
 
-/** At most so many characters, cut after a word and marked. */
+/** Truncates at a word, and marks the cut. */
 function truncateAtWord(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const characters = [...text];
@@ -186,11 +186,11 @@ function truncateAtWord(text: string, limit: number): string {
 }
 
 /**
- * Whether readers of YAML 1.1 and 1.2 may make different values of this frontmatter: `no` is a text to one and false to the
- * other, 2026-01-02 a date. Contract: true more often than it must be, where text only looks like such a value.
+ * Returns true if readers of YAML 1.1 and 1.2 may read this frontmatter differently: `no` is a string or false, 2026-01-02 a string or a
+ * date. Contract: may return true for text that only looks like such a value.
  */
 function isReaderDependent(source: string): boolean {
-  // Some readers refuse a tab between a key and its value or after it, and a key that does not end soon.
+  // Some readers reject a tab next to a value, and very long keys.
   if (source.includes("\t")) return true;
   return source.split("\n").some((line) => findKeyEnd(line) > MAX_SCANNED_KEY || splitYamlLine(line).some(isAmbiguous));
 }
@@ -217,17 +217,17 @@ function isAmbiguous(part: string): boolean {
 const AMBIGUOUS_VALUES: readonly RegExp[] = [
   /^(?:y|n|yes|no|on|off|=|<<)$/i,
   /^\d{4}-\d\d?-\d\d?(?:[Tt \t].*)?$/,
-  // Octal or not, and who takes 0b and 0o.
+  // Octal or decimal; not every reader accepts 0b and 0o.
   /^[-+]?0(?:[\d_]+|o[0-7]+|b[01_]+)$/,
   /^[-+]?(?:[\d.]*|0x[\da-f]*)_[\da-f_.]*$/i,
   /^[-+]?\d+(?::[0-5]?\d)+(?:\.\d*)?$/,
   /^[-+]?[\d.]+e[-+]?\d+$/i,
-  // What JSON has not: more digits than a double holds, and zero with a sign.
+  // Values outside JSON: more digits than a double holds, and signed zero.
   /^[-+]?\d{16,}$/,
   /^-[0.]+$/,
 ];
 
-/** The files beside SKILL.md as they are now: a skill's own list is that of when somebody first asked. */
+/** Lists the current files of a skill except SKILL.md: the skill's own list may be cached. */
 export function listPublishedFiles(skill: Skill): readonly SkillFile[] {
   const { folder, file } = skill.origin;
   const isInFolder = skill instanceof FileSkill && folder !== undefined && file !== undefined;
@@ -235,7 +235,7 @@ export function listPublishedFiles(skill: Skill): readonly SkillFile[] {
   return files.filter(({ path }) => path !== MANIFEST_FILE && !isPrivateFile(path));
 }
 
-/** What is published of a listed file. Nothing when it cannot be read, or is full of what cannot be seen. */
+/** Reads a listed file for publication. Undefined if it cannot be read or has too many invisible characters. */
 export function readPublishedFile(skill: Skill, path: string): Uint8Array | undefined {
   const bytes = readRawFile(skill, path);
   if (!bytes || !isTextBytes(bytes)) return bytes;
@@ -245,12 +245,12 @@ export function readPublishedFile(skill: Skill, path: string): Uint8Array | unde
   return shown === text ? bytes : Buffer.from(shown);
 }
 
-/** No text in bytes with a zero: most that has one is a program's. */
+/** Returns false for bytes with a zero: such files are usually binary. */
 export function isTextBytes(bytes: Uint8Array): boolean {
   return isUtf8(bytes) && !bytes.includes(0);
 }
 
-/** The same text with what cannot be seen written out, and said where a line of ours does no harm. */
+/** Escapes invisible characters, with a note if one line more does no harm. */
 function escapeHiddenCharacters(written: string, isNoted = true): string {
   const { text, count: hidden } = escapeInvisible(written);
   if (hidden === 0 || !isNoted) return text;
@@ -260,7 +260,7 @@ function escapeHiddenCharacters(written: string, isNoted = true): string {
 const MAX_HIDDEN_CHARACTERS = 100_000;
 const SCAN_WINDOW = 64 * 1024;
 
-// Megabytes of them would take many seconds to write out, and nobody would read that.
+// Escaping megabytes of them would take many seconds.
 function isMostlyHidden(text: string): boolean {
   if (text.length <= MAX_HIDDEN_CHARACTERS) return false;
   let found = 0;
@@ -270,7 +270,7 @@ function isMostlyHidden(text: string): boolean {
   return found > MAX_HIDDEN_CHARACTERS;
 }
 
-/** By the file's ending; nothing for one that nobody knows. */
+/** Returns the type by file extension; undefined for an unknown one. */
 export function getMimeType(path: string): string | undefined {
   return MIME_TYPES.get(extname(path).toLowerCase());
 }
@@ -283,10 +283,10 @@ function readRawFile(skill: Skill, path: string): Uint8Array | undefined {
   return tryOrUndefined(() => skill.read(path));
 }
 
-/** What a skill that somebody else wrote gives; nothing when it throws. */
-export function tryOrUndefined<T>(ask: () => T): T | undefined {
+/** Calls a method of an untrusted skill; undefined if it throws. */
+export function tryOrUndefined<T>(call: () => T): T | undefined {
   try {
-    return ask();
+    return call();
   } catch {
     return undefined;
   }
@@ -322,8 +322,8 @@ const MIME_TYPES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * All skills of a catalog by the names under which they are published, in the order of their addresses. Contract: of a catalog,
- * not of what somebody may see of it, so that an address means the same skill to every client.
+ * Lists all skills of a catalog by their published names, in the order of their URIs. Contract: it depends only on the catalog, not on
+ * what a client may see, so that a URI means the same skill to every client.
  */
 export function listPublishedNames(catalog: Catalog): ReadonlyMap<string, Skill> {
   const known = NAMES_BY_CATALOG.get(catalog);
@@ -343,15 +343,15 @@ export function isStandardName(name: string): boolean {
 const NAMES_BY_CATALOG = new WeakMap<Catalog, ReadonlyMap<string, Skill>>();
 
 function findFreeName(name: string, taken: ReadonlyMap<string, Skill>): string {
-  const wanted = toStandardName(name);
+  const standard = toStandardName(name);
   for (let number = 1; ; number++) {
     const ending = number === 1 ? "" : `-${number}`;
-    const free = truncateName(wanted, MAX_NAME_LENGTH - ending.length) + ending;
+    const free = truncateName(standard, MAX_NAME_LENGTH - ending.length) + ending;
     if (!taken.has(free)) return free;
   }
 }
 
-/** The name as the standard wants it: `My_Skill` is `my-skill`. */
+/** Converts a name to the standard: `My_Skill` becomes `my-skill`. */
 export function toStandardName(name: string): string {
   const letters = name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   const standard = letters.replace(/[^a-z0-9]+/g, "-").replace(/^-/, "");
@@ -362,28 +362,28 @@ function truncateName(name: string, length: number): string {
   return name.slice(0, length).replace(/-$/, "");
 }
 
-/** Where a file of a published skill is: `skill://name/path/to/file`. */
+/** The address of a file of a published skill: `skill://name/path/to/file`. */
 export interface SkillAddress {
-  /** The skill's name as it is published. */
+  /** The published name of the skill. */
   name: string;
-  /** Relative to the skill's folder, with `/` between its parts; empty for the folder itself. */
+  /** Relative to the skill's folder, with `/` as separator; empty for the folder itself. */
   path: string;
 }
 
 export const MANIFEST_FILE = "SKILL.md";
 
-/** The one spelling of an address: as every URL parser writes it. Nothing for a path that has none. */
+/** Formats the canonical URI, as every URL parser writes it. Undefined for a path that has none. */
 export function formatSkillFileUri(name: string, path = ""): string | undefined {
   const parts = path === "" ? [] : path.split("/");
   return parts.every(isPathName) ? ["skill:/", name, ...parts.map(encodePathPart)].join("/") : undefined;
 }
 
-/** That of a skill itself. */
+/** Formats the URI of a skill's SKILL.md. */
 export function formatSkillUri(name: string): string {
   return `skill://${name}/${MANIFEST_FILE}`;
 }
 
-/** What a URI says, however it is escaped. Nothing when it leads out of the skill, or is none of ours. */
+/** Parses a URI in any escaping. Undefined if it leaves the skill or is not a skill URI. */
 export function parseSkillUri(uri: string): SkillAddress | undefined {
   const [, name = "", rest] = /^skill:\/\/([^/?#]+)(?:\/([^?#]+))?$/i.exec(uri) ?? [];
   if (name === "") return undefined;
@@ -391,12 +391,12 @@ export function parseSkillUri(uri: string): SkillAddress | undefined {
   return parts.every((part) => part !== undefined && isPathName(part)) ? { name, path: parts.join("/") } : undefined;
 }
 
-// A backslash is a letter here and a separator on Windows, where a client may write the files down.
+// A backslash is a character here but a separator on Windows, where a client may store the files.
 function isPathName(part: string): boolean {
   return part !== "" && part !== "." && part !== ".." && !/[/\\\0\p{Surrogate}]/u.test(part);
 }
 
-// What URL parsers leave as it is in a path stays, so that a link resolved against SKILL.md is spelled the same.
+// Keeps the characters that URL parsers keep in a path, so that a link resolved against SKILL.md has the same spelling.
 function encodePathPart(part: string): string {
   return part.replace(/[^\w!$&'()*+,.:;=@[\]|~-]/gu, encodeURIComponent);
 }

@@ -10,7 +10,7 @@ import { isOfferedByDefault } from "../../catalog/listing.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { formatCount } from "../../util/text.ts";
 
-/** The texts in which a client's model reads which skills are served. */
+/** The texts that list the served skills for a client's model. */
 export interface ServedListing {
   instructions: string;
   /** The description of `load_skill`. */
@@ -22,25 +22,25 @@ export interface ServedListingOptions {
   before?: string | undefined;
   /** Comes after the list. */
   after?: string | undefined;
-  /** What `load_skill` does. */
+  /** The description of `load_skill` without the list. */
   loadDescription: string;
-  /** Names of the skills that are not listed, since the client lists them itself. */
-  leftOut?: ReadonlySet<string>;
+  /** Names of skills to omit, because the client lists them itself. */
+  omitted?: ReadonlySet<string>;
 }
 
-/** Returns a sentence for the model about the skills that the client lists itself; undefined if there are none. */
+/** Returns a sentence for the model about the skills that the client lists itself; undefined for an empty set. */
 export function formatOmittedNote(session: Session, names: ReadonlySet<string>): string | undefined {
-  const { length } = session.visible().filter((skill) => names.has(skill.name) && isOfferedByDefault(skill));
+  const { length } = session.listVisible().filter((skill) => names.has(skill.name) && isOfferedByDefault(skill));
   if (length === 0) return undefined;
-  return `${formatCount(length, "more skill")} ${length === 1 ? "is" : "are"} not repeated here: your own list of skills has ${length === 1 ? "it" : "them"}`;
+  return `${formatCount(length, "more skill")} ${length === 1 ? "is" : "are"} not repeated here: see your own list of skills`;
 }
 
-/** Returns the client of the table that announces itself by this name. */
+/** Finds the client of the table with this name. */
 export function findListingClient(clientName: string | undefined): ListingClient | undefined {
   return clientName === undefined ? undefined : findClientByMcpName(clientName);
 }
 
-/** Returns how much of a server's texts reaches the model of the client that announces itself by this name. */
+/** Returns how much of a server's texts the client with this name passes to its model. */
 export function getListingRoom(clientName: string | undefined): McpTextLimits {
   const client = findListingClient(clientName);
   return client === undefined ? UNKNOWN_CLIENT_LIMITS : CLIENT_LISTINGS[client].mcp;
@@ -48,27 +48,27 @@ export function getListingRoom(clientName: string | undefined): McpTextLimits {
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 const HEADING =
-  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it.";
+  "Skills contain instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it.";
 const TOOLS_NOTE =
-  " A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
+  " A loaded skill may provide tools, named skill__tool. If your list of tools does not show them, call them with call_skill_tool.";
 const CONTINUES_NOTE = "\n(the list continues in the description of load_skill)";
 const CONTINUED_HEADING = "The list of skills, continued:\n";
 const LISTED_ELSEWHERE_NOTE = "The description of load_skill lists the skills.";
 
 /**
- * Lists the skills where a client's model sees them: in the instructions, continued in the description of `load_skill`; there alone if
- * the client drops instructions. A client that is not known may drop them, so it gets the list in both, each as much as is safe.
+ * Lists the skills where a client's model sees them: in the instructions, continued in the description of `load_skill`; only there if the
+ * client drops instructions. An unknown client may drop them, so it gets the list in both, each within a safe length.
  */
 export function formatServedListing(
   session: Session,
   room: McpTextLimits,
   options: ServedListingOptions,
 ): ServedListing {
-  const { before, loadDescription, leftOut = NO_NAMES } = options;
+  const { before, loadDescription, omitted: leftOut = NO_NAMES } = options;
   const note = formatOmittedNote(session, leftOut);
   const after = [note === undefined ? "" : `(${note})`, options.after ?? ""].filter(isNonEmpty).join("\n\n");
   const isLeftOut = ({ name }: Skill) => leftOut.has(name);
-  const list = (most: number) => session.listing({ room: most, isLeftOut });
+  const list = (max: number) => session.formatListing({ room: max, isOmitted: isLeftOut });
   // The static list has its own sentences on when to invoke a skill.
   const heading = session.disclosureMode === "static" ? "" : session.isReadOnly ? HEADING : HEADING + TOOLS_NOTE;
   const inInstructions = (...list: string[]) =>
@@ -92,14 +92,14 @@ export function formatServedListing(
   return { instructions: inInstructions(above), loadDescription: inDescription(below) };
 }
 
-/** One list over two texts. Lines are not divided, so what does not fit the second text is taken off the room until it does. */
+/** Splits one list over two texts. Lines are not divided, so the room shrinks until the second part fits. */
 function splitServedList(
   list: (room: number) => string,
   roomAbove: number,
   roomBelow: number,
 ): { above: string; below: string } {
   const whole = list(roomAbove);
-  // As long as all have room: the list of the whole budget fits.
+  // If there is room for everything, the list has the whole budget.
   let room = roomAbove + roomBelow - CONTINUES_NOTE.length - CONTINUED_HEADING.length;
   let text = list(room);
   if (text.length <= roomAbove) return { above: text, below: "" };
@@ -116,10 +116,10 @@ function splitServedList(
 
 const MAX_TRIES = 8;
 
-/** Divides a list where a line ends, or a name in a list of names alone. */
-function divideList(text: string, most: number): [string, string] {
+/** Divides a list at the end of a line, or of a name in a list of names. */
+function divideList(text: string, max: number): [string, string] {
   for (const end of ["\n", ", "]) {
-    const at = text.lastIndexOf(end, most);
+    const at = text.lastIndexOf(end, max);
     if (at > 0) return [text.slice(0, at), text.slice(at + end.length)];
   }
   return ["", text];

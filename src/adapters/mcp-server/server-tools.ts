@@ -11,37 +11,37 @@ import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { CHANGE_HINTS, READ_HINTS, RUN_HINTS, type ToolHints } from "./tool-envelope.ts";
 
-/** How a tool of ours is listed, and what its result is for programs. */
+/** The listing of an own tool, and the structured form of its result. */
 export interface ServerToolRow {
   title: string;
   annotations: ToolHints;
   output?: {
     schema: JsonObject;
     of(result: ToolResult): JsonObject | undefined;
-    /** What a list says that is empty. */
+    /** The note for an empty list. */
     ifEmpty?: string;
   };
-  /** Only for people who write skills. */
+  /** Only for authors of skills. */
   isForAuthors?: true;
   /** Only for prompt hooks: listed to clients that call tools from hooks, and callable by all. */
   isForHooks?: true;
-  /** What a model needs before it can think of the rest. */
-  isAtHand?: true;
-  /** What of its input means nothing here. */
-  lacks?: string;
+  /** Always loaded: a model needs it before the other tools. */
+  alwaysLoad?: true;
+  /** An input parameter without meaning here. */
+  omitParam?: string;
 }
 
 const TEXT_SCHEMA = { type: "string" };
 const SKILL_PARAMETER = {
-  skill: { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] },
+  skill: { type: "string", description: "the skill's name", isRequired: true, aliases: ["skill_name"] },
 } as const;
 
-/** Every tool of ours, in the order in which it is listed. */
+/** All own tools, in the order of the list. */
 export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
   list_skills: {
     title: "List skills",
     annotations: READ_HINTS,
-    isAtHand: true,
+    alwaysLoad: true,
     output: createListOutput(
       {
         name: TEXT_SCHEMA,
@@ -49,26 +49,26 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
         version: TEXT_SCHEMA,
         tags: { type: "array", items: TEXT_SCHEMA },
       },
-      "there are no skills",
+      "no skills found",
     ),
   },
   search_skills: {
     title: "Search skills",
     annotations: READ_HINTS,
-    isAtHand: true,
+    alwaysLoad: true,
     output: createListOutput(
       { name: TEXT_SCHEMA, description: TEXT_SCHEMA, why: TEXT_SCHEMA },
-      "nothing fits; list_skills shows what there is",
+      "no skill matches; call list_skills to see all skills",
     ),
   },
-  // A server does not see what is in sight in a conversation, or whether it is the same one: so the instructions are given each time.
-  load_skill: { title: "Load a skill", annotations: READ_HINTS, isAtHand: true, lacks: "again" },
+  // A server does not know whether earlier instructions are still in the conversation, so it returns them each time.
+  load_skill: { title: "Load a skill", annotations: READ_HINTS, alwaysLoad: true, omitParam: "again" },
   activate_skills_for: { title: "Load the skills for a topic", annotations: READ_HINTS },
   unload_skill: { title: "Unload a skill", annotations: READ_HINTS },
   read_skill_resource: { title: "Read a file of a skill", annotations: READ_HINTS },
   run_skill_script: { title: "Run a script of a skill", annotations: RUN_HINTS },
   use_skill: { title: "Hand a task to a skill", annotations: CHANGE_HINTS },
-  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGE_HINTS, isAtHand: true },
+  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGE_HINTS, alwaysLoad: true },
   validate_skill: {
     title: "Check a skill's structure",
     annotations: READ_HINTS,
@@ -84,7 +84,7 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
   advise: { title: "Answer a prompt hook", annotations: READ_HINTS, isForHooks: true },
 };
 
-/** The skills of a listing that is a JSON array; what stands in it without a name says how many more there are, or what was not looked at. */
+/** Creates the structured form of a JSON list of skills. An entry without a name is a note, or the number of omitted skills. */
 function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<ServerToolRow["output"]> {
   const item = { type: "object", properties, required: ["name", "description"] };
   const skills = { type: "array", items: item };
@@ -104,7 +104,7 @@ function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<
   };
 }
 
-/** What was found in one skill, or in those of a folder. */
+/** Creates the structured form of findings in one skill, or in those of a folder. */
 function createCheckOutput(): NonNullable<ServerToolRow["output"]> {
   const finding = {
     rule: TEXT_SCHEMA,
@@ -122,20 +122,20 @@ function createCheckOutput(): NonNullable<ServerToolRow["output"]> {
   };
 }
 
-/** A listing with what is to be known besides. */
+/** Adds a note to a listing. */
 export function addListNote(result: ToolResult, ifEmpty: string, note: string | undefined): ToolResult {
   if (result.isError) return result;
   const entries = JSON.parse(result.content) as JsonObject[];
   const notes = [entries.length === 0 ? ifEmpty : [], note ?? []].flat();
   if (notes.length === 0) return result;
-  // A skill may have a note of its own.
+  // A skill may have its own note.
   const isNote = (entry: JsonObject) => entry["name"] === undefined && entry["note"] !== undefined;
   const [before] = entries.filter(isNote).map((entry) => entry["note"]);
   const rest = entries.filter((entry) => !isNote(entry));
   return { ...result, content: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
 }
 
-/** A schema without one of its properties. */
+/** Returns a schema without one of its properties. */
 export function omitSchemaProperty(schema: JsonObject, lacking: string | undefined): JsonObject {
   const { properties } = schema;
   if (lacking === undefined || !isJsonObject(properties)) return schema;
@@ -144,24 +144,24 @@ export function omitSchemaProperty(schema: JsonObject, lacking: string | undefin
 }
 
 export interface ClientToolOptions {
-  /** Whether what is loaded is forgotten with the answer: then a call says which skill the tool is of. */
+  /** True if loaded skills are forgotten after each response: a call then names the skill of the tool. */
   isStateless?: boolean | undefined;
-  /** Returns the name that the client gives itself. */
+  /** Returns the name of the client. */
   clientName?(): string | undefined;
-  /** Lists the skills within what the client takes. Defaults to the session's list. */
+  /** Lists the skills within the client's limits. Defaults to the session's list. */
   list?(): Promise<ToolResult>;
 }
 
-/** The tools that only make sense to a client: what a conversation of ours does by itself. */
+/** Creates the tools that only clients need. A conversation of this program does the same by itself. */
 export function createClientTools(session: Session, options: ClientToolOptions): readonly Tool[] {
-  const { isStateless = false, clientName = () => undefined, list = () => session.list() } = options;
+  const { isStateless = false, clientName = () => undefined, list = () => session.listSkills() } = options;
   return [
     createListTool(list),
     createAdviseTool(session, clientName),
     tool(
       "activate_skills_for",
-      "Loads the skills that a topic is about: gives their full instructions and the lists of their files. Follow them.",
-      { topic: { type: "string", says: "what is to be done, in a few words", isRequired: true } },
+      "Loads the skills for a topic: returns their full instructions and the lists of their files. Follow them.",
+      { topic: { type: "string", description: "the task, in a few words", isRequired: true } },
       async ({ topic }, { signal }) =>
         (await session.activate(topic, { again: true, ...omitUndefined({ signal }) })).result,
     ),
@@ -171,33 +171,33 @@ export function createClientTools(session: Session, options: ClientToolOptions):
 }
 
 function createUnloadTool(session: Session): Tool {
-  const says = "Unloads a skill that is not needed any more: its tools are taken from the list.";
-  return tool("unload_skill", says, SKILL_PARAMETER, async ({ skill }) => unloadSkillByName(session, skill));
+  const description = "Unloads a skill that is no longer needed, and removes its tools from the list.";
+  return tool("unload_skill", description, SKILL_PARAMETER, async ({ skill }) => unloadSkillByName(session, skill));
 }
 
 function unloadSkillByName(session: Session, name: string): ToolResult {
   const shown = sanitizeLine(name, 64);
   if (session.unload(name)) return { content: `Skill '${shown}' is unloaded.`, isError: false };
   const loaded = session.active.map((skill) => sanitizeLine(skill.name, 64)).join(", ");
-  const content = `Skill '${shown}' is not loaded${loaded === "" ? "" : `; these are: ${loaded}`}.`;
+  const content = `Skill '${shown}' is not loaded${loaded === "" ? "" : `. Loaded skills: ${loaded}`}.`;
   return { content, isError: false, code: "not-loaded" };
 }
 
-/** How a client reaches what a skill brings, where its list does not show it. */
+/** Creates the tool that calls tools of skills, for clients whose list does not show them. */
 function createCallTool(session: Session, isStateless: boolean): Tool {
   return tool(
     "call_skill_tool",
     isStateless
-      ? "Calls a tool that a skill brings: one of those that load_skill named."
-      : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
+      ? "Calls a tool of a skill. load_skill names these tools."
+      : "Calls a tool of a loaded skill that is not in your list of tools. load_skill names these tools.",
     {
       skill: {
         type: "string",
-        says: "the skill that brings it; not needed with the name that load_skill gave",
-        also: ["skill_name"],
+        description: "the skill of the tool; not needed with the name shown by load_skill",
+        aliases: ["skill_name"],
       },
-      tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
-      input: { type: "object", says: "the tool's input" },
+      tool: { type: "string", description: "the tool's name, as shown by load_skill", isRequired: true },
+      input: { type: "object", description: "the tool's input" },
     },
     ({ tool, skill, input = {} }, options) =>
       callSkillTool(session, { tool, input, skill: skill ?? findOwningSkill(session, tool), isStateless }, options),
@@ -218,7 +218,7 @@ async function callSkillTool(
 ): Promise<ToolResult> {
   const isLoaded = session.active.some(({ name }) => name === skill);
   if (isStateless && !isLoaded) {
-    // Nothing is loaded in a conversation that ends with this call: so the skill is, first.
+    // Nothing is loaded in a session that lasts for one call, so the skill is loaded first.
     const loaded = await session.load(skill, omitUndefined({ signal: options.signal }));
     if (loaded.isError) return loaded;
   }
@@ -226,66 +226,66 @@ async function callSkillTool(
   const brought = session.tools.filter(({ owner }) => owner !== undefined);
   const called = brought.find((one) => hasName(one, tool)) ?? brought.find(({ name }) => name === `${skill}.${tool}`);
   if (called) return session.call(called.name, input, options);
-  const revoked = session.revocationOf(tool) ?? session.revocationOf(`${skill}.${tool}`);
+  const revoked = session.findRevocation(tool) ?? session.findRevocation(`${skill}.${tool}`);
   if (revoked) return createRefusalResult([revoked]);
-  const problems = session.toolProblems(skill);
+  const problems = session.findToolProblems(skill);
   if (problems.length > 0) return createRefusalResult(problems);
   const then = suggestNextStep(session, brought, { tool, skill });
   return {
-    content: `There is no tool "${sanitizeLine(tool, 128)}" that a skill brought: ${then}`,
+    content: `No loaded skill has a tool "${sanitizeLine(tool, 128)}": ${then}`,
     isError: true,
     code: "tool-unknown",
   };
 }
 
-/** What to do in place of calling what is not there. */
+/** Suggests what to do instead of calling an unknown tool. */
 function suggestNextStep(
   session: Session,
   brought: readonly Tool[],
   { tool, skill }: Pick<RequestedCall, "tool" | "skill">,
 ): string {
-  if (session.tools.some(({ name }) => name === tool)) return "call it by itself, where it is among your tools";
+  if (session.tools.some(({ name }) => name === tool)) return "call it directly, if it is in your list of tools";
   const why = session.catalog.leftOut?.(skill);
   if (why) return `${why.message}: ${why.fix}`;
   const isLoaded = session.active.some(({ name }) => name === skill);
-  if (!isLoaded && session.visible().some(({ name }) => name === skill))
-    return `load_skill ${sanitizeLine(skill, 64)} first`;
+  if (!isLoaded && session.listVisible().some(({ name }) => name === skill))
+    return `call load_skill with ${sanitizeLine(skill, 64)} first`;
   const names = brought.map(({ name }) => formatWireName(name));
   const near = findNearest(tool, names);
   if (near !== undefined) return `did you mean ${near}?`;
-  return names.length === 0 ? "no skill is loaded that brings tools" : `there are ${names.join(", ")}`;
+  return names.length === 0 ? "no loaded skill provides tools" : `available tools: ${names.join(", ")}`;
 }
 
 function hasName({ name }: Tool, written: string): boolean {
   return name === written || formatWireName(name) === written;
 }
 
-/** The skill that a tool's name begins with: of `a` and `a.b`, the longer one. */
+/** Finds the skill at the start of a tool's name: of `a` and `a.b`, the longer one. */
 function findOwningSkill(session: Session, tool: string): string {
   const isBefore = ({ name }: Skill) => tool.startsWith(`${name}.`) || tool.startsWith(`${formatWireName(name)}__`);
   const [longest] = session
-    .visible()
+    .listVisible()
     .filter(isBefore)
     .sort((a, b) => b.name.length - a.name.length);
   return longest?.name ?? tool.split(/__|\./)[0] ?? "";
 }
 
-/** The clients whose hooks call tools of MCP servers, by the names that they give themselves. */
+/** The clients whose hooks call tools of MCP servers, by client name. */
 const HOOK_CLIENTS: readonly { name: RegExp; format: HookFormat }[] = [
   { name: /^claude/i, format: HOOK_FORMATS.claude },
   { name: /^codex/i, format: HOOK_FORMATS.codex },
 ];
 
-/** Answers a client's prompt hook in the client's own format. A problem gives the answer that adds nothing: a hook that fails may block the prompt. */
+/** Answers a client's prompt hook in the client's format. After a problem the answer adds nothing: a failing hook may block the prompt. */
 function createAdviseTool(session: Session, clientName: () => string | undefined): Tool {
   return tool(
     "advise",
     "For prompt hooks only: the client calls it with each prompt. Do not call it.",
     {
-      prompt: { type: "string", says: "the user's prompt" },
-      session_id: { type: "string", says: "the conversation" },
-      source: { type: "string", says: "who wrote the prompt" },
-      hook_event_name: { type: "string", says: "the event" },
+      prompt: { type: "string", description: "the user's prompt" },
+      session_id: { type: "string", description: "the conversation" },
+      source: { type: "string", description: "who wrote the prompt" },
+      hook_event_name: { type: "string", description: "the event" },
     },
     async (sent) => {
       const format = findHookFormat(clientName()) ?? HOOK_FORMATS.claude;
@@ -306,7 +306,7 @@ function findHookFormat(client = ""): HookFormat | undefined {
   return HOOK_CLIENTS.find(({ name }) => name.test(client))?.format;
 }
 
-/** Leaves tools for hooks out of the lists that other clients receive: their models would only pay for them. They can call them all the same. */
+/** Omits tools for hooks from the lists of other clients: they would only cost tokens. They stay callable. */
 export function hideHookTools(
   mcp: McpServer,
   clientName: () => string | undefined,
@@ -321,8 +321,8 @@ export function hideHookTools(
   };
 }
 
-function filterListedTools(message: JSONRPCMessage, isLeftOut: (tool: unknown) => boolean): JSONRPCMessage {
+function filterListedTools(message: JSONRPCMessage, isOmitted: (tool: unknown) => boolean): JSONRPCMessage {
   if (!isJSONRPCResultResponse(message) || !Array.isArray(message.result["tools"])) return message;
-  const tools = message.result["tools"].filter(({ name }) => !isLeftOut(name));
+  const tools = message.result["tools"].filter(({ name }) => !isOmitted(name));
   return { ...message, result: { ...message.result, tools } };
 }

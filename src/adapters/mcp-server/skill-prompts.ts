@@ -15,25 +15,25 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { completeSkillPaths } from "./skill-resources.ts";
 import { CATEGORY_KEY } from "./tool-envelope.ts";
 
-/** The prompt that takes a skill's name, for clients with a long list; a skill of this name is its own prompt. */
+/** The prompt that takes a skill's name, for clients with a long list. A skill of this name replaces it. */
 const GENERIC_PROMPT_NAME = "skill";
-/** As the Skills extension registers it. */
+/** As registered by the Skills extension. */
 const RESOURCE_TEMPLATE = "skill://{+path}";
 const MAX_COMPLETIONS = 100;
 
 type PromptArguments = Readonly<Record<string, string>>;
 
-/** Serves each skill that a person may call as a prompt. What is got is loaded: it stands in the conversation then. */
+/** Serves each skill that a user may call as a prompt. Getting a prompt loads the skill: its text is then in the conversation. */
 export function serveSkillPrompts(mcp: McpServer, session: Session, onLoaded: () => void): void {
   const { server } = mcp;
   server.setRequestHandler("prompts/list", async () => {
     await session.reload();
-    const skills = session.visible("user");
+    const skills = session.listVisible("user");
     return { prompts: [...skills.map(createPrompt), ...(skills.some(hasGenericName) ? [] : [GENERIC_PROMPT])] };
   });
   server.setRequestHandler("prompts/get", async ({ params }, { mcpReq: { signal } }) => {
-    const { skill, given } = await resolvePrompt(session, params.name, params.arguments ?? {});
-    const result = await renderPrompt(session, skill, { given, signal });
+    const { skill, args } = await resolvePrompt(session, params.name, params.arguments ?? {});
+    const result = await renderPrompt(session, skill, { args, signal });
     onLoaded();
     return result;
   });
@@ -42,10 +42,10 @@ export function serveSkillPrompts(mcp: McpServer, session: Session, onLoaded: ()
     if (ref.type === "ref/resource") {
       if (ref.uri === RESOURCE_TEMPLATE) return completeValue(await completeSkillPaths(session, value), value);
       throw createInvalidParamsError(
-        `There is no resource template ${sanitizeLine(ref.uri, 200)}: there is ${RESOURCE_TEMPLATE}`,
+        `Unknown resource template ${sanitizeLine(ref.uri, 200)}. Use ${RESOURCE_TEMPLATE}`,
       );
     }
-    const isOurs = ref.name === GENERIC_PROMPT_NAME && !session.visible("user").some(hasGenericName);
+    const isOurs = ref.name === GENERIC_PROMPT_NAME && !session.listVisible("user").some(hasGenericName);
     if (isOurs) return completeValue(name === "name" ? listPromptNames(session) : [], value);
     await resolvePrompt(session, ref.name, {});
     return completeValue([], value);
@@ -58,7 +58,7 @@ const GENERIC_PROMPT: Prompt = {
   description: "Loads a skill by its name",
   arguments: [
     { name: "name", description: "the skill's name", required: true },
-    { name: "arguments", description: "what it is to work on" },
+    { name: "arguments", description: "input for the skill" },
   ],
 };
 
@@ -68,7 +68,7 @@ function hasGenericName({ name }: Skill): boolean {
 
 function createPrompt(skill: Skill): Prompt {
   const { title, argumentHint, briefDescription, arguments: names } = skill.manifest;
-  const hint = argumentHint === undefined ? "what it is to work on" : sanitizeLine(argumentHint, 200);
+  const hint = argumentHint === undefined ? "input for the skill" : sanitizeLine(argumentHint, 200);
   const whole = { name: "arguments", description: hint, required: false };
   return {
     name: skill.name,
@@ -82,21 +82,22 @@ function createPrompt(skill: Skill): Prompt {
 async function resolvePrompt(
   session: Session,
   name: string,
-  given: PromptArguments,
-): Promise<{ skill: Skill; given: PromptArguments }> {
+  args: PromptArguments,
+): Promise<{ skill: Skill; args: PromptArguments }> {
   const called = await findPromptSkill(session, name);
-  if (called) return { skill: called, given };
+  if (called) return { skill: called, args };
   if (name !== GENERIC_PROMPT_NAME) throw createUnknownNameError(session, "prompt", name);
-  const { name: wanted, ...rest } = given;
-  if (wanted === undefined || wanted === "") throw createInvalidParamsError('"name" is missing: the skill to load');
-  const skill = await findPromptSkill(session, wanted);
-  if (!skill) throw createUnknownNameError(session, "skill", wanted);
-  return { skill, given: rest };
+  const { name: requested, ...rest } = args;
+  if (requested === undefined || requested === "")
+    throw createInvalidParamsError('"name" is missing. Pass the name of the skill to load');
+  const skill = await findPromptSkill(session, requested);
+  if (!skill) throw createUnknownNameError(session, "skill", requested);
+  return { skill, args: rest };
 }
 
-/** What was just made is found too. */
+/** Finds a skill, also one that was just created. */
 async function findPromptSkill(session: Session, name: string): Promise<Skill | undefined> {
-  const among = () => session.visible("user").find((skill) => skill.name === name);
+  const among = () => session.listVisible("user").find((skill) => skill.name === name);
   const known = among();
   if (known) return known;
   await session.reload();
@@ -106,9 +107,9 @@ async function findPromptSkill(session: Session, name: string): Promise<Skill | 
 async function renderPrompt(
   session: Session,
   skill: Skill,
-  { given, signal }: { given: PromptArguments; signal: AbortSignal },
+  { args, signal }: { args: PromptArguments; signal: AbortSignal },
 ): Promise<GetPromptResult> {
-  const written = formatPromptArguments(skill, given);
+  const written = formatPromptArguments(skill, args);
   const description = sanitizeLine(skill.manifest.briefDescription);
   const result = await session.load(skill.name, {
     by: "user",
@@ -120,22 +121,22 @@ async function renderPrompt(
   return { description, messages: [createUserMessage(result.content)] };
 }
 
-/** As a person would have written it behind the skill's name: the named ones in their order. */
-function formatPromptArguments(skill: Skill, given: PromptArguments): string | undefined {
+/** Formats the arguments as a user would write them after the skill's name: named ones in their order. */
+function formatPromptArguments(skill: Skill, args: PromptArguments): string | undefined {
   const names = skill.manifest.arguments;
-  const unknown = Object.keys(given).find((name) => name !== "arguments" && !names.includes(name));
+  const unknown = Object.keys(args).find((name) => name !== "arguments" && !names.includes(name));
   if (unknown !== undefined) {
     const takes = names.length === 0 ? "arguments" : names.map((name) => sanitizeLine(name, 64)).join(", ");
     throw createInvalidParamsError(
-      `Skill '${sanitizeLine(skill.name, 64)}' takes no "${sanitizeLine(unknown, 64)}"; it takes ${takes}`,
+      `Skill '${sanitizeLine(skill.name, 64)}' has no argument "${sanitizeLine(unknown, 64)}". Arguments: ${takes}`,
     );
   }
-  const values = names.map((name) => given[name]);
+  const values = names.map((name) => args[name]);
   const last = values.findLastIndex((value) => value !== undefined && value !== "");
   const named = values
     .slice(0, last + 1)
     .map((value = "") => (/^[\w@%+=:,./-]+$/.test(value) ? value : quoteShellArgument(value)));
-  const rest = names.includes("arguments") ? undefined : given["arguments"];
+  const rest = names.includes("arguments") ? undefined : args["arguments"];
   const written = [...named, ...(rest ? [rest] : [])].join(" ");
   return written === "" ? undefined : written;
 }
@@ -145,10 +146,10 @@ function createUserMessage(text: string): GetPromptResult["messages"][number] {
 }
 
 function listPromptNames(session: Session): string[] {
-  return session.visible("user").map(({ name }) => name);
+  return session.listVisible("user").map(({ name }) => name);
 }
 
-/** What begins so, else what has it in it. */
+/** Completes by prefix, else by substring. */
 function completeValue(all: readonly string[], value: string): CompleteResult {
   const lower = value.toLowerCase();
   const beginning = all.filter((name) => name.toLowerCase().startsWith(lower));
@@ -167,7 +168,7 @@ function createUnknownNameError(session: Session, what: "prompt" | "skill", name
   if (why) return createInvalidParamsError(`${why.message}: ${why.fix}`);
   const near = findNearest(name, listPromptNames(session));
   return createInvalidParamsError(
-    `There is no ${what} "${sanitizeLine(name, 64)}"${near === undefined ? "" : `: did you mean "${sanitizeLine(near, 64)}"?`}`,
+    `Unknown ${what} "${sanitizeLine(name, 64)}"${near === undefined ? "" : `: did you mean "${sanitizeLine(near, 64)}"?`}`,
   );
 }
 

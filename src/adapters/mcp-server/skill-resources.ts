@@ -36,17 +36,17 @@ import {
 } from "./published-skill.ts";
 
 interface SkillResourceOptions {
-  /** Contract: called once for what is not served of a skill, and again when that changes. */
+  /** Contract: called once for files of a skill that are not served, and again when that changes. */
   onNotice?(text: string): void;
 }
 
-/** The skills that this session's model may know of, for the Skills extension. */
+/** Creates the source of the Skills extension: the skills that this session's model may know. */
 export function createSkillResources(session: Session, { onNotice }: SkillResourceOptions = {}): SkillSource {
-  const said = new Map<string, string | undefined>();
+  const notices = new Map<string, string | undefined>();
   const entryOf = async ({ name, skill }: ServedSkill) => {
     const published = await publishSkill(skill, name);
-    if (published && published.notice !== said.get(name)) {
-      said.set(name, published.notice);
+    if (published && published.notice !== notices.get(name)) {
+      notices.set(name, published.notice);
       if (published.notice !== undefined) onNotice?.(published.notice);
     }
     return published?.entry;
@@ -59,7 +59,7 @@ export function createSkillResources(session: Session, { onNotice }: SkillResour
       for (const served of items) {
         const entry = await entryOf(served);
         if (entry) skills.push(entry);
-        await new Promise(setImmediate); // Reading many files keeps nobody else waiting.
+        await new Promise(setImmediate); // Yield, so that reading many files does not block others.
       }
       return { skills, ...omitUndefined({ nextCursor }) };
     },
@@ -74,7 +74,7 @@ export function createSkillResources(session: Session, { onNotice }: SkillResour
       return skill && readSkillContent(skill, address);
     },
     async readDirectory(uri, { cursor }) {
-      const address = parseSkillUri(uri.replace(/(?<=[^/])\/$/, "")); // Some write a slash behind a folder.
+      const address = parseSkillUri(uri.replace(/(?<=[^/])\/$/, "")); // Some clients add a slash after a folder.
       const skill = address && (await findServedSkill(session, address.name));
       if (!skill) return undefined;
       const children = listFolderChildren(address, [MANIFEST_FILE, ...(await listServedFiles(skill, address.name))]);
@@ -89,7 +89,7 @@ export function createSkillResources(session: Session, { onNotice }: SkillResour
   };
 }
 
-/** What can stand behind `skill://`, as it is written there: the skills, then the files of the one that is named. */
+/** Completes the text after `skill://`: the skills, then the files of the named one. */
 export async function completeSkillPaths(session: Session, value: string): Promise<string[]> {
   const served = listServedSkills(session);
   const named = served.find(({ name }) => value.startsWith(`${name}/`));
@@ -106,22 +106,22 @@ interface ServedSkill {
   skill: Skill;
 }
 
-/** By address, so that a page begins where the one before it ended, whatever came or went meanwhile. */
+/** Sorted by URI, so that a page starts where the previous one ended, even if skills were added or removed. */
 function listServedSkills(session: Session): ServedSkill[] {
-  const visible = new Set(session.visible());
+  const visible = new Set(session.listVisible());
   return [...listPublishedNames(session.catalog)]
     .filter(([, skill]) => visible.has(skill))
     .map(([name, skill]) => ({ name, skill, uri: formatSkillUri(name) }));
 }
 
-/** What was just made is found too: a name that is not there, or not for everybody any more, is looked for once more. */
+/** Finds a skill, also one that was just created: an unknown or no longer visible name is looked up again. */
 async function findServedSkill(session: Session, name: string): Promise<Skill | undefined> {
   if (!isStandardName(name)) return undefined;
   const known = listPublishedNames(session.catalog).get(name);
   if (!known || isFileGone(known) || isFolderReplaced(known) || !session.catalog.has(known.name))
     await session.reload();
   const skill = listPublishedNames(session.catalog).get(name);
-  return skill && session.visible().includes(skill) ? skill : undefined;
+  return skill && session.listVisible().includes(skill) ? skill : undefined;
 }
 
 function isFileGone({ origin: { file } }: Skill): boolean {
@@ -142,7 +142,7 @@ async function readSkillContent(skill: Skill, { name, path }: SkillAddress): Pro
   return isTextBytes(bytes) ? { text: Buffer.from(bytes).toString("utf8"), ...mimeType } : { bytes, ...mimeType };
 }
 
-/** A file of a remote skill, byte for byte as its server listed it. One with hidden characters is not passed on. */
+/** Reads a file of a remote skill, byte for byte as its server lists it. A file with hidden characters is not served. */
 function readRelayedFile(skill: RemoteSkill, path: string): SkillReadResult | undefined {
   const isListed = path === MANIFEST_FILE || listPublishedFiles(skill).some((file) => file.path === path);
   const bytes = isListed ? tryOrUndefined(() => skill.read(path)) : undefined;
@@ -153,7 +153,7 @@ function readRelayedFile(skill: RemoteSkill, path: string): SkillReadResult | un
   return findInvisible(text).length > 0 ? undefined : { text, ...mimeType };
 }
 
-/** The files and folders directly in a folder. */
+/** Lists the files and folders directly in a folder. */
 function listFolderChildren({ name, path }: SkillAddress, paths: readonly string[]): Resource[] {
   const prefix = path === "" ? "" : `${path}/`;
   const children = new Map<string, Resource>();
@@ -200,25 +200,22 @@ function parseCursor(cursor: string): string {
   const text = Buffer.from(cursor, "base64url").toString("utf8");
   const uri = text.slice("after:".length);
   if (text.startsWith(CURSOR_PREFIX) && formatCursor(uri) === cursor) return uri;
-  throw new ProtocolError(
-    ProtocolErrorCode.InvalidParams,
-    "The cursor is none that was given out: list from the start",
-  );
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid cursor. List from the start");
 }
 
-/** A skill as the Skills extension of MCP has it. */
+/** A skill in the format of the MCP Skills extension. */
 interface PublishedSkill {
   entry: Entry & { resources: SkillResourceEntry[] };
-  /** What is not served of it, and why. */
+  /** The files that are not served, with the reason. */
   notice?: string;
 }
 
-/** What the standard lets a skill have: every client takes this much, and may refuse one that has more. */
+/** Limits of the standard: clients accept this much, and may refuse a larger skill. */
 export const PUBLISH_LIMITS = { files: 512, bytes: 16 * 1024 * 1024 };
 
 /**
- * The entry of a skill: its frontmatter, and every file with its digest. Nothing when its file is no skill any more.
- * What was read once is kept until a file changes, for everybody who asks.
+ * Creates the entry of a skill: its frontmatter, and every file with its digest. Undefined if its file stopped being a skill. The result is
+ * cached for all clients until a file changes.
  */
 export async function publishSkill(skill: Skill, name: string): Promise<PublishedSkill | undefined> {
   if (skill instanceof RemoteSkill && skill.name === name) return { entry: createRelayedEntry(skill, name) };
@@ -229,8 +226,8 @@ export async function publishSkill(skill: Skill, name: string): Promise<Publishe
     files.map(({ path }) => path),
   );
   const key = createCacheKey(skill, name);
-  const kept = SKILL_CACHE.get(key);
-  if (kept && kept.stamp === stamp.text) return kept.published;
+  const cached = SKILL_CACHE.get(key);
+  if (cached && cached.stamp === stamp.text) return cached.published;
   const manifest = await publishManifest(skill, name);
   if (!manifest) return undefined;
   const published = createPublishedEntry({ skill, name, manifest, paths: files });
@@ -238,7 +235,7 @@ export async function publishSkill(skill: Skill, name: string): Promise<Publishe
   return published;
 }
 
-/** The entry of a remote skill, made from that of its server: nothing is fetched before a client reads it. */
+/** Creates the entry of a remote skill from that of its server: nothing is fetched until a client reads it. */
 function createRelayedEntry(skill: RemoteSkill, name: string): PublishedSkill["entry"] {
   const { frontmatter } = skill.entry;
   const uri = formatSkillUri(name);
@@ -251,14 +248,16 @@ function createRelayedEntry(skill: RemoteSkill, name: string): PublishedSkill["e
   return { uri, frontmatter, resources: [{ uri, digest: own.digest, size: own.size }, ...files] };
 }
 
-/** How long its SKILL.md is, where that is known without reading it. */
+/** Returns the size of its SKILL.md, if known without reading it. */
 function getManifestSize(skill: Skill, name: string): number | undefined {
   if (skill instanceof RemoteSkill && skill.name === name) return skill.ownSize();
-  const kept = SKILL_CACHE.get(createCacheKey(skill, name));
-  return kept && kept.own === fingerprintSkill(skill, []).own ? kept.published.entry.resources[0]?.size : undefined;
+  const cached = SKILL_CACHE.get(createCacheKey(skill, name));
+  return cached && cached.own === fingerprintSkill(skill, []).own
+    ? cached.published.entry.resources[0]?.size
+    : undefined;
 }
 
-/** The files beside SKILL.md that are served, in order. */
+/** Lists the served files except SKILL.md, in order. */
 export async function listServedFiles(skill: Skill, name: string): Promise<readonly string[]> {
   const files = listPublishedFiles(skill).filter(({ path }) => formatSkillFileUri(name, path) !== undefined);
   const total = files.reduce((sum, { size }) => sum + size, 0);
@@ -269,7 +268,7 @@ export async function listServedFiles(skill: Skill, name: string): Promise<reado
   return paths.filter((path) => served.has(formatSkillFileUri(name, path) ?? ""));
 }
 
-/** A character that is written out takes at most five times the room. */
+/** An escaped character takes at most five times the space. */
 const MAX_GROWTH = 5;
 const MAX_MANIFEST_BYTES = 6 * 1024 * 1024;
 
@@ -280,8 +279,8 @@ interface SkillMaterial {
   paths: readonly { path: string; size: number }[];
 }
 
-// A skill over a limit is published with what fits: a client may refuse one that is larger, and then all of it would be lost. What
-// does not fit is no part of what is published, and read_skill_resource still reads it.
+// A skill over a limit is published with the files that fit: a client may refuse a larger one, and lose all of it. The other files
+// are not published; read_skill_resource still reads them.
 function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): PublishedSkill {
   const uri = formatSkillUri(name);
   const resources: SkillResourceEntry[] = [createResourceEntry(uri, manifest.bytes)];
@@ -290,7 +289,7 @@ function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): 
   for (const { path, size } of paths) {
     const leaveOut = (why: string) => leftOut.push({ path, why });
     const at = formatSkillFileUri(name, path);
-    if (at === undefined) leaveOut("its name cannot be written into an address");
+    if (at === undefined) leaveOut("its name cannot be part of a URI");
     else if (resources.length >= PUBLISH_LIMITS.files || size > room) leaveOut(OVER_LIMIT_REASON);
     else {
       const bytes = readPublishedFile(skill, path);
@@ -305,12 +304,12 @@ function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): 
   const entry = { uri, frontmatter: manifest.frontmatter, resources };
   const [first] = leftOut;
   if (!first) return { entry };
-  const which = leftOut.length === 1 ? "" : ", the first of them";
+  const which = leftOut.length === 1 ? "" : ", the first one";
   const notice = `Skill '${sanitizeLine(skill.name, 64)}' is served over MCP without ${formatCount(leftOut.length, "file")} of ${formatNumber(paths.length + 1)}${which} "${sanitizeLine(first.path, 200)}": ${first.why}`;
   return { entry, notice };
 }
 
-const OVER_LIMIT_REASON = `a skill may have ${PUBLISH_LIMITS.files} files and 16 MiB there; keep what it does not need out of its folder`;
+const OVER_LIMIT_REASON = `the limit is ${PUBLISH_LIMITS.files} files and 16 MiB; remove files that it does not need from its folder`;
 
 const UNREADABLE_REASON = "it cannot be read, is larger than 8 MiB, or is full of hidden characters";
 
@@ -321,19 +320,19 @@ function createResourceEntry(uri: string, bytes: Uint8Array): SkillResourceEntry
 interface CachedSkill {
   published: PublishedSkill;
   stamp: string;
-  /** That of its own file alone. */
+  /** The fingerprint of SKILL.md only. */
   own: string;
 }
 
-// By place, not by skill: every session that reads the sources again has skills of its own, for the same files.
+// By path, not by skill object: every session that reads the sources again has its own objects for the same files.
 const SKILL_CACHE = new Map<string, CachedSkill>();
 const MAX_CACHED_FILES = 50_000;
 let cachedFileCount = 0;
 
-function cacheSkill(key: string, kept: CachedSkill): void {
+function cacheSkill(key: string, entry: CachedSkill): void {
   dropCachedSkill(key);
-  SKILL_CACHE.set(key, kept);
-  cachedFileCount += kept.published.entry.resources.length;
+  SKILL_CACHE.set(key, entry);
+  cachedFileCount += entry.published.entry.resources.length;
   for (const oldest of SKILL_CACHE.keys()) {
     if (cachedFileCount <= MAX_CACHED_FILES || oldest === key) break;
     dropCachedSkill(oldest);
@@ -349,10 +348,10 @@ function createCacheKey({ origin, name: ownName }: Skill, name: string): string 
   return [origin.file ?? "", ownName, name].join("\0");
 }
 
-/** How near to now a file's time is when another change could leave it the same: clocks of file systems tick. */
+/** A file modified this recently may change again without a new time: file system clocks have a resolution. */
 const CLOCK_TICK_MS = 20;
 
-/** What tells that a file of it changed, without reading it. `isFresh`: it cannot be told yet, or never. */
+/** Returns a fingerprint of its files without reading them. `isFresh`: too recent to rely on, or not supported. */
 function fingerprintSkill(skill: Skill, paths: readonly string[]): { text: string; own: string; isFresh: boolean } {
   const { folder = "", file } = skill.origin;
   if (!(skill instanceof FileSkill) || file === undefined) return { text: "", own: "", isFresh: true };

@@ -21,51 +21,58 @@ import {
 import { formatServedListing, type ServedListing } from "./server-listing.ts";
 
 export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"> {
-  /** These skills and no others. */
+  /** Serves only these skills. */
   only?: readonly string[];
-  /** What is loaded from the start. */
+  /** Skills to load from the start. */
   load?: readonly string[];
-  /** False: no task is handed to a sub-agent. */
-  uses?: boolean;
-  /** Nothing of a skill is run. */
+  /** False disables sub-agents. */
+  allowsSubAgents?: boolean;
+  /** Runs no code of a skill. */
   isReadOnly?: boolean;
   /**
-   * Returns the names of the skills that a client reads from its own folders: they are left out of the lists that it gets, and can be
-   * loaded all the same. For clients on this machine, in this workspace. Defaults to none.
+   * Returns the names of the skills that a client reads from its own folders: they are omitted from its lists, and can still be loaded. For
+   * clients on this machine, in this workspace. Defaults to none.
    */
   listedByClient?(client: ListingClient, catalog: Catalog): ReadonlySet<string>;
 }
 
-/** Skills for any number of clients, each with a session of its own. */
+/** Skills for any number of clients, each with its own session. */
 export interface SkillServer {
-  /** A server with a session of its own. `isStateless`: for one request. */
+  /** Opens a server with its own session. `isStateless`: for one request. */
   open(options?: { isStateless?: boolean }): Promise<McpServer>;
-  /** What is served, as of now. */
+  /** The currently served skills. */
   readonly catalog: Catalog;
-  /** Reads the sources again, and tells the clients what changed. */
+  /** Reads the sources again, and notifies the clients of changes. */
   refresh(): Promise<void>;
-  /** What of it a client's model or user is told of. */
-  visible(): readonly Skill[];
-  /** Returns the texts that list the skills for a client, and the names that they leave out since the client lists them itself. */
-  listing(client: ListingClient): ServedListing & { leftOut: readonly string[] };
-  /** What is found and not served, since nobody has trusted it, or not as it is now. */
+  /** Returns the skills that a client's model or user may see. */
+  listVisible(): readonly Skill[];
+  /** Returns the texts that list the skills for a client, and the omitted names that the client lists itself. */
+  createListing(client: ListingClient): ServedListing & { leftOut: readonly string[] };
+  /** The skills that are not served because they are not trusted, or not in their current version. */
   readonly untrusted: readonly Skill[];
 }
 
-/** Opens what is served. Throws a SkillError when it names a skill that is not there. */
+/** Creates a server for many clients. Throws a SkillError for an unknown skill name. */
 export function createSkillServer(found: Catalog, host: Host, options: SkillServerOptions = {}): SkillServer {
-  const { only, load = [], uses, isReadOnly, listedByClient = () => new Set<string>(), ...rest } = options;
+  const {
+    only,
+    load = [],
+    allowsSubAgents: uses,
+    isReadOnly,
+    listedByClient = () => new Set<string>(),
+    ...rest
+  } = options;
   const all = new Set(only);
   const isWanted = ({ name }: Skill) => only === undefined || all.has(name);
-  const standing = createTextTrust(host);
-  const isServed = (skill: Skill) => isWanted(skill) && standing(skill) === undefined;
-  const { catalog: shared, renew } = createSharedCatalog(found);
-  // One object for all sessions as long as it holds the same: what is made from a catalog, its index for one, is made once.
+  const textTrust = createTextTrust(host);
+  const isServed = (skill: Skill) => isWanted(skill) && textTrust(skill) === undefined;
+  const { catalog: shared, reloadNow: renew } = createSharedCatalog(found);
+  // One object for all sessions while it is unchanged: data derived from a catalog, such as its index, is computed once.
   let last: { of: Catalog; names: string; catalog: Catalog; untrusted: readonly Skill[] } | undefined;
-  /** As of now: a session keeps a catalog as long as what is in it says the same. */
+  /** Evaluated on each call: a session keeps an unchanged catalog. */
   const leftOut = (name: string) => {
     const skill = last?.of.find(name);
-    return skill && isWanted(skill) ? standing(skill) : undefined;
+    return skill && isWanted(skill) ? textTrust(skill) : undefined;
   };
   const narrow = (of: Catalog): Catalog => {
     const narrowed = filterCatalog(of, isServed);
@@ -85,17 +92,17 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   let catalog = narrow(shared);
   const canUse = uses !== false && isReadOnly !== true;
   const choices: SessionOptions = {
-    brings: "all",
-    forks: "tell",
+    provides: "all",
+    forkMode: "tell",
     toolsetLoading: "background",
-    uses: uses !== false,
+    allowsSubAgents: uses !== false,
     isReadOnly: isReadOnly === true,
   };
   const problems = [
     ...(only ?? []).filter((name) => !found.has(name)).map((name) => createSkillNotFoundError(name, found.names())),
     ...load.flatMap((name) => findLoadProblem(name, { found, catalog, canUse }) ?? []),
   ];
-  // One entry of a client serves many folders, and not all have all skills. But nothing at all is not what was meant.
+  // One entry of a client serves many folders, and not all have all skills. But if all are missing, it is a mistake.
   if (problems[0] && only?.every((name) => !found.has(name))) throw problems[0];
   for (const { message, fix = "" } of problems) rest.onNotice?.(fix === "" ? message : `${message}: ${fix}`);
   const note = () => {
@@ -103,7 +110,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     return length === 0 ? undefined : formatWaitingNote(length);
   };
   const lists = new WeakMap<Catalog, Map<ListingClient, ReadonlySet<string>>>();
-  /** Once a catalog: it reads the folders' contents. */
+  /** Computed once for each catalog: it reads the folders' contents. */
   const leftOutFor = (client: ListingClient) => {
     const of = last?.of ?? found;
     const known = lists.get(of) ?? new Map<ListingClient, ReadonlySet<string>>();
@@ -115,7 +122,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   const refused = new Set<string>();
   const stateless = createElicitations();
   const advised = createAdviceMemory();
-  /** By revision of the settings, which decide what is visible. */
+  /** By settings object: settings decide what is visible. */
   const known = new WeakMap<Settings, WeakMap<Catalog, CachedListings>>();
   const listings = () => {
     const revision = getSettingsRevision(host.settings);
@@ -130,46 +137,46 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     get untrusted() {
       return last?.untrusted ?? [];
     },
-    visible() {
+    listVisible() {
       const session = openSession(catalog, host);
-      return [...new Set([...session.visible(), ...session.visible("user")])];
+      return [...new Set([...session.listVisible(), ...session.listVisible("user")])];
     },
-    listing(client) {
+    createListing(client) {
       const session = openSession(catalog, host, choices);
       const leftOut = leftOutFor(client);
       const texts = {
         before: rest.instructions,
         after: note(),
         loadDescription: formatLoadDescription(session),
-        leftOut,
+        omitted: leftOut,
       };
-      const names = session.visible().map(({ name }) => name);
+      const names = session.listVisible().map(({ name }) => name);
       const { mcp } = CLIENT_LISTINGS[client];
       return { ...formatServedListing(session, mcp, texts), leftOut: names.filter((name) => leftOut.has(name)) };
     },
     async open({ isStateless = false } = {}) {
-      const session = openSession(catalog, host, { ...choices, ...(isStateless ? { advised } : {}) });
+      const session = openSession(catalog, host, { ...choices, ...(isStateless ? { adviceMemory: advised } : {}) });
       for (const name of load) {
         const skill = catalog.find(name);
-        if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // It was said.
-        const by = isInvocableBy("user", skill) ? "user" : "model"; // Whoever serves it asks for it, and is neither.
+        if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // Already reported.
+        const by = isInvocableBy("user", skill) ? "user" : "model"; // The operator asks for it, who is neither.
         const { isError, content } = await session.load(name, { by });
         if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${content}`);
         if (isError) refused.add(name);
       }
-      if (load.length > 0) await session.ready(); // Some clients never look at the list again.
+      if (load.length > 0) await session.ready(); // Some clients never fetch the list again.
       const asking = isStateless ? stateless : createElicitations();
-      // A conversation lists by what was used most when it began; one that ends with a request has no beginning of its own.
+      // A conversation's list is ordered by usage when it started. A session for one request has no such start.
       const shared = isStateless ? { listings } : {};
       const server = createMcpServerHandle(
         session,
         { ...rest, isStateless },
-        { asking, note, listedByClient: leftOutFor, ...shared },
+        { elicitations: asking, note, listedByClient: leftOutFor, ...shared },
       );
       live.add(server);
       const release = () => {
         live.delete(server);
-        // What waits for a word there is gone on with by another request, in this session.
+        // A call that waits for approval continues with another request, in this session.
         if (isStateless) return void server.settled().then(() => session.close());
         asking.close();
         session.close();
@@ -184,7 +191,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   };
 }
 
-/** One that was never connected is closed too, and then nobody else is told. Contract: once. */
+/** Calls `release` once when a server is closed, also one that was never connected. */
 function onServerClosed(mcp: McpServer, release: () => void): void {
   const close = mcp.close.bind(mcp);
   let isClosed = false;
@@ -199,12 +206,12 @@ function onServerClosed(mcp: McpServer, release: () => void): void {
   };
 }
 
-/** Names and texts of skills that are not approved stay hidden: only their number is given. */
+/** Reports only the number of skills that are not approved: their names and texts stay hidden. */
 function formatWaitingNote(number: number): string {
   return `${formatCount(number, "skill")} of this workspace ${number === 1 ? "is" : "are"} not served until the user approves the workspace's text: skillet trust --text .`;
 }
 
-/** Why a skill cannot be loaded from the start. */
+/** Returns the reason why a skill cannot be loaded from the start. */
 function findLoadProblem(
   name: string,
   { found, catalog, canUse }: { found: Catalog; catalog: Catalog; canUse: boolean },
@@ -214,13 +221,13 @@ function findLoadProblem(
   if (!found.has(name)) return createSkillNotFoundError(name, found.names());
   const why = catalog.leftOut?.(name);
   if (why) return new SkillError(why.code, why);
-  return new SkillError("not-found", { message: `Skill '${name}' is not among those of --only`, fix: "add it there" });
+  return new SkillError("not-found", { message: `Skill '${name}' is not in --only`, fix: "add it to --only" });
 }
 
-/** Loading it would set it to work, for each client that connects. */
+/** Loading it would run it for each client that connects. */
 function createAutoRunError(name: string): SkillError {
   return new SkillError("not-loadable", {
-    message: `Skill '${name}' works on its own (context: fork): it cannot be loaded from the start`,
-    fix: "leave it out: clients call it with use_skill",
+    message: `Skill '${name}' runs in a sub-agent (context: fork): it cannot be loaded from the start`,
+    fix: "remove it from --load: clients call it with use_skill",
   });
 }

@@ -16,7 +16,7 @@ export interface StdioStreams {
   output: Writable;
 }
 
-/** Serves one client over two streams, whichever revision it speaks. Resolves when it has gone, or with the signal, once its session is over. */
+/** Serves one client of any revision over two streams. Resolves when it has disconnected, or on abort, after its session has ended. */
 export async function serveStreams(
   serving: SkillServer,
   { input, output }: StdioStreams,
@@ -27,23 +27,23 @@ export async function serveStreams(
   output.once("error", gone.resolve);
   signal?.addEventListener("abort", () => gone.resolve(), { once: true });
   if (signal?.aborted) gone.resolve();
-  let told = 0;
+  let notices = 0;
   const handle = serveStdio(() => serving.open(), {
     transport: createLineTransport({ input, output }),
     onerror: (error) => {
-      if (++told <= MAX_NOTICES) onNotice?.(truncateLine(getErrorMessage(error), 300));
+      if (++notices <= MAX_NOTICES) onNotice?.(truncateLine(getErrorMessage(error), 300));
     },
   });
   await gone.promise;
   await handle.close();
 }
 
-/** Some clients never read what is said on stderr: once that is full, nothing goes on. */
+/** Some clients never read stderr: a full pipe would block the process. */
 const MAX_NOTICES = 20;
 
 /**
- * Messages as lines. The SDK's own transport gives no answer to what is no message, hears nothing more after a line that is too long,
- * and keeps any amount for a client that does not read.
+ * Creates a transport with one message per line. The SDK's own transport does not answer invalid messages, stops after a line that is too
+ * long, and buffers without limit for a client that does not read.
  */
 function createLineTransport({ input, output }: StdioStreams): Transport {
   let parts: Buffer[] = [];
@@ -86,8 +86,7 @@ function createLineTransport({ input, output }: StdioStreams): Transport {
     const line = Buffer.concat(parts).toString();
     parts = [];
     length = 0;
-    if (isTooLong)
-      refuse(null, ProtocolErrorCode.InvalidRequest, `A line has more than ${MAX_LINE_BYTES} bytes. Send less.`);
+    if (isTooLong) refuse(null, ProtocolErrorCode.InvalidRequest, `A line exceeds ${MAX_LINE_BYTES} bytes.`);
     else if (line.trim() !== "") read(line);
   }
 
@@ -101,7 +100,7 @@ function createLineTransport({ input, output }: StdioStreams): Transport {
     }
   }
 
-  /** What asks for nothing is answered by nothing. */
+  /** Rejects an invalid message. Notifications get no answer. */
   function misread(value: unknown): void {
     const { jsonrpc, id, method, result, error } = isJsonObject(value) ? value : {};
     const isAnswer = method === undefined && (result !== undefined || error !== undefined);
@@ -109,7 +108,7 @@ function createLineTransport({ input, output }: StdioStreams): Transport {
     const isId = typeof id === "string" || Number.isSafeInteger(id);
     if (isAnswer || isNotification) transport.onerror?.(new Error(INVALID_MESSAGE));
     else if (isId && jsonrpc === "2.0" && typeof method === "string") {
-      refuse(id, ProtocolErrorCode.InvalidParams, "Invalid params: they are to be an object, and its _meta too.");
+      refuse(id, ProtocolErrorCode.InvalidParams, "Invalid params: params and its _meta must be objects.");
     } else refuse(isId ? id : null, ProtocolErrorCode.InvalidRequest, INVALID_MESSAGE);
   }
 
@@ -159,7 +158,7 @@ function toRpcMessage(value: unknown): JSONRPCMessage | undefined {
 
 const NEWLINE = 10;
 const MAX_LINE_BYTES = 10 * 1024 * 1024;
-/** With more than this the client is not listened to until it reads. Less would stop one that asks for much before it reads any. */
+/** Above this limit no more requests are read until the client reads. A lower limit would block clients that send much before they read. */
 const MAX_UNSENT_BYTES = 16 * 1024 * 1024;
 const INVALID_MESSAGE =
-  "A line is no message of JSON-RPC 2.0: an object with a method, an id that is a text or a whole number, and params. Batches are not taken.";
+  "A line is not a JSON-RPC 2.0 message: an object with a method, an id that is a string or an integer, and params. Batches are not supported.";

@@ -2,15 +2,15 @@ import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 
-/** What a client may think of a tool before it calls it. */
+/** Hints for a client about a tool. */
 export interface ToolHints {
   /** It changes nothing. */
   readOnlyHint: boolean;
-  /** What it changes may be lost. */
+  /** Its changes may destroy data. */
   destructiveHint: boolean;
-  /** Called again with the same, it changes nothing more. */
+  /** A repeated call with the same input changes nothing more. */
   idempotentHint: boolean;
-  /** It reaches what is not here. */
+  /** It reaches external systems. */
   openWorldHint: boolean;
 }
 
@@ -20,7 +20,7 @@ export const READ_HINTS: ToolHints = {
   idempotentHint: true,
   openWorldHint: false,
 };
-/** A program in a sandbox: it leaves nothing behind, but is not the same twice. */
+/** A program in a sandbox: it leaves nothing behind, but may return different results. */
 export const RUN_HINTS: ToolHints = {
   readOnlyHint: false,
   destructiveHint: false,
@@ -34,10 +34,10 @@ export const CHANGE_HINTS: ToolHints = {
   openWorldHint: true,
 };
 
-/** What a tool carries for clients that sort by it. */
+/** The category of a tool, for clients that group tools. */
 export const CATEGORY_KEY = "skillet/category";
 
-/** A tool as a client lists it, but for its name, which depends on the others. */
+/** A tool as a client lists it, except for its name, which depends on the other tools. */
 export interface McpToolListing {
   title: string;
   description: string;
@@ -46,7 +46,7 @@ export interface McpToolListing {
   _meta: Record<string, unknown>;
 }
 
-/** A tool that a skill brings. */
+/** Creates the listing of a skill's tool. */
 export function createToolListing(tool: Tool): McpToolListing {
   return {
     title: sanitizeLine(tool.owner ? `${tool.owner.name}: ${getShortToolName(tool)}` : tool.name, 128),
@@ -57,13 +57,13 @@ export function createToolListing(tool: Tool): McpToolListing {
   };
 }
 
-/** One that starts nothing and has no effect only reads. */
+/** Returns the hints. A tool that starts nothing and has no effect is read-only. */
 function getToolHints({ starts, effect }: Tool): ToolHints {
   if (starts !== undefined) return starts === "use" ? CHANGE_HINTS : RUN_HINTS;
   return effect ? CHANGE_HINTS : READ_HINTS;
 }
 
-/** What a client is told of a tool that means nothing to a model. Claude shows others by name alone until its model looks for them. */
+/** Creates the metadata of a tool for the client. Claude shows other tools by name only, until its model searches for them. */
 export function createToolMeta({
   category,
   owner,
@@ -76,18 +76,18 @@ export function createToolMeta({
   };
 }
 
-/** `run`, of a skill's `skill.run`. */
+/** Returns `run` for a skill's `skill.run`. */
 function getShortToolName({ name, owner }: Tool): string {
   return owner && name.startsWith(`${owner.name}.`) ? name.slice(owner.name.length + 1) : name;
 }
 
-/** The schema of an object, as every client wants it at the top; what it lets through of objects stays the same. */
+/** Normalizes a schema to an object at the top level, as every client requires. It accepts the same objects. */
 export function normalizeSchema(schema: JsonObject): JsonObject {
   const { $schema: _, $id: _id, type: _type, properties, ...rest } = schema;
   return { type: "object", ...(isJsonObject(properties) ? { properties } : { properties: {} }), ...rest };
 }
 
-/** What a call came to, as a client reads it. */
+/** The result of a call for a client. */
 export interface ResultEnvelope {
   content: { type: "text"; text: string }[];
   isError?: true;
@@ -95,7 +95,7 @@ export interface ResultEnvelope {
   _meta?: Record<string, unknown>;
 }
 
-/** `structured`: the same for programs, where the tool says what it looks like. Of what went wrong there is only the text. */
+/** Creates the result. `structured` is the same as data, if the tool has an output schema. An error has only text. */
 export function createResultEnvelope(
   result: ToolResult,
   structured?: (result: ToolResult) => JsonObject | undefined,
@@ -114,7 +114,7 @@ export function createResultEnvelope(
   };
 }
 
-/** What of a use is worth knowing for whoever looks on. */
+/** Creates metadata about a sub-agent's run, for observers. */
 function createResultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<string, unknown> | undefined {
   if (iterations === undefined) return undefined;
   return {
@@ -122,19 +122,19 @@ function createResultMeta({ iterations, usage, cost, metadata }: ToolResult): Re
   };
 }
 
-/** Who did the work of a use: an agent should know whom it quotes; and how one that waits is gone on with. */
+/** Formats a note about who did the work: an agent should know its source, and how to resume a run that waits. */
 function formatRunNote({ iterations, metadata, code, isError }: ToolResult): string | undefined {
   const run = metadata?.["run"];
   if (code === "waiting" && typeof run === "string") {
-    return `[It is kept as run ${run}. Tell the user: \`skillet runs show ${run}\` says what it would do, \`skillet approve ${run} --resume\` at their terminal agrees to it and goes on]`;
+    return `[Stored as run ${run}. Tell the user: \`skillet runs show ${run}\` shows what it would do; \`skillet approve ${run} --resume\` in their terminal approves and resumes it]`;
   }
   const model = metadata?.["model"];
   if (iterations === undefined || typeof model !== "string") return undefined;
   if (model === "runbook" && isError) {
-    return "[No language model followed it: load_skill it, and follow it yourself]";
+    return "[No language model followed it: load it with load_skill, and follow it yourself]";
   }
   if (model === "runbook") {
-    return "[Followed by runbook, which is no language model: it did what the skill's instructions spell out, and judged nothing]";
+    return "[Followed by runbook, which is not a language model: it ran the commands in the skill's instructions without judgment]";
   }
   return `[Followed by the model ${sanitizeLine(model, 128)}, asked ${iterations === 1 ? "once" : `${iterations} times`}]`;
 }

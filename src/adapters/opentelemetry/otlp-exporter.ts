@@ -2,7 +2,7 @@ import type { Problem } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
 import { truncateLine } from "../../util/text.ts";
 
-/** A span as OTLP writes it in JSON: ids in hexadecimal, times and whole numbers as text, kinds and codes as numbers. */
+/** A span in OTLP/JSON: ids in hexadecimal, times and integers as strings, kinds and codes as numbers. */
 export interface OtlpSpan {
   traceId: string;
   spanId: string;
@@ -24,7 +24,7 @@ export interface OtlpAttribute {
 export type OtelEnvironment = Readonly<Record<string, string | undefined>>;
 export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Those that have a value. A number that is not whole has to be given as `{ double }`: its type may not depend on its value. */
+/** Creates attributes from the defined values. Pass a fractional number as `{ double }`: its type must not depend on its value. */
 export function createAttributes(
   values: Record<string, string | number | boolean | { double: number } | undefined>,
 ): OtlpAttribute[] {
@@ -36,17 +36,17 @@ export function createAttributes(
   });
 }
 
-/** Sends spans to a collector. Contract: never throws, and nobody waits for it but who flushes. */
+/** Sends spans to a collector. Contract: never throws, and blocks only callers of `flush`. */
 export interface SpanExporter {
-  /** What is not as the settings ask for. */
-  readonly notice: Problem | undefined;
+  /** A problem with the settings. */
+  readonly problem: Problem | undefined;
   send(spans: readonly OtlpSpan[]): void;
-  /** Waits until all is sent, but no longer; then the rest is given up. Gives what went wrong since the last time. */
+  /** Waits until all spans are sent, up to the timeout, and drops the rest. Returns the problem since the last call. */
   flush(withinMs: number): Promise<Problem | undefined>;
 }
 
-// The official SDK is seven packages; what is wanted of it is one POST of JSON.
-/** An exporter by OTLP over HTTP, set up by the environment as OpenTelemetry says; nothing where no collector is named. */
+// The official SDK consists of seven packages; only one POST of JSON is needed.
+/** Creates an OTLP/HTTP exporter from OpenTelemetry's environment variables; undefined if no collector is configured. */
 export function createSpanExporter(env: OtelEnvironment, fetch: FetchFunction): SpanExporter | undefined {
   const address = readEndpoint(env);
   if (address === undefined || isDisabled(env)) return undefined;
@@ -66,7 +66,7 @@ export function createSpanExporter(env: OtelEnvironment, fetch: FetchFunction): 
         method: "POST",
         headers: { ...headers, "content-type": "application/json" },
         body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans }] }] }),
-        redirect: "error", // The headers may hold a key, which is for nobody else.
+        redirect: "error", // The headers may contain a key, which must not reach another host.
         signal: AbortSignal.any([stop.signal, AbortSignal.timeout(timeout)]),
       });
       await response.body?.cancel();
@@ -76,11 +76,11 @@ export function createSpanExporter(env: OtelEnvironment, fetch: FetchFunction): 
     }
   };
   return {
-    notice: isUsable ? (problem ?? checkProtocol(env)) : UNUSABLE_ENDPOINT,
+    problem: isUsable ? (problem ?? checkProtocol(env)) : UNUSABLE_ENDPOINT,
     send(spans) {
       if (!isUsable || spans.length === 0) return;
       if (underWay.size >= MAX_PENDING_REQUESTS) {
-        failure ??= "it does not answer, so some were not even tried";
+        failure ??= "it does not answer, so some were not sent";
         return;
       }
       const sending = post(spans).finally(() => underWay.delete(sending));
@@ -95,10 +95,10 @@ export function createSpanExporter(env: OtelEnvironment, fetch: FetchFunction): 
       }
       const why = failure;
       failure = undefined;
-      const fix = "see that it runs, and that OTEL_EXPORTER_OTLP_ENDPOINT and its headers are right";
+      const fix = "check that it runs, and that OTEL_EXPORTER_OTLP_ENDPOINT and the headers are correct";
       return why === undefined
         ? undefined
-        : { code: "traces-unsent", message: `Traces could not be sent to ${where}: ${why}`, fix };
+        : { code: "traces-unsent", message: `Cannot send traces to ${where}: ${why}`, fix };
     },
   };
 }
@@ -107,10 +107,10 @@ const MAX_PENDING_REQUESTS = 8;
 const UNUSABLE_ENDPOINT: Problem = {
   code: "traces-unsent",
   message: "No traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is not the address of a collector",
-  fix: "for example http://localhost:4318; a password goes into OTEL_EXPORTER_OTLP_HEADERS",
+  fix: "set it to a URL such as http://localhost:4318; put a password into OTEL_EXPORTER_OTLP_HEADERS",
 };
 
-/** What is set for traces counts more than what is set for all. */
+/** Reads a variable. The one for traces overrides the general one. */
 function readOtlpVariable(env: OtelEnvironment, name: string): string | undefined {
   return env[`OTEL_EXPORTER_OTLP_TRACES_${name}`] || env[`OTEL_EXPORTER_OTLP_${name}`] || undefined;
 }
@@ -126,18 +126,18 @@ function isDisabled(env: OtelEnvironment): boolean {
   return env["OTEL_SDK_DISABLED"]?.toLowerCase() === "true" || env["OTEL_TRACES_EXPORTER"] === "none";
 }
 
-/** Most collectors take JSON where they take protobuf: so it is tried, and said. */
+/** Reports an unsupported protocol. JSON is sent anyway: most collectors accept it where they accept protobuf. */
 function checkProtocol(env: OtelEnvironment): Problem | undefined {
   const protocol = readOtlpVariable(env, "PROTOCOL");
   if (protocol === undefined || protocol === "http/json") return undefined;
   return {
     code: "traces-protocol",
-    message: `Traces are sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for ${truncateLine(protocol, 40)}, which is not there`,
-    fix: "let the endpoint be the collector's HTTP port, which is mostly 4318",
+    message: `Traces are sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for ${truncateLine(protocol, 40)}, which is not supported`,
+    fix: "use the collector's HTTP port as the endpoint, usually 4318",
   };
 }
 
-/** `name=value,name=value`, percent-encoded. A value is never quoted: it may be a key. */
+/** Parses `name=value,name=value`, percent-encoded. Errors never quote a value: it may be a key. */
 function readHeaders(env: OtelEnvironment): [Record<string, string>, Problem | undefined] {
   try {
     const headers = Object.fromEntries(parsePairs(readOtlpVariable(env, "HEADERS")));
@@ -149,15 +149,15 @@ function readHeaders(env: OtelEnvironment): [Record<string, string>, Problem | u
 }
 
 function readResource(env: OtelEnvironment): Record<string, string> {
-  let given: [string, string][] = [];
+  let attributes: [string, string][] = [];
   try {
-    given = parsePairs(env["OTEL_RESOURCE_ATTRIBUTES"]);
-  } catch {} // As the specification has it: all of them are left out.
+    attributes = parsePairs(env["OTEL_RESOURCE_ATTRIBUTES"]);
+  } catch {} // The specification requires dropping all of them.
   const name = env["OTEL_SERVICE_NAME"];
   return {
     "service.name": "skillet",
     "service.version": packageVersion(),
-    ...Object.fromEntries(given),
+    ...Object.fromEntries(attributes),
     ...(name ? { "service.name": name } : {}),
   };
 }

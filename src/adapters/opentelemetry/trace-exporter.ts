@@ -10,17 +10,17 @@ import {
   type OtlpSpan,
 } from "./otlp-exporter.ts";
 
-/** Tells a collector of OpenTelemetry what happens in runs. */
+/** Exports events of runs to an OpenTelemetry collector. */
 export interface TraceExporter {
-  /** What is not as the environment asks for. */
-  readonly notice: Problem | undefined;
-  /** Contract: never throws, and nothing waits for it. */
-  take(event: SkillEvent): void;
-  /** Sends what is left, and waits for it two seconds at most. Gives what went wrong. */
+  /** A problem with the environment variables. */
+  readonly problem: Problem | undefined;
+  /** Records an event. Contract: never throws or blocks. */
+  record(event: SkillEvent): void;
+  /** Sends the remaining spans, and waits up to two seconds. Returns the problem, if any. */
   flush(): Promise<Problem | undefined>;
 }
 
-/** Set up by the environment, as OpenTelemetry says; nothing where that names no collector, or whoever started us traces nothing. */
+/** Creates an exporter from OpenTelemetry's environment variables; undefined without a collector, or if the parent process does not sample. */
 export function createTraceExporter(
   env: OtelEnvironment,
   fetch: FetchFunction = globalThis.fetch,
@@ -36,15 +36,15 @@ export function createTraceExporter(
     for (let at = 0; at < batch.length; at += BATCH) exporter.send(batch.slice(at, at + BATCH));
   };
   return {
-    notice: exporter.notice,
-    take(event) {
+    problem: exporter.problem,
+    record(event) {
       if (!("run" in event)) return;
       try {
-        const { ended, isOver } = spans.take(event);
+        const { ended, isOver } = spans.record(event);
         waiting.push(...ended);
         if (isOver || waiting.length >= BATCH) send();
       } catch {
-        // What cannot be told is lost; the run goes on.
+        // An event that cannot be exported is dropped; the run continues.
       }
     },
     flush() {
@@ -60,7 +60,7 @@ const MAX_FLUSH_MS = 2000;
 const CONTENT_SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 const CONTENT = /^(?:true|span_only|span_and_event)$/i;
 
-/** `00-<trace>-<span>-<flags>`: what this program is a part of. */
+/** Reads `00-<trace>-<span>-<flags>`: the parent span of this process. */
 function readTraceParent(env: OtelEnvironment): { traceId: string; spanId: string; isSampled: boolean } | undefined {
   const written = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(env["TRACEPARENT"]?.trim() ?? "");
   const [, traceId = "", spanId = "", flags = ""] = written ?? [];
@@ -69,30 +69,30 @@ function readTraceParent(env: OtelEnvironment): { traceId: string; spanId: strin
 }
 
 interface SpanOptions {
-  /** What the runs belong to: that of who started the program. */
+  /** The parent span of all runs, from the parent process. */
   parent?: { traceId: string; spanId: string } | undefined;
-  /** Whether what was said, and what tools were called with, goes along. */
+  /** True to include message texts and tool inputs. */
   hasContent: boolean;
 }
 
-/** Makes spans from what happens in runs, as the conventions for generative AI name them. */
+/** Builds spans from events of runs, with the semantic conventions for generative AI. */
 interface SpanBuilder {
-  /** Gives what ended with it, and whether a run ended that no other is around. */
-  take(event: RunEvent): { ended: OtlpSpan[]; isOver: boolean };
-  /** Ends what is still open. */
+  /** Returns the spans that ended, and whether a top-level run ended. */
+  record(event: RunEvent): { ended: OtlpSpan[]; isOver: boolean };
+  /** Ends all open spans. */
   end(at: Date): OtlpSpan[];
 }
 
-/** Kinds of spans: within this program, and where it asks another. */
+/** Kinds of spans: internal, and calls to another service. */
 const [INTERNAL, CLIENT] = [1, 3];
 const FAILED = 2;
 
 interface OpenRun {
   span: OtlpSpan;
-  /** The run around it, where that is known. */
+  /** The parent run, if known. */
   parent: OpenRun | undefined;
   model: ModelNames;
-  /** The calls that are under way; those of runs are around the runs. */
+  /** The calls in progress. A call that starts a run is the parent of the run. */
   calls: { step: number; tool: string; span: OtlpSpan }[];
   said: Map<number, string>;
 }
@@ -103,42 +103,42 @@ type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;
 function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
   const runs = new Map<string, OpenRun>();
 
-  const begin = (event: RunEvent, around: OpenRun | undefined, names: ModelNames = {}): OpenRun => {
+  const begin = (event: RunEvent, parentRun: OpenRun | undefined, names: ModelNames = {}): OpenRun => {
     const { run, skill, at } = event;
-    const within = around?.calls.at(-1)?.span ?? around?.span ?? parent;
-    const span = createSpan(skill === "" ? "invoke_agent" : `invoke_agent ${skill}`, INTERNAL, at, within);
+    const parentSpan = parentRun?.calls.at(-1)?.span ?? parentRun?.span ?? parent;
+    const span = createSpan(skill === "" ? "invoke_agent" : `invoke_agent ${skill}`, INTERNAL, at, parentSpan);
     addAttributes(span, {
       "gen_ai.operation.name": "invoke_agent",
       "gen_ai.agent.name": skill === "" ? undefined : skill,
       ...names,
       "skillet.run": run,
     });
-    const opened = { span, parent: around, model: names, calls: [], said: new Map() };
+    const opened = { span, parent: parentRun, model: names, calls: [], said: new Map() };
     runs.set(run, opened);
     return opened;
   };
 
-  // One that is gone on with began in another process, where its beginning was told.
+  // A resumed run started in another process, which exported its start.
   const runOf = (event: RunEvent): OpenRun => runs.get(event.run) ?? begin(event, findParentRun(runs, event.run));
 
   let isOver = false;
-  const finish = (run: string, { span, calls, parent: around }: OpenRun, at: string): OtlpSpan[] => {
+  const finish = (run: string, { span, calls, parent: parentRun }: OpenRun, at: string): OtlpSpan[] => {
     runs.delete(run);
-    isOver = around === undefined;
+    isOver = parentRun === undefined;
     return [...calls.reverse().map((call) => call.span), span].map((one) => endSpan(one, at));
   };
 
   const takers: { [Type in RunEvent["type"]]?: (event: EventOf<Type>) => OtlpSpan[] } = {
     "run-started": (event) => {
       const { source, model, depth } = event;
-      const around = event.parent === undefined ? undefined : runs.get(event.parent);
-      const { span } = begin(event, around, parseModelName(model));
+      const parentRun = event.parent === undefined ? undefined : runs.get(event.parent);
+      const { span } = begin(event, parentRun, parseModelName(model));
       addAttributes(span, { "skillet.source": source, "skillet.depth": depth });
       return [];
     },
     "run-refused": (event) => {
-      const around = event.parent === undefined ? undefined : runs.get(event.parent);
-      const opened = runs.get(event.run) ?? begin(event, around);
+      const parentRun = event.parent === undefined ? undefined : runs.get(event.parent);
+      const opened = runs.get(event.run) ?? begin(event, parentRun);
       addAttributes(opened.span, { "skillet.stop": "refused" });
       markFailed(opened.span, event.refusals[0]?.code ?? "refused");
       return finish(event.run, opened, event.at);
@@ -154,13 +154,13 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
       return [];
     },
     "step-ended": (event) => {
-      const { span: around, model, said } = runOf(event);
+      const { span: runSpan, model, said } = runOf(event);
       const name = model["gen_ai.request.model"];
       const span = createSpan(
         name === undefined ? "chat" : `chat ${name}`,
         CLIENT,
-        computeSpanStart(event, around),
-        around,
+        computeSpanStart(event, runSpan),
+        runSpan,
       );
       const text = said.get(event.step);
       said.delete(event.step);
@@ -189,16 +189,16 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
       const { calls } = runOf(event);
       const at = calls.findLastIndex(({ step, tool }) => step === event.step && tool === event.tool);
       const [call] = at === -1 ? [] : calls.splice(at, 1);
-      const { span: around } = runOf(event);
-      const span = call?.span ?? createToolSpan({ ...event, at: computeSpanStart(event, around) }, around);
+      const { span: runSpan } = runOf(event);
+      const span = call?.span ?? createToolSpan({ ...event, at: computeSpanStart(event, runSpan) }, runSpan);
       addAttributes(span, { "skillet.characters": event.characters });
       if (event.isError) markFailed(span, event.code ?? "failed");
       return [endSpan(span, event.at)];
     },
     "capability-called": (event) => {
-      const { span: around } = runOf(event);
+      const { span: runSpan } = runOf(event);
       const name = `capability ${event.capability} ${event.operation}`;
-      const span = createSpan(name, CLIENT, computeSpanStart(event, around), around);
+      const span = createSpan(name, CLIENT, computeSpanStart(event, runSpan), runSpan);
       if (event.outcome !== "ok") markFailed(span, event.outcome);
       return [endSpan(span, event.at)];
     },
@@ -217,7 +217,7 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
   };
 
   return {
-    take(event) {
+    record(event) {
       const taker = takers[event.type] as ((event: RunEvent) => OtlpSpan[]) | undefined;
       isOver = false;
       return { ended: taker?.(event) ?? [], isOver };
@@ -226,19 +226,19 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
   };
 }
 
-/** A run within a run has the name of that, and a dot. */
+/** Finds the parent run: the id of a nested run starts with that of its parent and a dot. */
 function findParentRun(runs: ReadonlyMap<string, OpenRun>, run: string): OpenRun | undefined {
   for (let name = run; name.includes("."); ) {
     name = name.slice(0, name.lastIndexOf("."));
-    const around = runs.get(name);
-    if (around) return around;
+    const candidate = runs.get(name);
+    if (candidate) return candidate;
   }
   return undefined;
 }
 
-/** When something began that has just ended: not before what it is in, whose time is rounded. */
-function computeSpanStart({ at, ms }: { at: string; ms: number }, around: OtlpSpan): string {
-  const earliest = Number(BigInt(around.startTimeUnixNano) / 1_000_000n);
+/** Returns the start of something that just ended: not before its parent, because times are rounded. */
+function computeSpanStart({ at, ms }: { at: string; ms: number }, parent: OtlpSpan): string {
+  const earliest = Number(BigInt(parent.startTimeUnixNano) / 1_000_000n);
   return new Date(Math.max(Date.parse(at) - ms, earliest)).toISOString();
 }
 
@@ -262,8 +262,8 @@ function createSpan(
   };
 }
 
-function createToolSpan({ tool, step, at }: { tool: string; step: number; at: string }, around: OtlpSpan): OtlpSpan {
-  const span = createSpan(`execute_tool ${tool}`, INTERNAL, at, around);
+function createToolSpan({ tool, step, at }: { tool: string; step: number; at: string }, parent: OtlpSpan): OtlpSpan {
+  const span = createSpan(`execute_tool ${tool}`, INTERNAL, at, parent);
   addAttributes(span, {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.name": tool,
@@ -296,12 +296,12 @@ function endSpan(span: OtlpSpan, at: string): OtlpSpan {
   return { ...span, endTimeUnixNano: BigInt(end) < BigInt(span.startTimeUnixNano) ? span.startTimeUnixNano : end };
 }
 
-/** More than a number can hold. */
+/** Formats as a string: the value exceeds the range of a number. */
 function formatNanoseconds(at: string): string {
   return `${Date.parse(at)}000000`;
 }
 
-/** `anthropic/claude-…`: who has it, and which. One of the embedding program's own has no such name. */
+/** Parses `anthropic/claude-…` into provider and model. A model of the embedding program has no such name. */
 function parseModelName(model: string): ModelNames {
   const at = model.indexOf("/");
   const [provider, name] = at === -1 ? ["custom", model] : [model.slice(0, at), model.slice(at + 1)];
