@@ -48,13 +48,13 @@ interface ApplyAdditionsContext {
   options: ApplyAdditionsOptions;
   found: DiscoverResult;
   place: SkillsDir;
-  /** A folder of ours. */
+  /** The staging folder. */
   work: string;
   verb: "Add" | "Update";
   notes?: readonly string[];
-  /** Takes what `--json` prints, where several places are reported together. */
+  /** Receives the `--json` report when several folders are reported together. */
   report?(facts: AdditionsReport): void;
-  /** What could not be fetched, or cannot be put there. */
+  /** Skills that could not be fetched or cannot be written. */
   problems?: readonly { name: string; error: SkillError }[];
 }
 
@@ -65,7 +65,7 @@ export interface AdditionsReport {
   problems: readonly object[];
 }
 
-/** Shows what is to come, asks, and puts it in its place: all of it or nothing. */
+/** Shows the planned changes, asks for approval, and applies all of them or none. */
 export async function reviewAndApply(
   additions: readonly PlannedAddition[],
   putting: ApplyAdditionsContext,
@@ -90,7 +90,7 @@ export async function reviewAndApply(
   printSkillErrors(createPrinter(io.stderr, io.env), problems);
   printUnchanged(out, additions);
   for (const { name, conflicts: all } of conflicts) {
-    out.line`${out.red("✗")} ${out.bold(name)} was left as it is:`;
+    out.line`${out.red("✗")} ${out.bold(name)} was not changed:`;
     printConflicts(out, all);
   }
   const isAsking = io.ask !== undefined && !options.yes && !options.dryRun;
@@ -110,12 +110,12 @@ export async function reviewAndApply(
     throw createNotApprovedError(
       io,
       `nothing was ${VERB_RESULTS[putting.verb]}`,
-      "look at it (--dry-run --show), then say --yes",
+      "review it with --dry-run --show, then add --yes",
     );
   backUpReplaced(out, coming, found);
   const trusted = findTrustedByApproval(coming, putting);
   applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
-  // What was agreed to for another that stood there is not agreed to for this one.
+  // Approvals given to the replaced skill do not apply to the new one.
   for (const { name } of coming) found.approvals.forget(name, join(place.folder, name));
   if (needsTrust(place))
     trustApplied(
@@ -138,10 +138,10 @@ function printUnchanged(out: Printer, additions: readonly PlannedAddition[]): vo
   if (asLocked.length > 0)
     out.line`${out.dim("=")} ${formatSkillNames(asLocked)} ${asLocked.length === 1 ? "is" : "are"} up to date`;
   for (const { name } of same.filter(({ isChanged }) => isChanged))
-    out.line`${out.yellow("!")} ${name} is up to date with its source, and changed here: skillet trust ${quoteIfNeeded(name)}`;
+    out.line`${out.yellow("!")} ${name} is up to date with its source, but has local changes: skillet trust ${quoteIfNeeded(name)}`;
 }
 
-/** Nobody agrees to what they had no way to look at: `show` shows all of it, and asks again. */
+/** Asks for approval. The answer `show` prints the complete content and asks again. */
 async function isReviewApproved(
   out: Printer,
   coming: readonly PendingSkill[],
@@ -155,28 +155,28 @@ async function isReviewApproved(
   }
 }
 
-/** Who says yes beforehand agrees to what a source has. What somebody changed here is for a person to look at. */
+/** Throws if `--yes` would overwrite local changes: it approves the source's content only, so a person must review these. */
 function checkPreapproved(coming: readonly PendingSkill[], locked: LockedSkills): void {
   const changed = coming.filter(({ name, put }) => put.before !== undefined && put.before !== locked[name]?.digest);
   if (changed.length === 0) return;
   const names = changed.map(({ name }) => name);
   throw new SkillError("changed", {
-    message: `${formatSkillNames(names)} changed here since ${names.length === 1 ? "it was" : "they were"} agreed to, and nothing was updated`,
-    fix: `look at the change first: skillet trust ${names.length === 1 ? quoteIfNeeded(names[0] ?? "") : "NAME"}; or leave out --yes`,
+    message: `${formatSkillNames(names)} changed here since ${names.length === 1 ? "it was" : "they were"} approved; nothing was updated`,
+    fix: `review the change first: skillet trust ${names.length === 1 ? quoteIfNeeded(names[0] ?? "") : "NAME"}; or omit --yes`,
   });
 }
 
-/** What the user had, where theirs wins over it, is put aside. */
+/** Backs up the user's files that the source's version replaces. */
 function backUpReplaced(out: Printer, coming: readonly PendingSkill[], { home, around }: DiscoverResult): void {
   for (const one of coming) {
     if (one.is !== "update" || !one.replaced) continue;
     const kept = join(home, "replaced", `${one.name}-${(one.put.before ?? "").slice(7, 19)}`);
     backUpTree(kept, one.replaced);
-    out.line`  ${out.dim(`what you had is kept in ${formatDisplayPath(kept, around)}`)}`;
+    out.line`  ${out.dim(`your version is kept in ${formatDisplayPath(kept, around)}`)}`;
   }
 }
 
-/** All of it or nothing. What is kept there already is the same: its name says what is in it. */
+/** Writes the backup atomically. The folder's name contains the digest, so an existing backup is identical. */
 function backUpTree(folder: string, tree: FileTree): void {
   if (existsSync(folder)) return;
   const draft = `${folder}.${crypto.randomUUID()}`;
@@ -196,12 +196,12 @@ function printConflictCommands(
   const error = createPrinter(io.stderr, io.env);
   const names = conflicts.map(({ name }) => quoteIfNeeded(name)).join(" ");
   const command = `skillet update ${names}${project ? " --project" : ""} --conflicts`;
-  error.line`  to keep your text there: ${addWorkspaceOption(`${command} mine`, workspace)}`;
-  error.line`  to take theirs: ${addWorkspaceOption(`${command} theirs`, workspace)}`;
+  error.line`  to keep your lines: ${addWorkspaceOption(`${command} mine`, workspace)}`;
+  error.line`  to take the source's lines: ${addWorkspaceOption(`${command} theirs`, workspace)}`;
 }
 
 function printDryRun(out: Printer, coming: readonly PendingSkill[], { verb }: ApplyAdditionsContext): void {
-  out.line`${out.dim(`a dry run: ${formatCount(coming.length, "skill")} would be ${VERB_RESULTS[verb]}, and nothing was`)}`;
+  out.line`${out.dim(`dry run: ${formatCount(coming.length, "skill")} would be ${VERB_RESULTS[verb]}; nothing was changed`)}`;
 }
 
 const VERB_RESULTS: Record<ApplyAdditionsContext["verb"], string> = { Add: "added", Update: "updated" };
@@ -217,31 +217,31 @@ function printApplied(
   const needs = coming
     .map(({ name, skill }) => ({ name, steps: listNextSteps(skill, found) }))
     .filter(({ steps }) => steps.length > 0);
-  const say = (line: string) =>
+  const printStep = (line: string) =>
     printHanging(out, "  ", [addWorkspaceOption(line, options.workspace)], { indent: 4, start: 2 });
   if (needs.length <= MAX_STEPS)
     for (const { name, steps } of needs)
-      for (const step of steps) say(coming.length === 1 ? `it ${step}` : `${name} ${step}`);
+      for (const step of steps) printStep(coming.length === 1 ? `it ${step}` : `${name} ${step}`);
   else
-    say(
+    printStep(
       `${needs.length} of them need values or capabilities first (${formatSomeNames(needs.map(({ name }) => name))}): skillet show NAME`,
     );
   const untrusted = names.filter((name) => !trusted.has(name));
   if (untrusted.length > 0)
-    say(
-      `you have not trusted ${formatSkillNames(untrusted)} yet: skillet trust ${untrusted.length === 1 ? quoteIfNeeded(untrusted[0] ?? "") : "NAME"}`,
+    printStep(
+      `not trusted yet: ${formatSkillNames(untrusted)}: skillet trust ${untrusted.length === 1 ? quoteIfNeeded(untrusted[0] ?? "") : "NAME"}`,
     );
   else if (needs.length === 0 && verb === "Add")
-    say(
+    printStep(
       names.length === 1
-        ? `to see it: skillet show ${quoteIfNeeded(names[0] ?? "")}; for other clients: skillet connect`
-        : "to see them: skillet list --installed; for other clients: skillet connect",
+        ? `show it: skillet show ${quoteIfNeeded(names[0] ?? "")}; for other clients: skillet connect`
+        : "list them: skillet list --installed; for other clients: skillet connect",
     );
 }
 
 const MAX_STEPS = 5;
 
-/** Values and capabilities are never agreed to along with a skill. */
+/** Lists the variables and capabilities to set up. They are never granted by approving the skill. */
 function listNextSteps(skill: Skill, { settings }: DiscoverResult): string[] {
   const own = settings.skills.get(skill.name);
   const granted = new Set(own?.capabilities ?? []);
@@ -251,13 +251,13 @@ function listNextSteps(skill: Skill, { settings }: DiscoverResult): string[] {
   return [
     ...variables.slice(0, 3).map((key) => `needs ${key}: skillet config set ${formatSkillKey(skill, key)}`),
     ...(variables.length > 3 ? [`needs ${variables.length - 3} more: skillet show ${quoteIfNeeded(skill.name)}`] : []),
-    ...(capabilities.length > 0 ? [`asks for ${capabilities.join(", ")}: ${grant}`] : []),
+    ...(capabilities.length > 0 ? [`needs the capability ${capabilities.join(", ")}: ${grant}`] : []),
   ];
 }
 
 const PROJECT_ORIGIN = { scope: "workspace", source: ".agents/skills" } as const;
 
-/** Those of a project that will be trusted by whoever agrees: all that was shown, or of which what was not shown is what they trusted before. */
+/** Returns the project skills that this approval also trusts: those shown completely, or whose hidden parts were trusted before. */
 function findTrustedByApproval(
   coming: readonly PendingSkill[],
   where: { place: SkillsDir; found: DiscoverResult; work: string },
@@ -287,7 +287,7 @@ function readTreeSkill(folder: string): Skill | undefined {
 }
 
 interface AdditionFacts {
-  /** What the lock said before. */
+  /** The lock file's entries before the change. */
   locked: LockedSkills;
   /** By name. */
   signatures: ReadonlyMap<string, SignatureState>;
@@ -297,7 +297,7 @@ function toFilesJson(files: LockedFiles): object[] {
   return Object.entries(files).map(([path, { size, sha256, mode }]) => ({ path, bytes: size, digest: sha256, mode }));
 }
 
-/** One that is to be added or updated, or was, for programs. What stays is told of as its lock has it. */
+/** Formats an addition or update for `--json`. Unchanged skills are reported as locked. */
 function toAdditionJson(addition: PlannedAddition, { locked, signatures }: AdditionFacts): object {
   const { name, is, prepared } = addition;
   const entry = "put" in addition ? addition.put.entry : locked[name];
@@ -401,7 +401,7 @@ function describeCandidate({ skill }: RemoteCandidate, verdict: ListingVerdict):
   return `${place}${verdict.is === "look" ? `(scan: ${formatFindingCounts(verdict.findings)}) ` : ""}${skill.description}`;
 }
 
-/** The reason alone, where the message also names the skill. */
+/** Returns the reason alone if the message also names the skill. */
 function getRootMessage({ message, cause }: SkillError): string {
   return cause instanceof SkillError ? cause.message : message;
 }

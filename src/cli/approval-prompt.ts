@@ -12,22 +12,22 @@ import { type CommandIo, createPrinter, type Printer } from "./output.ts";
 import type { Progress } from "./progress.ts";
 
 export interface ApprovalOptions {
-  /** Agree to changes in the workspace beforehand. */
+  /** Approves changes in the workspace in advance. */
   yes?: boolean;
-  /** False: refuse what nobody can be asked about. */
+  /** False: refuse requests in non-interactive use instead of waiting. */
   wait?: boolean;
 }
 
-/** `run`: a model wants it. `call`: whoever sits there does. */
+/** `run`: requested by a model. `call`: requested by the user at the terminal. */
 type ApprovalOrigin = "run" | "call";
 
-/** Asks whoever sits at the terminal what has to be asked. Nothing where nobody does. */
+/** Returns a function that asks for approval at the terminal; undefined if there is no terminal. */
 export function createApprovalPrompt(io: CommandIo, by: ApprovalOrigin = "run"): Approve | undefined {
   if (!io.ask) return undefined;
   return (effect, { signal }) => askForApproval(io, effect, { signal, by });
 }
 
-/** A host that asks at this terminal, one question at a time; and what to wait for before anything else is written there. */
+/** Returns a host that asks at this terminal, one question at a time. Await `asking()` before writing anything else to the terminal. */
 export function createApprovingHost<Found extends DiscoverResult>(
   io: CommandIo,
   found: Found,
@@ -37,8 +37,8 @@ export function createApprovingHost<Found extends DiscoverResult>(
   let before: Promise<unknown> = Promise.resolve();
   const ask = createApprovalPrompt(io);
   const oneByOne: Approve = (effect, { signal }) => {
-    const word = before.then(async () => {
-      await new Promise(setImmediate); // What has happened until now is shown first.
+    const answer = before.then(async () => {
+      await new Promise(setImmediate); // Lets pending events print first.
       progress?.hold();
       try {
         return (await ask?.(effect, { signal })) ?? NO_APPROVER;
@@ -46,19 +46,22 @@ export function createApprovingHost<Found extends DiscoverResult>(
         progress?.release();
       }
     });
-    before = word.catch(() => {});
-    return word;
+    before = answer.catch(() => {});
+    return answer;
   };
   const approve = ask ? { approve: oneByOne } : options.wait === false ? { approve: async () => NO_APPROVER } : {};
   const approvals = options.yes ? preapproveWorkspaceChanges(found.approvals) : found.approvals;
   return { host: { ...found, ...approve, approvals }, asking: () => before };
 }
 
-const NO_APPROVER: Approval = { isApproved: false, reason: "there is nobody to ask" };
+const NO_APPROVER: Approval = { isApproved: false, reason: "no user to ask: this is not a terminal" };
 
-/** With what was said on the command line: nothing of it is written down, and nothing outside of the workspace is meant by it. */
+/** Adds the approval given on the command line. It is not saved, and covers changes in the workspace only. */
 function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
-  return { ...approvals, isAlways: (effect) => isWorkspaceChange(effect) || approvals.isAlways(effect) };
+  return {
+    ...approvals,
+    isAlwaysApproved: (effect) => isWorkspaceChange(effect) || approvals.isAlwaysApproved(effect),
+  };
 }
 
 function isWorkspaceChange({ on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce">): boolean {
@@ -67,56 +70,56 @@ function isWorkspaceChange({ on, isOnce }: Pick<ApprovalRequest, "on" | "isOnce"
 
 interface ApprovalChoice {
   key: string;
-  says: string;
+  label: string;
   scope?: ApprovalScope;
 }
 
-/** What can be answered, and how far an answer reaches where its key does not say it. */
+/** The possible answers, and a note on their scope if the keys do not state it. */
 interface ApprovalQuestion {
   choices: readonly ApprovalChoice[];
-  reach?: string;
+  scopeNote?: string;
 }
 
 const MAX_CHOICES_WIDTH = 80;
-const NO_CHOICE: ApprovalChoice = { key: "n", says: "no" };
+const NO_CHOICE: ApprovalChoice = { key: "n", label: "no" };
 
-/** Changes in the workspace are agreed to for a run: nobody reads the tenth question. */
+/** Workspace changes are approved for the whole run: asking for each one trains users to confirm unread. */
 function createRunQuestion({
   on,
   skill,
   tool,
   isOnce,
 }: Pick<ApprovalRequest, "on" | "skill" | "tool" | "isOnce">): ApprovalQuestion {
-  if (isOnce) return { choices: [{ key: "y", says: "yes, this once", scope: "once" }, NO_CHOICE] };
-  const always = (says: string): ApprovalChoice[] => (skill === "" ? [] : [{ key: "a", says, scope: "always" }]);
+  if (isOnce) return { choices: [{ key: "y", label: "yes, this once", scope: "once" }, NO_CHOICE] };
+  const always = (label: string): ApprovalChoice[] => (skill === "" ? [] : [{ key: "a", label, scope: "always" }]);
   if (on === "workspace") {
     const by = skill === "" ? "" : `, by ${skill},`;
     return {
-      choices: [{ key: "y", says: "yes, for this run", scope: "run" }, ...always("always in this folder"), NO_CHOICE],
-      reach: `yes holds for all changes of files here${by} in this run`,
+      choices: [{ key: "y", label: "yes, for this run", scope: "run" }, ...always("always in this folder"), NO_CHOICE],
+      scopeNote: `yes covers all file changes here${by} in this run`,
     };
   }
   const choices = (run: string): ApprovalChoice[] => [
-    { key: "y", says: "once", scope: "once" },
-    { key: "r", says: run, scope: "run" },
+    { key: "y", label: "once", scope: "once" },
+    { key: "r", label: run, scope: "run" },
     ...always("always for this tool"),
     NO_CHOICE,
   ];
-  const each = `each call of ${tool} in this run`;
+  const each = `each call to ${tool} in this run`;
   if (formatChoices(choices(each)).length <= MAX_CHOICES_WIDTH) return { choices: choices(each) };
-  return { choices: choices("this run"), reach: `this run: ${each}, whatever its input` };
+  return { choices: choices("this run"), scopeNote: `this run: ${each}, whatever its input` };
 }
 
-/** For one call that whoever sits there makes themselves. */
+/** The question for a call that the user at the terminal makes. */
 function createCallQuestion({ skill, on, isOnce }: Pick<ApprovalRequest, "skill" | "on" | "isOnce">): ApprovalQuestion {
-  const yes: ApprovalChoice = { key: "y", says: "yes", scope: "once" };
-  const says = on === "workspace" ? "always in this folder" : "always for this tool";
-  const always: ApprovalChoice = { key: "a", says, scope: "always" };
+  const yes: ApprovalChoice = { key: "y", label: "yes", scope: "once" };
+  const label = on === "workspace" ? "always in this folder" : "always for this tool";
+  const always: ApprovalChoice = { key: "a", label, scope: "always" };
   return { choices: [yes, ...(skill === "" || isOnce ? [] : [always]), NO_CHOICE] };
 }
 
 function formatChoices(choices: readonly ApprovalChoice[]): string {
-  return `${choices.map(({ key, says }) => `[${key}] ${says}`).join("  ")} `;
+  return `${choices.map(({ key, label }) => `[${key}] ${label}`).join("  ")} `;
 }
 
 const MAX_TRIES = 3;
@@ -127,7 +130,7 @@ async function askForApproval(
   { signal, by }: { signal: AbortSignal; by: ApprovalOrigin },
 ): Promise<Approval> {
   const out = createPrinter(io.stderr, io.env);
-  const { choices, reach } = by === "call" ? createCallQuestion(effect) : createRunQuestion(effect);
+  const { choices, scopeNote: reach } = by === "call" ? createCallQuestion(effect) : createRunQuestion(effect);
   if (signal.aborted) return INTERRUPTED_APPROVAL;
   if (!printApprovalRequest(out, effect, getUserHome(io.env)) && !(await isInputReviewed(io, out, effect, signal)))
     return signal.aborted ? INTERRUPTED_APPROVAL : createDenial("");
@@ -136,18 +139,18 @@ async function askForApproval(
     const answer = await io.ask?.(formatChoices(choices), signal);
     if (signal.aborted) return INTERRUPTED_APPROVAL;
     if (answer === undefined) return createDenial("");
-    const word = answer.trim().toLowerCase();
-    const chosen = choices.find(({ key }) => key === (ANSWER_ALIASES[word] ?? word));
+    const reply = answer.trim().toLowerCase();
+    const chosen = choices.find(({ key }) => key === (ANSWER_ALIASES[reply] ?? reply));
     if (chosen?.scope) return { isApproved: true, scope: chosen.scope };
     if (chosen && by === "call") return createDenial("");
     if (chosen) return createDenial((await io.ask?.("Why not? (for the model; may be empty) ", signal)) ?? "");
-    if (tries + 1 < MAX_TRIES) out.line`${out.dim(`one of ${choices.map(({ key }) => key).join(", ")}`)}`;
+    if (tries + 1 < MAX_TRIES) out.line`${out.dim(`answer with one of: ${choices.map(({ key }) => key).join(", ")}`)}`;
   }
-  out.line`${out.dim("no clear answer: that is a no")}`;
+  out.line`${out.dim("no valid answer: not approved")}`;
   return createDenial("");
 }
 
-/** Offers to show all of an input that is too long to be shown at once. Returns false where somebody would rather not: that is a no. */
+/** Offers to show all of an input that is too long for one screen. Returns false if the user declines, which denies the request. */
 export async function isInputReviewed(
   io: CommandIo,
   out: Printer,
@@ -155,7 +158,7 @@ export async function isInputReviewed(
   signal?: AbortSignal,
 ): Promise<boolean> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const answer = (await io.ask?.("[d] show all of the input  [n] no ", signal))?.trim().toLowerCase();
+    const answer = (await io.ask?.("[d] show the whole input  [n] no ", signal))?.trim().toLowerCase();
     if (answer === undefined || signal?.aborted || answer === "n" || answer === "no") return false;
     if (answer !== "d" && answer !== "details") continue;
     if (await pageInput(io, out, effect, signal)) return signal?.aborted !== true;
@@ -172,13 +175,13 @@ function createDenial(reason: string): Approval {
 }
 
 interface PrintRequestOptions {
-  /** Shows all of the input, however long it is. */
+  /** Shows the whole input, whatever its length. */
   isWhole?: boolean;
 }
 
 /**
- * Shows an approval request: what, where, how much, whether it can be undone, who asks, and the input as it will be executed. Returns whether
- * all of the input was shown: if not, nobody may approve it yet.
+ * Prints an approval request: the action, its scope, whether it can be undone, the requester, and the exact input. Returns false if the
+ * input was truncated: then it must not be approved yet.
  */
 export function printApprovalRequest(
   out: Printer,
@@ -190,22 +193,22 @@ export function printApprovalRequest(
   const who = skill || source || "the conversation";
   const path = formatHomePath(place, home);
   const copy = skill === "" || path.startsWith(source) ? path : [source, path].filter((part) => part !== "").join(", ");
-  const rows: [label: string, says: string | undefined][] = [
+  const rows: [label: string, text: string | undefined][] = [
     ["what", what],
     ["from", from?.join("\n")],
     ["where", where],
     ["how much", amount],
     ["undo", formatReversibility(effect)],
     ["asked by", `${escapeLine(who)}${copy === "" ? "" : ` (${escapeLine(copy)})`}`],
-    // The headline says it already, but where a skill said what it does without asking.
+    // The headline already gives the reason, except for an undeclared side effect.
     ["because", effect.on === "other" && !from ? reason : undefined],
   ];
   out.line`${out.yellow("?")} ${out.bold(tool)}${from && effect.on === "other" ? UNTRUSTED_INPUT_NOTE : EFFECT_SCOPES[effect.on]}`;
-  for (const [label, says] of rows) if (says !== undefined && says !== "") printField(out, label, says);
+  for (const [label, text] of rows) if (text !== undefined && text !== "") printField(out, label, text);
   return printInput(out, input, options);
 }
 
-/** Shows all of the input, a screen at a time. Returns whether it was shown to its end. */
+/** Shows the whole input, one screen at a time. Returns true if it was shown to the end. */
 async function pageInput(
   io: CommandIo,
   out: Printer,
@@ -226,14 +229,14 @@ async function pageInput(
 }
 
 const EFFECT_SCOPES: Record<ApprovalRequest["on"], string> = {
-  workspace: " would change files of the workspace",
-  outside: " would change something outside of the workspace",
-  other: ": the skill did not say beforehand that it would do this",
+  workspace: " wants to change files in the workspace",
+  outside: " wants to change something outside the workspace",
+  other: ": the skill did not declare this side effect",
 };
 
-const UNTRUSTED_INPUT_NOTE = ": what it is given comes from text that you did not write";
+const UNTRUSTED_INPUT_NOTE = ": its input comes from untrusted text";
 
-/** The same in a line: `mailer.send: send a mail (team@example.com)`. */
+/** Formats a request in one line: `mailer.send: send a mail (team@example.com)`. */
 export function formatApprovalLine({
   tool,
   what,
@@ -242,7 +245,7 @@ export function formatApprovalLine({
   return `${tool}: ${what}${where === "" ? "" : ` (${where})`}`;
 }
 
-/** What it is given, in a line: `to: ann@example.com, subject: Minutes`. Empty where it is given nothing. */
+/** Formats the input in one line: `to: ann@example.com, subject: Minutes`. Empty without an input. */
 export function formatInputLine({ input }: Pick<ApprovalRequest, "input">): string {
   const fields = formatInputFields(input);
   return fields[0] === "" || fields[0] === "{}" ? "" : truncateLine(fields.join(", "));
@@ -250,18 +253,18 @@ export function formatInputLine({ input }: Pick<ApprovalRequest, "input">): stri
 
 const LABEL_WIDTH = 10;
 
-function printField(out: Printer, label: string, says: string): void {
-  const lines = foldColumns(says, out.width - LABEL_WIDTH - 3);
+function printField(out: Printer, label: string, text: string): void {
+  const lines = foldColumns(text, out.width - LABEL_WIDTH - 3);
   for (const [index, line] of lines.entries())
     out.line`  ${out.dim((index === 0 ? label : "").padEnd(LABEL_WIDTH))}${line}`;
 }
 
 function formatReversibility({ isReversible, on }: Pick<ApprovalRequest, "isReversible" | "on">): string {
-  if (isReversible === undefined) return on === "workspace" ? "only by hand" : "not known whether it is possible";
+  if (isReversible === undefined) return on === "workspace" ? "only by hand" : "unknown";
   return isReversible ? "possible" : "not possible";
 }
 
-/** The longest input that is shown at once. Of a longer one the beginning of each text is shown, and the rest on request. */
+/** The longest input that is shown at once. Longer inputs show the beginning of each text, and the rest on request. */
 const MAX_INPUT_LENGTH = 6000;
 const EXCERPT_LENGTH = 200;
 
@@ -286,7 +289,7 @@ function printInput(
   if (isWhole || isShort) out.line`  ${out.dim(hashInput(input))}`;
   else {
     const size = formatNumber(countCharacters(all));
-    out.line`  ${out.yellow("!")} The input has ${size} characters and is not shown in full. Look at all of it before you approve it.`;
+    out.line`  ${out.yellow("!")} The input has ${size} characters and is not shown in full. Review all of it before you approve it.`;
   }
   return isWhole || isShort;
 }
@@ -295,11 +298,11 @@ const MAX_INPUT_LINES = 60;
 
 interface InputLine {
   text: string;
-  /** Whether it is the rest of a line that is wider than the terminal. */
+  /** True for the rest of a line that is wider than the terminal. */
   isFolded: boolean;
 }
 
-/** Only a field begins at the edge: a text cannot begin a line that looks like one. */
+/** Only fields start at the margin, so text cannot imitate a field. */
 function formatInputLines(fields: readonly string[], width: number): InputLine[] {
   return fields.flatMap((field) =>
     foldLines(field, width - 8).flatMap((pieces, line) =>
@@ -308,7 +311,7 @@ function formatInputLines(fields: readonly string[], width: number): InputLine[]
   );
 }
 
-/** Prints lines of input. What was folded has another border: text cannot pass for a line by itself, such as one of a diff. */
+/** Prints lines of input. Folded parts have a different border, so text cannot imitate a separate line, such as one of a diff. */
 function printInputLines(out: Printer, lines: readonly InputLine[]): void {
   for (const { text, isFolded } of lines) out.line`  ${out.dim(isFolded ? "┆" : "│")} ${text}`;
 }
@@ -326,7 +329,7 @@ function hashInput(input: unknown): string {
     .slice(0, 16)}`;
 }
 
-/** Warns of words that mix Latin letters with look-alikes of other scripts. */
+/** Returns warnings for words that mix Latin letters with look-alikes of other scripts. */
 function findMixedScripts(text: string): string[] {
   if (/^[\x00-\x7f]*$/.test(text)) return [];
   const words = text.match(/[\p{L}\p{N}\p{M}.@_-]+/gu) ?? [];
@@ -340,7 +343,7 @@ function findMixedScripts(text: string): string[] {
   });
 }
 
-/** A line each, or several where a text has them. */
+/** Returns one entry per field. A field with line breaks spans several lines. */
 function formatInputFields(input: unknown): string[] {
   const entries = input !== null && typeof input === "object" && !Array.isArray(input) ? Object.entries(input) : [];
   if (entries.length === 0) return [JSON.stringify(input) ?? ""];

@@ -5,7 +5,7 @@ import { main } from "./main.ts";
 import type { CommandIo, LineCompleter, TerminalStream } from "./output.ts";
 import { type EndSignal, openTerminalDialogue, REPEAT_INTERRUPT_MS } from "./terminal.ts";
 
-/** The process around `main`: its streams, its signals, its exit code. */
+/** Runs `main` with the streams, signals and exit code of this process. */
 export function run(): void {
   let ending: EndSignal | undefined;
   const dialogue = (complete: LineCompleter) =>
@@ -25,7 +25,7 @@ export function run(): void {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
     isFinished = true;
-    // A thread in the middle of a system call cannot be ended, nor can what nobody reads be taken back: either keeps the program here.
+    // A thread blocked in a system call, or output that is never read, would keep the process alive.
     setTimeout(() => {
       if (interruptedBy) exitBySignal(interruptedBy);
       else if (isProtocolOpen && process.stdout.writableLength === 0) exitBySignal("SIGTERM");
@@ -33,19 +33,19 @@ export function run(): void {
   });
 }
 
-// Longer than what a busy machine takes to close connections and threads that do end.
+// Longer than a busy machine needs to close connections and threads that do end.
 const LINGER_MS = 3000;
 let isFinished = false;
 let isProtocolOpen = false;
 let interruptedBy: NodeJS.Signals | undefined;
 
-/** As a program ends that does not listen to the signal: `process.exit` would wait for threads. */
+/** Ends as a program without a handler for the signal does: `process.exit` would wait for threads. */
 function exitBySignal(signal: NodeJS.Signals): void {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 }
 
-/** Who pipes something in may sit at a terminal all the same, and is asked there. */
+/** Users who pipe input may still sit at a terminal: questions go there. */
 function createPipedInput(): Pick<CommandIo, "stdin" | "ask"> {
   return isTerminal(2) && isPipeOrFile(0) && hasTerminal()
     ? { stdin: readStdin, ask: askAtTerminal }
@@ -63,7 +63,7 @@ function hasTerminal(): boolean {
   }
 }
 
-/** A pipe or a file. Who gives /dev/null says that nobody is there. */
+/** Returns true for a pipe or a file. /dev/null as stdin means non-interactive. */
 function isPipeOrFile(fd: number): boolean {
   try {
     return !fstatSync(fd).isCharacterDevice();
@@ -72,7 +72,7 @@ function isPipeOrFile(fd: number): boolean {
   }
 }
 
-// Only a command that waits asks for it: the others end at a signal as any program does.
+// Only commands that wait install this handler: others end at a signal as any program does.
 function waitForInterrupt(until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     onReaderGone = resolve;
@@ -101,12 +101,12 @@ async function askAtTerminal(question: string, signal?: AbortSignal): Promise<st
   try {
     input = new ReadStream(openSync(TERMINAL_PATH, "r"));
   } catch {
-    return undefined; // It has gone.
+    return undefined; // The terminal is gone.
   }
   try {
     return await askOn(input, question, signal);
   } finally {
-    input.destroy(); // The program would wait for what is typed there.
+    input.destroy(); // Else the program would wait for more input.
   }
 }
 
@@ -114,7 +114,7 @@ async function askOn(input: ReadStream, question: string, signal?: AbortSignal):
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
   if ((await discardTypeahead(input)) || signal?.aborted) return undefined;
   const lines = createInterface({ input, output: process.stderr });
-  // Ctrl-D and Ctrl-C are no answers. What goes on meanwhile is stopped by the latter as anywhere else.
+  // Ctrl-D and Ctrl-C are not answers. Ctrl-C also interrupts the running work.
   const gone = new Promise<undefined>((resolve) => lines.once("close", resolve));
   let isLineEnded = false;
   lines.once("SIGINT", () => {
@@ -132,14 +132,14 @@ async function askOn(input: ReadStream, question: string, signal?: AbortSignal):
   return answer;
 }
 
-// At once: a signal would come only after the question was taken for unanswered, and asked again.
+// Immediately: a signal would arrive only after the question counted as unanswered and was repeated.
 function interrupt(): void {
   process.emit("SIGINT");
 }
 
 const TYPEAHEAD_MS = 30;
 
-/** Takes away what was typed before there was a question. Whether Ctrl-C was among it. */
+/** Discards input typed before the question was shown. Returns true if it contained Ctrl-C. */
 async function discardTypeahead(input: ReadStream): Promise<boolean> {
   if (!input.isTTY) return false;
   let typed = "";
@@ -161,7 +161,7 @@ async function askHidden(question: string): Promise<string> {
   const { Writable } = process.getBuiltinModule("node:stream");
   const silent = new Writable({ write: (_part, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
-  process.stderr.write(question); // Only now does the terminal show nothing of what is typed.
+  process.stderr.write(question); // Only now is the terminal's echo off.
   const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
   const answer = await Promise.race([lines.question(""), gone]);
   lines.close();
@@ -181,14 +181,17 @@ async function readStdin(patienceMs?: number): Promise<string | undefined> {
   for await (const part of process.stdin) {
     size += part.length;
     if (size > MAX_INPUT_BYTES) {
-      throw new SkillError("usage", { message: "There are more than 16 MiB on standard input", fix: "give less" });
+      throw new SkillError("usage", {
+        message: "Standard input is larger than 16 MiB",
+        fix: "pipe in less, or pass a file",
+      });
     }
     parts.push(part);
   }
   return Buffer.concat(parts).toString("utf8");
 }
 
-/** Whether something is piped in, or has ended, in time. */
+/** Resolves to true if input arrives, or stdin ends, within the time. */
 function waitForInput(patienceMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, patienceMs, false);
@@ -206,7 +209,7 @@ function openProtocolStreams(): ReturnType<NonNullable<CommandIo["protocol"]>> {
   isProtocolOpen = true;
   const write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr) as typeof stdout.write;
-  stdout.on("error", () => {}); // Whoever wrote is told.
+  stdout.on("error", () => {}); // The writer's callback receives it.
   const output = new Writable({
     decodeStrings: false,
     write: (part, encoding, done) => void write(part, encoding, done),
@@ -214,8 +217,8 @@ function openProtocolStreams(): ReturnType<NonNullable<CommandIo["protocol"]>> {
   return { input, output };
 }
 
-// A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would
-// still be on its way when the process ends.
+// A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list might still be
+// unwritten when the process ends.
 function createOutputStream(fd: 1 | 2): TerminalStream {
   if (isTerminal(fd)) return fd === 1 ? process.stdout : process.stderr;
   let isClosed = false;
@@ -231,15 +234,15 @@ function createOutputStream(fd: 1 | 2): TerminalStream {
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException;
           if (code === "EPIPE") {
-            isClosed = true; // `skillet list | head` has enough.
+            isClosed = true; // `skillet list | head` stops reading.
             if (fd === 1) onReaderGone();
           } else if (code === "EAGAIN") Atomics.wait(PAUSE_BUFFER, 0, 0, 1);
           else if (fd === 2)
-            isClosed = true; // There is nobody left to tell.
+            isClosed = true; // Stderr is gone too.
           else
             throw new SkillError("unwritable", {
               message: `The output could not be written: ${getErrorMessage(error)}`,
-              fix: "check where it goes to, and that there is room",
+              fix: "check the target of the redirection and the free disk space",
             });
         }
       }
@@ -258,7 +261,7 @@ function isTerminal(fd: number): boolean {
   }
 }
 
-/** Most programs that start others give them this. What knows terminals need not be loaded for it, which takes a fifth as long as Node's own start. */
+/** Most parent processes pass /dev/null. This check avoids loading `tty`, which takes a fifth of Node's own start. */
 function isNullDevice({ rdev }: Stats): boolean {
   return rdev === statSync("/dev/null", { throwIfNoEntry: false })?.rdev;
 }

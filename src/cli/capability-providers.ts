@@ -18,19 +18,19 @@ import { compareText, findNearest, truncateLine } from "../util/text.ts";
 import type { CommandHost } from "./command-host.ts";
 import { type Printer, printHanging } from "./output.ts";
 
-/** One who serves capabilities, and how it is now. */
+/** A capability provider and its current state. */
 export interface ProviderState {
   namespace: string;
   from: string;
   isReady: boolean;
-  /** Why it is not, or what else it says. */
+  /** The reason if it is not ready; else an optional note. */
   message: string;
   steps: readonly string[];
-  /** Who is signed in. */
+  /** The accounts that are signed in. */
   accounts: readonly string[];
 }
 
-/** Who serves something here, or a namespace of it, in order. Throws a SkillError when nobody serves that. */
+/** Returns the providers, or those of a namespace, sorted. Throws a SkillError if the namespace has no provider. */
 export function findProviders(
   found: Pick<CommandHost, "capabilities" | "settings">,
   wanted?: string,
@@ -42,22 +42,22 @@ export function findProviders(
   if (fitting.length > 0) return fitting;
   const command = formatEnableCommand(found, getCapabilityNamespace(wanted));
   if (command !== undefined) {
-    const message = `Nobody serves '${truncateLine(wanted, 60)}' here yet: it is switched off`;
-    throw new SkillError("not-found", { message, fix: `switch it on: ${command}` });
+    const message = `The provider of '${truncateLine(wanted, 60)}' is disabled`;
+    throw new SkillError("not-found", { message, fix: `enable it: ${command}` });
   }
   const names = [...new Set(all.map(({ namespace }) => namespace))];
   const meant = findNearest(getCapabilityNamespace(wanted), names);
-  const there = names.length === 0 ? "" : `; there are: ${names.join(", ")}`;
+  const there = names.length === 0 ? "" : `; configured: ${names.join(", ")}`;
   const table = /^[a-z][a-z0-9_-]*$/.test(wanted)
     ? `[capabilities.providers.${wanted}]`
     : "[capabilities.providers.NAME]";
   throw new SkillError("not-found", {
-    message: `Nobody serves '${truncateLine(wanted, 60)}' here`,
-    fix: meant ? `did you mean ${meant}?` : `name the program: command under ${table} in config.toml${there}`,
+    message: `No provider is configured for '${truncateLine(wanted, 60)}'`,
+    fix: meant ? `did you mean ${meant}?` : `set the program: command under ${table} in config.toml${there}`,
   });
 }
 
-/** What switches on who is known to serve a namespace, and does not yet. */
+/** Returns the command that enables the known provider of a namespace; undefined for an unknown provider. */
 export function formatEnableCommand(
   { settings }: Pick<CommandHost, "settings">,
   namespace: string,
@@ -68,28 +68,28 @@ export function formatEnableCommand(
   return preset && `skillet enable ${preset.skill}`;
 }
 
-/** `served by node provider.ts`. */
+/** Formats the origin of a provider: `served by node provider.ts`. */
 export function formatProviderOrigin({ from }: Pick<CapabilityProvider, "from">): string {
   return from === BUILT_IN_PROVIDER ? from : `served by ${truncateLine(from, 100)}`;
 }
 
-/** The copy that has what is configured for this name, where it is another one. */
+/** Returns the other copy that holds the values configured for this name, if there is one. */
 export function findOtherOwner(skill: Skill, grants: CommandHost["grants"]): SecretOwner | undefined {
-  const owner = grants.ownerOf(skill.name);
+  const owner = grants.getOwner(skill.name);
   return owner && !grants.isOwner(skill, owner) ? owner : undefined;
 }
 
-/** `~/.skillet/skills/notes`; of what has no place, its source. */
+/** `~/.skillet/skills/notes`; its source if it has no folder. */
 export function formatOwnerCopy({ source, place }: SecretOwner, { around }: Pick<CommandHost, "around">): string {
   return place === "" ? source : formatDisplayPath(place, around);
 }
 
-/** Whether this copy of a skill has a capability; what was given to another one of its name, it has not. */
+/** The grant state of a capability for this copy of a skill. Grants to another copy with the same name do not count. */
 export interface CapabilityHolding {
   isGranted: boolean;
-  /** That other one. */
+  /** The other copy that has the grant. */
   givenTo?: string;
-  /** No copy of its name has it yet, though the configuration gives it to one. */
+  /** The configuration grants it to this name, but no copy has received it yet. */
   isLeft?: true;
 }
 
@@ -97,18 +97,18 @@ export function readHolding(id: string, skill: Skill, found: CommandHost): Capab
   if (!found.capabilities.isGranted(id, skill)) return { isGranted: false };
   const other = findOtherOwner(skill, found.grants);
   if (other) return { isGranted: false, givenTo: formatOwnerCopy(other, found) };
-  const isLeft = found.grants.ownerOf(skill.name) === undefined && needsSecretGrant(skill);
+  const isLeft = found.grants.getOwner(skill.name) === undefined && needsSecretGrant(skill);
   return isLeft ? { isGranted: false, isLeft } : { isGranted: true };
 }
 
-/** What gives this copy what it has not. */
+/** Returns the command that grants the capability to this copy. */
 export function formatGrantCommand(id: string, name: string, { givenTo, isLeft }: CapabilityHolding): string {
   return givenTo === undefined && !isLeft
     ? `skillet capability grant ${quoteIfNeeded(name)} ${id}`
     : `skillet trust --secrets ${quoteIfNeeded(name)}`;
 }
 
-/** Contract: resolves, in the time that a check of health has. */
+/** Returns the state of a provider. Contract: resolves, within the time limit of a health check. */
 export async function readProviderState(
   provider: CapabilityProvider,
   found: CommandHost,
@@ -116,8 +116,13 @@ export async function readProviderState(
 ): Promise<ProviderState> {
   const { capabilities } = found;
   const { namespace, from } = provider;
-  const asked = { user: TERMINAL_USER, signal };
-  const { isReady, message = "", steps = [], accounts = [] } = await checkProviderHealth(provider, capabilities, asked);
+  const request = { user: TERMINAL_USER, signal };
+  const {
+    isReady,
+    message = "",
+    steps = [],
+    accounts = [],
+  } = await checkProviderHealth(provider, capabilities, request);
   const kept = listVaultEntries(capabilities.vault).filter(
     (entry) => matchesAccount(entry, namespace, { user: TERMINAL_USER }) && matchesOrigin(entry, provider.origin),
   );
@@ -125,25 +130,25 @@ export async function readProviderState(
   return { namespace, from, isReady, message, steps, accounts: [...signedIn].sort(compareText) };
 }
 
-/** `✓ notes  node provider.ts`, and below it what to do where it is not ready. */
+/** Prints `✓ notes  node provider.ts`, followed by the steps to take if it is not ready. */
 export function printProviderState(out: Printer, state: ProviderState, indent = ""): void {
   const { namespace, from, isReady, message, steps, accounts } = state;
   const room = Math.max(20, Math.min(100, out.width - indent.length - namespace.length - 4));
   out.line`${indent}${isReady ? out.green("✓") : out.yellow("!")} ${out.bold(namespace)}  ${out.dim(truncateLine(from, room))}`;
-  const say = (before: string, text: string) =>
+  const print = (before: string, text: string) =>
     printHanging(out, indent + before, [text], { indent: indent.length + before.length });
-  if (!isReady) say("  ", `it cannot serve yet${message === "" ? "" : `: ${truncateLine(message, 300)}`}`);
+  if (!isReady) print("  ", `not ready${message === "" ? "" : `: ${truncateLine(message, 300)}`}`);
   for (const [index, step] of isReady ? [] : steps.entries())
-    say(`    ${steps.length > 1 ? `${index + 1}. ` : ""}`, truncateLine(step, 300));
-  if (accounts.length > 0) say("  ", `signed in: ${accounts.map((one) => truncateLine(one, 100)).join(", ")}`);
+    print(`    ${steps.length > 1 ? `${index + 1}. ` : ""}`, truncateLine(step, 300));
+  if (accounts.length > 0) print("  ", `signed in: ${accounts.map((one) => truncateLine(one, 100)).join(", ")}`);
 }
 
-/** On whose behalf a terminal signs in: its owner's. */
+/** The user on whose behalf a terminal signs in: its owner. */
 export const TERMINAL_USER = "";
 
 type VaultContext = Pick<CommandHost, "home" | "env" | "settings">;
 
-/** The vault with what only its owner is told of it. */
+/** Opens the vault with the details that only its owner may see. */
 export function openCommandVault(found: VaultContext): FileVault {
   return createVault(found.home, getVaultKeyOptions(found));
 }
@@ -155,19 +160,19 @@ function getVaultKeyOptions({ env, settings }: VaultContext) {
 export interface VaultKeyFacts {
   file: string;
   key: VaultKeySource | null;
-  /** What it is locked with from the next sign-in on, where that is something else. */
+  /** The key used from the next sign-in on, if it differs. */
   nextKey: VaultKeySource | null;
   problem: string | null;
 }
 
-/** Where its key is from, and why it cannot be used. Contract: never throws for a vault that is broken. */
+/** Returns the source of the vault's key, and the problem if it cannot be used. Contract: never throws for a broken vault. */
 export function readVaultKeyFacts(vault: FileVault, found: VaultContext): VaultKeyFacts {
   const { file } = vault;
-  const problem = vault.problem() ?? null;
+  const problem = vault.findProblem() ?? null;
   try {
-    const key = vault.keyFrom();
-    // Only a passphrase takes the place of another key.
-    const next = createVaultKeys(found.home, { ...getVaultKeyOptions(found), keyring: false }).preferred();
+    const key = vault.getKeySource();
+    // Only a passphrase replaces another key.
+    const next = createVaultKeys(found.home, { ...getVaultKeyOptions(found), keyring: false }).getPreferredSource();
     return { file, key, nextKey: next === "passphrase file" && next !== key ? next : null, problem };
   } catch (error) {
     if (error instanceof SkillError) return { file, key: null, nextKey: null, problem };
@@ -175,7 +180,7 @@ export function readVaultKeyFacts(vault: FileVault, found: VaultContext): VaultK
   }
 }
 
-/** What is signed in, in order. Contract: nothing for a vault that is broken, which `keyFacts` tells. */
+/** Lists the vault's entries, sorted. Contract: empty for a broken vault, which `readVaultKeyFacts` reports. */
 export function listVaultEntries(vault: Pick<FileVault, "list">): VaultEntry[] {
   try {
     return vault.list();
@@ -185,15 +190,15 @@ export function listVaultEntries(vault: Pick<FileVault, "list">): VaultEntry[] {
   }
 }
 
-/** What its key protects from, plainly. Empty where it is not known. */
+/** Describes the key of the vault and its limits. Empty if it is unknown. */
 export function formatVaultKey({ key, nextKey }: Pick<VaultKeyFacts, "key" | "nextKey">): string {
-  const next = nextKey === null ? "" : "; from the next sign-in on with the passphrase";
+  const next = nextKey === null ? "" : "; the next sign-in switches it to the passphrase";
   return key === null ? "" : `${VAULT_KEY_LABELS[key]}${next}`;
 }
 
 const VAULT_KEY_LABELS: Record<VaultKeySource, string> = {
-  "passphrase file": "locked with the passphrase in the file that vault_passphrase_file names",
-  keyring: "locked with a key in the keyring of the system",
+  "passphrase file": "encrypted with the passphrase in vault_passphrase_file",
+  keyring: "encrypted with a key in the system keyring",
   "key file":
-    "locked with vault.key, which lies beside it: that protects copies of the vault alone, not from whoever can read this folder",
+    "encrypted with vault.key in the same folder: this protects copies of the vault, but not against users who can read this folder",
 };

@@ -31,12 +31,12 @@ import {
   type SafeText,
 } from "./output.ts";
 
-/** A copy that is written down, and where it is as seen from here. */
+/** A recorded copy, with its location relative to this workspace. */
 export interface LocatedCopy extends ClientCopy {
   folder: string;
-  /** In the client's folder for all projects, in this workspace, in another, or where no client looks any more. */
+  /** In the client's folder for all projects, in this workspace, in another one, or where no client looks any more. */
   where: "user" | "project" | "other-project" | "nowhere";
-  /** What names that place in a command. */
+  /** The options that select this location in a command. */
   flags: string;
 }
 
@@ -50,49 +50,47 @@ export type LocatedCopyState =
   | "switched-off"
   | "elsewhere";
 
-/** In words, and what to do. */
+/** The text for each state, with the fix. */
 export const COPY_STATES: Record<LocatedCopyState, { said(row: LocatedCopy, home: string): string; isFine: boolean }> =
   {
     "up-to-date": { said: () => "up to date", isFine: true },
     outdated: {
       said: ({ skill, flags, where }) =>
-        where === "nowhere"
-          ? "out of date"
-          : `out of date: \`skillet export --update ${skill}${flags}\` brings it up to date`,
+        where === "nowhere" ? "out of date" : `out of date: \`skillet export --update ${skill}${flags}\` updates it`,
       isFine: false,
     },
-    edited: { said: () => "changed by hand since: it is kept unless you say --force", isFine: false },
+    edited: { said: () => "changed by hand since: --force overwrites it", isFine: false },
     removed: {
       said: ({ skill, client, flags, where, folder }) => {
         const isReached =
           where === "user" || where === "project" || existsSync(findCopyWorkspace(folder, client) ?? "");
-        return `removed by hand: \`skillet export --remove ${skill}${isReached && where !== "nowhere" ? ` --to ${client}${flags}` : ""}\` removes it from the list`;
+        return `removed by hand: \`skillet export --remove ${skill}${isReached && where !== "nowhere" ? ` --to ${client}${flags}` : ""}\` removes the record`;
       },
       isFine: false,
     },
-    "original-gone": { said: () => "its original is gone, so it counts as a skill itself", isFine: false },
+    "original-gone": { said: () => "its original is gone, so it counts as a separate skill", isFine: false },
     "original-broken": {
       said: ({ original = "" }, home) =>
-        `its original did not load: \`skillet check ${formatOriginalPath(original, home)}\` says why`,
+        `its original did not load: \`skillet check ${formatOriginalPath(original, home)}\` shows why`,
       isFine: false,
     },
     "switched-off": {
       said: ({ skill, client, flags }) =>
-        `switched off here; ${getClientTitle(client)} still uses it: \`skillet export --remove ${skill}${flags}\` removes it`,
+        `disabled here; ${getClientTitle(client)} still uses it: \`skillet export --remove ${skill}${flags}\` removes it`,
       isFine: false,
     },
     elsewhere: {
-      said: () => "its original is none of the skills found here, so it counts as one itself",
+      said: () => "its original is not among the skills found here, so it counts as a separate skill",
       isFine: true,
     },
   };
 
-/** Every copy that is written down, in order. `workspace` is as it was given in the command. */
+/** Lists every recorded copy, sorted. `workspace` is the value of `-C`. */
 export function listRecordedCopies(installs: ClientCopyStore, around: Environment, workspace?: string): LocatedCopy[] {
   const here = workspace === undefined ? "" : ` -C ${quoteIfNeeded(workspace)}`;
   return (
     Object.entries(installs.entries())
-      // What is written down of any other place is not what skillet writes, and may be large.
+      // Skips entries that skillet did not write: such a folder may be large.
       .filter(([folder, { skill }]) => isAbsolute(folder) && basename(folder) === skill)
       .map(([folder, copy]): LocatedCopy => {
         const row = { ...copy, folder };
@@ -122,31 +120,31 @@ export function readCopyState(row: LocatedCopy, found: DiscoverResult): LocatedC
   }
 }
 
-/** The skill that it was copied from, if it is found here. */
+/** Returns the original of a copy if it is found here. */
 export function findOriginal({ skill, source, original }: ClientCopy, { catalog }: DiscoverResult): Skill | undefined {
   return catalog
     .copies(skill)
     .find(({ origin }) => origin.source === source && (original === undefined || origin.file === original));
 }
 
-/** Where a command looked for copies. */
+/** The location that a command searched for copies. */
 interface CopySearch {
   home: string;
   isProject: boolean;
-  /** The option that names clients, and what it named. */
+  /** The option that selects clients, and its value. */
   option: "--from" | "--to";
   clients: readonly string[] | undefined;
 }
 
-/** There is no copy of that name where the command looked: it is somewhere else, or another is near. */
+/** Returns the error for a copy that is not at the searched location, with its location or the nearest name. */
 export function createNoCopyError(name: string, rows: readonly LocatedCopy[], looked: CopySearch): SkillError {
   const own = rows.filter(({ skill }) => skill === name);
-  const beside = own.filter(({ where }) => where === (looked.isProject ? "project" : "user"));
-  const places = (beside.length > 0 ? beside : own).map((row) => formatCopyLocation(row, looked));
+  const sameScope = own.filter(({ where }) => where === (looked.isProject ? "project" : "user"));
+  const places = (sameScope.length > 0 ? sameScope : own).map((row) => formatCopyLocation(row, looked));
   const meant = findNearest(name, new Set(rows.map(({ skill }) => skill)));
   const near = meant === undefined ? "`skillet export --list` shows all copies" : `did you mean "${meant}"?`;
   return new SkillError("not-installed", {
-    message: `No copy of '${name}' is there`,
+    message: `No copy of '${name}' found`,
     fix: places.length === 0 ? near : [...new Set(places)].join("; "),
   });
 }
@@ -162,14 +160,14 @@ function formatCopyLocation(
   const place = dirname(folder);
   const workspace = where === "user" ? undefined : findCopyWorkspace(folder, client);
   const whose = where === "project" ? "this workspace" : formatHomePath(workspace ?? "", home);
-  const said = workspace === undefined ? formatHomePath(place, home) : `${relative(workspace, place)} of ${whose}`;
+  const location = workspace === undefined ? formatHomePath(place, home) : `${relative(workspace, place)} of ${whose}`;
   const isNamed = clients?.includes(client) ?? true;
   const hints = [
-    ...(isNamed ? [] : [`say ${option} ${client}`]),
-    ...(where === "user" && isProject ? ["leave out --project"] : []),
+    ...(isNamed ? [] : [`add ${option} ${client}`]),
+    ...(where === "user" && isProject ? ["omit --project"] : []),
     ...(where === "other-project" || (where === "project" && !isProject) ? [`add${flags}`] : []),
   ];
-  return `it is in ${said}${hints.length === 0 ? "" : `: ${hints.join(", and ")}`}`;
+  return `it is in ${location}${hints.length === 0 ? "" : `: ${hints.join(", and ")}`}`;
 }
 
 function isInClientFolder(
@@ -180,11 +178,11 @@ function isInClientFolder(
   try {
     return resolveClientTarget(client, { around, isProject }).folder === dirname(folder);
   } catch {
-    return false; // A client that is not known, or whose folder cannot be reached.
+    return false; // An unknown client, or an inaccessible folder.
   }
 }
 
-/** The workspace whose copy it is, if it is one's. */
+/** Returns the workspace that contains the copy, if there is one. */
 function findCopyWorkspace(folder: string, client: string): string | undefined {
   if (!Object.hasOwn(NATIVE_CLIENTS, client)) return undefined;
   const below = getNativeClient(client).project({ home: "/", workspace: "/", env: {} });
@@ -196,22 +194,22 @@ function isOriginalBroken({ original }: ClientCopy, { catalog }: DiscoverResult)
   return catalog.diagnostics.some((diagnostic) => stopsLoading(diagnostic) && diagnostic.file === original);
 }
 
-/** As a shell takes it: `~` means nothing within quotes. */
+/** Quotes a path for a shell. `~` is not expanded within quotes. */
 function formatOriginalPath(original: string, home: string): string {
   const place = basename(original) === "SKILL.md" ? dirname(original) : original;
   const short = formatHomePath(place, home);
   return quoteIfNeeded(short) === short ? short : quoteIfNeeded(place);
 }
 
-/** What was done in one client's folder. */
+/** The changes made in one client's folder. */
 export interface CopyOutcome {
   target: ClientTarget;
   steps: readonly (CopyStep | CopyRemoval | SkippedCopy)[];
-  /** Why nothing was. */
+  /** Set if nothing was changed. */
   error?: SkillError;
 }
 
-/** A copy that is not brought up to date, and why. */
+/** A copy that is not updated, with the reason. */
 export interface SkippedCopy {
   name: string;
   action: "leave" | "refuse";
@@ -227,7 +225,7 @@ type CopyAction = (CopyStep | CopyRemoval | SkippedCopy)["action"];
 interface ActionLabels {
   mark: string;
   paint: "green" | "yellow" | "dim" | "red";
-  /** What was done, and what would be. */
+  /** Texts for a real run and for a dry run. */
   done: string;
   planned: string;
 }
@@ -238,23 +236,23 @@ const ACTION_LABELS: Record<CopyAction, ActionLabels> = {
   unchanged: { mark: "=", paint: "dim", done: "unchanged", planned: "unchanged" },
   remove: { mark: "-", paint: "yellow", done: "removed", planned: "would be removed" },
   forget: { mark: "-", paint: "dim", done: "was gone already", planned: "is gone already" },
-  leave: { mark: "=", paint: "dim", done: "left as it is", planned: "left as it is" },
+  leave: { mark: "=", paint: "dim", done: "not changed", planned: "not changed" },
   refuse: { mark: "✗", paint: "red", done: "refused", planned: "refused" },
 };
 
 const CHANGING_ACTIONS: ReadonlySet<CopyAction> = new Set(["install", "update", "remove"]);
 const MAX_FILES = 20;
 
-/** Tells what was done, and gives what the command ends with. */
+/** Prints the outcomes and returns the exit code. */
 export function printCopyOutcomes(
   io: CommandIo,
   outcomes: readonly CopyOutcome[],
   options: PrintCopiesOptions,
 ): number {
   if (options.json) printJson(io.stdout, toCopyOutcomesJson(outcomes, options));
-  const said = new Map<string, string>();
+  const printedNotes = new Map<string, string>();
   for (const outcome of outcomes) {
-    if (!options.json) printCopySteps(io, outcome, { ...options, said });
+    if (!options.json) printCopySteps(io, outcome, { ...options, printedNotes });
     printCopySummary(io, outcome, options);
   }
   if (outcomes.some(({ error }) => error)) return EXIT.findings;
@@ -274,15 +272,15 @@ function toCopyOutcomesJson(outcomes: readonly CopyOutcome[], { dryRun = false }
 }
 
 interface PrintStepsContext extends PrintCopiesOptions {
-  /** What was said of clients before. */
-  said: Map<string, string>;
+  /** Notes already printed for other clients. */
+  printedNotes: Map<string, string>;
 }
 
-/** At once: a thousand writes take longer than what they tell of. */
+/** Writes all lines at once: a thousand writes take longer than the work they report. */
 function printCopySteps(
   io: CommandIo,
   { target, steps }: CopyOutcome,
-  { dryRun = false, said }: PrintStepsContext,
+  { dryRun = false, printedNotes }: PrintStepsContext,
 ): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
@@ -290,10 +288,10 @@ function printCopySteps(
   const { title } = target.client;
   const shown = steps.filter(({ action }) => action !== "refuse");
   const changed = shown.filter((step): step is CopyStep => "files" in step && CHANGING_ACTIONS.has(step.action));
-  const { own, shared, asOf } = groupNotes(changed, title, said);
+  const { own, shared, asOf } = groupNotes(changed, title, printedNotes);
   const widest = Math.min(32, Math.max(0, ...shown.map(({ name }) => name.length)));
   const dim = (line: string): SafeText => out.dim(line);
-  if (shown.length > 0) out.line`${out.bold(title)} ${out.dim(target.shown)}`;
+  if (shown.length > 0) out.line`${out.bold(title)} ${out.dim(target.displayPath)}`;
   for (const step of shown) {
     const { mark, paint } = ACTION_LABELS[step.action];
     const before = out.text`  ${out[paint](mark)} ${out.bold(step.name.padEnd(widest))}  `;
@@ -303,7 +301,7 @@ function printCopySteps(
       out.line`      ${out.yellow(`it was changed by hand since: these changes ${dryRun ? "would be" : "are"} lost`)}`;
     if (dryRun && "files" in step && CHANGING_ACTIONS.has(step.action)) printStepFiles(out, step);
   }
-  const rest = asOf === undefined ? [] : [`what was said of ${asOf} above goes for ${title} too`];
+  const rest = asOf === undefined ? [] : [`the notes on ${asOf} above apply to ${title} too`];
   for (const note of [...shared, ...rest])
     printHanging(out, out.text`  ${out.dim("·")} `, [note], { indent: 4, paint: dim });
   io.stdout.write(lines.join(""));
@@ -311,7 +309,7 @@ function printCopySteps(
 
 function formatStep(step: CopyOutcome["steps"][number], dryRun: boolean): string {
   const { done, planned } = ACTION_LABELS[step.action];
-  if (step.action === "unchanged" && step.reason) return "already there";
+  if (step.action === "unchanged" && step.reason) return "already exported";
   if (step.action === "leave") return [step.reason.message, step.reason.fix].filter(Boolean).join(": ");
   const files =
     "files" in step && CHANGING_ACTIONS.has(step.action) ? `, ${formatCount(step.files.length, "file")}` : "";
@@ -333,29 +331,30 @@ function printCopySummary(
     if (action === "refuse" && reason)
       printProblem(out, out.red("✗"), reason.message, addWorkspaceOption(reason.fix, workspace));
   if (error) printProblem(out, out.red("✗"), error.message, error.fix ?? "");
-  const said = Map.groupBy(steps, ({ action }) => action);
+  const byAction = Map.groupBy(steps, ({ action }) => action);
   if (json || error || steps.length === 0) return;
-  const sums = [...said].map(
+  const sums = [...byAction].map(
     ([action, { length }]) => `${length} ${ACTION_LABELS[action][dryRun ? "planned" : "done"]}`,
   );
-  const { title, next } = target.client;
-  out.line`${said.has("refuse") ? out.yellow("!") : out.green("✓")} ${title}: ${sums.join(", ")}`;
-  if (!dryRun && (said.has("install") || said.has("update"))) printHanging(out, "  ", [`then ${next}`], { indent: 2 });
+  const { title, nextStep: next } = target.client;
+  out.line`${byAction.has("refuse") ? out.yellow("!") : out.green("✓")} ${title}: ${sums.join(", ")}`;
+  if (!dryRun && (byAction.has("install") || byAction.has("update")))
+    printHanging(out, "  ", [`then ${next}`], { indent: 2 });
 }
 
-/** What is to be said of the copies for one client. */
+/** The notes on the copies for one client. */
 interface GroupedNotes {
-  /** Of one skill alone, by its name. */
+  /** Notes on a single skill, by its name. */
   own: ReadonlyMap<string, readonly string[]>;
-  /** Of several: once, with their names. */
+  /** Notes on several skills, each with their names. */
   shared: readonly string[];
-  /** The client of which the rest was said already. */
+  /** The client for which the other notes were printed. */
   asOf?: string;
 }
 
 type NotedStep = Pick<CopyStep, "name" | "notes">;
 
-/** What is the same for many skills is said once, and what was said of another client is not said again: `before` remembers both. */
+/** Groups notes so that each is printed once for all skills and clients. `before` holds the notes printed so far. */
 function groupNotes(steps: readonly NotedStep[], title: string, before: Map<string, string>): GroupedNotes {
   const byNote = new Map<string, string[]>();
   for (const { name, notes } of steps) for (const note of notes) byNote.set(note, [...(byNote.get(note) ?? []), name]);

@@ -18,89 +18,89 @@ export interface CommandDefinition {
   define(command: Command): Command;
   run?: CommandHandler;
   commands?: Record<string, CommandDefinition>;
-  /** What else is said where an option is wrong. */
+  /** Text added to the hint for a wrong option. */
   afterError?: string;
 }
 
-/** What every command ends with. The last is what a shell gives for a program that Ctrl-C ended. */
+/** The exit codes of all commands. 130 is the shell's code for a program ended by Ctrl-C. */
 export const EXIT = { fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5, interrupted: 130 } as const;
 
-/** An end that people were told of already, in more words. A program is told it as any other. */
+/** A failure already printed in detail for people. `--json` reports it like any other. */
 export class ReportedError extends SkillError {}
 
-/** Somebody said no, or there was nobody who could say yes. `fix`: what whoever cannot be asked does. */
+/** Returns the error for a missing approval. `fix`: the step for non-interactive use. */
 export function createNotApprovedError({ ask }: Pick<CommandIo, "ask">, message: string, fix: string): SkillError {
   return ask
     ? new SkillError("not-agreed", { message })
-    : new SkillError("not-agreed", { message: `${message}: nobody was asked, since this is no terminal`, fix });
+    : new SkillError("not-agreed", { message: `${message}: approval needs a terminal`, fix });
 }
 
-/** The end of a command's help. */
+/** Formats the examples at the end of a command's help. */
 export function formatExamples(...lines: string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
 }
 
-/** Options of whatever uses skills. */
+/** Adds the options of all commands that run skills. */
 export function addRunOptions(command: Command): Command {
   return addRunOutputOptions(
     command
-      .option("-m, --model <alias>", "the model: an alias of the configuration, `provider/model`, or `runbook`")
-      .option("--timeout <seconds>", "stop after so long, with what there is")
-      .option("--budget <tokens>", "stop after so many tokens, with what there is")
-      .option("--max-iterations <number>", "ask the model at most so often")
-      .option("--chat-type <type>", "on behalf of a chat of this type; private when left out")
-      .option("--chat-id <id>", "and of this id; `terminal` when left out"),
+      .option("-m, --model <alias>", "Use this model: a configured alias, `provider/model`, or `runbook`")
+      .option("--timeout <seconds>", "Stop after this time and return the partial result")
+      .option("--budget <tokens>", "Stop after this many tokens and return the partial result")
+      .option("--max-iterations <number>", "Limit the number of model calls")
+      .option("--chat-type <type>", "Run on behalf of this type of chat. Defaults to private.")
+      .option("--chat-id <id>", "Run on behalf of the chat with this id. Defaults to terminal."),
   );
 }
 
-/** Options of whatever shows a run. */
+/** Adds the options of all commands that show a run. */
 export function addRunOutputOptions(command: Command): Command {
   return command
-    .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
-    .option("--no-wait", "refuse what nobody can be asked about, in place of waiting")
-    .option("--events", "print what happens as JSON, a line each")
-    .option("--show-secrets", "show the values of skills' variables in the answer")
-    .option("-q, --quiet", "do not say what happens, nor what became of it");
+    .option("-y, --yes", "Approve changes inside the workspace in advance")
+    .option("--no-wait", "Deny requests that need an approval instead of waiting")
+    .option("--events", "Print events as JSON Lines")
+    .option("--show-secrets", "Show the values of skill variables in the answer")
+    .option("-q, --quiet", "Print only the answer");
 }
 
-export const PROJECT_HELP = "in this workspace, in place of all of them: .agents/skills";
+export const PROJECT_HELP = "Use .agents/skills of this workspace instead of your user folder";
 
-export const ALLOW_PRIVATE_HELP = "also fetch from private addresses that only the source names";
+export const ALLOW_PRIVATE_HELP = "Also fetch from private addresses named by the source";
 
-/** The clients whose folders are known: spelled out here too, since every command reads this file. */
+/** The clients with a known skills folder. Repeated here because every command loads this file. */
 export const NATIVE_CLIENT_NAMES = [
   ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
 ];
 
-/** What else `skillet export --to` writes, and the format of each. */
+/** Other targets of `skillet export --to`, with their formats. */
 export const FILE_TARGETS = { zip: "skill-zip", plugin: "agent-plugin" } as const;
 export const EXPORT_TARGETS: readonly string[] = [...NATIVE_CLIENT_NAMES, ...Object.keys(FILE_TARGETS)];
 
 export const NATIVE_CLIENT_LIST = NATIVE_CLIENT_NAMES.join(", ");
 
-/** The clients whose configuration is known: spelled out here too, since every command reads this file. */
+/** The clients with a known configuration file. Repeated here because every command loads this file. */
 export const MCP_CLIENT_NAMES = ["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor"];
 
-/** What `--since` takes, for the help of whatever takes it. */
+/** The values of `--since`, for help texts. */
 export const SINCE_HELP = "7d, 24h, 30m, 2w, or a date such as 2026-11-01";
 
 const SINCE_UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** `7d`, `24h`, or a date: that of a day begins where the user is. */
-export function parseSince(written: string, now = new Date()): Date {
-  const [, number, unit] = /^(\d{1,6})([smhdw])$/.exec(written) ?? [];
+/** Parses `7d`, `24h`, or a date. A date without a time starts at midnight, local time. */
+export function parseSince(text: string, now = new Date()): Date {
+  const [, number, unit] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
   if (number !== undefined && unit !== undefined)
     return new Date(now.getTime() - Number(number) * (SINCE_UNITS[unit] ?? 0));
-  const [, day = ""] = /^(\d{4}-\d\d-\d\d)(?:T[\d:.]{5,12}(?:Z|[+-]\d\d:\d\d)?)?$/.exec(written) ?? [];
-  const date = new Date(written === day ? `${day}T00:00` : written);
+  const [, day = ""] = /^(\d{4}-\d\d-\d\d)(?:T[\d:.]{5,12}(?:Z|[+-]\d\d:\d\d)?)?$/.exec(text) ?? [];
+  const date = new Date(text === day ? `${day}T00:00` : text);
   if (isCalendarDay(day) && !Number.isNaN(date.getTime())) return date;
   throw new SkillError("usage", {
-    message: `--since takes a time, not "${truncateLine(written, 40)}"`,
+    message: `--since takes a time, not "${truncateLine(text, 40)}"`,
     fix: "for example --since 7d, --since 24h or --since 2026-11-01",
   });
 }
 
-/** The language takes the 31st of February for the 3rd of March. */
+/** Rejects dates such as the 31st of February, which `Date` takes for the 3rd of March. */
 function isCalendarDay(day: string): boolean {
   const start = new Date(`${day}T00:00Z`);
   return !Number.isNaN(start.getTime()) && start.toISOString().startsWith(day);

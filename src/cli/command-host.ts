@@ -13,31 +13,31 @@ import { createRunStore, type RunStore } from "../store/runs.ts";
 import { type CommonOptions, ReportedError } from "./command-definition.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, type SafeText } from "./output.ts";
 
-/** For commands that can be asked on behalf of another chat. */
+/** Options of commands that can act on behalf of another chat. */
 export interface CallerOptions {
   chatType?: string;
   chatId?: string;
 }
 
-/** Discovers for a command: in its workspace, with the environment it was given. */
+/** Discovers skills in the workspace and environment of a command. */
 export async function discoverForCommand(
   io: CommandIo,
   options: CommonOptions & CallerOptions,
   more: Pick<DiscoverOptions, "sources" | "follow" | "remote"> = {},
 ): Promise<DiscoverResult> {
   const where = { workspace: resolveWorkspace(io, options), env: io.env, caller: createCaller(options) };
-  // Most commands are not about the skills of MCP servers, and wait for none.
+  // Most commands do not need the skills of MCP servers, and do not wait for them.
   const found = await discover({ follow: false, remote: "cached", ...where, ...more });
   await keepTrustAfterCheckout(found);
   return found;
 }
 
-/** What was found, with who serves capabilities. */
+/** The discovery result with the capability providers. */
 export interface CommandHost extends DiscoverResult {
   capabilities: Capabilities;
 }
 
-/** The same, for commands that need the capabilities: only these load them. */
+/** Discovers for commands that need capabilities: only these load them. */
 export async function discoverWithCapabilities(
   io: CommandIo,
   options: CommonOptions & CallerOptions,
@@ -45,7 +45,7 @@ export async function discoverWithCapabilities(
   return attachCapabilities(await discoverForCommand(io, options, { remote: "soon" }));
 }
 
-/** The same, for commands that run skills: these may take long, so they follow the configuration. */
+/** Discovers for commands that run skills. These may take long, so they follow configuration changes. */
 export async function discoverForRun(io: CommandIo, options: CommonOptions & CallerOptions): Promise<CommandHost> {
   return attachCapabilities(await discoverForCommand(io, options, { follow: true, remote: "background" }));
 }
@@ -55,7 +55,7 @@ export async function attachCapabilities(found: DiscoverResult): Promise<Command
   return { ...found, capabilities: createCapabilities(found) };
 }
 
-/** Who sits at a terminal is alone with it. */
+/** A user at a terminal is in a private chat by default. */
 function createCaller({ chatType = "private", chatId = "terminal" }: CallerOptions): Caller {
   return { chatType, chatId };
 }
@@ -68,37 +68,35 @@ function resolveWorkspace(io: CommandIo, options: CommonOptions): string {
   const given = options.workspace ?? io.env["AGENT_WORKSPACE_ROOT"];
   const workspace = resolve(io.cwd, given || ".");
   if (given && !existsSync(workspace)) {
-    const fix =
-      options.workspace === undefined ? "AGENT_WORKSPACE_ROOT names it: correct or unset it" : "check --workspace";
-    throw new SkillError("workspace-missing", { message: `The workspace ${workspace} is not there`, fix });
+    const fix = options.workspace === undefined ? "fix or unset AGENT_WORKSPACE_ROOT" : "check --workspace";
+    throw new SkillError("workspace-missing", { message: `The workspace ${workspace} does not exist`, fix });
   }
   return workspace;
 }
 
-/** A folder as people are told of it. */
+/** Formats a folder for display. */
 export function formatSkillsFolder(path: string, around: Environment): string {
   const shown = formatDisplayPath(path, around);
   return shown === "." ? "this workspace" : shown;
 }
 
-/** `skills/x/SKILL.md:3:1 what is wrong (yaml-syntax)`, then how to mend it. */
+/** Prints a diagnostic: `skills/x/SKILL.md:3:1 message (yaml-syntax)`, then the fix. */
 export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Environment): void {
   const { severity, code, line: row, column, message, fix } = diagnostic;
   const mark: SafeText = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
-  const place = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
-  const said = `${formatDisplayPath(diagnostic.file, around)}${place} ${message} (${code})`;
+  const position = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
+  const text = `${formatDisplayPath(diagnostic.file, around)}${position} ${message} (${code})`;
   const paint = (line: string) =>
     line.endsWith(`(${code})`) ? out.text`${line.slice(0, -code.length - 2)}${out.dim(`(${code})`)}` : line;
-  printHanging(out, out.text`${mark} `, [said], { indent: 2, paint });
+  printHanging(out, out.text`${mark} `, [text], { indent: 2, paint });
   printHanging(out, "    ", [fix], { indent: 4 });
 }
 
 type ConfigurationSource = Pick<DiscoverResult, "configuration" | "around"> & Partial<Pick<DiscoverResult, "catalog">>;
 
 /**
- * Prints what is wrong with the configuration to stderr, each nearer copy of a skill that does not load while a farther one is used, and
- * each MCP server whose skills cannot be listed. Returns
- * false when defaults stand in for a file that cannot be read.
+ * Prints problems of the configuration to stderr, each nearer copy of a skill that does not load while a farther one is used, and each MCP
+ * server whose skills cannot be listed. Returns false if defaults replace a file that cannot be read.
  */
 export function printConfigurationWarnings(io: CommandIo, found: ConfigurationSource): boolean {
   const error = createPrinter(io.stderr, io.env);
@@ -108,7 +106,7 @@ export function printConfigurationWarnings(io: CommandIo, found: ConfigurationSo
   return !found.configuration.isBroken;
 }
 
-/** Diagnostics of skills that every command prints which lists or uses skills. */
+/** Diagnostics that every command prints which lists or uses skills. */
 const WARNED_CODES: ReadonlySet<string> = new Set(["nearer-copy-broken", "remote-unavailable"]);
 
 /** Returns a function that prints new problems of the followed configuration to stderr, once each, and when it is valid again. */
@@ -121,35 +119,35 @@ export function createConfigurationWarner(
   return () => {
     const now = found.currentConfiguration();
     if (now === known) return;
-    const said = new Set(known.diagnostics.map((diagnostic) => JSON.stringify(diagnostic)));
-    const wrong = now.diagnostics.filter((diagnostic) => !said.has(JSON.stringify(diagnostic)));
+    const reported = new Set(known.diagnostics.map((diagnostic) => JSON.stringify(diagnostic)));
+    const wrong = now.diagnostics.filter((diagnostic) => !reported.has(JSON.stringify(diagnostic)));
     const isFixed = known.isBroken && !now.isBroken;
     known = now;
     left -= wrong.length + (isFixed ? 1 : 0);
     if (left < 0) return;
     const error = createPrinter(io.stderr, io.env);
     for (const diagnostic of wrong) printDiagnostic(error, diagnostic, found.around);
-    if (isFixed) error.line`${error.dim("·")} the configuration is valid again, and in effect`;
+    if (isFixed) error.line`${error.dim("·")} the configuration is valid again and in effect`;
   };
 }
 
 /** Some clients never read stderr: a full pipe would block the server. */
 const MAX_WARNINGS = 50;
 
-/** The same for commands that do nothing where defaults would stand in: throws then. */
+/** Prints configuration problems, and throws if defaults would replace an unreadable file. */
 export function requireConfiguration(io: CommandIo, found: ConfigurationSource): void {
   if (!printConfigurationWarnings(io, found)) throw createConfigurationError(found.configuration.diagnostics);
 }
 
-/** People see each of these. */
+/** Returns the error for an unreadable configuration, after its diagnostics were printed. */
 export function createConfigurationError(diagnostics: readonly Diagnostic[]): ReportedError {
   const { file = "", message = "", fix = "" } = diagnostics.find(({ severity }) => severity === "error") ?? {};
   return new ReportedError("config-unreadable", { message: `${file} ${message}`, fix });
 }
 
-/** Asks git whether a commit that was checked out since changed the user's own skills, and keeps the trust in those that it did not. */
+/** Keeps the trust in the user's own skills that a git checkout did not change. */
 async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResult, "trust" | "env">): Promise<void> {
-  const moved = own.moved();
+  const moved = own.listMovedHeads();
   if (moved.length === 0) return;
   const { createGit } = await import("../sandbox/git.ts");
   for (const one of moved) {
@@ -158,26 +156,26 @@ async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResu
       const path = relative(one.root, one.place).split(sep).join("/");
       const paths = path === "" ? [] : ["--", path];
       const { code } = await git.run(["diff-tree", "-r", "--quiet", "--no-renames", one.from, one.to, ...paths]);
-      if (code === 0) own.keepHead(one);
+      if (code === 0) own.acceptHead(one);
     } catch (error) {
-      if (!(error instanceof SkillError)) throw error; // Without git nothing is known: the skill waits for trust.
+      if (!(error instanceof SkillError)) throw error; // Without git the change is unknown: the skill needs to be trusted again.
     }
   }
 }
 
-/** The runs of whoever calls. No skill is looked for. */
+/** Opens the caller's runs. No skills are discovered. */
 export function openCommandRuns(io: CommandIo, options: CommonOptions): RunStore {
   return createRunStore(resolveCommandEnvironment(io, options).skilletHome);
 }
 
-/** A folder of skills that has the skill. */
+/** A skills folder that contains the skill. */
 interface SkillLocation {
   scope: SkillScope;
   source: string;
   file?: string;
 }
 
-/** Returns where a skill is: its own place first, then those of copies that are the same to the byte. */
+/** Returns the locations of a skill: its own first, then those of byte-identical copies. */
 export function findSkillLocations(skill: Skill, catalog: Catalog): SkillLocation[] {
   const others = catalog.copies(skill.name).filter((copy) => copy !== skill && isSameSkill(skill, copy, "exact"));
   return [skill, ...others].map(({ origin: { scope, source, file } }) => ({

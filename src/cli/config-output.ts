@@ -19,19 +19,19 @@ import { formatCount } from "../util/text.ts";
 import { formatSkillAddress } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printProblem } from "./output.ts";
 
-/** A value as it is shown: one of a secret only when it was asked for. */
+/** A setting for display. Secret values are included on request only. */
 export interface DisplayedSetting {
   key: string;
   value: unknown;
   from: "default" | ConfigEntry["owner"];
   file?: string;
   line?: number;
-  /** What holds, in words, where that is no value. */
+  /** A description of the default if it is not a value. */
   says?: string;
   isSecret?: true;
-  /** Something stands for the value. */
+  /** True if a mask is shown in place of the value. */
   isHidden?: true;
-  /** What keeps a reference from standing for anything; null when it stands for something. */
+  /** The reason why a reference cannot be resolved; null if it resolves. */
   problem?: string | null;
 }
 
@@ -44,7 +44,7 @@ export function toDisplayedSetting(entry: ConfigEntry, around: Environment, show
   return showSecrets ? { ...shown, value } : { ...shown, value: formatSecretMask(parts), isHidden: true };
 }
 
-/** What holds for all keys that nobody set. */
+/** Returns the defaults of all keys that are not set. */
 export function listDefaultSettings(entries: readonly ConfigEntry[]): DisplayedSetting[] {
   const set = new Set(entries.map(({ row }) => row));
   return GENERAL_KEYS.filter((row) => !set.has(row)).map((row) => {
@@ -53,7 +53,7 @@ export function listDefaultSettings(entries: readonly ConfigEntry[]): DisplayedS
   });
 }
 
-/** With where it is written, indented below a title; alone, without. */
+/** Prints a setting. With an environment: indented, with its file and line. */
 export function printSetting(out: Printer, shown: DisplayedSetting, around?: Environment): void {
   const { key, value, says, isHidden, problem, file, line } = shown;
   const text = value === null ? out.dim(says ?? "not set") : isHidden ? String(value) : formatTomlValue(value);
@@ -62,7 +62,7 @@ export function printSetting(out: Printer, shown: DisplayedSetting, around?: Env
   out.line`${around ? "  " : ""}${key} = ${text}${state}${out.dim(place)}`;
 }
 
-/** As it is shown wherever else it turns up. */
+/** The mask of a secret, the same as in redacted text. */
 function formatSecretMask(parts: readonly string[]): string {
   return parts[0] === "skills" ? `[${parts.at(-1)}]` : "(set)";
 }
@@ -80,13 +80,13 @@ function findReferenceProblem(value: string, { skilletHome, env }: Environment):
   return problem;
 }
 
-/** What holds where nobody says anything: a value, or in words what stands in for one. */
+/** The default of a key: a value, or a description of it. */
 interface DefaultValue {
   value?: unknown;
   says?: string;
 }
 
-/** What keeps code apart where the configuration does not say: what the platform has. */
+/** Returns the platform's default sandbox. */
 export function getDefaultSandbox(platform: NodeJS.Platform): { level: string; engine: string } {
   return platform === "darwin" ? { level: "partial", engine: "seatbelt" } : { level: "strong", engine: "bubblewrap" };
 }
@@ -95,23 +95,23 @@ export function getDefaultValue(row: ConfigKey): DefaultValue {
   return row.default === undefined ? (COMPUTED_DEFAULTS[row.path] ?? {}) : { value: row.default };
 }
 
-/** The keys that hold for everything, not for a skill or model of some name. */
+/** The keys that are not specific to a skill or model. */
 const GENERAL_KEYS: readonly ConfigKey[] = CONFIG_KEYS.filter(({ path }) => !path.includes("*"));
 
-/** Keys whose default is no value of the table: it is the machine's, or it is none. */
+/** Keys whose default is not in the table: it depends on the machine, or there is no value. */
 const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
   "limits.tokens": { says: "no limit" },
   "tools.web_search.provider": { says: "none; runs have no web_search" },
-  "tools.web_search.url": { says: "that of the provider" },
+  "tools.web_search.url": { says: "the provider's own" },
   "tools.web_search.api_key": { says: "none" },
   "tools.web_search.results": { value: 5 },
   "disclosure.asks": { value: [] },
-  "disclosure.shortlist": { says: "after a list of skills; elsewhere one that fits beyond doubt" },
+  "disclosure.shortlist": { says: "after a list of skills; otherwise only a clear match" },
   "sandbox.level": { value: getDefaultSandbox(process.platform).level },
   "sandbox.engine": { value: getDefaultSandbox(process.platform).engine },
   "sandbox.image": { says: "none; docker and podman need one" },
   "sandbox.program": { says: "the system's own docker or podman" },
-  "capabilities.vault_passphrase_file": { says: "none; a key of the system's keyring, or a file beside the vault" },
+  "capabilities.vault_passphrase_file": { says: "none; a key in the system keyring, or a file next to the vault" },
   "sandbox.workspace": { says: "none; tools of runs: read-write in your own workspace" },
 };
 
@@ -145,7 +145,7 @@ const POLL_MS = 25;
 interface PrintReachOptions {
   /** The consequence for runs under way. */
   runs: string;
-  /** Whether something was revoked: then it is also reported that no server or chat of the user is running. */
+  /** True after revoking something: then it is also reported that no server or chat is running. */
   isRevocation?: boolean;
 }
 
@@ -165,11 +165,11 @@ export function printConfigReach(
   const error = createPrinter(io.stderr, io.env);
   const pids = late.map(({ pid }) => pid).join(", ");
   const message = `${formatProcessKinds(late)} ${late.length === 1 ? "has" : "have"} not applied it yet`;
-  printProblem(error, error.yellow("!"), message, `stop what does not answer: process ${pids}`);
+  printProblem(error, error.yellow("!"), message, `stop the processes that do not answer: ${pids}`);
 }
 
-/** Processes register below the home of their user: those of other users are unknown. */
-const NONE_RUNNING = "no server or chat of yours is running";
+/** Processes register in the home of their user: those of other users are unknown. */
+const NONE_RUNNING = "none of your servers or chats is running";
 
 /** Returns the running servers and chats for `--json`; empty if nothing was changed. */
 export function toConfigReachJson(reached: ConfigReach | undefined) {
@@ -190,26 +190,26 @@ function formatProcessKinds(processes: readonly LiveProcess[]): string {
   return kinds.map((kind) => formatCount(number(kind), `running ${kind}`)).join(" and ");
 }
 
-/** Which copy of a skill what is configured for its name is given to. */
+/** The copy of a skill that receives the values configured for its name. */
 type CopyChoice =
-  /** This one, by choice or since there is no other. */
+  /** This copy, by choice or because it is the only one. */
   | { is: "copy"; skill: Skill }
-  /** That which has it already. */
+  /** The copy that has them already. */
   | { is: "kept"; owner: SecretOwner }
-  /** None is found from here. */
+  /** No copy is found from here. */
   | { is: "none" };
 
 interface CopyChoiceRequest {
   name: string;
-  /** `NAME@SOURCE`, where the user said which. */
+  /** `NAME@SOURCE`, if the user specified it. */
   copy?: string | undefined;
   /** The command to run again, with `NAME@SOURCE` at its end. */
   command: string;
 }
 
 /**
- * Chooses the copy that gets what is configured for a name. What was given before stays with its copy. Of several, the user chooses at a
- * terminal. Throws a SkillError with the choices where nobody can be asked.
+ * Chooses the copy that receives the values configured for a name. Earlier grants stay with their copy. With several copies, the user chooses
+ * at a terminal. Throws a SkillError with the choices in non-interactive use.
  */
 export async function chooseCopy(
   io: CommandIo,
@@ -220,7 +220,7 @@ export async function chooseCopy(
   const problem = grants.problem();
   if (problem !== undefined) throw new SkillError("grants-unreadable", { message: problem });
   if (copy !== undefined) return { is: "copy", skill: findNamedCopy(found, name, copy) };
-  const owner = grants.ownerOf(name);
+  const owner = grants.getOwner(name);
   if (owner) return { is: "kept", owner };
   const copies = catalog.copies(name);
   const [first, ...others] = copies;
@@ -236,7 +236,7 @@ function findNamedCopy(found: DiscoverResult, name: string, copy: string): Skill
   const copies = catalog.copies(name).map((one) => formatSkillAddress(one, found));
   throw new SkillError("not-found", {
     message: `"${copy}" is not a copy of the skill '${name}'`,
-    fix: copies.length === 0 ? "there is none; `skillet list` shows the skills" : `there are: ${copies.join(", ")}`,
+    fix: copies.length === 0 ? "there is no copy; `skillet list` shows the skills" : `copies: ${copies.join(", ")}`,
   });
 }
 
@@ -250,8 +250,8 @@ async function askForCopy(
   const [name = ""] = copies.map((copy) => copy.name);
   if (!io.ask) {
     throw new SkillError("usage", {
-      message: `There are ${copies.length} copies of the skill '${name}', and what is configured for it is given to one: ${addresses.join(", ")}`,
-      fix: `name it: ${command} ${quoteIfNeeded(addresses[0] ?? "")}`,
+      message: `The skill '${name}' has ${copies.length} copies, and only one can receive its configured values: ${addresses.join(", ")}`,
+      fix: `choose one: ${command} ${quoteIfNeeded(addresses[0] ?? "")}`,
     });
   }
   const out = createPrinter(io.stderr, io.env);
@@ -259,8 +259,8 @@ async function askForCopy(
     const { file } = copy.origin;
     out.line`${String(at + 1)}  ${addresses[at] ?? ""}  ${out.dim(file === undefined ? "" : formatDisplayPath(file, found.around))}`;
   }
-  const answer = ((await io.ask("Which copy is it for? A number: ")) ?? "").trim();
+  const answer = ((await io.ask("Which copy? Enter a number: ")) ?? "").trim();
   const chosen = /^\d{1,3}$/.test(answer) ? copies[Number(answer) - 1] : undefined;
   if (chosen) return chosen;
-  throw new SkillError("not-agreed", { message: "no copy was chosen, and nothing was set" });
+  throw new SkillError("not-agreed", { message: "no copy was chosen; nothing was set" });
 }

@@ -12,7 +12,7 @@ import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { formatCount, formatNumber, truncateLine } from "../util/text.ts";
 import { escapeInvisible, escapeLine } from "../util/untrusted-text.ts";
 
-/** Lines that are no longer than this, but for words that are; and a command stays in one piece, to be copied. */
+/** Wraps text to a width. Longer words overflow, and a command is never split, so that it can be copied. */
 export function wrapText(text: string, width: number): string[] {
   const [, indent = "", prose = "", command] = COMMAND_PATTERN.exec(text) ?? [];
   if (text.length <= width) return [text];
@@ -28,26 +28,26 @@ export function wrapText(text: string, width: number): string[] {
   return line === "" ? lines : [...lines, indent + line];
 }
 
-/** What follows a colon is one to the end of its line. */
+/** A command after a colon extends to the end of its line. */
 const COMMAND_PATTERN = /^(\s*)(.*?)((?:run: |(?<=: ))skillet .*)?$/s;
 
-/** What stands between backticks or in parentheses is one too; and so is what is quoted: others wrote it, and it begins no line. */
+/** Text in backticks or quotes, or a command in parentheses, is one word. Quoted text is untrusted and must not start a line. */
 const WORD_PATTERN = /(?:`[^`]*`|"[^"]*"|\(skillet [^)]*\)|[^ ])+/g;
 
-/** Text of others, without what acts on a terminal: it is written out, and nothing is printed over. */
+/** Escapes control characters in untrusted text, so that it cannot move the cursor or overwrite output. */
 export function escapeForTerminal(text: string): string {
   return escapeInvisible(text.replace(/\r(?!\n)/g, "\n")).text;
 }
 
 /**
- * Folds a text into lines that are at most this wide, after it was made safe: what is written out is longer. Every character beyond ASCII counts
- * two columns. Terminals differ in those of ambiguous width, and no line may reach the edge and continue at the next one in any of them.
+ * Folds a text to a width after escaping it, which may lengthen it. Every character beyond ASCII counts two columns: terminals disagree on
+ * characters of ambiguous width, and no line may wrap by itself in any of them.
  */
 export function foldColumns(text: string, width: number): string[] {
   return foldLines(text, width).flat();
 }
 
-/** The same, the pieces of each line together. */
+/** Folds a text like `foldColumns`, with the pieces of each line grouped. */
 export function foldLines(text: string, width: number): string[][] {
   const room = Number.isFinite(width) ? Math.max(4, width) : Number.POSITIVE_INFINITY;
   return escapeForTerminal(text)
@@ -69,12 +69,12 @@ export function foldLines(text: string, width: number): string[][] {
     });
 }
 
-/** A joiner that begins a line joins nothing, and is written out there. */
+/** Counts the columns of a character. A joiner at the start of a line joins nothing, and is escaped there. */
 function countColumns(character: string): number {
   return character < "\x80" ? 1 : Math.max(2, escapeLine(character).length);
 }
 
-/** `name@source`, or with the file's path where one source has several of the name. */
+/** Formats `name@source`, or with the file's path if the source has several skills of the name. */
 export function formatSkillAddress(skill: Skill, { catalog, around }: DiscoverResult): string {
   const { source, file, remote } = skill.origin;
   const isOnly = catalog.copies(skill.name).filter((copy) => copy.origin.source === source).length === 1;
@@ -82,17 +82,17 @@ export function formatSkillAddress(skill: Skill, { catalog, around }: DiscoverRe
   return `${skill.name}@${isOnly || place === undefined ? source : place}`;
 }
 
-/** The end of an id, which is a name for it too. */
+/** Returns the end of a run id, which is accepted as a short id. */
 export function formatRunId(id: string): string {
   return /^\d{8}-\d{6}-([0-9a-f]{8})$/.exec(id)?.[1] ?? id;
 }
 
-/** What is followed. */
+/** Returns the subject of a run: its skill, or `chat`. */
 export function formatRunSubject({ kind, skill }: Pick<RunSummary, "kind" | "skill">): string {
   return kind === "chat" ? "chat" : skill || "?";
 }
 
-/** What became of it, in a word or two. */
+/** Returns the state or outcome of a run as a label. */
 export function formatRunState({ state, end }: Pick<RunSummary, "state" | "end">): string {
   return state === "ended" && end ? STOP_LABELS[end.stop] : state;
 }
@@ -117,10 +117,10 @@ const AGE_UNITS: readonly [seconds: number, noun: string][] = [
   [60, "minute"],
 ];
 
-/** `2 hours ago`. What is long past has its date. */
+/** `2 hours ago`, or the date if it is long past. */
 export function formatAge(at: string, now = Date.now()): string {
   const seconds = (now - Date.parse(at)) / 1000;
-  if (!Number.isFinite(seconds)) return "at no time";
+  if (!Number.isFinite(seconds)) return "unknown time";
   if (seconds < 60) return "just now";
   if (seconds > 60 * 86_400) return at.slice(0, 10);
   const [size, noun] = AGE_UNITS.find(([unit]) => seconds >= unit) ?? [60, "minute"];
@@ -132,7 +132,7 @@ export function formatDuration(ms: number): string {
   return ms < 100 * 60_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
-/** What goes on with it, where something does. */
+/** Returns the command that continues a run, if there is one. */
 export function formatNextCommand({ id, state }: Pick<RunSummary, "id" | "state">): string | undefined {
   const command = NEXT_COMMANDS[state];
   return command?.replace("ID", formatRunId(id));
@@ -153,7 +153,7 @@ export function formatCost(dollars: number): string {
   return dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
 }
 
-/** The one thing that says most of a call. */
+/** Summarizes the input of a call by its most important value. */
 export function summarizeCallInput(input: unknown, width: number): string {
   if (input === null || typeof input !== "object") return "";
   const parts = Object.entries(input).flatMap(([name, value]) => {
@@ -163,10 +163,10 @@ export function summarizeCallInput(input: unknown, width: number): string {
   return truncateLine(parts.join(" "), Math.max(20, Math.min(width, 100) - 30));
 }
 
-/** Some names, and how many more there are. */
-export function formatSomeNames(names: readonly string[], most = 20): string {
-  const more = names.length - most;
-  return more > 0 ? `${names.slice(0, most).join(", ")} and ${more} more` : names.join(", ");
+/** Formats the first names and the number of others. */
+export function formatSomeNames(names: readonly string[], max = 20): string {
+  const more = names.length - max;
+  return more > 0 ? `${names.slice(0, max).join(", ")} and ${more} more` : names.join(", ");
 }
 
 /** `3 skills`, or their names where they are few. */
@@ -174,7 +174,7 @@ export function formatSkillNames(names: readonly string[]): string {
   return names.length > 8 ? formatCount(names.length, "skill") : names.join(", ");
 }
 
-/** Where an added skill is from, in a line: as it can be added again, and what that was then. */
+/** Formats the source of an added skill in one line, with its ref and commit. */
 export function formatOrigin(from: Pick<LockedSkill, "source" | "path" | "ref" | "commit">): string {
   if (from.source === LOCAL_SOURCE) return "no source";
   const { ref = "", commit = "" } = from;
@@ -182,7 +182,7 @@ export function formatOrigin(from: Pick<LockedSkill, "source" | "path" | "ref" |
   return `${formatLockSource(from)}${at.length > 0 ? ` at ${at.join(", ")}` : ""}`;
 }
 
-/** How much of a commit people are told. */
+/** The length of a commit id in output. */
 export const SHORT_COMMIT_LENGTH = 12;
 
 export function toSignatureJson(signature: SignatureState): object {
@@ -191,18 +191,18 @@ export function toSignatureJson(signature: SignatureState): object {
   return { ...state, fingerprint };
 }
 
-/** The servers that are configured, by name. */
+/** Lists the configured MCP servers by name. */
 export function listMcpServers({ settings }: DiscoverResult): { name: string; isEnabled: boolean }[] {
   return [...settings.mcp].map(([name, { enabled }]) => ({ name, isEnabled: enabled !== false }));
 }
 
-/** The same in a line. */
+/** Formats the configured MCP servers in one line. */
 export function formatMcpServers(found: DiscoverResult): string {
-  const names = listMcpServers(found).map(({ name, isEnabled }) => (isEnabled ? name : `${name} (switched off)`));
+  const names = listMcpServers(found).map(({ name, isEnabled }) => (isEnabled ? name : `${name} (disabled)`));
   return names.join(", ");
 }
 
-/** What a tool takes, in a line: `input: string, count?: number`. Empty when it takes nothing, or its schema does not say. */
+/** Formats the parameters of a tool in one line: `input: string, count?: number`. Empty without parameters, or if the schema is unclear. */
 export function formatInputSchema(schema: JsonObject): string {
   const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
@@ -234,13 +234,13 @@ function formatLiteral(value: unknown): string {
   return truncateLine(JSON.stringify(value) ?? "", 40);
 }
 
-/** What to do next, as it is done from where somebody stands who named another workspace: its commands name it too. */
+/** Adds the `-C` option to the commands in a text if the user named another workspace. */
 export function addWorkspaceOption(text: string, workspace: string | undefined): string {
   return workspace === undefined
     ? text
     : text.replace(WORKSPACE_COMMANDS, (command) => `${command} -C ${quoteIfNeeded(workspace)}`);
 }
 
-/** Those that look for skills. */
+/** The commands that discover skills. */
 const WORKSPACE_COMMANDS =
   /(?<![\w/.-])skillet (?:capability (?:grant|ungrant|list)|trust|show|list|packages \w+|tools|add|update|remove|verify|outdated)(?![\w-])/g;

@@ -16,8 +16,7 @@ import { basename, dirname, join } from "node:path";
 import { constants, Script } from "node:vm";
 
 /**
- * Starts the command. What this file is built with loads nothing that it need not. What V8 makes of it is kept in the folder, which
- * has Node's version in its name.
+ * Starts the command. This file loads as little as possible. The compile cache is in the folder, whose name contains Node's version.
  */
 export function run(folder?: string): void {
   cacheFolder = folder !== undefined && isOwnFolder(folder) ? folder : undefined;
@@ -27,7 +26,7 @@ export function run(folder?: string): void {
 
 let cacheFolder: string | undefined;
 
-/** Files that hold parts by their names: first what every start needs, last what few do. */
+/** Files that hold parts by name: those needed at every start first, rarely used ones last. */
 declare const SKILLET_PACKS: readonly string[];
 const START_PART = "./part-bin.cjs";
 
@@ -46,8 +45,8 @@ type ModuleWrapper = (
 const loadedModules = new Map<string, { exports: object }>();
 
 /**
- * A file of this build, with what V8 made of it before. Node keeps that too, but only what it compiles before a file is run,
- * which leaves most functions to be compiled at every start.
+ * Loads a file of this build with its compile cache. Node's own cache only covers functions compiled before a file is run, so most
+ * functions would be compiled at every start.
  */
 function loadModule(name: string): object {
   const known = loadedModules.get(name);
@@ -72,7 +71,7 @@ function loadFile(name: string): object {
   const text = readFileSync(file, "latin1");
   const kept = text.length < MIN_CACHED_LENGTH ? undefined : getCachePath(name);
   const cachedData = kept === undefined ? undefined : readCache(kept);
-  // The packs are functions as they are: a text that is put together is copied before it is compiled.
+  // The packs are function expressions already: concatenated text is copied before it is compiled.
   const source = isPack(name) ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`;
   const script = new Script(source, {
     filename: file,
@@ -86,26 +85,26 @@ function loadFile(name: string): object {
   return module.exports;
 }
 
-/** What compiles faster than it is found. */
+/** Shorter files compile faster than their cache is read. */
 const MIN_CACHED_LENGTH = 4096;
 
-/** All else that there is to load is in this build. */
+/** Requires a built-in module. Everything else is in this build. */
 function requireModule(name: string): unknown {
   return name.startsWith("./") ? loadModule(name) : process.getBuiltinModule(name);
 }
 
-/** Names the build. V8 looks at nothing but a file's length. */
+/** Identifies the build. V8 checks only the length of a source. */
 declare const SKILLET_BUILD: string;
 
-/** Where it is kept, if it is. */
+/** Returns the path of the cache; undefined if caching is off. */
 function getCachePath(name: string): string | undefined {
   if (cacheFolder === undefined) return undefined;
-  // Each command uses other functions of the same file.
+  // Each command uses different functions of the same file.
   const [command = "any"] = (isPack(name) && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
   return join(cacheFolder, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
 }
 
-// It is written twice: V8 believes what it is given and crashes over a wrong byte, and nothing else that can tell is loaded yet.
+// The data is stored twice: V8 trusts its cache and crashes on a wrong byte, and no checksum code is loaded yet.
 function readCache(path: string): Buffer | undefined {
   const bytes = readOwnFile(path);
   if (bytes === undefined) return undefined;
@@ -114,11 +113,11 @@ function readCache(path: string): Buffer | undefined {
   return half > 0 && data.equals(bytes.subarray(half)) ? data : undefined;
 }
 
-/** Code of others is not run: what a file holds, if only its user could have written it. */
+/** Reads a file if only its user could have written it: cached code of other users must not run. */
 function readOwnFile(path: string): Buffer | undefined {
   let file: number | undefined;
   try {
-    // A pipe in its place would be waited for.
+    // Opening a named pipe would block.
     file = openSync(path, how.O_RDONLY | how.O_NONBLOCK | how.O_NOFOLLOW);
     const found = fstatSync(file);
     return found.isFile() && isOwn(found) ? readFileSync(file) : undefined;
@@ -129,7 +128,7 @@ function readOwnFile(path: string): Buffer | undefined {
   }
 }
 
-/** It is made where there is none. */
+/** Returns true if only its user can write to the folder. Creates it if it is missing. */
 function isOwnFolder(folder: string): boolean {
   try {
     const found = lstatSync(folder, { throwIfNoEntry: false });
@@ -140,7 +139,7 @@ function isOwnFolder(folder: string): boolean {
   }
 }
 
-// Windows has neither users with numbers nor these bits: there, a home is its user's own.
+// Windows has neither numeric users nor these mode bits: there, a home belongs to its user.
 function isOwn({ uid, mode }: Stats): boolean {
   const user = process.getuid?.();
   return user === undefined || (uid === user && (mode & WRITABLE_BY_OTHERS) === 0);
@@ -148,10 +147,10 @@ function isOwn({ uid, mode }: Stats): boolean {
 
 const WRITABLE_BY_OTHERS = 0o022;
 
-/** Once what a start needs has been compiled, and before V8 lets go of what a long run no longer needs. */
+/** After everything for a start is compiled, and before V8 discards the code that a long run no longer needs. */
 const CACHE_DELAY_MS = 3000;
 
-/** Scripts that are still to be kept, by where. */
+/** Scripts whose cache is not written yet, by path. */
 const pendingCaches = new Map<string, Script>();
 
 function scheduleCache(path: string, script: Script): void {
@@ -172,11 +171,11 @@ function writeCache(path: string, script: Script): void {
     renameSync(made, path);
     removeOutdatedCaches(dirname(path));
   } catch {
-    removeQuietly(made); // The next start takes longer.
+    removeQuietly(made); // Only the next start is slower.
   }
 }
 
-/** What other builds kept. */
+/** Removes the caches of other builds. */
 function removeOutdatedCaches(folder: string): void {
   for (const name of readdirSync(folder)) {
     const [, build] = CACHE_NAME.exec(name) ?? [];
@@ -190,6 +189,6 @@ function removeQuietly(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {
-    // Nor can anything else be written there.
+    // Nothing else can be written there either.
   }
 }

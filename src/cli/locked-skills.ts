@@ -10,15 +10,15 @@ import { formatSomeNames } from "./format.ts";
 import { type CommandIo, type Printer, printProblem, runInterruptible } from "./output.ts";
 import { runWithWaitIndicator } from "./progress.ts";
 
-/** A folder of skills with a lock, and what is locked there. */
+/** A skills folder with a lock file, and its locked skills. */
 export interface LockedSkillsDir {
   place: SkillsDir;
   skills: readonly (readonly [string, LockedSkill])[];
-  /** What is locked in the other one, that for all projects or the workspace's, by name. */
+  /** Returns the names locked in the other scope: user or workspace. */
   elsewhere(): readonly string[];
 }
 
-/** The place that a command is about. What a killed process left half-done there is taken back first. */
+/** Opens the folder that a command works on. Rolls back changes of a killed process first. */
 export function openLockedDir(around: Environment, isProject: boolean): LockedSkillsDir {
   return openLockedSkillsDir(resolveSkillsDir(around, isProject), around);
 }
@@ -29,12 +29,12 @@ function openLockedSkillsDir(place: SkillsDir, around: Environment): LockedSkill
   return { place, skills, elsewhere: () => listOtherNames(around, !place.isProject) };
 }
 
-/** The places that a command is about: the one that `skillet add` uses first, then those with adopted skills. */
+/** Opens the folders that a command works on: the one of `skillet add` first, then those with adopted skills. */
 export function openLockedDirs(around: Environment, isProject: boolean): LockedSkillsDir[] {
   return listLockedDirs(around, isProject).map((place) => openLockedSkillsDir(place, around));
 }
 
-/** The places for all projects and of the workspace, each once: a workspace can be the home folder. */
+/** Opens the user's and the workspace's folders, each once: a workspace can be the home folder. */
 export function openDistinctLockedDirs(
   around: Environment,
   levels: readonly ("user" | "project")[],
@@ -43,22 +43,22 @@ export function openDistinctLockedDirs(
   return all.filter(({ place }, index) => all.findIndex((one) => one.place.folder === place.folder) === index);
 }
 
-/** Skills of one place that a command is about. */
+/** The chosen skills of one folder. */
 export interface ChosenSkills {
   locked: LockedSkillsDir;
   entries: LockedSkillsDir["skills"];
 }
 
 /**
- * Returns the skills of these names by place; all when none is named. `NAME@FOLDER` names the one in a folder. Throws a SkillError when one
- * is in no place.
+ * Returns the skills of these names by folder; all if none is named. `NAME@FOLDER` selects the one in a folder. Throws a SkillError if one
+ * is in no folder.
  */
 export function chooseLockedSkills(places: readonly LockedSkillsDir[], names: readonly string[]): ChosenSkills[] {
   const [first] = places;
   if (!first) return [];
   const wanted = [...new Set(names)].map((name) => ({ name, ...parseSkillReference(name, places) }));
   for (const { name, bare, isIn } of wanted)
-    if (!places.some((one) => isIn(one) && hasSkill(one, bare))) findLockedSkills(first, [name]); // Throws, with what was meant.
+    if (!places.some((one) => isIn(one) && hasSkill(one, bare))) findLockedSkills(first, [name]); // Throws, with a suggestion.
   const chosen = places.map((locked) => ({
     locked,
     entries: locked.skills.filter(
@@ -69,7 +69,7 @@ export function chooseLockedSkills(places: readonly LockedSkillsDir[], names: re
   return some.length > 0 ? some : [{ locked: first, entries: [] }];
 }
 
-/** A skill's name may hold an @ only before the folder that it is in. */
+/** Parses a reference. An @ in a skill's name is only allowed before its folder. */
 function parseSkillReference(name: string, places: readonly LockedSkillsDir[]) {
   const at = name.indexOf("@");
   const folder = name.slice(at + 1);
@@ -83,7 +83,7 @@ function hasSkill({ skills }: LockedSkillsDir, name: string): boolean {
   return skills.some(([other]) => other === name);
 }
 
-/** Those of these names; all when none is named. Throws a SkillError when one was not added there. */
+/** Returns the skills of these names; all if none is named. Throws a SkillError if one was not added there. */
 export function findLockedSkills(
   { place, skills, elsewhere }: LockedSkillsDir,
   names: readonly string[],
@@ -100,28 +100,28 @@ export function findLockedSkills(
       message: `No skill "${name}" was added to ${place.shown}`,
       fix: elsewhere().includes(name)
         ? place.isProject
-          ? "it is in all of your projects: leave --project out"
-          : "this workspace has it: say --project"
+          ? "it is in your user folder: omit --project"
+          : "it is in this workspace: add --project"
         : meant
           ? `did you mean ${meant}?`
-          : "`skillet list --installed` shows what was added",
+          : "`skillet list --installed` lists the added skills",
     });
   });
 }
 
-/** What to say where there is nothing to do anything with. */
+/** Returns the message for a folder without added skills, with the next command. */
 export function formatNothingAdded(locked: LockedSkillsDir): string {
   const { place, elsewhere } = locked;
-  const nothing = `nothing was added to ${place.shown} yet`;
+  const nothing = `no skills were added to ${place.shown} yet`;
   if (elsewhere().length > 0) return `${nothing}; ${formatElsewhere(locked)}`;
-  return `${nothing}: \`skillet add SOURCE${place.isProject ? " --project" : ""}\` does`;
+  return `${nothing}; add some with \`skillet add SOURCE${place.isProject ? " --project" : ""}\``;
 }
 
 function formatElsewhere({ place, elsewhere }: LockedSkillsDir): string {
   const skills = formatCount(elsewhere().length, "skill");
   return place.isProject
-    ? `leave --project out for the ${skills} that you have in all projects`
-    : `say --project for the ${skills} of this workspace`;
+    ? `omit --project for the ${skills} in your user folder`
+    : `add --project for the ${skills} of this workspace`;
 }
 
 function listOtherNames(around: Environment, isProject: boolean): string[] {
@@ -131,11 +131,11 @@ function listOtherNames(around: Environment, isProject: boolean): string[] {
       return lock instanceof SkillError || lock === undefined ? [] : Object.keys(lock);
     });
   } catch {
-    return []; // There can be no such place.
+    return []; // The folder cannot exist.
   }
 }
 
-/** Fetches. Ctrl-C ends it. */
+/** Fetches with a wait indicator. Ctrl-C cancels it. */
 export function fetchWithProgress<T>(
   io: CommandIo,
   what: string,
@@ -144,12 +144,12 @@ export function fetchWithProgress<T>(
   return runWithWaitIndicator(io, `fetching ${truncateLine(what, 200)}`, () => runStoppable(io, work));
 }
 
-/** An answer from whoever sits at the terminal. Ctrl-C is none: it ends all. */
+/** Asks a question at the terminal. Ctrl-C interrupts the command instead of answering. */
 export function askLine(io: CommandIo, question: string): Promise<string> {
   return runStoppable(io, async (signal) => ((await io.ask?.(question, signal)) ?? "").trim());
 }
 
-/** What somebody may stop. `nothing`: what has not happened then. */
+/** Runs interruptible work. `nothing`: the message for an interruption, such as "nothing was added". */
 export async function explainInterruption(nothing: string, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
@@ -163,7 +163,7 @@ const INTERRUPTED_CODE = "interrupted";
 
 async function runStoppable<T>(io: CommandIo, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   let isStopped = () => false;
-  const stop = () => new SkillError(INTERRUPTED_CODE, { message: "It was interrupted", fix: "try again" });
+  const stop = () => new SkillError(INTERRUPTED_CODE, { message: "Interrupted", fix: "try again" });
   try {
     const result = await runInterruptible(io, (signal) => {
       isStopped = () => signal.aborted;
@@ -176,7 +176,7 @@ async function runStoppable<T>(io: CommandIo, work: (signal: AbortSignal) => Pro
   }
 }
 
-/** What went wrong, once for all that it went wrong for: a source that is gone may have given hundreds. */
+/** Prints errors, grouped: an unavailable source may cause hundreds of equal ones. */
 export function printSkillErrors(out: Printer, problems: readonly { name: string; error: SkillError }[]): void {
   for (const [first, ...others] of Map.groupBy(problems, ({ error }) => `${error.message}\n${error.fix}`).values()) {
     if (!first) continue;
@@ -193,9 +193,9 @@ export function printLockChanges(out: Printer, drift: readonly LockDifference[])
 
 const LOCK_CHANGE_LABELS: Record<LockDifference["what"], string> = {
   added: "was added",
-  removed: "is gone",
+  removed: "was removed",
   changed: "was changed",
-  mode: "has another mode",
+  mode: "has a different mode",
 };
 
 const MAX_LOCK_CHANGES = 20;

@@ -7,66 +7,66 @@ import { foldColumns, formatRunState, wrapText } from "./format.ts";
 
 export interface TerminalStream {
   write(text: string): unknown;
-  /** Whether whoever read it has gone. */
+  /** Returns true if the reader has closed the stream. */
   readonly isClosed?: boolean;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
   rows?: number | undefined;
 }
 
-/** Everything the command line touches, so that it can be called as a function. */
+/** The whole environment of the command line, so that it can be called as a function. */
 export interface CommandIo {
   stdout: TerminalStream;
   stderr: TerminalStream;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Asks whoever sits at the terminal. Nothing where they give no answer: at Ctrl-D, Ctrl-C and the signal. Not there where nobody sits. */
+  /** Asks the user at the terminal. Undefined at Ctrl-D, Ctrl-C and the signal. Absent without a terminal. */
   ask?(question: string, signal?: AbortSignal): Promise<string | undefined>;
-  /** The same, and what is typed is not shown. */
+  /** Asks without echo. */
   askHidden?(question: string): Promise<string>;
-  /** Opens a dialogue with whoever sits at the terminal. Not there where nobody does. */
+  /** Opens a dialogue at the terminal. Absent without a terminal. */
   dialogue?(complete: LineCompleter): TerminalDialogue;
-  /** All that is piped in. Not there where nothing is. With patience: nothing, when nothing comes for so long. */
+  /** Reads all piped input. Absent if stdin is not piped. With a timeout: undefined if nothing arrives in time. */
   stdin?(patienceMs?: number): Promise<string | undefined>;
   /**
-   * The streams themselves, for a protocol that is spoken on them. Not there where a terminal is. From then on whatever else is printed goes
-   * to stderr, by whomever: a line on stdout that is none of the protocol's ends the conversation.
+   * The raw streams, for a protocol. Absent at a terminal. Afterwards all other output goes to stderr: a stray line on stdout would break the
+   * protocol.
    */
   protocol?(): { input: Readable; output: Writable };
-  /** Resolves when a command that would go on for ever is to end; or never, once nobody cares any more. */
+  /** Resolves when a long-running command is to end; never once the signal aborts. */
   interrupted?(until?: AbortSignal): Promise<void>;
 }
 
-/** Lines from a terminal, one after the other. While none is waited for, what is typed is kept, and not shown. */
+/** Reads lines from a terminal. Between reads, typed input is buffered and not echoed. */
 export interface TerminalDialogue {
-  /** A line, or a text that was pasted; what was typed ahead comes first. Nothing when whoever sits there is done. */
+  /** Reads a line or a pasted text; buffered input first. Undefined when the user ends the dialogue. */
   read(prompt: string): Promise<string | InterruptedLine | undefined>;
-  /** The answer to a question, until the signal. Nothing that was typed before it was asked is one. Nothing where none is given. */
+  /** Asks a question until the signal. Input typed before it does not count. Undefined if there is no answer. */
   ask(question: string, signal?: AbortSignal): Promise<string | undefined>;
   close(): void;
 }
 
-/** What the last word of a line can be, given the line up to the cursor. */
+/** Returns completions for the last word, from the line up to the cursor. */
 export type LineCompleter = (line: string) => readonly string[];
 
 /** Ctrl-C in place of a line. */
 export const INTERRUPTED_LINE = Symbol("interrupted");
 export type InterruptedLine = typeof INTERRUPTED_LINE;
 
-/** Whether whoever sits at the terminal says yes. Where nobody does, nobody has. */
+/** Returns true if the user at the terminal confirms; false without a terminal. */
 export async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {
   const answer = (await io.ask?.(`${question} [y/N] `)) ?? "";
   return /^y(?:es)?$/i.test(answer.trim());
 }
 
-/** Ends with the command's interruption: Ctrl-C, or a reader that has enough. */
+/** Returns a signal that aborts when the command is interrupted: by Ctrl-C, or by a closed output. */
 export function createInterruptSignal(io: CommandIo): AbortSignal {
   const controller = new AbortController();
   io.interrupted?.().then(() => controller.abort());
   return controller.signal;
 }
 
-/** Work that Ctrl-C ends, without ending the program. */
+/** Runs work that Ctrl-C aborts, without ending the program. */
 export async function runInterruptible<T>(io: CommandIo, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const done = new AbortController();
   const controller = new AbortController();
@@ -78,7 +78,7 @@ export async function runInterruptible<T>(io: CommandIo, work: (signal: AbortSig
   }
 }
 
-/** The same, and the command ends with it: throws then, also where the work does not heed the signal. */
+/** Runs work like `runInterruptible`, but rejects at Ctrl-C, even if the work ignores the signal. */
 export function runUntilInterrupted<T>(io: CommandIo, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   return runInterruptible(io, async (signal) => {
     const error = () => new SkillError("interrupted", { message: "interrupted" });
@@ -93,7 +93,7 @@ export function runUntilInterrupted<T>(io: CommandIo, work: (signal: AbortSignal
   });
 }
 
-/** Text that has been made safe for a terminal, with the colours of ours that are in it. */
+/** Text escaped for a terminal, with its own color codes. */
 class SafeText {
   readonly text: string;
   constructor(text: string) {
@@ -105,7 +105,7 @@ export type { SafeText };
 
 type Printable = string | number | SafeText;
 
-/** Writes lines. What is interpolated is data: it can neither move the cursor nor start a line of its own. */
+/** Prints lines. Interpolated values are data: they can neither move the cursor nor start a new line. */
 export interface Printer {
   line(strings: TemplateStringsArray, ...values: Printable[]): void;
   text(strings: TemplateStringsArray, ...values: Printable[]): SafeText;
@@ -142,12 +142,12 @@ export function createPrinter(stream: TerminalStream, env: CommandIo["env"]): Pr
   };
 }
 
-/** JSON in which no character can act on a terminal; what it stands for is unchanged. */
+/** Prints JSON with control characters escaped; the parsed value is the same. */
 export function printJson(stream: TerminalStream, value: unknown): void {
   stream.write(`${escapeControls(JSON.stringify(value, null, 2))}\n`);
 }
 
-/** JSON for a stream of lines. */
+/** Prints a value as one line of JSON Lines. */
 export function printJsonLine(stream: TerminalStream, value: unknown): void {
   stream.write(`${escapeControls(JSON.stringify(value))}\n`);
 }
@@ -164,20 +164,20 @@ function escapeControls(json: string): string {
   );
 }
 
-/** A line of ours, folded where their terminal ends. */
+/** Prints a line, wrapped at the width of the terminal. */
 export function printWrappedLine(out: Printer, text: string, paint?: (line: string) => SafeText): void {
   printHanging(out, "", [text], { indent: 2, start: 0, ...(paint ? { paint } : {}) });
 }
 
-/** A diff below a notice, as far as it is short: nothing of it acts on the terminal. */
-export function printDiffExcerpt(out: Printer, diff: string | undefined, most = 40): void {
+/** Prints the first lines of a diff below a notice, escaped for the terminal. */
+export function printDiffExcerpt(out: Printer, diff: string | undefined, max = 40): void {
   if (diff === undefined) return;
   const lines = foldColumns(diff, out.width - 6);
-  for (const line of lines.slice(0, most)) out.line`  ${out.dim("│")} ${line}`;
-  if (lines.length > most) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - most} more lines`)}`;
+  for (const line of lines.slice(0, max)) out.line`  ${out.dim("│")} ${line}`;
+  if (lines.length > max) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - max} more lines`)}`;
 }
 
-/** What, and on the lines below what to do. What is indented there is to be copied, and stays as it is. */
+/** Prints a message, and the fix below it. Indented lines of the fix are printed unwrapped, to be copied. */
 export function printProblem(out: Printer, mark: SafeText, message: string, fix: string): void {
   printHanging(out, out.text`${mark} `, [message], { indent: 2 });
   for (const line of fix === "" ? [] : fix.split("\n")) {
@@ -188,16 +188,16 @@ export function printProblem(out: Printer, mark: SafeText, message: string, fix:
 }
 
 interface HangingOptions {
-  /** The columns below which the lines stand. */
+  /** The left margin of the lines. */
   indent: number;
-  /** Those of what stands before the first line, where they are others. */
+  /** The width of the prefix of the first line, if it differs. */
   start?: number;
-  /** The terminal's, when left out. */
+  /** Defaults to the width of the terminal. */
   width?: number;
   paint?(line: string): SafeText | string;
 }
 
-/** Lines below one another, after what stands before the first. */
+/** Prints lines with a hanging indent after a prefix. */
 export function printHanging(
   out: Printer,
   before: SafeText | string,
@@ -213,9 +213,9 @@ export function printHanging(
 }
 
 interface PrintDiffOptions {
-  /** How many lines are shown at most. Defaults to all. */
+  /** The maximum number of lines. Defaults to all. */
   most?: number;
-  /** What shows the others. */
+  /** The command that shows the other lines. */
   rest?: string;
 }
 
@@ -233,7 +233,7 @@ export function printDiff(out: Printer, lines: readonly string[], display: Print
   if (more > 0) out.line`    ${out.dim(`… ${formatCount(more, "more line")}: ${rest}`)}`;
 }
 
-/** Prints the first lines of a text that a model is told. */
+/** Prints the first lines of a text that is sent to a model. */
 export function printTextExcerpt(out: Printer, title: string, text: string): void {
   if (text === "") return;
   out.line`\n${out.bold(title)} ~${estimateTokens(text)} tokens`;

@@ -5,12 +5,12 @@ import { formatNumber, truncateLine } from "../util/text.ts";
 import { formatCost, summarizeCallInput } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer, printDiffExcerpt, printProblem } from "./output.ts";
 
-/** What a run is doing, for whoever waits: what it calls on lines of their own, and on a terminal one line that moves. */
+/** Shows the progress of a run: one line per call, and a moving status line at a terminal. */
 export interface Progress {
   take(event: SkillEvent): void;
-  /** Takes the moving line away while something else is written. */
+  /** Clears the status line while something else is written. */
   hold(): void;
-  /** Lets it move again. */
+  /** Shows the status line again. */
   release(): void;
   end(): void;
 }
@@ -39,7 +39,7 @@ export function createProgress(io: CommandIo): Progress {
   };
   const timer = isLive ? setInterval(draw, 120) : undefined;
   timer?.unref();
-  const say = (write: () => void) => {
+  const printAbove = (write: () => void) => {
     clear();
     write();
   };
@@ -57,7 +57,7 @@ export function createProgress(io: CommandIo): Progress {
         | ((out: Printer, event: SkillEvent, indent: string) => unknown)
         | undefined;
       const depth = ("run" in event && depths.get(event.run)) || 0;
-      if (line) say(() => line(out, event, "  ".repeat(depth)));
+      if (line) printAbove(() => line(out, event, "  ".repeat(depth)));
     },
     hold() {
       state.isHeld = true;
@@ -73,9 +73,9 @@ export function createProgress(io: CommandIo): Progress {
   };
 }
 
-/** A moving line for whoever waits at a terminal, from a second on. It is gone once that is over. */
+/** A moving line for work that takes longer than a second. It is cleared at the end. */
 interface WaitIndicator {
-  /** How far it is. Called again and again by work that lets nothing else happen, or the line would not move. */
+  /** Updates the text. Blocking work must call this regularly, or the line does not move. */
   at(doing?: string): void;
   end(): void;
 }
@@ -110,7 +110,7 @@ export function createWaitIndicator(io: CommandIo, doing: string): WaitIndicator
   };
 }
 
-/** Work that is waited for so. */
+/** Runs work with a wait indicator. */
 export async function runWithWaitIndicator<T>(
   io: CommandIo,
   doing: string,
@@ -137,13 +137,13 @@ type EventPrinters = {
   [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>, indent: string) => unknown;
 };
 
-/** What is worth a line of its own. */
+/** The events that print a line. */
 const EVENT_PRINTERS: EventPrinters = {
   "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
   "run-started": (out, { skill, model }, indent) =>
     skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
   "run-warned": (out, { code, message, fix, diff }) => {
-    // Every command prints it before it begins.
+    // Every command prints this before it starts.
     if (code !== "nearer-copy-broken") printProblem(out, out.yellow("!"), message, fix);
     printDiffExcerpt(out, diff);
   },
@@ -161,7 +161,7 @@ const EVENT_PRINTERS: EventPrinters = {
     out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed: ${out.dim(truncateLine(message, Math.max(40, out.width - indent.length - tool.length - 14)))}`,
   "capability-called": (out, { capability, operation, outcome }, indent) =>
     outcome !== "ok" && out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${capability}.${operation}: ${outcome}`,
-  // Of what was asked for itself, the command says why not.
+  // The command itself reports a refused top-level run.
   "run-refused": (out, { parent, refusals }, indent) => {
     for (const { message, fix } of parent === undefined ? [] : refusals)
       printProblem(out, out.text`${indent}  ${out.yellow("!")}`, message, fix);
@@ -170,12 +170,12 @@ const EVENT_PRINTERS: EventPrinters = {
     out.line`${out.yellow("!")} ${tool} was blocked: ${truncateLine(message, 300)}`,
 };
 
-/** What happens is told to this. */
-export type TraceSink = Pick<TraceExporter, "take">;
+/** Receives the events of a run. */
+export type TraceSink = Pick<TraceExporter, "record">;
 
 /**
- * Work that is traced where the environment names a collector. Contract: that is waited for, two seconds at most, once the work is done and has
- * said all that it had to say.
+ * Runs work, traced if the environment names a collector. Contract: after the work has printed its output, waits at most two seconds for
+ * the export.
  */
 export async function runTraced<T>(io: CommandIo, work: (traces: TraceSink | undefined) => Promise<T>): Promise<T> {
   const traces = await openTraceExport(io);
@@ -186,18 +186,18 @@ export async function runTraced<T>(io: CommandIo, work: (traces: TraceSink | und
   }
 }
 
-/** Nothing of it is loaded where there is no collector. */
+/** Opens the trace export. The module is loaded only if there is a collector. */
 async function openTraceExport(io: CommandIo): Promise<(TraceSink & { close(): Promise<void> }) | undefined> {
   if (!ENDPOINT_VARIABLES.some((name) => io.env[name])) return undefined;
   const { createTraceExporter } = await import("../adapters/opentelemetry/trace-exporter.ts");
   const traces = createTraceExporter(io.env);
   if (!traces) return undefined;
   const out = createPrinter(io.stderr, io.env);
-  const say = (notice: Problem | undefined) => {
+  const printNotice = (notice: Problem | undefined) => {
     if (notice) printProblem(out, out.yellow("!"), notice.message, notice.fix);
   };
-  say(traces.notice);
-  return { take: traces.take, close: async () => say(await traces.flush()) };
+  printNotice(traces.problem);
+  return { record: traces.record, close: async () => printNotice(await traces.flush()) };
 }
 
 const ENDPOINT_VARIABLES = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];

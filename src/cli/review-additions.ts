@@ -30,18 +30,18 @@ import { type Printer, printDiff, printHanging, type SafeText } from "./output.t
 interface ReviewContext {
   found: DiscoverResult;
   place: SkillsDir;
-  /** What the lock says until then. */
+  /** The current entries of the lock file. */
   locked: LockedSkills;
   /** By name. */
   signatures: ReadonlyMap<string, SignatureState>;
-  /** Whether all that is followed and run is shown too. */
+  /** True: also show all instructions and code. */
   isWhole: boolean;
 }
 
-/** More than these are told of together: nobody reads a thousand of them one by one. */
+/** Larger sets are summarized: users do not read a thousand reviews one by one. */
 const MAX_DETAILED_SKILLS = 8;
 
-/** What somebody is about to agree to: all that it is, or what becomes another. */
+/** Prints the skills to approve: complete for new ones, as differences for updates. */
 export function printPendingSkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
   const fresh = coming.filter(({ is }) => is === "new");
   if (fresh.length > MAX_DETAILED_SKILLS) printManySkills(out, fresh, showing);
@@ -51,7 +51,7 @@ export function printPendingSkills(out: Printer, coming: readonly PendingSkill[]
   if (showing.isWhole) printPendingContents(out, fresh);
 }
 
-/** Everything of it, line by line. */
+/** Prints every file, line by line. */
 export function printPendingContents(out: Printer, coming: readonly PendingSkill[]): void {
   for (const one of coming) {
     out.line`${out.bold(one.name)}`;
@@ -74,7 +74,7 @@ function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewContext):
   printScanFindings(out, one.prepared.findings);
 }
 
-/** The folders in a skill's that are found as skills too, once it is added. */
+/** Returns the nested folders that will be discovered as skills too. */
 function findNestedSkillFolders(files: LockedSkill["files"]): string[] {
   const folders = Object.keys(files).flatMap((path) =>
     path.endsWith("/SKILL.md") ? path.slice(0, -"/SKILL.md".length) : [],
@@ -84,10 +84,10 @@ function findNestedSkillFolders(files: LockedSkill["files"]): string[] {
 
 type PendingUpdate = Extract<PendingSkill, { is: "update" }>;
 
-/** Lines of differences of all that is updated at once. */
+/** The maximum number of diff lines over all updates. */
 const MAX_DIFFERENCES = 400;
 
-/** The difference comes first; then what is asked for that was not before. */
+/** Prints the diff first, then new requirements. */
 function printUpdate(out: Printer, one: PendingUpdate, showing: ReviewContext & { budget: { left: number } }): void {
   const { skill, put, name, difference } = one;
   const [was, now] = [showing.locked[name]?.commit, put.entry.commit];
@@ -100,7 +100,7 @@ function printUpdate(out: Printer, one: PendingUpdate, showing: ReviewContext & 
   printChangedFiles(out, one, showing.budget);
   const kept = listKeptFiles(one);
   if (kept.length > 0)
-    printHanging(out, out.text`  ${out.green("✓")} `, [`your own changes stay: ${formatSomeNames(kept)}`], {
+    printHanging(out, out.text`  ${out.green("✓")} `, [`your changes are kept: ${formatSomeNames(kept)}`], {
       indent: 4,
     });
   const asks = listNewRequirements(skill, difference.before);
@@ -126,7 +126,7 @@ function createFindingKey({ rule, file, message }: ScanFinding): string {
   return JSON.stringify([rule, file, message]);
 }
 
-/** What is another than what was agreed to before, line by line. */
+/** Prints the files that differ from the approved version, line by line. */
 function printChangedFiles(out: Printer, { skill, name, difference }: PendingUpdate, budget: { left: number }): void {
   const { before, after } = difference;
   for (const path of [...new Set([...before.keys(), ...after.keys()])].sort(compareText)) {
@@ -152,16 +152,16 @@ function describeFileChange(was: CopiedFile | undefined, now: CopiedFile | undef
   if (!was || !now) return was ? "removed" : now ? "added" : undefined;
   if (Buffer.compare(was.bytes, now.bytes) !== 0) return "changed";
   if (was.executable === now.executable) return undefined;
-  return now.executable ? "can be run now" : "cannot be run any more";
+  return now.executable ? "is now executable" : "is no longer executable";
 }
 
 const MAX_NAMES = 60;
 const MAX_DETAILED_ENTRIES = 15;
 const MAX_FINDINGS = 12;
-/** Of each, where many are told of together. */
+/** The maximum per skill in a summary. */
 const MAX_NAMES_PER_SKILL = 3;
 
-/** Of many: the sums, and by name those that bring code or that something was found in. */
+/** Summarizes many skills: totals, and the names of those with code or findings. */
 function printManySkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
   const names = coming.map(({ name }) => name);
   const origins = new Set(coming.map(({ put: { entry } }) => formatOrigin(omitPath(entry))));
@@ -193,9 +193,9 @@ function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): 
   for (const what of REQUIREMENT_KINDS) {
     const those = asking.filter(({ asks }) => asks[what].length > 0);
     const all = those.reduce((sum, { asks }) => sum + asks[what].length, 0);
-    const sum = `${what}: ${formatNumber(all)}, of ${formatCount(those.length, "skill")}`;
+    const sum = `${what}: ${formatNumber(all)}, in ${formatCount(those.length, "skill")}`;
     const names = those.map(({ name }) => name);
-    // Those with code stand below, one by one.
+    // Skills with code are listed below, one by one.
     if (what === "scripts" || what === "toolsets") {
       if (all > 0) out.line`  ${sum}`;
     } else printListRow(out, sum, names);
@@ -207,25 +207,25 @@ function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): 
 }
 
 function paintScanSummary(out: Printer, found: string): SafeText {
-  return out.text`${out.yellow(`scan: ${found}`)} ${out.dim("(advice: look yourself)")}`;
+  return out.text`${out.yellow(`scan: ${found}`)} ${out.dim("(advisory: review it yourself)")}`;
 }
 
-/** What is to be looked at first comes first. */
+/** Ranks by the highest severity, so that the most severe come first. */
 function rankSeverity({ prepared: { findings } }: PendingSkill): number {
   const weights = findings.map(({ weight }) => FINDING_WEIGHTS.indexOf(weight));
   return Math.min(FINDING_WEIGHTS.length, ...weights);
 }
 
-function printHeadline(out: Printer, name: string, says: string): void {
-  printHanging(out, out.text`${out.bold(name)}  `, [says], { indent: 2, start: name.length + 2, paint: out.dim });
+function printHeadline(out: Printer, name: string, text: string): void {
+  printHanging(out, out.text`${out.bold(name)}  `, [text], { indent: 2, start: name.length + 2, paint: out.dim });
 }
 
 const MAX_LISTED = 20;
 
-function printListRow(out: Printer, label: string, values: readonly string[], most = MAX_LISTED): void {
+function printListRow(out: Printer, label: string, values: readonly string[], max = MAX_LISTED): void {
   if (values.length === 0) return;
   const indent = 4 + (/^ */.exec(label)?.[0].length ?? 0);
-  printHanging(out, `  ${label}: `, [formatSomeNames(values, most)], { indent, start: label.length + 4 });
+  printHanging(out, `  ${label}: `, [formatSomeNames(values, max)], { indent, start: label.length + 4 });
 }
 
 function formatFileTotals(coming: readonly PendingSkill[]): string {
@@ -234,29 +234,29 @@ function formatFileTotals(coming: readonly PendingSkill[]): string {
   return `${formatCount(files.length, "file")}, ${formatNumber(bytes)} bytes`;
 }
 
-/** Who signed it, and which other skills of its name there are. */
+/** Prints the signature, and other skills with the same or a similar name. */
 function printSkillNotes(out: Printer, one: PendingSkill, { signatures, found, place }: ReviewContext, who = ""): void {
   const { name, is } = one;
   const signature = signatures.get(name);
   if (one.is === "update" && one.difference.before.has(SIGNATURE_FILE) && signature?.state === "none")
-    out.line`  ${out.yellow(`! ${who}it was signed before, and is not any more`)}`;
+    out.line`  ${out.yellow(`! ${who}it was signed before and no longer is`)}`;
   if (signature && signature.state !== "none") {
     const paint = signature.state === "valid" ? out.green : out.yellow;
     out.line`  ${paint(`${who}it ${formatSignature(signature)}`)}`;
   }
   const alike = is === "new" ? findLookalikes(name, found.catalog.names()) : [];
   if (alike.length > 0) {
-    const note = `${who}its name looks like ${formatSkillNames(alike)}, which you have already: make sure that it is the one you want`;
+    const note = `${who}its name resembles ${formatSkillNames(alike)}, which you already have: make sure that this is the one you want`;
     printHanging(out, out.text`  ${out.yellow("!")} `, [note], { indent: 4 });
   }
   const copies = is === "new" ? formatOtherCopies(name, place, found) : undefined;
   if (copies !== undefined) printHanging(out, out.text`  ${out.yellow("!")} `, [`${who}${copies}`], { indent: 4 });
 }
 
-/** `known`: how many there were before, and were agreed to. */
+/** Prints scan findings. `known`: the number of findings that were approved before. */
 function printScanFindings(out: Printer, findings: readonly ScanFinding[], known = 0): void {
   if (findings.length === 0) return;
-  const rest = known > 0 ? ` new, and ${known} as before` : "";
+  const rest = known > 0 ? ` new, ${known} as before` : "";
   out.line`  ${paintScanSummary(out, `${formatFindingCounts(findings)}${rest}`)}`;
   printFindings(out, findings, MAX_FINDINGS);
 }
@@ -270,14 +270,14 @@ export function printConflicts(out: Printer, conflicts: readonly MergeConflict[]
 
 const CONFLICT_LABELS: Record<MergeConflict["why"], string> = {
   "both-changed": "you and the source changed the same lines",
-  "both-added": "you and the source added it, each in their own way",
-  "removed-here": "you removed it, and the source changed it",
-  "removed-there": "the source removed it, and you changed it",
-  binary: "you and the source changed it, and it is no text",
-  "no-base": "you changed it, and what it was before is not known here any more",
+  "both-added": "you and the source added it with different content",
+  "removed-here": "you removed it; the source changed it",
+  "removed-there": "the source removed it; you changed it",
+  binary: "you and the source changed it, and it is a binary file",
+  "no-base": "you changed it, and its original version is no longer available",
 };
 
-/** What is asked before anything is put in its place. */
+/** Returns the question asked before anything is written. */
 export function formatApprovalQuestion(verb: "Add" | "Update", coming: readonly PendingSkill[]): string {
   const [these, their] = coming.length === 1 ? ["this skill", "its"] : [`these ${coming.length} skills`, "their"];
   const hasTools = coming.some(({ skill }) => skill.manifest.toolsets.length > 0);
@@ -289,24 +289,24 @@ export function formatApprovalQuestion(verb: "Add" | "Update", coming: readonly 
   return `${verb} ${these}${code}?`;
 }
 
-/** Its files that are, or steer, code. */
+/** Lists the files that are code or configure it. */
 function listCodeFiles(one: PendingSkill): string[] {
   return [...getPendingFiles(one)].flatMap(([path, file]) => (isCodeFile(one.skill, path, file) ? path : []));
 }
 
-/** Every file that it will have. */
+/** Returns all files after the change. */
 function getPendingFiles(one: PendingSkill) {
   return one.is === "update" ? one.difference.after : one.prepared.tree;
 }
 
-/** What is the user's own in it, and not what the source has. */
+/** Lists the files that keep the user's changes. */
 export function listKeptFiles(one: PendingSkill): string[] {
   if (one.is === "new") return [];
   const [after, theirs] = [toLockedFiles(one.difference.after), one.prepared.files];
   return diffLockedFiles(theirs, after).map(({ path }) => path);
 }
 
-/** What a skill brings and asks for, in the order in which people are told. */
+/** The kinds of requirements, in display order. */
 const REQUIREMENT_KINDS = [
   "scripts",
   "toolsets",
@@ -322,7 +322,7 @@ export function listRequirements(skill: Skill): SkillRequirements {
   return { scripts: listSkillScripts(skill).map(({ path }) => path), ...listDeclaredRequirements(skill) };
 }
 
-/** What it did not ask for before. */
+/** Returns the requirements that the skill did not have before. */
 export function listNewRequirements(skill: Skill, before: FileTree): SkillRequirements {
   const now = listRequirements(skill);
   const old: SkillRequirements = {
@@ -334,7 +334,7 @@ export function listNewRequirements(skill: Skill, before: FileTree): SkillRequir
   return fresh as SkillRequirements;
 }
 
-/** What the skill in a tree says of itself. */
+/** Reads the manifest of the skill in a file tree. */
 function readTreeManifest(tree: FileTree): Manifest {
   const own = tree.get("SKILL.md");
   return readManifest(parseMarkdownDocument(Buffer.from(own?.bytes ?? []).toString("utf8")).data);
@@ -353,7 +353,7 @@ function listDeclaredRequirements(skill: Pick<Skill, "manifest">): Omit<SkillReq
   };
 }
 
-/** Whether a skill of this name takes another's place, or stands behind one. Nothing when there is no other. */
+/** Reports whether another copy of this name overrides the skill or is overridden by it. Undefined if there is no other copy. */
 function formatOtherCopies(name: string, place: SkillsDir, found: DiscoverResult): string | undefined {
   const [winner] = found.catalog.copies(name);
   if (!winner) return undefined;
@@ -361,7 +361,7 @@ function formatOtherCopies(name: string, place: SkillsDir, found: DiscoverResult
   const own = all.findIndex(({ path }) => resolveRealPath(path) === place.folder);
   const other = formatSkillAddress(winner, found);
   const rank = all.findIndex(({ name: source }) => source === winner.origin.source);
-  // What a program brings, and what is read from a folder of its own, is not in the table: its scope decides.
-  if (rank === -1) return `there is ${other} too: \`skillet show ${name}\` says which is used`;
-  return rank < own ? `it is used in the place of ${other}` : `${other} is used in its place, since it is nearer`;
+  // Skills contributed by programs and configured folders are not in this table: their scope decides.
+  if (rank === -1) return `${other} exists too: \`skillet show ${name}\` shows which one is used`;
+  return rank < own ? `it is used instead of ${other}` : `${other} is used instead, because it is nearer`;
 }

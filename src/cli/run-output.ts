@@ -19,7 +19,7 @@ import { createProgress } from "./progress.ts";
 
 export type RunOutputOptions = OutcomeOptions & ApprovalOptions;
 
-/** A run that is looked at: what happens is shown, and whoever sits there is asked what somebody has to agree to. */
+/** Runs a skill, shows its progress, and asks for approvals at the terminal. */
 export async function runWithProgress(
   io: CommandIo,
   found: DiscoverResult & Pick<Host, "onEvent">,
@@ -51,7 +51,7 @@ interface OutcomeOptions {
   workspace?: string;
 }
 
-/** What came of a run: the answer on stdout, all else on stderr. */
+/** Prints the result of a run: the answer to stdout, everything else to stderr. */
 export function printRunResult(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
   const content = options.showSecrets ? revealSecrets(result.content, [result.skill], found) : result.content;
   if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
@@ -70,13 +70,13 @@ function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult,
   printNextCommands(io, found, result, options);
 }
 
-/** What is an answer, or a part of one: why there is none is said elsewhere. */
+/** Returns the answer, or the partial one. The reasons for a missing answer are printed elsewhere. */
 export function extractAnswer({ stop, error }: RunResult, content: string): string {
   if (stop === "refused" || stop === "waiting") return "";
   return stop === "error" && error ? content.slice(0, Math.max(0, content.lastIndexOf("\n\n["))) : content;
 }
 
-/** Why it was refused or failed, and what to do. */
+/** Prints why a run was refused or failed, with the fix. */
 export function printRunProblems(
   io: CommandIo,
   { refusals, error }: RunResult,
@@ -87,15 +87,15 @@ export function printRunProblems(
     printProblem(out, out.red("✗"), message, addWorkspaceOption(fix, workspace));
 }
 
-/** Who sees a name in brackets may wonder where the value is. */
+/** Explains redacted values, which appear as names in brackets. */
 function printSecretHints(io: CommandIo, found: DiscoverResult, { skill, content }: RunResult): void {
   const used = found.catalog.find(skill);
   const shown = used ? listDeclaredVariables(used).filter((name) => content.includes(`[${name}]`)) : [];
   const out = createPrinter(io.stderr, io.env);
-  for (const name of shown) out.line`${out.dim(`· [${name}] stands for its value; --show-secrets shows it`)}`;
+  for (const name of shown) out.line`${out.dim(`· [${name}] is a redacted value; --show-secrets shows it`)}`;
 }
 
-/** How it ended, in a line. */
+/** Prints the outcome of a run in one line. */
 export function printRunOutcome(io: CommandIo, result: RunResult): void {
   const { isError, iterations, ms, model, isolation, usage, cost, stop } = result;
   if (stop === "refused") return;
@@ -108,13 +108,13 @@ export function printRunOutcome(io: CommandIo, result: RunResult): void {
     ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
   ];
   const mark = stop === "waiting" ? error.yellow("?") : isError ? error.red("✗") : error.green("✓");
-  const said = result.error?.code === "run-cancelled" ? "called off" : STOP_DESCRIPTIONS[stop];
-  error.line`${mark} ${said} ${error.dim(`(${details.join(", ")})`)}`;
+  const outcome = result.error?.code === "run-cancelled" ? "cancelled" : STOP_DESCRIPTIONS[stop];
+  error.line`${mark} ${outcome} ${error.dim(`(${details.join(", ")})`)}`;
   const set = LIMIT_SETTINGS[stop];
-  if (set !== undefined) error.line`  the least of these holds: ${set}`;
+  if (set !== undefined) error.line`  the lowest of these applies: ${set}`;
 }
 
-/** With which commands one goes on. What it waits for is said also to whoever wants to hear nothing else. */
+/** Prints the commands that continue a run. A pending approval is printed even with `--quiet`. */
 export function printNextCommands(
   io: CommandIo,
   { runs }: DiscoverResult,
@@ -123,11 +123,11 @@ export function printNextCommands(
 ): void {
   const out = createPrinter(io.stderr, io.env);
   if (stop === "waiting") {
-    if (effect) out.line`${out.yellow("!")} somebody has to agree: ${truncateLine(formatApprovalLine(effect), 300)}`;
-    out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  agrees, and goes on; --deny REASON does not`;
-    out.line`  ${out.cyan(`skillet runs show ${run}`)}  says what it would do, and what was done until now`;
+    if (effect) out.line`${out.yellow("!")} approval needed: ${truncateLine(formatApprovalLine(effect), 300)}`;
+    out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  approves it and resumes the run; --deny REASON denies it`;
+    out.line`  ${out.cyan(`skillet runs show ${run}`)}  shows the request and the steps so far`;
   } else if (!quiet && (stop === "aborted" || stop === "error") && isResumable(runs, run)) {
-    out.line`  ${out.cyan(`skillet resume ${run}`)}  goes on from here`;
+    out.line`  ${out.cyan(`skillet resume ${run}`)}  resumes the run`;
   }
 }
 
@@ -135,7 +135,7 @@ function isResumable(runs: RunStore, id: string): boolean {
   try {
     return runs.find(id).state === "interrupted";
   } catch {
-    return false; // It was not written down.
+    return false; // The run was not recorded.
   }
 }
 
@@ -148,14 +148,14 @@ const LIMIT_SETTINGS: Partial<Record<RunResult["stop"], string>> = {
 const STOP_DESCRIPTIONS: Record<RunResult["stop"], string> = {
   answer: "done",
   complete: "done",
-  failed: "it could not be done",
+  failed: "could not be done",
   refused: "refused",
-  "max-steps": "stopped at its limit of iterations",
+  "max-steps": "stopped at its iteration limit",
   timeout: "stopped at its time limit",
-  budget: "stopped at its limit of tokens",
+  budget: "stopped at its token limit",
   aborted: "interrupted",
-  waiting: "it waits for an approval",
-  error: "it failed",
+  waiting: "waiting for approval",
+  error: "failed",
 };
 
 const RUN_EXIT_CODES: Partial<Record<RunResult["stop"], number>> = {
@@ -172,7 +172,7 @@ export function getRunExitCode({ stop, isError, refusals }: RunResult): number {
   return RUN_EXIT_CODES[stop] ?? (isError ? EXIT.findings : EXIT.fine);
 }
 
-/** A text with the values of these skills' variables in place of their names, for the eyes of whoever asked for it. */
+/** Replaces the names of these skills' variables in a text by their values, for a user who requested it. */
 export function revealSecrets(text: string, skills: Iterable<string>, found: DiscoverResult): string {
   let shown = text;
   for (const name of skills) {
@@ -191,12 +191,12 @@ interface CodedRefusal {
 const TRUST_CODES: ReadonlySet<string> = new Set(["untrusted", "changed"]);
 const VALUES_CODE = "secret-not-given";
 
-/** Whether a use was refused only for what the user at a terminal can give. */
+/** Returns true if a use was refused only for missing trust or values, which the user at a terminal can grant. */
 export function isPendingTrust(refusals: readonly CodedRefusal[]): boolean {
   return refusals.length > 0 && refusals.every(({ code }) => TRUST_CODES.has(code) || code === VALUES_CODE);
 }
 
-/** At a terminal: asks for the trust and the values that skills wait for. False where nobody can be asked, or one was not given. */
+/** Asks at a terminal for the missing trust and values. Returns false without a terminal, or if one was denied. */
 export async function askForPendingTrust(
   io: CommandIo,
   found: DiscoverResult,
@@ -216,14 +216,14 @@ export async function askForPendingTrust(
   return true;
 }
 
-/** At a terminal: asks whether this copy gets what is configured for its name, while no copy has it. */
+/** Asks at a terminal to grant the configured values to this copy. Only used if no copy has them yet. */
 async function askToGrantValues(io: CommandIo, found: DiscoverResult, skill: Skill): Promise<boolean> {
   const { grants, around } = found;
   if (!io.ask) return false;
   const out = createPrinter(io.stderr, io.env);
   const place = getSkillLocation(skill);
-  out.line`${out.bold(skill.name)}  ${formatConfiguredAccess(skill, found)} ${out.dim("in config.toml, given to no copy yet")}`;
-  out.line`  to be given ${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${skill.origin.source})`;
-  if (!(await isConfirmed(io, "Give this to this copy, and to no other of its name?"))) return false;
+  out.line`${out.bold(skill.name)}  ${formatConfiguredAccess(skill, found)} ${out.dim("in config.toml, not granted to any copy yet")}`;
+  out.line`  grant to: ${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${skill.origin.source})`;
+  if (!(await isConfirmed(io, "Grant this to this copy only?"))) return false;
   return grants.isOwner(skill, grants.claim(skill));
 }

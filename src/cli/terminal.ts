@@ -3,10 +3,10 @@ import { INTERRUPTED_LINE, type InterruptedLine, type LineCompleter, type Termin
 type DialogueLine = string | InterruptedLine | undefined;
 
 /**
- * A dialogue at the terminal of this process. One interface for all of it, or what was typed ahead would be lost with each; and it is given
- * keys only while a line is waited for, so that it writes nothing between the lines of an answer.
+ * Opens a dialogue at the terminal of this process. One readline interface serves all of it, so that no typeahead is lost. It receives keys
+ * only while a line is awaited, so that it writes nothing into an answer.
  *
- * Contract: however it ends, the terminal is left as it was. A signal that ends the program closes it, so that no line comes any more.
+ * Contract: the terminal state is always restored. A signal that ends the program closes the dialogue.
  */
 export function openTerminalDialogue(complete: LineCompleter, onEnding: (signal: EndSignal) => void): TerminalDialogue {
   const { createInterface } = process.getBuiltinModule("node:readline");
@@ -54,14 +54,14 @@ export function openTerminalDialogue(complete: LineCompleter, onEnding: (signal:
     const text = decoder.write(bytes);
     state.typed += text;
     if (state.onAnswer) return play();
-    // What goes on is stopped as anywhere else, and what was to be done after it is not.
+    // Interrupts the running work, and discards the input queued after it.
     if (!text.includes(CTRL_C)) return;
     const isHeard = isHeardByOthers();
     state.typed = isHeard ? "" : CTRL_C;
     if (isHeard) process.kill(process.pid, "SIGINT");
   };
   const isHeardByOthers = () => process.listenerCount("SIGINT") > 1;
-  // Sent by another program, it means what the key means.
+  // A signal sent by another program means the same as the key.
   const onInterrupt = () => {
     if (state.onAnswer) interrupt();
     else if (!isHeardByOthers()) state.typed = CTRL_C;
@@ -93,7 +93,7 @@ export function openTerminalDialogue(complete: LineCompleter, onEnding: (signal:
     });
   process.once("exit", close).on("SIGINT", onInterrupt);
   for (const name of END_SIGNALS) process.on(name, onSignal);
-  // Where the terminal has gone, nothing can be read from it, nor said. Later, because closing meets the same error.
+  // Without the terminal nothing can be read or printed. Deferred, because closing raises the same error.
   stdin.on("error", () => setImmediate(onEnd));
   for (const stream of [stderr, process.stdout]) stream.on("error", () => {});
   stderr.write(ENABLE_PASTE);
@@ -118,21 +118,21 @@ export function openTerminalDialogue(complete: LineCompleter, onEnding: (signal:
   };
 }
 
-// A terminal signals everybody in front of it, and who started us passes it on: only a later one is a second one.
+// A terminal signals the whole foreground group, and a parent may forward it: only a later signal counts as a second one.
 export const REPEAT_INTERRUPT_MS = 300;
 
-/** Ctrl-C stops what is being done; these end the program. */
+/** These end the program; Ctrl-C only interrupts the current work. */
 const END_SIGNALS = ["SIGTERM", "SIGHUP", "SIGQUIT"] as const;
 export type EndSignal = (typeof END_SIGNALS)[number];
 
 const CTRL_C = "\u0003";
-// Terminals then say where a paste begins and ends.
+// Makes terminals mark the start and end of a paste.
 const ENABLE_PASTE = "\u001b[?2004h";
 const DISABLE_PASTE = "\u001b[?2004l";
 const PASTE_START = "\u001b[200~";
 const PASTE_END = "\u001b[201~";
 
-/** What was typed up to the end of a line, or a whole paste; nothing while one is still on its way. */
+/** Splits off the keys up to the end of a line, or a complete paste. Empty while a paste is incomplete. */
 function splitTyped(typed: string): { keys: string; paste?: string; rest: string } {
   if (typed.startsWith(PASTE_START)) {
     const end = typed.indexOf(PASTE_END);
@@ -145,16 +145,16 @@ function splitTyped(typed: string): { keys: string; paste?: string; rest: string
   return { keys: line.slice(0, end), rest: typed.slice(end) };
 }
 
-/** The beginning of a mark, of which the rest is still to come. */
+/** Returns an incomplete paste marker at the end of the line. */
 function findPartialPasteStart(line: string): string {
   return /\u001b\[2(?:00?)?$/.exec(line)?.[0] ?? "";
 }
 
 const LINE_BREAKS = /\r\n?|[\u2028\u2029]/g;
-// What acts on a terminal is not what anybody meant to say.
+// Control characters are not part of the message.
 const CONTROL_CHARACTERS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
-/** Pasted texts of several lines stand as a word each in the line that is typed, and as themselves in what is read. */
+/** Shows each pasted multi-line text as a placeholder in the typed line, and restores it when the line is read. */
 function createPasteStore() {
   const texts = new Map<string, string>();
   return {

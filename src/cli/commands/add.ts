@@ -65,25 +65,20 @@ import { toVerifyJson } from "./verify.ts";
 export const addCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("add skills from a folder, an archive, a repository or a site: look, scan, agree, lock")
+      .description("Add skills from a folder, an archive, a repository or a website")
       .argument("[source]", "./folder, file.zip, file.tar.gz, owner/repo, https://…, git@…, with //FOLDER and #REF")
-      .argument("[name...]", "which of its skills, where it has several")
-      .option("-a, --all", "all of its skills that can be added")
-      .option("-l, --list", "list its skills with what was found in each, and add nothing")
-      .option("-t, --to <client,...>", "also copy them into the folders of these clients, as `skillet export` does")
+      .argument("[name...]", "The skills to add, if the source has several")
+      .option("-a, --all", "Add all skills of the source")
+      .option("-l, --list", "List the skills of the source with their scan findings, without adding any")
+      .option("-t, --to <client,...>", "Also copy the skills into the folders of these clients")
       .option("--project", PROJECT_HELP)
-      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
-      .option("-n, --dry-run", "show what would be added, and add nothing")
-      .option("--show", "also show all that will be followed and run, line by line")
-      .option("--force", "also put it in the place of one that was added from another source")
-      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("-y, --yes", "Approve instructions and code without asking")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("--show", "Show all instructions and code, line by line")
+      .option("--force", "Replace skills that were added from another source")
+      .option("--require-signature", "Accept only skills signed by a known signer (`skillet signers`)")
       .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
-      .addOption(
-        new Option("--frozen", "add exactly what the lock says, and fail when it cannot be had: for CI").conflicts([
-          "all",
-          "force",
-        ]),
-      )
+      .addOption(new Option("--frozen", "Add exactly the locked versions or fail, for CI").conflicts(["all", "force"]))
       .addHelpText(
         "after",
         formatExamples(
@@ -114,7 +109,7 @@ interface AddOptions {
   allowPrivateAddresses?: boolean;
 }
 
-/** Adds skills from elsewhere: fetched, looked at, agreed to, put in their place and locked. */
+/** Adds skills from a remote source: fetch, review, approve, write, lock. */
 async function addFromSource(context: CommandContext<AddOptions>): Promise<number> {
   const { io, options, args } = context;
   if (options.frozen) return addFrozen(context);
@@ -122,7 +117,7 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
   if (source === undefined) {
     throw new SkillError("usage", {
       message: "No source was named",
-      fix: "name a folder, an archive, a repository or a site: skillet add owner/repo; --frozen adds what the lock says",
+      fix: "name a folder, an archive, a repository or a website: skillet add owner/repo; --frozen adds the locked skills",
     });
   }
   if (options.to !== undefined) checkClients(options.to, options.json ?? false);
@@ -146,7 +141,7 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
     refused.push(...problems);
     const [first] = refused;
     if (first && additions.length === 0) throw printNothingAddable(io, refused);
-    const { notes } = supply.offer;
+    const { notes } = supply.listing;
     const code = await reviewAndApply(additions, {
       io,
       options,
@@ -175,8 +170,8 @@ function checkClients(to: string, isJson: boolean): void {
   }
   if (isJson) {
     throw new SkillError("usage", {
-      message: "--to prints no JSON",
-      fix: "leave out --to, and run afterwards: skillet export NAME --to CLIENT --json",
+      message: "--to does not support --json",
+      fix: "omit --to, and afterwards run: skillet export NAME --to CLIENT --json",
     });
   }
 }
@@ -196,7 +191,7 @@ async function exportAdded(
 /** Prints every skill of a source with its verdict, and adds nothing. */
 function listSource(
   io: CommandIo,
-  { offer, fetched }: FetchedListing,
+  { listing: offer, fetched }: FetchedListing,
   { options, work }: { options: AddOptions & CommonOptions; work: string },
 ): number {
   const verdicts = createListingVerdicts(fetched, work);
@@ -215,7 +210,7 @@ function listSource(
   return EXIT.fine;
 }
 
-/** Prints why none of the chosen skills can be added. */
+/** Prints why none of the chosen skills can be added, and returns the error. */
 function printNothingAddable(io: CommandIo, refused: readonly RefusedSkill[]): ReportedError {
   const error = createPrinter(io.stderr, io.env);
   printSkillErrors(error, refused);
@@ -230,19 +225,19 @@ function printNothingAddable(io: CommandIo, refused: readonly RefusedSkill[]): R
 interface ChooseContext {
   found: DiscoverResult;
   options: AddOptions & CommonOptions;
-  /** Takes the skills that cannot be added, so that the others can. */
+  /** Collects the skills that cannot be added, so that the others can. */
   refused: RefusedSkill[];
   verdicts: ListingVerdicts;
 }
 
-/** Which of the source's skills are meant. Throws a SkillError when nobody says. */
+/** Returns the chosen skills of the source. Throws a SkillError if none was chosen in non-interactive use. */
 async function chooseCandidates(
   io: CommandIo,
   supply: FetchedListing,
   names: readonly string[],
   choosing: ChooseContext,
 ): Promise<RemoteCandidate[]> {
-  const { offer } = supply;
+  const { listing: offer } = supply;
   const { candidates } = offer;
   const refuse = (one: RefusedSkill) => void choosing.refused.push(one);
   if (names.length > 0) return selectDistinct(names.map((name) => findCandidate(name, offer)));
@@ -253,8 +248,8 @@ async function chooseCandidates(
   if (distinctNames.length === 1 || choosing.options.all) return selectDistinct(outer, refuse);
   if (!io.ask) {
     throw new SkillError("usage", {
-      message: `There are ${formatCount(distinctNames.length, "skill")} in it, and none was named`,
-      fix: `name some, or say --all: ${formatSomeNames(distinctNames)}; --list shows what was found in each`,
+      message: `The source has ${formatCount(distinctNames.length, "skill")}, and none was named`,
+      fix: `name some, or add --all: ${formatSomeNames(distinctNames)}; --list shows the scan findings of each`,
     });
   }
   const others = candidates.filter((one) => !outer.includes(one) && !distinctNames.includes(one.skill.name));
@@ -262,7 +257,7 @@ async function chooseCandidates(
   return askForCandidates(io, { outer: selectDistinct(outer, refuse), inside, verdicts: choosing.verdicts });
 }
 
-function printBrokenSkills(io: CommandIo, { offer, fetched }: FetchedListing, { found }: ChooseContext): void {
+function printBrokenSkills(io: CommandIo, { listing: offer, fetched }: FetchedListing, { found }: ChooseContext): void {
   const error = createPrinter(io.stderr, io.env);
   const broken = offer.diagnostics.filter(stopsLoading);
   const around = { ...found.around, workspace: fetched.folder };
@@ -274,7 +269,7 @@ const MAX_LISTED_SKILLS = 60;
 
 interface CandidateQuestion {
   outer: readonly RemoteCandidate[];
-  /** Skills in the folders of others, which come with these, and can be added without them. */
+  /** Skills nested in others. They come with these, and can be added separately. */
   inside: readonly RemoteCandidate[];
   verdicts: ListingVerdicts;
 }
@@ -291,16 +286,16 @@ async function askForCandidates(
   for (let left = MAX_ANSWERS; left > 0; left--) {
     const answer = await askLine(io, "Which? Numbers (1 3-5) or names, or `all`: ");
     const chosen = answer === "" ? [] : /^all$/i.test(answer) ? [...outer] : parseCandidateAnswer(answer, candidates);
-    if (typeof chosen === "string") out.line`${out.red("✗")} "${truncateLine(chosen, 64)}" is none of them`;
+    if (typeof chosen === "string") out.line`${out.red("✗")} "${truncateLine(chosen, 64)}" is not one of them`;
     else if (chosen.length > 0) return chosen;
     else break;
   }
-  throw new SkillError("not-agreed", { message: "nothing was chosen, and nothing was added" });
+  throw new SkillError("not-agreed", { message: "nothing was chosen; nothing was added" });
 }
 
 const MAX_ANSWERS = 3;
 
-/** Those that are meant, in order; the first word that means none. */
+/** Returns the chosen skills in order, or the first word that matches none. */
 function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandidate[]): RemoteCandidate[] | string {
   const chosen = new Set<RemoteCandidate>();
   for (const word of answer.split(/[\s,]+/).filter((part) => part !== "")) {
@@ -315,8 +310,8 @@ function parseCandidateAnswer(answer: string, candidates: readonly RemoteCandida
 }
 
 /**
- * Puts what a lock says into its place, and nothing else: what is there must be as locked, and what is missing is fetched from where it came,
- * and must be what it was. The lock itself never changes, and nobody is asked: who wrote it has agreed.
+ * Restores the skills of a lock file, and nothing else. Existing skills must match it; missing ones are fetched from their source and must
+ * match too. The lock file never changes, and there is no approval: its author has approved it.
  */
 async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
@@ -324,7 +319,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   const { place } = locked;
   const entries = findLockedSkills(locked, args);
   if (entries.length === 0)
-    throw new SkillError("lock-missing", { message: "There is no lock to go by", fix: formatNothingAdded(locked) });
+    throw new SkillError("lock-missing", { message: "There is no lock file", fix: formatNothingAdded(locked) });
   const stamps = createFingerprintCache(around.skilletHome);
   const verified = entries.map(([name, entry]) => verifySkill(place, name, entry, stamps));
   const wrong = verified.filter(({ is }) => is !== "as-locked" && is !== "missing");
@@ -339,7 +334,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   if (unsigned.length > 0) return finish({ problems: unsigned });
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const adding = async (work: string) => {
-    const fetched = await fetchWithProgress(io, "what the lock names", (signal) =>
+    const fetched = await fetchWithProgress(io, "the locked skills", (signal) =>
       refetchSkills(missing, {
         ...{ around, work, env: io.env, signal, isPinned: true },
         ...{ allowPrivate, isUntyped: place.isProject },
@@ -357,7 +352,7 @@ async function addFrozen({ io, options, args }: CommandContext<AddOptions>): Pro
   return explainInterruption("nothing was added", () => withStagingFolder(around.skilletHome, adding));
 }
 
-/** What stands against a skill that only a signer may bring. */
+/** Returns the problem of a skill that must be signed. */
 function checkFrozenSignature(
   name: string,
   folder: string,
@@ -367,11 +362,13 @@ function checkFrozenSignature(
   return state.state === "valid" ? [] : [{ name, error: createNotSignedError(name, state) }];
 }
 
-/** What was fetched, if it is what the lock says to the last byte. */
+/** Returns the fetched skill if it matches the lock file byte by byte. */
 function matchLocked(entry: LockedSkill, fetched: RefetchResult | undefined): { put?: SkillWrite; error?: SkillError } {
   if (!fetched || "error" in fetched) {
     return {
-      error: fetched?.error ?? new SkillError("source-gone", { message: "It could not be fetched", fix: "try again" }),
+      error:
+        fetched?.error ??
+        new SkillError("source-gone", { message: "The skill could not be fetched", fix: "try again" }),
     };
   }
   const { name, folder, files, tree, digest } = fetched.prepared;
@@ -379,15 +376,15 @@ function matchLocked(entry: LockedSkill, fetched: RefetchResult | undefined): { 
   if (entry.upstream?.digest === digest) {
     return {
       error: new SkillError("lock-differs", {
-        message: "The lock says that it was changed after it was added, and its source has it without these changes",
-        fix: "take its folder from your version control, where whoever changed it keeps it",
+        message: "The lock file contains local changes that its source does not have",
+        fix: "restore its folder from version control, where the changes are kept",
       }),
     };
   }
   return {
     error: new SkillError("lock-differs", {
-      message: "What its source has is not what the lock says",
-      fix: "look at what changed with `skillet update --dry-run`, and write the lock anew where people look",
+      message: "The source does not match the lock file",
+      fix: "review the change with `skillet update --dry-run`, then update the lock file with `skillet update`",
     }),
   };
 }
@@ -418,20 +415,20 @@ function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { place } }
   }
   const error = createPrinter(io.stderr, io.env);
   for (const one of wrong) {
-    error.line`${error.red("✗")} ${error.bold(one.name)} is not what its lock says`;
+    error.line`${error.red("✗")} ${error.bold(one.name)} does not match its lock file`;
     if (one.is === "changed") printLockChanges(error, one.drift);
     if (one.is === "unreadable") error.line`    ${one.why}`;
   }
   if (wrong.length > 0) {
     const command = wrong.length === 1 ? `skillet trust ${wrong[0]?.name}` : "skillet trust NAME";
-    error.line`  nothing was added; to see the difference: ${addWorkspaceOption(command, options.workspace)}`;
+    error.line`  nothing was added; show the difference: ${addWorkspaceOption(command, options.workspace)}`;
   }
   printSkillErrors(error, problems);
   if (wrong.length + problems.length > 0) return EXIT.findings;
   if (!options.json) {
     const out = createPrinter(io.stdout, io.env);
-    const how = added.length === 0 ? "all there" : `${added.length} ${options.dryRun ? "would be added" : "added"}`;
-    out.line`${out.green("✓")} ${formatCount(all, "skill")}, ${all === 1 ? "as its" : "each as its"} lock says: ${how}`;
+    const how = added.length === 0 ? "all present" : `${added.length} ${options.dryRun ? "would be added" : "added"}`;
+    out.line`${out.green("✓")} ${formatCount(all, "skill")} ${all === 1 ? "matches" : "match"} the lock file: ${how}`;
   }
   return EXIT.fine;
 }

@@ -23,13 +23,13 @@ import type { TrustSubject } from "./trust-review.ts";
 export const adoptCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("manage skills that you have already, where they are: review, trust, lock; no file is changed")
-      .argument("[path...]", "skill folders, folders of skills, or names; your clients' folders when left out")
-      .option("--project", "without a path: the skills of this workspace, in place of yours")
-      .option("--from <source>", "where they came from, as `skillet add` takes it")
-      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
-      .option("-n, --dry-run", "show what would be adopted, and record nothing")
-      .option("--show", "show all that will be followed and run, not a summary")
+      .description("Manage existing skills in place: review, trust and lock them")
+      .argument("[path...]", "Skill folders, folders of skills, or names. Defaults to the folders of your clients.")
+      .option("--project", "Adopt the skills of this workspace instead of your own")
+      .option("--from <source>", "Record this source, in the form that `skillet add` accepts")
+      .option("-y, --yes", "Approve instructions and code without asking")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("--show", "Show all instructions and code instead of a summary")
       .addHelpText(
         "after",
         formatExamples(
@@ -50,7 +50,7 @@ interface AdoptOptions {
   show?: boolean;
 }
 
-/** Brings skills that are on the disk under management where they are: looks, asks, records. */
+/** Adopts skills where they are: review, approve, record. */
 async function adoptFromDisk({ io, options, args }: CommandContext<AdoptOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
@@ -86,7 +86,7 @@ interface AdoptContext {
   found: DiscoverResult;
 }
 
-/** The review that `skillet trust` makes: adopting a skill is trusting it as it is. */
+/** Reviews the skills as `skillet trust` does: adopting a skill trusts its current content. */
 async function approveAdoptions(
   adoptions: readonly Adoption[],
   { io, options, found }: AdoptContext,
@@ -104,14 +104,14 @@ async function approveAdoptions(
     (await approveSubjects(io, found, { ...how, verb: "Adopt and trust" })).map(({ skill }) => skill),
   );
   if (agreed.size === 0)
-    throw createNotApprovedError(io, "nothing was adopted", "look at it (--dry-run --show), then say --yes");
+    throw createNotApprovedError(io, "nothing was adopted", "review it with --dry-run --show, then add --yes");
   return adoptions.filter(({ skill }) => agreed.has(skill));
 }
 
 const MAX_ORIGINS = 8;
 const MAX_NAMES = 6;
 
-/** Where they came from, a line for each source: sixty skills fit on a screen. */
+/** Prints the origins, one line per source, so that sixty skills fit on a screen. */
 function printAdoptions(out: Printer, adoptions: readonly Adoption[], { around }: DiscoverResult): void {
   if (adoptions.length === 0) return;
   const groups = [...Map.groupBy(adoptions, ({ entry, foundIn = "" }) => `${entry.source} ${foundIn}`).values()];
@@ -153,7 +153,7 @@ function formatAdoptionOrigin({ entry, foundIn }: Adoption, size: number): strin
   return `${said}${foundIn === undefined ? "" : ` (from ${foundIn})`}`;
 }
 
-function toAdoptionJson({ name, folder, place, entry, foundIn, copy, findings, links }: Adoption): object {
+function toAdoptionJson({ name, folder, skillsDir: place, entry, foundIn, copy, findings, links }: Adoption): object {
   const { source, path, ref, commit, digest, grants } = entry;
   return {
     name,
@@ -182,17 +182,17 @@ function printAdopted(out: Printer, adopted: readonly Adoption[], { found, isDry
     return;
   }
   if (isDryRun) {
-    out.line`${out.dim(`a dry run: ${formatCount(adopted.length, "skill")} would be adopted, and nothing was recorded`)}`;
+    out.line`${out.dim(`dry run: ${formatCount(adopted.length, "skill")} would be adopted; nothing was recorded`)}`;
     return;
   }
   for (const [folder, group] of Map.groupBy(adopted, (one) => dirname(one.folder))) {
     const names = formatSkillNames(group.map(({ name }) => name));
     out.line`${out.green("✓")} adopted: ${names} ${out.dim(`in ${formatDisplayPath(folder, found.around)}`)}`;
   }
-  const project = adopted.every(({ place }) => place.isProject) ? " --project" : "";
+  const project = adopted.every(({ skillsDir: place }) => place.isProject) ? " --project" : "";
   const local = adopted.filter(({ entry }) => entry.source === LOCAL_SOURCE).length;
-  if (local < adopted.length) out.line`  to see what is newer: ${out.cyan(`skillet outdated${project}`)}`;
+  if (local < adopted.length) out.line`  check for updates: ${out.cyan(`skillet outdated${project}`)}`;
   if (local > 0)
     out.line`  ${formatCount(local, "skill")} without a source: ${out.cyan("skillet adopt NAME --from SOURCE")}`;
-  out.line`  to stop managing one: ${out.cyan(`skillet remove NAME --keep${project}`)}`;
+  out.line`  stop managing a skill: ${out.cyan(`skillet remove NAME --keep${project}`)}`;
 }

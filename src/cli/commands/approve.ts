@@ -36,43 +36,43 @@ import { printRunList } from "./runs.ts";
 export const approveCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description(
-        "agree to what a run waits for, or refuse it; apply held changes; without an id: what waits, is held, and is agreed to always",
-      )
+      .description("Approve or deny a pending request, apply held changes, or list all of them")
       .argument(
         "[id]",
-        "a run, the beginning or end of its id, or `last`: the last that waits; or held changes, as held-3f2a91c0",
+        "A run id or its start or end, `last` for the last waiting run, or held changes such as held-3f2a91c0",
       )
       .addOption(
-        new Option("--deny [reason]", "refuse it, and tell the model why; remove held changes").conflicts([
-          "run",
-          "always",
-        ]),
+        new Option("--deny [reason]", "Deny the request with a reason for the model, or remove held changes").conflicts(
+          ["run", "always"],
+        ),
       )
-      .option("--run", "agree for the rest of this run")
+      .option("--run", "Approve for the rest of this run")
       .addOption(
         new Option(
           "--always",
-          "agree always, for this copy of the skill; for changes of files, in this folder",
+          "Approve always for this copy of the skill, or for file changes in this folder",
         ).conflicts("run"),
       )
-      .option("--resume", "and go on with it at once")
+      .option("--resume", "Resume the run immediately")
       .addOption(
-        new Option(
-          "--details",
-          "show all of the input, or of held changes with every file that their diff counts, and decide nothing",
-        ).conflicts(["deny", "run", "always", "resume", "yes"]),
+        new Option("--details", "Show the whole input or every held file without deciding").conflicts([
+          "deny",
+          "run",
+          "always",
+          "resume",
+          "yes",
+        ]),
       )
-      .option("-y, --yes", "do not ask whether that is meant; needed to agree where there is no terminal")
+      .option("-y, --yes", "Skip the confirmation, required without a terminal")
       .addOption(
-        new Option("--forget <skill>", "take back what was agreed to always for a skill").conflicts([
+        new Option("--forget <skill>", "Revoke the permanent approvals of a skill").conflicts([
           "deny",
           "run",
           "always",
           "resume",
         ]),
       )
-      .option("-q, --quiet", "with --resume: do not say what happens")
+      .option("-q, --quiet", "With --resume: print only the answer")
       .addHelpText(
         "after",
         formatExamples(
@@ -99,7 +99,7 @@ interface ApproveOptions {
 
 type AnsweredOptions = Omit<ApproveOptions, "deny"> & { deny?: string };
 
-/** Gives the word that a run waits for, or applies held changes; or says which wait, and what was agreed to for ever. */
+/** Answers a pending approval request, applies held changes, or lists both with the permanent approvals. */
 async function decideApproval({ io, options: raw, args: [given] }: CommandContext<ApproveOptions>): Promise<number> {
   const { deny, ...rest } = raw;
   const options = { ...rest, ...(deny === undefined ? {} : { deny: deny === true ? "" : deny }) };
@@ -130,33 +130,33 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   if (approval.isApproved && approval.scope === "always") approvals.add(effect);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
   if (!options.json) printDecision(io, run, approval, options.resume ?? false);
-  // What is agreed to with this word is this: what comes next is asked about again.
+  // `--yes` covers this request only: later ones ask again.
   const { yes: _, ...others } = options;
   return options.resume ? resumeAndPrint(io, runs.find(run.id), others) : EXIT.fine;
 }
 
-/** `last` is the last that waits: only to one that does a word can be given. */
+/** Finds the run. `last` is the last waiting one. */
 function findWaitingRun(runs: RunStore, given: string): RunSummary {
   const waiting = given === "last" ? runs.list().find(({ state }) => state === "waiting") : undefined;
   return waiting ?? runs.find(given);
 }
 
-/** Whoever can start a program is not yet somebody who was asked. */
+/** Returns the error for an unanswered request: a process that can start this program does not count as a user. */
 function createUndecidedError(io: CommandIo, { id }: RunSummary): SkillError {
-  if (io.ask) return new SkillError("not-agreed", { message: `nothing was written down: ${id} still waits` });
+  if (io.ask) return new SkillError("not-agreed", { message: `nothing was recorded: ${id} is still waiting` });
   return new SkillError("not-agreed", {
-    message: `not agreed: nobody was asked, since this is no terminal; ${id} still waits`,
-    fix: `look at what it would do (skillet runs show ${formatRunId(id)}), then say --yes`,
+    message: `not approved, because this is not a terminal; ${id} is still waiting`,
+    fix: `review the request (skillet runs show ${formatRunId(id)}), then add --yes`,
   });
 }
 
-/** Why not, without secrets: it is written down, and told to the model. */
+/** Returns the reason with secrets redacted: it is recorded and sent to the model. */
 async function askForReason(
   io: CommandIo,
   { deny, ...options }: AnsweredOptions & CommonOptions,
 ): Promise<{ deny?: string }> {
   if (deny === undefined || deny.trim() === "") return {};
-  return { deny: createRedactor(collectSecrets(new Map(), await discoverForCommand(io, options))).text(deny) };
+  return { deny: createRedactor(collectSecrets(new Map(), await discoverForCommand(io, options))).redact(deny) };
 }
 
 type ApprovalStore = ReturnType<typeof createApprovalStore>;
@@ -164,20 +164,20 @@ type ApprovalStore = ReturnType<typeof createApprovalStore>;
 function createApproval({ deny, run, always }: AnsweredOptions, { on, skill, isOnce }: ApprovalRequest): Approval {
   if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };
   if (isOnce && (run || always)) {
-    const message = `This is asked about each time: it cannot be agreed to ${always ? "always" : "for a run"}`;
-    throw new SkillError("usage", { message, fix: `leave out ${always ? "--always" : "--run"} to agree to it once` });
+    const message = `This request needs approval each time: it cannot be approved ${always ? "always" : "for a run"}`;
+    throw new SkillError("usage", { message, fix: `omit ${always ? "--always" : "--run"} to approve it once` });
   }
   if (always && skill === "") {
-    const fix = "say --run, for this run";
-    throw new SkillError("usage", { message: "No skill asks for this, so that none can be let always", fix });
+    const fix = "add --run to approve it for this run";
+    throw new SkillError("usage", { message: "No skill made this request, so it cannot be approved always", fix });
   }
   return { isApproved: true, scope: always ? "always" : run || (on === "workspace" && !isOnce) ? "run" : "once" };
 }
 
 function formatConfirmation({ scope = "once" }: Approval, { on, tool }: ApprovalRequest): string {
-  if (scope === "once") return "Agree to this, once?";
-  const what = on === "workspace" ? "all changes of files here" : `each call of ${tool}`;
-  return `Agree to ${what}, ${scope === "run" ? "for the rest of the run" : "always"}?`;
+  if (scope === "once") return "Approve this once?";
+  const what = on === "workspace" ? "all file changes here" : `each call to ${tool}`;
+  return `Approve ${what}, ${scope === "run" ? "for the rest of the run" : "always"}?`;
 }
 
 const SCOPE_LABELS = { once: "once", run: "for this run", always: "always" };
@@ -186,9 +186,9 @@ function printDecision(io: CommandIo, { id, effect }: RunSummary, approval: Appr
   const { isApproved, scope = "once" } = approval;
   const out = createPrinter(io.stderr, io.env);
   const reach = scope === "always" ? (effect?.on === "workspace" ? " in this folder" : " for this skill") : "";
-  if (isApproved) out.line`${out.green("✓")} agreed ${SCOPE_LABELS[scope]}${reach}: ${id}`;
-  else out.line`${out.green("✓")} refused: ${id}; the model is told, and may find another way`;
-  if (!isResumed) out.line`  ${out.cyan(`skillet resume ${formatRunId(id)}`)}  goes on with it`;
+  if (isApproved) out.line`${out.green("✓")} approved ${SCOPE_LABELS[scope]}${reach}: ${id}`;
+  else out.line`${out.green("✓")} denied: ${id}; the model is informed and may try another way`;
+  if (!isResumed) out.line`  ${out.cyan(`skillet resume ${formatRunId(id)}`)}  resumes the run`;
 }
 
 interface WaitingLists {
@@ -217,31 +217,33 @@ function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, as
       out.line`${out.green("✓")} always: ${out.bold(skill)}  ${allowed.map(formatAllowedEffect).join(", ")}  ${out.dim(from)}`;
     }
     const error = createPrinter(io.stderr, io.env);
-    if (waiting.length === 0) error.line`no run waits for a word`;
-    else error.line`${error.dim("skillet approve ID --deny REASON --resume does not agree, and goes on")}`;
+    if (waiting.length === 0) error.line`no run is waiting for approval`;
+    else error.line`${error.dim("skillet approve ID --deny REASON --resume denies the request and resumes the run")}`;
     if (held.length > 0) error.line`${error.dim("skillet approve ID shows held changes and applies them")}`;
-    if (always.length > 0)
-      error.line`${error.dim("skillet approve --forget SKILL takes back what is agreed to always")}`;
+    if (always.length > 0) error.line`${error.dim("skillet approve --forget SKILL revokes permanent approvals")}`;
   }
   if (problem !== undefined && !asJson) createPrinter(io.stderr, io.env).line`! ${problem}`;
   return problem === undefined ? EXIT.fine : EXIT.findings;
 }
 
-function formatAllowedEffect(word: string): string {
-  return word.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
+function formatAllowedEffect(effect: string): string {
+  return effect.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
 }
 
 function forgetApprovals(io: CommandIo, approvals: ApprovalStore, skill: string, asJson: boolean): number {
   const copies = approvals.forget(skill);
   if (copies === 0) {
     const names = [...new Set(approvals.list().map((row) => row.skill))];
-    const fix = names.length === 0 ? "nothing is agreed to always" : `there are: ${names.slice(0, 10).join(", ")}`;
-    throw new SkillError("not-found", { message: `Nothing was agreed to always for ${skill}`, fix });
+    const fix =
+      names.length === 0
+        ? "no skill has permanent approvals"
+        : `skills with approvals: ${names.slice(0, 10).join(", ")}`;
+    throw new SkillError("not-found", { message: `${skill} has no permanent approvals`, fix });
   }
   if (asJson) printJson(io.stdout, { name: skill, copies });
   else {
     const out = createPrinter(io.stdout, io.env);
-    out.line`${out.green("✓")} ${skill} is asked about again${copies > 1 ? ` (${formatCount(copies, "copy", "copies")})` : ""}`;
+    out.line`${out.green("✓")} ${skill} needs approval again${copies > 1 ? ` (${formatCount(copies, "copy", "copies")})` : ""}`;
   }
   return EXIT.fine;
 }
@@ -300,7 +302,7 @@ function printHeldChanges(out: Printer, all: readonly HeldChanges[], home: strin
   }
 }
 
-/** Held changes as `--json` gives them. */
+/** Formats held changes for `--json`. */
 function toHeldChangesJson({ id, workspace, at, skill, changes }: HeldChanges) {
   const shown = changes.map(({ path, change, group, diff, details, problem }) => ({
     ...{ path, change, group, diff },

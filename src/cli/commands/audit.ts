@@ -24,18 +24,21 @@ import {
 } from "../output.ts";
 import { parseCountOption } from "./runs.ts";
 
-/** `skillet audit` and what stands below it. */
+/** `skillet audit` and its subcommands. */
 export const auditCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show what skills asked of capabilities, who signed in where, and what came of it; the newest last")
+      .description("Show capability calls and sign-ins with their outcomes, newest last")
       .argument("[command]")
-      .option("--skill <skill>", "only what this skill asked")
-      .option("--run <id>", "only what was asked in this run: its id, the beginning or end of it, or `last`")
-      .option("--capability <id>", "only this capability, operation or namespace: notes.notes, notes.notes.add, notes")
-      .option("--outcome <code>", "only what ended so: ok, or the code of what refused it")
-      .option("--since <time>", `only what was asked since then: ${SINCE_HELP}`)
-      .option("-n, --limit <number>", "at most so many lines, the newest; 50 when left out")
+      .option("--skill <skill>", "Show only calls of this skill")
+      .option("--run <id>", "Show only calls of this run, by its id, the start or end of it, or `last`")
+      .option(
+        "--capability <id>",
+        "Show only this capability, operation or namespace: notes.notes, notes.notes.add, notes",
+      )
+      .option("--outcome <code>", "Show only calls with this outcome: ok, or an error code")
+      .option("--since <time>", `Show only calls since this time: ${SINCE_HELP}`)
+      .option("-n, --limit <number>", "Show at most this many of the newest lines. Defaults to 50.")
       .usage("[options]")
       .addHelpText(
         "after",
@@ -51,7 +54,7 @@ export const auditCommand: CommandDefinition = {
     verify: {
       define: (command) =>
         command
-          .description("say whether every line of the log is as it was written, and none is missing")
+          .description("Verify that no line of the log was changed or removed")
           .addHelpText("after", formatExamples("skillet audit verify", "skillet audit verify --json")),
       run: verifyAuditLog,
     },
@@ -69,7 +72,7 @@ interface AuditOptions {
 
 const DEFAULT_LIMIT = 50;
 
-/** The log, the newest last. */
+/** Shows the log, newest last. */
 async function showAuditLog({ io, options, args: [unknown] }: CommandContext<AuditOptions>): Promise<number> {
   if (unknown !== undefined) throw createUnknownWordError(unknown);
   const log = openCommandAudit(io, options);
@@ -81,9 +84,9 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
     printAuditLines(createPrinter(io.stdout, io.env), lines);
     const error = createPrinter(io.stderr, io.env);
     if (all === 0 && verdict.isWhole) printEmptyLog(error);
-    else if (all > 0 && fitting === 0) error.line`none of ${formatCount(all, "line")} is like that`;
+    else if (all > 0 && fitting === 0) error.line`none of ${formatCount(all, "line")} matches`;
     else if (fitting > lines.length)
-      error.line`${error.dim(`${formatNumber(lines.length)} of ${formatCount(fitting, "line")}: skillet audit --limit ${fitting} shows the older ones too`)}`;
+      error.line`${error.dim(`${formatNumber(lines.length)} of ${formatCount(fitting, "line")}: skillet audit --limit ${fitting} shows all of them`)}`;
     else if (all > 0) error.line`${error.dim(formatCount(fitting, "line"))}`;
   }
   if (verdict.isWhole) return EXIT.fine;
@@ -91,7 +94,7 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
   return EXIT.findings;
 }
 
-/** Whether the log is whole. */
+/** Verifies the log. */
 async function verifyAuditLog({ io, options }: CommandContext<object>): Promise<number> {
   const log = openCommandAudit(io, options);
   const verdict = log.verify();
@@ -101,14 +104,14 @@ async function verifyAuditLog({ io, options }: CommandContext<object>): Promise<
   else if (verdict.lines === 0) printEmptyLog(out);
   else {
     const { lines, head, torn = [] } = verdict;
-    out.line`${out.green("✓")} ${formatCount(lines, "line")}, whole; head sha256:${head}`;
+    out.line`${out.green("✓")} ${formatCount(lines, "line")}, intact; head sha256:${head}`;
     if (torn.length > 0)
-      out.line`  ${formatCount(torn.length, "line")} cut short by a stop, and nothing is missing for it: ${torn.slice(0, 10).join(", ")}`;
+      out.line`  ${formatCount(torn.length, "line")} truncated by an interruption, without loss: ${torn.slice(0, 10).join(", ")}`;
   }
   return verdict.isWhole ? EXIT.fine : EXIT.findings;
 }
 
-/** For programs. */
+/** Formats a verdict for `--json`. */
 export function toAuditVerdictJson({ lines: total, ...verdict }: AuditVerdict): object {
   return { total, ...verdict };
 }
@@ -118,9 +121,9 @@ function openCommandAudit(io: CommandIo, options: CommonOptions): Audit {
 }
 
 function printEmptyLog(out: Printer): void {
-  const says = "whatever a skill asks of a capability becomes a line of it, and each sign-in";
-  printWrappedLine(out, `there is no audit log yet: ${says}`);
-  out.line`  what skills can ask here: ${out.cyan("skillet capability list")}`;
+  const note = "it records every capability call and every sign-in";
+  printWrappedLine(out, `there is no audit log yet: ${note}`);
+  out.line`  list the capabilities: ${out.cyan("skillet capability list")}`;
 }
 
 function printBrokenLog(
@@ -128,33 +131,35 @@ function printBrokenLog(
   { file }: Audit,
   { line, lines, message }: AuditVerdict & { isWhole: false },
 ): void {
-  const place = `line ${line}`;
-  const said = message.startsWith(place) ? `${place}: it${message.slice(place.length)}` : message;
+  const position = `line ${line}`;
+  const text = message.startsWith(position) ? `${position}: it${message.slice(position.length)}` : message;
   const before =
     lines === 0
       ? ""
-      : `the ${formatCount(lines, "line")} ${message.startsWith(place) ? "before it " : "that there are "}${lines === 1 ? "is" : "are"} whole; `;
-  printProblem(out, out.red("✗"), said, `${before}the log is ${file}`);
-  out.line`  keep a copy of what is left, and find out who can write there;`;
-  out.line`  moving audit.jsonl and audit.head away begins a new log`;
+      : `the ${formatCount(lines, "line")} ${message.startsWith(position) ? "before it " : ""}${lines === 1 ? "is" : "are"} intact; `;
+  printProblem(out, out.red("✗"), text, `${before}the log is ${file}`);
+  out.line`  keep a copy of the log, and find out who can write to it;`;
+  out.line`  to start a new log, move audit.jsonl and audit.head away`;
 }
 
 function createUnknownWordError(word: string): SkillError {
-  const fix = findNearest(word, ["verify"]) ? "did you mean skillet audit verify?" : "as in skillet audit --skill NAME";
-  return new SkillError("usage", { message: `skillet audit takes no "${truncateLine(word, 40)}"`, fix });
+  const fix = findNearest(word, ["verify"])
+    ? "did you mean skillet audit verify?"
+    : "for example: skillet audit --skill NAME";
+  return new SkillError("usage", { message: `Unknown argument "${truncateLine(word, 40)}" of skillet audit`, fix });
 }
 
-/** Only as many are held as are shown, however long the log is. */
-function takeLast(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => boolean, most: number) {
+/** Returns the last matching lines. Holds only as many as are shown, whatever the size of the log. */
+function takeLast(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => boolean, max: number) {
   const ring: AuditLine[] = [];
   let [fitting, all] = [0, 0];
   for (const line of lines) {
     all++;
     if (!isFitting(line)) continue;
-    if (most > 0) ring[fitting % most] = line;
+    if (max > 0) ring[fitting % max] = line;
     fitting++;
   }
-  const start = ring.length < most ? 0 : fitting % most;
+  const start = ring.length < max ? 0 : fitting % max;
   return { lines: [...ring.slice(start), ...ring.slice(0, start)], fitting, all };
 }
 
@@ -177,13 +182,13 @@ function formatAuditSubject({ capability = "", operation }: AuditLine): string {
   return operation === undefined ? capability : `${capability}.${operation}`;
 }
 
-/** What is no refusal. */
+/** Outcomes that are not refusals. */
 const OUTCOME_COLORS: Readonly<Record<string, "green" | "dim">> = { ok: "green", begun: "dim", repeated: "dim" };
 const MAX_NAME_LENGTH = 30;
 const MAX_SUBJECT_LENGTH = 60;
 const MIN_SUBJECT_LENGTH = 20;
 
-/** A line each; at a terminal that is too narrow for it, what else is known of it stands on the lines below. */
+/** Prints one line per entry. At a narrow terminal the details follow on the next lines. */
 function printAuditLines(out: Printer, lines: readonly AuditLine[]): void {
   const rows = lines.map((line) => ({
     line,
@@ -193,7 +198,7 @@ function printAuditLines(out: Printer, lines: readonly AuditLine[]): void {
     outcome: `${truncateLine(line.outcome, MAX_NAME_LENGTH)}${line.count === undefined ? "" : ` ×${line.count}`}`,
   }));
   const widest = (key: "when" | "who" | "what" | "outcome") =>
-    rows.reduce((most, row) => Math.max(most, row[key].length), 0);
+    rows.reduce((width, row) => Math.max(width, row[key].length), 0);
   const [whens, whos, outcomes] = [widest("when"), widest("who"), widest("outcome")];
   const room = Math.max(MIN_SUBJECT_LENGTH, out.width - whens - whos - outcomes - 6);
   const whats = Math.min(widest("what"), MAX_SUBJECT_LENGTH, room);
@@ -215,8 +220,8 @@ function printAuditLines(out: Printer, lines: readonly AuditLine[]): void {
 
 function formatAuditDetails({ approval, run, ms, removed = 0 }: AuditLine): string {
   return [
-    ...(approval === undefined ? [] : [`agreed to ${truncateLine(approval, 40)}`]),
-    ...(removed > 0 ? [`${formatCount(removed, "value")} taken out`] : []),
+    ...(approval === undefined ? [] : [`approved ${truncateLine(approval, 40)}`]),
+    ...(removed > 0 ? [`${formatCount(removed, "value")} redacted`] : []),
     ...(run === "" ? [] : [`run ${truncateLine(formatRunId(run), 40)}`]),
     ...(ms === undefined ? [] : [`${Math.round(ms)} ms`]),
   ].join(" · ");

@@ -14,7 +14,7 @@ interface ScopeOptions {
   scope?: string[];
 }
 
-/** Signs in, in one go: says what to do, and waits for it. */
+/** Signs in: prints the steps and waits until they are done. */
 export async function signIn({ io, options, args: [wanted = ""] }: CommandContext<ScopeOptions>): Promise<number> {
   const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
@@ -22,8 +22,8 @@ export async function signIn({ io, options, args: [wanted = ""] }: CommandContex
   const { namespace } = provider;
   return runInterruptible(io, async (signal) => {
     const note = createAuditNote(found, namespace);
-    const { vault, providerOf } = found.capabilities;
-    const auth = createSignInFlows({ vault, providerOf });
+    const { vault, findProvider: providerOf } = found.capabilities;
+    const auth = createSignInFlows({ vault, findProvider: providerOf });
     try {
       const begun = await auth.begin(provider, createAuthRequest(wanted, options), TERMINAL_USER, { signal });
       printSignInSteps(createPrinter(io.stderr, io.env), namespace, begun);
@@ -35,14 +35,14 @@ export async function signIn({ io, options, args: [wanted = ""] }: CommandContex
       note(signal.aborted ? "aborted" : error instanceof SkillError ? error.code : "error");
       if (!signal.aborted) throw error;
       throw new SkillError("interrupted", {
-        message: "not signed in: it was stopped",
-        fix: `to go on with it: skillet auth login ${wanted}`,
+        message: "not signed in: interrupted",
+        fix: `try again: skillet auth login ${wanted}`,
       });
     }
   });
 }
 
-/** A sign-in at a capability of a provider may be less than one at all of it. */
+/** Returns the request. A sign-in for one capability may need fewer scopes than one for the whole provider. */
 function createAuthRequest(wanted: string, { scope }: ScopeOptions): AuthRequest {
   const capability = wanted.includes(".") ? wanted : undefined;
   return { context: {}, ...omitUndefined({ capability, scopes: scope }) };
@@ -54,23 +54,23 @@ function printSignedIn(io: CommandIo, asJson: boolean | undefined, namespace: st
   else out.line`${out.green("✓")} signed in to ${namespace} as ${truncateLine(account, 100)}`;
 }
 
-/** One line for a sign-in, however often it was asked about. */
+/** Returns a function that adds one audit line for the sign-in, however often it is polled. */
 function createAuditNote({ capabilities: { audit } }: CommandHost, capability: string): (outcome: string) => void {
   return (outcome) => void audit.add({ run: "", skill: "", source: "", method: "auth.login", capability, outcome });
 }
 
-/** What the user has to do. */
+/** Prints the steps for the user. */
 function printSignInSteps(out: Printer, namespace: string, begun: AuthBeginResult): void {
   const { message, url, user_code: code, expires_in_seconds: seconds } = begun;
-  // An address stands once, where it can be copied.
-  const said = truncateLine(url === undefined ? message : message.replaceAll(url, "the page below"), 500);
-  printHanging(out, out.text`${out.bold(`To sign in to ${namespace}`)}  `, [said], {
+  // The address is printed once, on its own line, where it can be copied.
+  const text = truncateLine(url === undefined ? message : message.replaceAll(url, "the page below"), 500);
+  printHanging(out, out.text`${out.bold(`To sign in to ${namespace}`)}  `, [text], {
     indent: 2,
     start: namespace.length + 17,
   });
   if (url !== undefined) out.line`  open  ${out.cyan(url)}`;
   if (code !== undefined) out.line`  type  ${out.bold(code)}`;
-  out.line`  ${out.dim(`this holds for ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}`)}`;
+  out.line`  ${out.dim(`valid for ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}`)}`;
 }
 
 type SignInFinisher = (
@@ -86,17 +86,17 @@ const finishPasted: SignInFinisher = async (io, auth, { flow, kind }, signal) =>
   return account;
 };
 
-/** What was piped in, or is pasted at the terminal. Throws a SkillError when there is none. */
+/** Returns the piped or pasted answer. Throws a SkillError if it is empty. */
 async function readSignInAnswer(io: CommandIo, kind: AuthBeginResult["kind"], signal?: AbortSignal): Promise<string> {
   const ask = async () => {
-    if (kind === "link") return io.ask?.("Paste the address that it led to: ", signal);
-    if (io.askHidden) return io.askHidden("Paste it here (it is not shown): ");
-    return io.ask?.("Paste it here (it is shown): ", signal);
+    if (kind === "link") return io.ask?.("Paste the address of the final page: ", signal);
+    if (io.askHidden) return io.askHidden("Paste it here (hidden): ");
+    return io.ask?.("Paste it here (visible): ", signal);
   };
   const text = ((io.stdin ? await io.stdin() : await ask()) ?? "").trim();
   if (text !== "") return text;
   throw new SkillError("auth-unfinished", {
-    message: `Nothing was ${io.stdin ? "piped in" : "pasted"}, so nobody is signed in`,
+    message: `Nothing was ${io.stdin ? "piped in" : "pasted"}: not signed in`,
     fix: "run it again at a terminal, or pipe it in: < FILE",
   });
 }
@@ -116,8 +116,8 @@ const finishPolled: SignInFinisher = async (io, auth, begun, signal) => {
     waiting.end();
   }
   throw new SkillError("flow-expired", {
-    message: `It was not finished within ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}, so nobody is signed in`,
-    fix: "run it again, which gives another code",
+    message: `The sign-in was not finished within ${formatCount(Math.max(1, Math.round(seconds / 60)), "minute")}`,
+    fix: "run the command again for a new code",
   });
 };
 
@@ -129,11 +129,11 @@ function ignoreTransient(error: unknown): undefined {
   throw error;
 }
 
-/** A line for whoever waits; on a terminal one that counts. */
+/** Shows that the sign-in is pending, with a timer at a terminal. */
 function createSignInIndicator(io: CommandIo): { end(): void } {
   const { stderr, env } = io;
   const out = createPrinter(stderr, env);
-  const text = "waiting until that is done there; Ctrl-C stops waiting";
+  const text = "waiting for you to finish there; Ctrl-C cancels";
   if (stderr.isTTY !== true || env["TERM"] === "dumb") {
     out.line`${out.dim(text)}`;
     return { end() {} };
@@ -153,7 +153,7 @@ function createSignInIndicator(io: CommandIo): { end(): void } {
   };
 }
 
-/** A sign-in step by step, for programs that ask their user themselves. */
+/** Starts a sign-in step by step, for programs with their own user interface. */
 export async function beginSignIn({ io, options, args: [wanted = ""] }: CommandContext<ScopeOptions>): Promise<number> {
   return withSignInHost(io, options, async (found, signal) => {
     const [provider] = findProviders(found, wanted) as [CapabilityProvider];
@@ -229,6 +229,6 @@ function printSignInResult(io: CommandIo, asJson: boolean | undefined, result: A
   if (asJson)
     printJson(io.stdout, { status, ...omitUndefined({ account: result.account, intervalMs: getPollMs(result) }) });
   else if (status === "signed-in") out.line`${out.green("✓")} signed in as ${truncateLine(account, 100)}`;
-  else out.line`${out.yellow("?")} not done yet: ask again in ${seconds} s`;
+  else out.line`${out.yellow("?")} pending: poll again in ${seconds} s`;
   return status === "signed-in" ? EXIT.fine : EXIT.waiting;
 }

@@ -32,29 +32,29 @@ import {
   runInterruptible,
 } from "../output.ts";
 
-/** `skillet auth` and what stands below it. */
+/** `skillet auth` and its subcommands. */
 export const authCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("sign in to the systems that capabilities reach, and out of them")
+      .description("Sign in to the systems that capabilities use")
       .addHelpText("after", formatExamples("skillet auth list", "skillet auth login github")),
   commands: {
     list: {
       define: (command) =>
         command
-          .description("show who is signed in where, for how long, and where the key of the vault is from; no secret")
+          .description("List the signed-in accounts and the state of the vault")
           .addHelpText("after", formatExamples("skillet auth list", "skillet auth list --json")),
       run: listSignedIn,
     },
     login: {
       define: (command) =>
         command
-          .description("sign in: says what to do, and keeps what you are let in with in the vault")
+          .description("Sign in and store the credentials in the vault")
           .argument("<namespace>", NAMESPACE_HELP)
-          .option("-s, --scope <scope...>", "what the sign-in is to be good for; what the provider needs when left out")
+          .option("-s, --scope <scope...>", "Request these scopes. Defaults to those that the provider needs.")
           .addHelpText(
             "after",
-            "\nA token is asked for without being shown, or piped in.\nIt is never an argument: others could see it.",
+            "\nA token is typed at a hidden prompt, or piped in.\nIt is never an argument, because other users could see it.",
           )
           .addHelpText(
             "after",
@@ -69,10 +69,10 @@ export const authCommand: CommandDefinition = {
     revoke: {
       define: (command) =>
         command
-          .description("remove what was kept of a sign-in from the vault")
+          .description("Remove a sign-in from the vault")
           .argument("<namespace>", NAMESPACE_HELP)
-          .argument("[account]", "whose; all of them when left out")
-          .option("-y, --yes", "do not ask; needed where there is no terminal")
+          .argument("[account]", "The account. Defaults to all accounts.")
+          .option("-y, --yes", "Skip the confirmation, required without a terminal")
           .addHelpText(
             "after",
             formatExamples("skillet auth revoke github", "skillet auth revoke gog ada@example.com --yes"),
@@ -82,36 +82,34 @@ export const authCommand: CommandDefinition = {
     begin: {
       define: (command) =>
         command
-          .description("for scripts: begin a sign-in, and print what to do and its flow")
+          .description("Start a sign-in and print its steps and flow id, for scripts")
           .argument("<namespace>", NAMESPACE_HELP)
-          .option("-s, --scope <scope...>", "what the sign-in is to be good for")
+          .option("-s, --scope <scope...>", "Request these scopes")
           .addHelpText("after", formatExamples("skillet auth begin github --json | jq -r .flow")),
       run: async (context) => (await import("./auth-login.ts")).beginSignIn(context),
     },
     complete: {
       define: (command) =>
         command
-          .description("for scripts: complete a sign-in with what is piped in: the address that it led to, a token")
-          .argument("<flow>", "as begin printed it")
+          .description("Complete a sign-in with the piped token or final address, for scripts")
+          .argument("<flow>", "The flow id printed by begin")
           .addHelpText("after", formatExamples("skillet auth complete flow_3f2a… < token.txt")),
       run: async (context) => (await import("./auth-login.ts")).completeSignIn(context),
     },
     poll: {
       define: (command) =>
         command
-          .description(
-            "for scripts: ask whether a sign-in that ends elsewhere has ended; exits with 5 while it has not",
-          )
-          .argument("<flow>", "as begin printed it")
+          .description("Poll a sign-in, with exit code 5 while it is pending, for scripts")
+          .argument("<flow>", "The flow id printed by begin")
           .addHelpText("after", formatExamples("skillet auth poll flow_3f2a…")),
       run: async (context) => (await import("./auth-login.ts")).pollSignIn(context),
     },
   },
 };
 
-export const NAMESPACE_HELP = "what the provider serves: the beginning of its capabilities, as in github";
+export const NAMESPACE_HELP = "The namespace of a provider: the first part of its capability ids, for example github";
 
-/** Who is signed in where. */
+/** Lists the signed-in accounts. */
 async function listSignedIn({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
@@ -125,7 +123,7 @@ async function listSignedIn({ io, options }: CommandContext<object>): Promise<nu
     if (facts.problem !== null) printProblem(error, error.red("✗"), facts.problem, "");
     else if (entries.length === 0) await printNoSignIns(io, found);
     else if (facts.key)
-      printHanging(error, "", [`kept in ${formatDisplayPath(facts.file, found.around)}, ${formatVaultKey(facts)}`], {
+      printHanging(error, "", [`stored in ${formatDisplayPath(facts.file, found.around)}, ${formatVaultKey(facts)}`], {
         indent: 0,
         paint: error.dim,
       });
@@ -134,9 +132,9 @@ async function listSignedIn({ io, options }: CommandContext<object>): Promise<nu
 }
 
 interface SignIn extends VaultEntry {
-  /** Whether it is the one of several that is used where none is named: the last. */
+  /** True for the latest of several accounts, which is used by default. */
   isTaken: boolean;
-  /** Whether it was signed in where its provider is reached now; not known where nobody serves it. */
+  /** True if it was made at the provider's current address; null if there is no provider. */
   isReached: boolean | null;
 }
 
@@ -172,15 +170,15 @@ function printSignIns(out: Printer, entries: readonly SignIn[]): void {
       ...(scopes.length > 0 ? [truncateLine(scopes.join(", "), 120)] : []),
       `since ${at.slice(0, 10)}`,
       ...(expiresAt === undefined || isOver ? [] : [`until ${expiresAt.slice(0, 16).replace("T", " ")}`]),
-      ...(isTaken ? ["taken unless --account says another"] : []),
+      ...(isTaken ? ["used unless --account names another"] : []),
     ].join(" · ");
     const before = out.text`${out.bold((names[index] ?? "").padEnd(widest(names)))}  ${(accounts[index] ?? "").padEnd(widest(accounts))}  `;
     const indent = widest(names) + widest(accounts) + 4;
     printHanging(out, before, [details], { indent, paint: out.dim });
     if (isOver) out.line`  ${out.yellow(`expired ${formatAge(expiresAt)}: renewed when next used, or sign in again`)}`;
     if (isReached === false) {
-      const said = `signed in ${origin === undefined ? "elsewhere" : `at ${truncateLine(origin, 100)}`}, not where it is reached now`;
-      printHanging(out, "  ", [said], { indent: 2, paint: out.yellow });
+      const text = `signed in ${origin === undefined ? "elsewhere" : `at ${truncateLine(origin, 100)}`}, not at the provider's current address`;
+      printHanging(out, "  ", [text], { indent: 2, paint: out.yellow });
     }
   }
 }
@@ -190,20 +188,20 @@ async function printNoSignIns(io: CommandIo, found: CommandHost): Promise<void> 
   const all = findProviders(found);
   const asked = await runInterruptible(io, (signal) => Promise.all(all.map((provider) => canSignIn(provider, signal))));
   const names = [...new Set(all.filter((_, index) => asked[index] !== false).map(({ namespace }) => namespace))];
-  out.line`nobody is signed in anywhere`;
+  out.line`no account is signed in`;
   if (all.length === 0)
     printHanging(
       out,
       "  ",
-      ["nobody serves capabilities here either: [capabilities.providers.NAME] in config.toml says who does"],
+      ["no capability provider is configured: add [capabilities.providers.NAME] to config.toml"],
       { indent: 2 },
     );
-  else if (names.length === 0) out.line`  nobody has to be: who serves capabilities here signs nobody in`;
+  else if (names.length === 0) out.line`  none is needed: the configured providers have no sign-in`;
   else
-    out.line`  to sign in: ${out.cyan(`skillet auth login ${names.length === 1 ? names[0] : "NAME"}`)}${names.length === 1 ? "" : `; there are: ${names.join(", ")}`}`;
+    out.line`  to sign in: ${out.cyan(`skillet auth login ${names.length === 1 ? names[0] : "NAME"}`)}${names.length === 1 ? "" : `; providers: ${names.join(", ")}`}`;
 }
 
-/** Removes what was kept of a sign-in. */
+/** Removes a sign-in from the vault. */
 async function revokeSignIn({ io, options, args }: CommandContext<{ yes?: boolean }>): Promise<number> {
   const [namespace = "", account] = args;
   const found = await discoverWithCapabilities(io, options);
@@ -215,7 +213,7 @@ async function revokeSignIn({ io, options, args }: CommandContext<{ yes?: boolea
     .sort(compareText)
     .map((one) => truncateLine(one, 100));
   if (!options.yes && !(await isConfirmed(io, `Remove the sign-in of ${whose.join(", ")} at ${namespace}?`))) {
-    throw createNotApprovedError(io, "not removed", "if it is meant, say --yes");
+    throw createNotApprovedError(io, "not removed", "add --yes to confirm");
   }
   const removed = vault.remove(namespace, { account });
   audit.add({
@@ -231,7 +229,7 @@ async function revokeSignIn({ io, options, args }: CommandContext<{ yes?: boolea
   else {
     const out = createPrinter(io.stdout, io.env);
     out.line`${out.green("✓")} signed out of ${namespace}: ${whose.join(", ")} (${formatCount(removed, "credential")} removed)`;
-    out.line`  what was removed holds until it is revoked at ${namespace} too: do that there, if somebody may have it`;
+    out.line`  the credential stays valid at ${namespace} until you revoke it there: do so if it may have leaked`;
   }
   return EXIT.fine;
 }
@@ -242,9 +240,9 @@ function createNoSignInError(
   entries: readonly VaultEntry[],
 ): SkillError {
   const there = [...new Set(entries.map((entry) => `${entry.namespace} ${entry.account}`))].sort(compareText);
-  const who = account === undefined ? "Nobody" : `'${truncateLine(account, 100)}'`;
+  const who = account === undefined ? "No account" : `'${truncateLine(account, 100)}'`;
   return new SkillError("not-found", {
     message: `${who} is ${account === undefined ? "" : "not "}signed in to '${truncateLine(namespace, 60)}'`,
-    fix: there.length === 0 ? "nobody is signed in anywhere" : `there are: ${there.slice(0, 10).join(", ")}`,
+    fix: there.length === 0 ? "no account is signed in" : `signed in: ${there.slice(0, 10).join(", ")}`,
   });
 }

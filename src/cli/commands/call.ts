@@ -35,13 +35,10 @@ import {
 export const callCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("call one tool that a skill or a server brings, as a run would")
-      .argument(
-        "<tool>",
-        "the tool, as skillet tools names it: SKILL.TOOL, or SERVER.TOOL; SKILL alone lists its tools",
-      )
-      .option("-i, --input <json>", "its input; @file reads it from a file, - what is piped in")
-      .option("-y, --yes", "agree beforehand to what it changes")
+      .description("Call one tool of a skill or an MCP server")
+      .argument("<tool>", "SKILL.TOOL or SERVER.TOOL, as listed by skillet tools. SKILL alone lists its tools.")
+      .option("-i, --input <json>", "Pass this input; @file reads a file, - reads stdin")
+      .option("-y, --yes", "Approve the changes it makes in advance")
       .addHelpText(
         "after",
         formatExamples(
@@ -57,7 +54,7 @@ interface CallOptions {
   yes?: boolean;
 }
 
-/** Calls one tool as a run would: what it gives goes to stdout, what happens meanwhile to stderr. */
+/** Calls one tool as a run would. The result goes to stdout, progress to stderr. */
 async function callTool({ io, options, args }: CommandContext<CallOptions>): Promise<number> {
   const [name = ""] = args;
   const found = await discoverForRun(io, options);
@@ -79,7 +76,7 @@ async function callTool({ io, options, args }: CommandContext<CallOptions>): Pro
   }
 }
 
-/** What a call came to; where it was not made, why not. */
+/** The outcome of a call, or the reasons why it was not made. */
 interface CallOutcome {
   result: ToolResult;
   refusals?: readonly Problem[];
@@ -89,12 +86,12 @@ function createRefusedOutcome(refusals: readonly Problem[]): CallOutcome {
   return { result: createRefusalResult(refusals), refusals };
 }
 
-/** A skill or a server by its own name: whoever names no tool wants to see which there are. */
+/** Returns true for the name of a skill or server: without a tool, its tools are listed. */
 function isProviderName(found: DiscoverResult, name: string): boolean {
   return listSkillsWithTools(found).some((skill) => skill.name === name) || found.settings.mcp.has(name);
 }
 
-/** Where the tool is: a skill brings it, or a server has it. */
+/** Opens the skill or server that provides the tool. */
 async function openToolProvider(io: CommandIo, found: DiscoverResult, name: string): Promise<ToolProvider> {
   const skill = findToolSkill(found, name);
   if (!skill) {
@@ -104,7 +101,9 @@ async function openToolProvider(io: CommandIo, found: DiscoverResult, name: stri
   }
   const hiding = createRedactor(collectSecrets(readSkillSecrets(skill, found).secrets, found));
   const open = async () => {
-    const rows = await openSkillTools(found, [skill], (text) => io.stderr.write(escapeForTerminal(hiding.text(text))));
+    const rows = await openSkillTools(found, [skill], (text) =>
+      io.stderr.write(escapeForTerminal(hiding.redact(text))),
+    );
     return rows[0] as ToolProvider;
   };
   const row = await open();
@@ -112,9 +111,9 @@ async function openToolProvider(io: CommandIo, found: DiscoverResult, name: stri
   return isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])) ? open() : row;
 }
 
-/** `my-skill.my-tool`, also as a model writes it. */
+/** Finds the skill of a tool: `my-skill.my-tool`, or in the form that models use. */
 function findToolSkill(found: DiscoverResult, name: string): Skill | undefined {
-  const skills = listSkillsWithTools(found).sort((a, b) => b.name.length - a.name.length); // One's name may begin with another's.
+  const skills = listSkillsWithTools(found).sort((a, b) => b.name.length - a.name.length); // A name may be a prefix of another.
   return skills.find((skill) => [".", "__"].some((between) => name.startsWith(skill.name + between)));
 }
 
@@ -123,18 +122,18 @@ function createUnknownToolError(found: DiscoverResult, name: string): SkillError
   const meant = findNearest(name.replace(/(?:\.|__).*$/s, ""), names);
   return new SkillError("usage", {
     message: `No skill and no server has a tool "${name}"${meant ? `; did you mean one of ${meant}?` : ""}`,
-    fix: "name it as skillet tools does: SKILL.TOOL, or SERVER.TOOL",
+    fix: "use a name that skillet tools lists: SKILL.TOOL or SERVER.TOOL",
   });
 }
 
-/** Nothing where there are none, and why is known. */
+/** Returns the tool; undefined if a known problem left no tools. */
 function findTool({ tools: there, problems }: ToolProvider, name: string): Tool | undefined {
   if (problems.length > 0 && there.length === 0) return undefined;
   const tool = there.find((candidate) => candidate.name === name || formatWireName(candidate.name) === name);
   if (tool) return tool;
   throw new SkillError("usage", {
-    message: `There is no tool "${name}"`,
-    fix: `there are: ${there.map((candidate) => candidate.name).join(", ")}`,
+    message: `Unknown tool "${name}"`,
+    fix: `its tools: ${there.map((candidate) => candidate.name).join(", ")}`,
   });
 }
 
@@ -142,7 +141,7 @@ interface CallRequest {
   row: ToolProvider;
   tool: Tool;
   input: unknown;
-  /** Whether whoever called agreed beforehand. */
+  /** True if the user approved the call in advance. */
   isAgreed: boolean;
 }
 
@@ -169,11 +168,11 @@ async function makeCall(
   const progress = createPrinter(io.stderr, io.env);
   const options = {
     ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
-    ...(of ? { sandbox: createLazySandbox(found, { ...of, secrets, hiding, signal }) } : {}),
-    onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
+    ...(of ? { sandbox: createLazySandbox(found, { ...of, secrets, redactor: hiding, signal }) } : {}),
+    onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.redact(text)}`,
   };
   const result = await callWithTimeout(tool, input, options, found.settings.limits.toolSeconds);
-  return { result: { ...result, content: hiding.text(result.content) } };
+  return { result: { ...result, content: hiding.redact(result.content) } };
 }
 
 interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"> {
@@ -181,7 +180,7 @@ interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"
   signal: AbortSignal;
 }
 
-/** Why a call that changes something is not made. */
+/** Returns the reason why a call with side effects is not made. */
 async function findDenial(
   io: CommandIo,
   found: DiscoverResult,
@@ -189,20 +188,26 @@ async function findDenial(
 ): Promise<Problem | undefined> {
   const { workspace: folder } = found;
   const workspace = folder === undefined ? undefined : shortenHomePath(folder, found);
-  const about = { run: "", skill: "", gates: [], agreed: new Set<string>(), hiding, workspace };
+  const about = { run: "", skill: "", toolPolicies: [], approvedKeys: new Set<string>(), redactor: hiding, workspace };
   const asked = await createApprovalRequest(about, tool, { input });
   if (!asked) return undefined;
   const effect = row.of ? asked : { ...asked, source: `server ${row.name}` };
   const approve = createApprovalPrompt(io, "call");
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
-  const hide = (text: string) => hiding.text(text);
-  const word = await requestApproval(host, { effect, signal, hide, onAsked: () => {}, onGiven: () => {} });
+  const hide = (text: string) => hiding.redact(text);
+  const word = await requestApproval(host, {
+    request: effect,
+    signal,
+    redact: hide,
+    onRequested: () => {},
+    onAnswered: () => {},
+  });
   if (word?.isApproved) return undefined;
   if (word) return { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
   return {
     code: "approval-needed",
-    message: `${tool.name} was not called: ${effect.reason}, and nobody can be asked here`,
-    fix: "to agree to it beforehand: --yes",
+    message: `${tool.name} was not called: ${effect.reason}, and this is not a terminal`,
+    fix: "to approve it in advance, add --yes",
   };
 }
 
@@ -214,7 +219,7 @@ async function readCallInput(io: CommandIo, given: string | undefined): Promise<
   } catch (error) {
     throw new SkillError("usage", {
       message: `The input cannot be read: ${getErrorMessage(error)}`,
-      fix: `as in --input '{"input": "…"}', --input @file.json, or --input - for what is piped in`,
+      fix: `use --input '{"input": "…"}', --input @file.json, or --input - for stdin`,
     });
   }
 }
@@ -230,7 +235,8 @@ function printCallOutcome(
     const [first = "", ...more] = unwrapToolOutput(content).split("\n");
     error.line`${error.red("✗")} ${first}`;
     for (const line of more) error.line`  ${line}`;
-    if (code === "input-invalid" && tool) error.line`  it takes: ${formatInputSchema(tool.inputSchema) || "nothing"}`;
+    if (code === "input-invalid" && tool)
+      error.line`  expected input: ${formatInputSchema(tool.inputSchema) || "nothing"}`;
   } else {
     if (title !== undefined) error.line`${error.green("✓")} ${title}`;
     const text = escapeForTerminal(unwrapToolOutput(content));

@@ -7,22 +7,22 @@ import { createPrinter, printJson } from "../output.ts";
 export const cancelCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("call a run off, also one that another process is at")
-      .argument("<id>", "a run, the beginning or end of its id, or `last`")
+      .description("Cancel a run, also in another process")
+      .argument("<id>", "A run id, the start or end of it, or `last`")
       .addHelpText("after", formatExamples("skillet cancel 3f2a91c0")),
   run: cancelRun,
 };
 
-/** Calls a run off, whoever is at it. */
+/** Cancels a run, also one of another process. */
 async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
   const runs = openCommandRuns(io, options);
   const { id, pid } = runs.find(given);
   runs.cancel(id);
-  createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).settle(id, "aborted");
+  createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
   if (options.json) printJson(io.stdout, { run: id, ...(pid === undefined ? {} : { pid }) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    out.line`${out.green("✓")} called off: ${id}${pid === undefined ? "" : `; process ${pid} stops within a second`}`;
+    out.line`${out.green("✓")} cancelled: ${id}${pid === undefined ? "" : `; process ${pid} stops within a second`}`;
   }
   return EXIT.fine;
 }

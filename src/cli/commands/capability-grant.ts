@@ -14,7 +14,7 @@ import { chooseCopy, printConfigReach, toConfigReachJson, waitUntilApplied } fro
 import { addWorkspaceOption } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";
 
-/** Gives a skill capabilities, of those that it declares. */
+/** Grants a skill capabilities that it declares. */
 export async function grantCapability({ io, options, args }: CommandContext<{ yes?: boolean }>): Promise<number> {
   const [name = "", ...ids] = args;
   const found = await discoverWithCapabilities(io, options);
@@ -28,11 +28,11 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   const given = [...before, ...added];
   if (added.length > 0) {
     printGrantSkill(createPrinter(options.json ? io.stderr : io.stdout, io.env), skill, added, found);
-    if (!options.yes && !(await isConfirmed(io, `Give ${skill.name} ${added.join(", ")}?`)))
-      throw createNotApprovedError(io, "not given", "look at the skill, then say --yes");
+    if (!options.yes && !(await isConfirmed(io, `Grant ${skill.name} ${added.join(", ")}?`)))
+      throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
     await editConfig(getUserConfigPath(found.around), { parts: ["skills", skill.name, "capabilities"], value: given });
   }
-  // What was looked at is what gets it.
+  // The grant goes to the copy that was reviewed.
   if (added.length > 0) grants.claim(skill);
   const reached = added.length > 0 ? await waitUntilApplied(getUserConfigPath(found.around), found.around) : undefined;
   const other = findOtherOwner(skill, grants);
@@ -44,29 +44,29 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
       `skillet capability ungrant ${quoteIfNeeded(skill.name)} ${added.join(" ")}`,
       options.workspace,
     );
-    if (added.length > 0) out.line`${out.green("✓")} given; to take it back: ${out.cyan(back)}`;
-    else if (!other) out.line`${out.green("✓")} ${skill.name} has ${ids.join(", ")} already`;
-    printConfigReach(io, reached, { runs: "has it at its next call" });
+    if (added.length > 0) out.line`${out.green("✓")} granted; to revoke it: ${out.cyan(back)}`;
+    else if (!other) out.line`${out.green("✓")} ${skill.name} already has ${ids.join(", ")}`;
+    printConfigReach(io, reached, { runs: "can use it at its next call" });
   }
   if (other) {
     const error = createPrinter(io.stderr, io.env);
-    const message = `what is configured for this name was given to the copy from ${formatOwnerCopy(other, found)} before, and not to this one`;
-    const fix = `to give it to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
+    const message = `the values configured for this name belong to the copy from ${formatOwnerCopy(other, found)}, not to this one`;
+    const fix = `to grant them to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
     printProblem(error, error.yellow("!"), message, addWorkspaceOption(fix, options.workspace));
   }
   return EXIT.fine;
 }
 
-/** The copy that is meant: of several the user chooses, while what is configured for the name has no copy yet. */
+/** Finds the copy to grant to. With several, the user chooses, unless one of them already owns the name's values. */
 async function findGrantSkill(io: CommandIo, found: CommandHost, name: string, ids: readonly string[]): Promise<Skill> {
   const skill = found.catalog.get(name);
-  if (name.includes("@") || found.grants.ownerOf(name)) return skill;
+  if (name.includes("@") || found.grants.getOwner(name)) return skill;
   const command = `skillet capability grant NAME@SOURCE ${ids.join(" ")}; for example`;
   const choice = await chooseCopy(io, found, { name: skill.name, command });
   return choice.is === "copy" ? choice.skill : skill;
 }
 
-/** Takes them from it again. */
+/** Revokes capabilities of a skill. */
 export async function revokeCapability({ io, options, args }: CommandContext<{ yes?: boolean }>): Promise<number> {
   const [name = "", ...ids] = args;
   const found = await discoverWithCapabilities(io, options);
@@ -82,8 +82,8 @@ export async function revokeCapability({ io, options, args }: CommandContext<{ y
     !(await isConfirmed(io, formatGrantQuestion(name, ids, formatOwnerCopy(other, found))))
   ) {
     const copy = formatOwnerCopy(other, found);
-    const fix = `the copy from ${copy} would lose it, and not the one found here; if that is meant, say --yes`;
-    throw createNotApprovedError(io, "not taken", fix);
+    const fix = `the copy from ${copy} would lose it, not the one found here; add --yes to confirm`;
+    throw createNotApprovedError(io, "nothing was revoked", fix);
   }
   const left = before.filter((id) => !ids.includes(id));
   const parts = ["skills", name, "capabilities"];
@@ -93,17 +93,17 @@ export async function revokeCapability({ io, options, args }: CommandContext<{ y
   if (options.json) printJson(io.stdout, { name, removed: ids, capabilities: left, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    out.line`${out.green("✓")} ${name} has ${ids.join(", ")} no longer`;
-    printConfigReach(io, reached, { runs: "is refused it at its next call", isRevocation: true });
+    out.line`${out.green("✓")} revoked ${ids.join(", ")} of ${name}`;
+    printConfigReach(io, reached, { runs: "is denied it at its next call", isRevocation: true });
   }
   return EXIT.fine;
 }
 
 function formatGrantQuestion(name: string, ids: readonly string[], copy: string): string {
-  return `Not the ${name} found here loses ${ids.join(", ")}, but the copy from ${copy}: take it?`;
+  return `Revoke ${ids.join(", ")} of the copy of ${name} from ${copy}, not of the one found here?`;
 }
 
-/** What is given something, and who would serve it. */
+/** Prints the skill, and the providers of the capabilities to grant. */
 function printGrantSkill(
   out: Printer,
   skill: Skill,
@@ -114,8 +114,8 @@ function printGrantSkill(
   out.line`  ${out.dim("source     ")} ${skill.origin.source}, ${formatDisplayPath(getSkillLocation(skill), around)}`;
   out.line`  ${out.dim("digest     ")} ${computeSkillDigest(skill)}`;
   for (const id of ids) {
-    const provider = capabilities.providerOf(id, skill);
-    out.line`  ${out.dim("to be given")} ${out.cyan(id)}, ${provider ? formatProviderOrigin(provider) : "which nobody serves here yet"}`;
+    const provider = capabilities.findProvider(id, skill);
+    out.line`  ${out.dim("to grant   ")} ${out.cyan(id)}, ${provider ? formatProviderOrigin(provider) : "which has no provider yet"}`;
   }
 }
 
@@ -123,7 +123,7 @@ function createNotDeclaredError(skill: Skill, ids: readonly string[]): SkillErro
   const { capabilities } = skill.manifest;
   return new SkillError("capability-undeclared", {
     message: `Skill '${skill.name}' does not declare ${ids.map((id) => truncateLine(id, 60)).join(", ")}`,
-    fix: capabilities.length === 0 ? "it declares no capability at all" : `it declares: ${capabilities.join(", ")}`,
+    fix: capabilities.length === 0 ? "it declares no capabilities" : `it declares: ${capabilities.join(", ")}`,
   });
 }
 
@@ -135,12 +135,12 @@ function createNotGrantedError(
 ): SkillError {
   const skill = found.catalog.find(name);
   const otherwise = skill ? ids.filter((id) => found.capabilities.isGranted(id, skill)) : [];
-  const list = before.length === 0 ? "" : `; its list is: ${before.join(", ")}`;
+  const list = before.length === 0 ? "" : `; granted: ${before.join(", ")}`;
   return new SkillError("not-found", {
-    message: `${ids.map((id) => truncateLine(id, 60)).join(", ")} is not in the list of what '${truncateLine(name, 60)}' is given${list}`,
+    message: `${ids.map((id) => truncateLine(id, 60)).join(", ")} is not granted to '${truncateLine(name, 60)}'${list}`,
     fix:
       otherwise.length === 0
-        ? "`skillet capability list` shows which skill has what"
-        : `it has ${otherwise.join(", ")} by another key of [skills.${name}]: change that one; \`skillet config\` shows it`,
+        ? "`skillet capability list` shows the grants of each skill"
+        : `another key of [skills.${name}] grants ${otherwise.join(", ")}: change that one; \`skillet config\` shows it`,
   });
 }

@@ -45,11 +45,11 @@ import {
 import { runWithWaitIndicator } from "../progress.ts";
 import { NAMESPACE_HELP } from "./auth.ts";
 
-/** `skillet capability` and what stands below it. */
+/** `skillet capability` and its subcommands. */
 export const capabilityCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show the systems that skills can ask, and say which skill may")
+      .description("Show the systems that skills can use and grant access to them")
       .addHelpText(
         "after",
         formatExamples("skillet capability list", "skillet capability grant note-taker notes.notes"),
@@ -58,18 +58,21 @@ export const capabilityCommand: CommandDefinition = {
     list: {
       define: (command) =>
         command
-          .description("show who serves capabilities, whether they are ready, what they do, and which skills have them")
-          .argument("[namespace]", "only this one")
+          .description("List providers, their state, their capabilities and the skills that use them")
+          .argument("[namespace]", "Only this namespace")
           .addHelpText("after", formatExamples("skillet capability list", "skillet capability list notes --json")),
       run: listCapabilities,
     },
     check: {
       define: (command) =>
         command
-          .description("try what every provider has to hold to, one line each; changes nothing unless told to")
+          .description("Check that a provider follows the contract")
           .argument("<namespace>", NAMESPACE_HELP)
-          .option("-i, --inputs <file>", "JSON: what operations are tried with, by notes.notes.get")
-          .option("--changes", "also do what changes something, with the inputs of that file, each twice with one key")
+          .option(
+            "-i, --inputs <file>",
+            "Read example inputs from this JSON file, keyed by operation such as notes.notes.get",
+          )
+          .option("--changes", "Also call operations with side effects, each twice with the same key")
           .addHelpText(
             "after",
             formatExamples(
@@ -83,20 +86,20 @@ export const capabilityCommand: CommandDefinition = {
     grant: {
       define: (command) =>
         command
-          .description("give a skill capabilities that it declares: adds them to capabilities of [skills.NAME]")
-          .argument("<skill>", "the skill")
-          .argument("<capability...>", "what it is given, as in notes.notes")
-          .option("-y, --yes", "do not ask; needed where there is no terminal")
+          .description("Grant a skill capabilities that it declares")
+          .argument("<skill>", "The skill")
+          .argument("<capability...>", "The capabilities, for example notes.notes")
+          .option("-y, --yes", "Skip the confirmation, required without a terminal")
           .addHelpText("after", formatExamples("skillet capability grant note-taker notes.notes")),
       run: async (context) => (await import("./capability-grant.ts")).grantCapability(context),
     },
     ungrant: {
       define: (command) =>
         command
-          .description("take capabilities from a skill again")
-          .argument("<skill>", "the skill, or what the configuration calls it when it is gone")
-          .argument("<capability...>", "what is taken from it")
-          .option("-y, --yes", "do not ask when another copy of this name loses it")
+          .description("Revoke capabilities of a skill")
+          .argument("<skill>", "The skill, or its name in the configuration if it no longer exists")
+          .argument("<capability...>", "The capabilities")
+          .option("-y, --yes", "Skip the confirmation if another copy of this name is affected")
           .addHelpText("after", formatExamples("skillet capability ungrant note-taker notes.notes")),
       run: async (context) => (await import("./capability-grant.ts")).revokeCapability(context),
     },
@@ -111,24 +114,24 @@ interface ServedCapability {
   id: string;
   description: string;
   operations: { name: string; description: string; isMutating: boolean }[];
-  /** Those that declare it. */
+  /** The skills that declare it. */
   skills: CapabilityHolder[];
-  /** Whether the provider says that it serves it; not known where it does not answer. */
+  /** True if the provider lists it; null if the provider does not answer. */
   isServed: boolean | null;
 }
 
 interface ListedProvider extends ProviderState {
-  /** Why it is not known what it serves. */
+  /** The reason why its capabilities are unknown. */
   problem?: string;
   capabilities: ServedCapability[];
 }
 
-/** Who serves capabilities, what they do, and which skills have them. */
+/** Lists providers, their capabilities, and the skills that have them. */
 async function listCapabilities({ io, options, args: [wanted] }: CommandContext<object>): Promise<number> {
   const found = await discoverWithCapabilities(io, options);
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
   const asked = findProviders(found, wanted);
-  const providers = await runWithWaitIndicator(io, "asking who serves capabilities", () =>
+  const providers = await runWithWaitIndicator(io, "checking capability providers", () =>
     runUntilInterrupted(io, (signal) => Promise.all(asked.map((provider) => listProvider(provider, found, signal)))),
   );
   const unserved = findUnserved(found, wanted);
@@ -141,8 +144,8 @@ async function listCapabilities({ io, options, args: [wanted] }: CommandContext<
     }
     if (providers.length === 0) {
       const error = createPrinter(io.stderr, io.env);
-      const fix = "command under [capabilities.providers.NAME] in config.toml names a program that does";
-      printWrappedLine(error, `nobody serves capabilities here: ${fix}`);
+      const fix = "set command under [capabilities.providers.NAME] in config.toml";
+      printWrappedLine(error, `no capability provider is configured: ${fix}`);
     }
     printUnserved(out, unserved, found);
   }
@@ -183,10 +186,10 @@ function describeOperations(id: string, described: CapabilityDescription | undef
   };
 }
 
-/** Which skills declare what this one serves, and whether each was given it. */
+/** Returns the skills that declare capabilities of this provider, with their grant state. */
 function findHolders(provider: CapabilityProvider, found: CommandHost): Map<string, CapabilityHolder[]> {
   const { catalog, capabilities } = found;
-  const isFor = (id: string, skill: Skill) => capabilities.providerOf(id, skill) === provider;
+  const isFor = (id: string, skill: Skill) => capabilities.findProvider(id, skill) === provider;
   return findDeclaring(catalog.skills, isFor, (id, skill) => readHolding(id, skill, found));
 }
 
@@ -194,10 +197,10 @@ function findUnserved(
   { catalog, capabilities }: CommandHost,
   wanted: string | undefined,
 ): { id: string; skills: string[] }[] {
-  const isNobodys = (id: string, skill: Skill) =>
-    !capabilities.providerOf(id, skill) &&
+  const isUnserved = (id: string, skill: Skill) =>
+    !capabilities.findProvider(id, skill) &&
     [getCapabilityNamespace(id), undefined].includes(wanted && getCapabilityNamespace(wanted));
-  const found = findDeclaring(catalog.skills, isNobodys, () => ({ isGranted: false }));
+  const found = findDeclaring(catalog.skills, isUnserved, () => ({ isGranted: false }));
   return [...found]
     .sort(([a], [b]) => compareText(a, b))
     .map(([id, skills]) => ({ id, skills: skills.map(({ name }) => name) }));
@@ -220,26 +223,25 @@ function findDeclaring(
 
 function printProvider(out: Printer, provider: ListedProvider, { workspace }: CommonOptions): void {
   printProviderState(out, provider);
-  const say = (label: string, text: string) =>
+  const printRow = (label: string, text: string) =>
     printHanging(out, out.text`    ${out.dim(label.padEnd(LABEL_WIDTH))} `, [text], { indent: LABEL_WIDTH + 5 });
   if (provider.problem !== undefined)
-    printHanging(out, "  ", [`what it serves is not known: ${provider.problem}`], { indent: 2 });
+    printHanging(out, "  ", [`its capabilities are unknown: ${provider.problem}`], { indent: 2 });
   for (const { id, description, operations, skills, isServed } of provider.capabilities) {
     if (description === "") out.line`  ${out.cyan(id)}`;
     else printHanging(out, out.text`  ${out.cyan(id)}  `, [truncateLine(description, 200)], { indent: 4 + id.length });
     const named = (isChange: boolean) =>
       operations.filter(({ isMutating }) => isMutating === isChange).map(({ name }) => name);
-    if (named(false).length > 0) say("reads", named(false).join(", "));
-    if (named(true).length > 0) say("changes", `${named(true).join(", ")} (asks each time)`);
-    if (isServed === false) out.line`    ${out.yellow("its provider does not serve it")}`;
+    if (named(false).length > 0) printRow("reads", named(false).join(", "));
+    if (named(true).length > 0) printRow("changes", `${named(true).join(", ")} (asks each time)`);
+    if (isServed === false) out.line`    ${out.yellow("its provider does not support it")}`;
     const given = skills.filter(({ isGranted }) => isGranted).map(({ name }) => name);
     const others = skills.filter(({ isGranted }) => !isGranted);
-    if (given.length > 0) say("given to", given.join(", "));
+    if (given.length > 0) printRow("granted", given.join(", "));
     for (const { name, ...holding } of others.slice(0, MAX_SKILLS)) {
       const give = addWorkspaceOption(formatGrantCommand(id, name, holding), workspace);
-      const lacks =
-        holding.givenTo === undefined ? "which was not given it" : `given to the copy from ${holding.givenTo}`;
-      say("declared", `by ${name}, ${lacks}: ${give}`);
+      const lacks = holding.givenTo === undefined ? "not granted" : `granted to the copy from ${holding.givenTo}`;
+      printRow("declared", `by ${name}, ${lacks}: ${give}`);
     }
     if (others.length > MAX_SKILLS)
       out.line`    ${out.dim(`and by ${formatCount(others.length - MAX_SKILLS, "other skill")}`)}`;
@@ -251,28 +253,28 @@ const LABEL_WIDTH = 8;
 
 type UnservedCapabilities = readonly { id: string; skills: readonly string[] }[];
 
-/** First what only has to be switched on. */
+/** Prints unserved capabilities: first those whose provider only has to be enabled. */
 function printUnserved(out: Printer, unserved: UnservedCapabilities, found: CommandHost): void {
   const commandOf = ({ id }: UnservedCapabilities[number]) => formatEnableCommand(found, getCapabilityNamespace(id));
   const commands = new Set(unserved.flatMap((one) => commandOf(one) ?? []));
-  if (commands.size > 0) out.line`\n${out.bold("Switched off")}`;
+  if (commands.size > 0) out.line`\n${out.bold("Disabled")}`;
   for (const command of commands) {
     printUnservedIds(
       out,
       unserved.filter((one) => commandOf(one) === command),
     );
-    out.line`    to switch it on: ${command}`;
+    out.line`    to enable it: ${command}`;
   }
   const others = unserved.filter((one) => commandOf(one) === undefined);
   if (others.length > 0)
-    out.line`\n${out.bold("Served by nobody")} ${out.dim("`skillet show NAME` says what a skill needs")}`;
+    out.line`\n${out.bold("Without a provider")} ${out.dim("`skillet show NAME` shows what a skill needs")}`;
   printUnservedIds(out, others);
 }
 
 function printUnservedIds(out: Printer, unserved: UnservedCapabilities): void {
   for (const { id, skills } of unserved) {
-    const said = truncateLine(skills.join(", "), 200);
-    printHanging(out, out.text`  ${out.cyan(id)}  `, [said], { indent: 4 + id.length, paint: out.dim });
+    const names = truncateLine(skills.join(", "), 200);
+    printHanging(out, out.text`  ${out.cyan(id)}  `, [names], { indent: 4 + id.length, paint: out.dim });
   }
 }
 
@@ -281,7 +283,7 @@ interface CheckCapabilityOptions {
   changes?: boolean;
 }
 
-/** Tries what every provider has to hold to. */
+/** Checks that a provider follows the contract. */
 async function checkCapabilityProvider({
   io,
   options,
@@ -295,7 +297,7 @@ async function checkCapabilityProvider({
   const { namespace } = provider;
   const inputs = options.inputs === undefined ? {} : readExampleInputs(resolve(io.cwd, options.inputs));
   const credential = vault.get(namespace, { user: TERMINAL_USER, origin: provider.origin });
-  const told = await runWithWaitIndicator(io, `trying what ${namespace} has to hold to`, () =>
+  const results = await runWithWaitIndicator(io, `checking ${namespace}`, () =>
     runUntilInterrupted(io, (signal) =>
       checkProvider(provider, {
         inputs,
@@ -305,13 +307,13 @@ async function checkCapabilityProvider({
       }),
     ),
   );
-  // What a provider says of a failure may repeat what it was let in with.
-  const findings = filterCredentials(told, collectCredentialSecrets(credential)).value as ProviderFinding[];
+  // A provider's error message may contain its credential.
+  const findings = filterCredentials(results, collectCredentialSecrets(credential)).value as ProviderFinding[];
   const isFine = findings.every(({ isOk }) => isOk);
   const outcome = isFine ? "ok" : "failed";
   audit.add({ run: "", skill: "", source: "", method: "check", capability: namespace, outcome });
   const untried = Object.keys(inputs).filter(
-    (name) => !findings.some(({ title }) => title.startsWith(`${name} gives what`)),
+    (name) => !findings.some(({ title }) => title.startsWith(`${name} returns output that matches`)),
   );
   const withoutExample = findMissingExamples(findings);
   if (options.json) printJson(io.stdout, { namespace, from: provider.from, findings, untried, withoutExample });
@@ -319,12 +321,12 @@ async function checkCapabilityProvider({
   return isFine ? EXIT.fine : EXIT.findings;
 }
 
-/** Those that only read, and of which it is not known what they can be asked. */
+/** Returns the read-only operations without an example input. */
 function findMissingExamples(findings: readonly ProviderFinding[]): string[] {
   const titles = new Set(findings.map(({ title }) => title));
   return [...titles]
-    .flatMap((title) => /^(\S+) refuses input that does not fit$/.exec(title)?.[1] ?? [])
-    .filter((name) => !titles.has(`${name} gives what it says it gives`));
+    .flatMap((title) => /^(\S+) refuses invalid input$/.exec(title)?.[1] ?? [])
+    .filter((name) => !titles.has(`${name} returns output that matches its schema`));
 }
 
 interface UncheckedOperations {
@@ -344,18 +346,18 @@ function printProviderFindings(
     for (const line of printed) out.line`    ${out.dim(`│ ${line}`)}`;
   }
   const held = findings.filter(({ isOk }) => isOk).length;
-  out.line`\n${held} of ${findings.length} hold`;
+  out.line`\n${held} of ${findings.length} checks passed`;
   const error = createPrinter(io.stderr, io.env);
-  const isDescribed = findings[0]?.isOk ?? false; // Else nothing else was tried, and that is said.
+  const isDescribed = findings[0]?.isOk ?? false; // Else no other check ran, which is reported above.
   for (const name of isDescribed ? untried : [])
-    error.line`${error.yellow("!")} ${truncateLine(name, 100)} was not tried: there is no such operation, or it changes something, which takes --changes`;
+    error.line`${error.yellow("!")} ${truncateLine(name, 100)} was not tried: the operation is unknown, or it has side effects and needs --changes`;
   const [first] = withoutExample;
   if (first === undefined) return;
-  const said = `${formatCount(withoutExample.length, "operation")} without an example: only refusals were tried; --inputs FILE gives one: {"${truncateLine(first, 100)}": {…}}`;
-  printHanging(error, "", [said], { indent: 0, paint: error.dim });
+  const hint = `${formatCount(withoutExample.length, "operation")} without an example input: only invalid input was tried; add one with --inputs FILE: {"${truncateLine(first, 100)}": {…}}`;
+  printHanging(error, "", [hint], { indent: 0, paint: error.dim });
 }
 
-/** Contract: an object with an input for each operation. Throws a SkillError. */
+/** Reads the example inputs. Contract: an object with an input for each operation. Throws a SkillError. */
 function readExampleInputs(file: string): JsonObject {
   let read: unknown;
   try {
@@ -364,7 +366,7 @@ function readExampleInputs(file: string): JsonObject {
     throw createInputsError(file, getErrorMessage(error));
   }
   if (isJsonObject(read)) return read;
-  throw createInputsError(file, "it is no JSON object");
+  throw createInputsError(file, "it is not a JSON object");
 }
 
 function createInputsError(file: string, why: string): SkillError {
@@ -376,7 +378,7 @@ function createInputsError(file: string, why: string): SkillError {
 
 function createMissingInputsError(): SkillError {
   return new SkillError("usage", {
-    message: "--changes does what the file of --inputs names, and there is none",
-    fix: "as in --inputs inputs.json --changes",
+    message: "--changes needs --inputs",
+    fix: "for example --inputs inputs.json --changes",
   });
 }

@@ -14,7 +14,7 @@ import { printNextCommands, printRunProblems } from "../run-output.ts";
 import { type ChatOptions, type ChatSession, createChatSession } from "./chat.ts";
 import { printSkillList } from "./list.ts";
 
-/** Talks with whoever sits at the terminal, until they leave. */
+/** Runs a dialogue at the terminal until the user leaves. */
 export async function runDialogue(
   given: CommandIo,
   found: DiscoverResult,
@@ -24,7 +24,7 @@ export async function runDialogue(
   if (!given.dialogue) return EXIT.usage;
   const io: CommandIo = { ...given, ask: (question, signal) => lines.ask(question, signal) };
   const out = createPrinter(io.stderr, io.env);
-  // What was asked for is judged here, before the terminal is taken.
+  // Checks the options before the terminal is taken over.
   const talk = createChatSession(io, found, options, traces);
   const at: DialogueContext = { io, out, found, talk, isQuiet: options.quiet ?? false };
   const words = { aliases: [] as readonly string[] };
@@ -38,7 +38,7 @@ export async function runDialogue(
       if (line === undefined) return EXIT.fine;
       if (line === INTERRUPTED_LINE && wasInterrupted) return EXIT.fine;
       wasInterrupted = line === INTERRUPTED_LINE;
-      if (line === INTERRUPTED_LINE) out.line`${out.dim("(Ctrl-C again, Ctrl-D or /quit leaves)")}`;
+      if (line === INTERRUPTED_LINE) out.line`${out.dim("(press Ctrl-C again or Ctrl-D, or type /quit, to leave)")}`;
       else if (line.trim() !== "" && (await handleLine(at, line.trim())) === LEAVE_DIALOGUE) return EXIT.fine;
     }
   } finally {
@@ -46,7 +46,7 @@ export async function runDialogue(
   }
 }
 
-/** Where a line is taken. */
+/** The context in which a line is handled. */
 interface DialogueContext {
   io: CommandIo;
   out: Printer;
@@ -64,24 +64,24 @@ interface SlashCommand {
 }
 
 const SLASH_COMMANDS: Readonly<Record<string, SlashCommand>> = {
-  "/skills": { takes: "", says: "the skills there are", run: printDialogueSkills },
-  "/use": { takes: "NAME message", says: "hand a task to a skill; so does /NAME message", run: useSkillByName },
-  "/model": { takes: "ALIAS", says: "ask another model from now on; alone: which there are", run: changeModel },
-  "/help": { takes: "", says: "this", run: printDialogueHelp },
+  "/skills": { takes: "", says: "list the skills", run: printDialogueSkills },
+  "/use": { takes: "NAME message", says: "run a skill; short form: /NAME message", run: useSkillByName },
+  "/model": { takes: "ALIAS", says: "switch to another model, or list the models", run: changeModel },
+  "/help": { takes: "", says: "show this help", run: printDialogueHelp },
   "/quit": {
     takes: "",
-    says: "leave; so do exit, :q and Ctrl-D. Ctrl-C stops what is being done",
+    says: "leave, like exit, :q and Ctrl-D; Ctrl-C interrupts the answer",
     run: () => LEAVE_DIALOGUE,
   },
 };
 
-/** What people say when they want to leave. */
+/** Other inputs that leave the dialogue. */
 const EXIT_WORDS = new Set(["/exit", "exit", "quit", ":q"]);
 
-async function handleLine(at: DialogueContext, said: string): Promise<unknown> {
-  if (EXIT_WORDS.has(said)) return LEAVE_DIALOGUE;
-  const [, word = "", rest = ""] = /^(\/[a-z0-9][\w@.-]*)(?:\s+([\s\S]*))?$/i.exec(said) ?? [];
-  if (word === "") return printTurnEnd(at, await at.talk.say(said));
+async function handleLine(at: DialogueContext, text: string): Promise<unknown> {
+  if (EXIT_WORDS.has(text)) return LEAVE_DIALOGUE;
+  const [, word = "", rest = ""] = /^(\/[a-z0-9][\w@.-]*)(?:\s+([\s\S]*))?$/i.exec(text) ?? [];
+  if (word === "") return printTurnEnd(at, await at.talk.say(text));
   const command = SLASH_COMMANDS[word];
   if (command) return command.run(at, rest);
   const name = word.slice(1);
@@ -90,8 +90,8 @@ async function handleLine(at: DialogueContext, said: string): Promise<unknown> {
     ...Object.keys(SLASH_COMMANDS),
     ...listCallableSkills(at).map((skill) => `/${skill.name}`),
   ]);
-  const fix = meant ? `did you mean ${meant}?` : "/help says which there are, /skills which skills";
-  printProblem(at.out, at.out.red("✗"), `There is no command ${word}, and no skill of that name`, fix);
+  const fix = meant ? `did you mean ${meant}?` : "/help lists the commands, /skills the skills";
+  printProblem(at.out, at.out.red("✗"), `${word} is neither a command nor a skill`, fix);
 }
 
 function listDialogueCompletions(line: string, at: DialogueContext, aliases: readonly string[]): readonly string[] {
@@ -104,7 +104,7 @@ function listDialogueCompletions(line: string, at: DialogueContext, aliases: rea
 
 const MAX_HEADER_WIDTH = 80;
 
-/** Which model, how many skills, where: what is worth knowing before the first word. */
+/** Prints the model, the number of skills and the workspace. */
 async function printHeader(at: DialogueContext): Promise<void> {
   const { out, found, talk } = at;
   const model = await resolveModelName(at, talk.model);
@@ -117,12 +117,13 @@ async function printHeader(at: DialogueContext): Promise<void> {
   const shown = place.length <= room ? place : `…${place.slice(1 - Math.max(2, room))}`;
   const [title = "", ...rest] = [...start, ...end, shown, "/help"];
   out.line`${out.bold(title)}${out.dim(SEPARATOR + rest.join(SEPARATOR))}`;
-  if (model === RUNBOOK_NAME) out.line`${out.dim("runbook, no language model: it does what a skill spells out")}`;
+  if (model === RUNBOOK_NAME)
+    out.line`${out.dim("runbook, no language model: it follows the literal steps of a skill")}`;
 }
 
 const SEPARATOR = " · ";
 
-/** The model's name. Where there is none by this alias, or it cannot be had, that is said. */
+/** Returns the model's name. Prints a problem if the alias is unknown or the model unavailable. */
 async function resolveModelName(
   { out, found }: DialogueContext,
   alias: string | undefined,
@@ -131,8 +132,8 @@ async function resolveModelName(
     const { model, warnings } = await resolveModel(found, alias);
     if (!warnings.some(({ code }) => code === "model-unknown")) return model.name;
     const names = (await listModelAliases(found)).map((row) => row.alias);
-    const fix = `there are: ${names.join(", ")}; or provider/model`;
-    printProblem(out, out.red("✗"), `There is no model called '${alias}'`, fix);
+    const fix = `models: ${names.join(", ")}; or provider/model`;
+    printProblem(out, out.red("✗"), `Unknown model '${alias}'`, fix);
   } catch (error) {
     const { message, fix } = toProblem(error);
     printProblem(out, out.red("✗"), message, fix);
@@ -146,7 +147,7 @@ async function changeModel(at: DialogueContext, alias: string): Promise<void> {
     const name = await resolveModelName(at, alias);
     if (name === undefined) return;
     talk.model = alias;
-    out.line`${out.dim(`· ${name} is asked from now on`)}`;
+    out.line`${out.dim(`· switched to ${name}`)}`;
     return;
   }
   const { model = "default" } = talk;
@@ -162,13 +163,13 @@ async function printDialogueSkills(at: DialogueContext): Promise<void> {
   await at.talk.session.reload();
   const skills = listAvailableSkills(at);
   printSkillList(at.io, skills, at.found.trust);
-  if (skills.length === 0) at.out.line`there are no skills here: \`skillet new NAME\` makes one`;
+  if (skills.length === 0) at.out.line`no skills found: create one with \`skillet new NAME\``;
 }
 
 async function useSkillByName(at: DialogueContext, given: string): Promise<void> {
   const [, name = "", message = ""] = /^(\S+)\s*([\s\S]*)$/.exec(given) ?? [];
   if (name !== "") return useSkillNow(at, name, message);
-  at.out.line`/use NAME message hands the task to the skill NAME; /skills lists them`;
+  at.out.line`usage: /use NAME message; /skills lists the skills`;
 }
 
 async function useSkillNow(at: DialogueContext, name: string, message: string): Promise<void> {
@@ -185,7 +186,7 @@ function printDialogueHelp({ out }: DialogueContext): void {
   for (const [what, says] of rows) out.line`  ${out.cyan(what.padEnd(widest))}  ${says}`;
 }
 
-/** What went wrong, or else what it took. */
+/** Prints the problems of a turn, or its duration and cost. */
 function printTurnEnd({ io, out, isQuiet }: DialogueContext, result: RunResult): void {
   printRunProblems(io, result);
   if (isQuiet || result.stop === "refused") return;
@@ -197,7 +198,7 @@ function listAvailableSkills({ found, talk }: DialogueContext): readonly Skill[]
   return talk.session.catalog.available((skill) => findUnavailability(skill, found));
 }
 
-/** The skills that a person can call by their names. */
+/** Lists the skills that a user can run by name. */
 function listCallableSkills(at: DialogueContext): readonly Skill[] {
   return listAvailableSkills(at).filter((skill) => isInvocableBy("user", skill));
 }

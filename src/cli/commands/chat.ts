@@ -42,8 +42,8 @@ export const chatCommand: CommandDefinition = {
   define: (command) =>
     addRunOptions(
       command
-        .description("talk with an agent that has your skills; without a message, in a dialogue")
-        .argument("[message...]", "what to say; one answer, and it ends"),
+        .description("Chat with an agent that has your skills")
+        .argument("[message...]", "The message. Without it, a dialogue starts."),
     ).addHelpText(
       "after",
       formatExamples(
@@ -55,7 +55,7 @@ export const chatCommand: CommandDefinition = {
   run: startChat,
 };
 
-/** An agent with the skills that are found here: one answer, or a dialogue. */
+/** Starts an agent with the skills found here: one answer, or a dialogue. */
 async function startChat({ io, options, args }: CommandContext<ChatOptions>): Promise<number> {
   const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
@@ -74,7 +74,7 @@ async function startChat({ io, options, args }: CommandContext<ChatOptions>): Pr
   }
 }
 
-/** How often a chat that waits for its user checks the configuration. */
+/** The interval at which a waiting chat checks the configuration. */
 const CONFIG_POLL_MS = 500;
 
 async function answerOnce(
@@ -84,8 +84,8 @@ async function answerOnce(
 ): Promise<number> {
   const message = args.length > 0 ? args.join(" ") : ((await io.stdin?.()) ?? "");
   if (message.trim() === "") {
-    const fix = 'say something: skillet chat "List available skills"';
-    throw new SkillError("usage", { message: "There is nothing to answer", fix });
+    const fix = 'add a message: skillet chat "List available skills"';
+    throw new SkillError("usage", { message: "No message was given", fix });
   }
   const context = args.length > 0 ? await readPipedText(io) : undefined;
   const talk = createChatSession(io, found, options, traces);
@@ -108,17 +108,17 @@ export interface ChatOptions extends CallerOptions, RunOutputOptions {
   maxIterations?: string;
 }
 
-/** A conversation that is seen: answers go to stdout, what is done for them to stderr. How it ended is for the caller to say. */
+/** A chat at the terminal: answers go to stdout, progress to stderr. The caller prints the outcome. */
 export interface ChatSession {
   readonly session: Session;
-  /** The alias of the model that is asked; the default when there is none. */
+  /** The alias of the model; undefined for the default. */
   model: string | undefined;
   say(message: string, context?: string): Promise<RunResult>;
-  /** Uses a skill by its name, for the user. */
+  /** Runs a skill by name on behalf of the user. */
   use(name: string, message: string): Promise<RunResult>;
-  /** Whether skills were to be used and none was let. */
+  /** Returns true if skills were requested and all were refused. */
   isRefused(): boolean;
-  /** Whether what was to be done by a skill was not: nobody else could do it in its place. */
+  /** Returns true if the task of a skill was not done, and no model could do it instead. */
   isUndone(): boolean;
 }
 
@@ -146,11 +146,11 @@ export function createChatSession(
     progress?.release();
   };
   const onEvent = (event: SkillEvent) => {
-    traces?.take(event);
+    traces?.record(event);
     if (event.type === "run-started" && event.skill !== "") seen.used.add(event.skill);
     if (event.type === "run-refused" && event.skill !== "") {
       seen.refused.set(event.skill, event.refusals);
-      // Whoever sits there is asked first: what is said of the refusal may be nothing that they need to read.
+      // The user is asked first: the refusal may then be obsolete and is not printed.
       seen.isHeldBack ||= io.ask !== undefined && isPendingTrust(event.refusals);
     }
     if (event.type === "run-ended" && event.skill !== "") seen.isUndone = event.isError;
@@ -180,7 +180,7 @@ export function createChatSession(
       progress?.end();
     }
   };
-  // While somebody is asked, what happens is kept back.
+  // Events are held back while a question is open.
   const waiting: SkillEvent[] = [];
   let isAsking = false;
   const held = {
@@ -200,7 +200,7 @@ export function createChatSession(
   const limits = {
     ...parseLimits("seconds", "--timeout", options.timeout),
     ...parseLimits("tokens", "--budget", options.budget),
-    ...parseLimits("iterations", "--max-iterations", options.maxIterations),
+    ...parseLimits("maxIterations", "--max-iterations", options.maxIterations),
   };
   const session = openSession(found.catalog, found);
   const conversation = createConversation(session, found, limits);
@@ -227,11 +227,11 @@ export function createChatSession(
       shown((signal) => conversation.send(message, { signal, ...omitUndefined({ context, model: talk.model }) })),
     use: (skill, message) =>
       shown(async (signal) => {
-        const said = message === "" ? {} : { message };
+        const input = message === "" ? {} : { message };
         const request = {
           skill,
           by: "user" as const,
-          ...said,
+          ...input,
           ...limits,
           ...omitUndefined({ model: talk.model }),
           signal,
@@ -244,35 +244,35 @@ export function createChatSession(
   return talk;
 }
 
-/** What leaves nothing to talk about. */
+/** Outcomes that are not added to the conversation. */
 const FAILED_STOPS: ReadonlySet<RunResult["stop"]> = new Set(["refused", "aborted", "error", "waiting"]);
 
-/** Writes an answer as it comes, and at the end what of it is not there yet. */
+/** Streams an answer, and at the end prints the part that was not streamed. */
 function createAnswerStream({ stdout }: CommandIo) {
-  const said = new Map<number, string>();
+  const texts = new Map<number, string>();
   let isLineOpen = false;
   const endLine = () => {
     if (isLineOpen) stdout.write("\n");
     isLineOpen = false;
   };
   return {
-    begin: () => said.clear(),
+    begin: () => texts.clear(),
     say(step: number, text: string): void {
-      said.set(step, (said.get(step) ?? "") + text);
+      texts.set(step, (texts.get(step) ?? "") + text);
       isLineOpen = !text.endsWith("\n");
       stdout.write(escapeForTerminal(text));
     },
     endLine,
     finish(answer: string): void {
       endLine();
-      const there = [...said.values()].reverse().find((text) => text.trim() !== "" && answer.startsWith(text));
+      const there = [...texts.values()].reverse().find((text) => text.trim() !== "" && answer.startsWith(text));
       const rest = answer.slice(there?.length ?? 0).replace(there === undefined ? /^$/ : /^\n+/, "");
       if (rest !== "") stdout.write(`${escapeForTerminal(rest)}\n`);
     },
   };
 }
 
-/** The user at a terminal can give what was refused for nothing else, and have it tried again. */
+/** Asks the user at a terminal for missing trust. Returns true if the message should be tried again. */
 async function askTrustForRefusal(
   io: CommandIo,
   found: DiscoverResult,

@@ -30,23 +30,23 @@ import { listCommand } from "./list.ts";
 export const checkCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("check skills, and report what is wrong, where, and how to fix it")
+      .description("Check skills and report problems with their location and fix")
       .argument(
         "[path...]",
-        "skill folders, skill files, folders of skills, or names; the workspace's skills when left out",
+        "Skill folders, skill files, folders of skills, or names. Defaults to the workspace's skills.",
       )
-      .addOption(new Option("-p, --profile <name>", "what to check against").choices(PROFILES).default("load"))
+      .addOption(new Option("-p, --profile <name>", "Check against this profile").choices(PROFILES).default("load"))
       .addOption(
-        new Option("-f, --format <name>", "how to print the findings")
+        new Option("-f, --format <name>", "Print the findings in this format")
           .choices(["text", "json", "sarif", "github"])
           .default("text")
           .conflicts("json"),
       )
-      .option("--fix", "fix in place what does not change what a skill says, and show each change")
-      .addOption(new Option("-n, --dry-run", "show what --fix would change, and write nothing").implies({ fix: true }))
-      .option("--rename <key,...>", "with --fix: also rename these misspelled keys")
-      .option("--strict", "warnings count as errors")
-      .option("--changed", "the paths are files that changed: check the skills that they are part of, and nothing else")
+      .option("--fix", "Fix problems in place that do not affect the content, and show each change")
+      .addOption(new Option("-n, --dry-run", "Show the changes of --fix without applying them").implies({ fix: true }))
+      .option("--rename <key,...>", "With --fix: also rename these misspelled keys")
+      .option("--strict", "Treat warnings as errors")
+      .option("--changed", "Check only the skills that contain the given files")
       .addHelpText(
         "after",
         formatExamples(
@@ -76,7 +76,7 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
   const rename = (options.rename ?? "").split(",").flatMap((key) => key.trim() || []);
   if (rename.length > 0 && !fix) {
     throw new SkillError("usage", {
-      message: "--rename renames keys only together with --fix",
+      message: "--rename needs --fix",
       fix: "add --fix, or --fix --dry-run to see the changes first",
     });
   }
@@ -96,7 +96,7 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
   else if (format === "text") printCheckResult(io, result, { around: shown, isDryRun: dryRun });
   else {
-    // Standard output has a format of its own: the changes are listed where people read.
+    // Stdout has a machine-readable format: the changes are printed to stderr.
     for (const file of files) printChange(createPrinter(io.stderr, io.env), file, { around: shown, isDryRun: dryRun });
     if (format === "sarif")
       printJson(io.stdout, formatDiagnosticsSarif(diagnostics, resolveReportRoot(io.env, around.workspace)));
@@ -106,18 +106,18 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
     const where = args.length > 0 ? args.join(", ") : "this workspace";
     const error = createPrinter(io.stderr, io.env);
     if (options.changed) error.line`none of these files is part of a skill`;
-    else error.line`no skills in ${where}: \`skillet new NAME\` makes one`;
+    else error.line`no skills in ${where}: create one with \`skillet new NAME\``;
     if (!options.changed && args.length > 0)
-      error.line`A .md or .yaml file alone is a skill in a folder named skills, or when you name the file.`;
+      error.line`A single .md or .yaml file counts as a skill only in a folder named skills, or if you name the file.`;
   }
   const failing: readonly Severity[] = strict ? ["error", "warning"] : ["error"];
   return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
 }
 
-/** Warns of tools that no run of these skills would have here, as a run and its plan do. */
+/** Warns about tools that no run of these skills would have here, as a run does. */
 async function printMissingTools(io: CommandIo, paths: readonly string[], around: Environment): Promise<void> {
   const { settings } = await loadSettings(around);
-  const { warnMissingTools } = await import("../../agent/run/run-checks.ts");
+  const { warnMissingTools } = await import("../../agent/run/tool-warnings.ts");
   const { requiredToolPolicy } = await import("../../agent/policy/skill-policies.ts");
   const error = createPrinter(io.stderr, io.env);
   for (const path of paths) {
@@ -134,7 +134,7 @@ async function printMissingTools(io: CommandIo, paths: readonly string[], around
   }
 }
 
-/** The folders that discovery reads, those of the configuration included. */
+/** Lists the folders that discovery reads, including configured ones. */
 export async function listDiscoveryFolders(around: Environment): Promise<string[]> {
   const { settings } = await loadSettings(around);
   const places = [
@@ -157,7 +157,7 @@ async function resolveCheckPaths(
   return args.length > 0 ? resolveNamedPaths(io, options, args) : listWorkspaceFolders(around);
 }
 
-/** Paths as they are; what is no path may be the name of a skill, also `name@source`. */
+/** Resolves arguments: existing paths, or else names of skills, also `name@source`. */
 export async function resolveNamedPaths(
   io: CommandIo,
   options: CommonOptions,
@@ -180,7 +180,7 @@ function createMissingPathError(arg: string, names: readonly string[]): SkillErr
   return new SkillError("not-found", { message: `"${arg}" is neither a path nor the name of a skill`, fix });
 }
 
-/** Two ways to one folder are one folder. */
+/** Removes paths that resolve to the same folder. */
 export function distinctPaths(paths: readonly string[]): string[] {
   const real = (path: string) => {
     try {
@@ -232,31 +232,31 @@ function printCheckResult(
 
 const MAX_CHANGE_LINES = 80;
 
-/** Prints what was fixed in a file, or would be, as a diff. */
+/** Prints the fixes of a file as a diff. */
 function printChange(
   out: Printer,
   { file, fixed, diff, target }: CheckedFile,
   { around, isDryRun }: PrintCheckOptions,
 ): void {
   if (fixed.length === 0) return;
-  const place = target === undefined ? "" : ` (a link to ${formatDisplayPath(target, around)})`;
+  const place = target === undefined ? "" : ` (a symlink to ${formatDisplayPath(target, around)})`;
   out.line`${out.green("✓")} ${formatDisplayPath(file, around)}${place} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
-  printDiff(out, diff, { most: MAX_CHANGE_LINES, rest: "--json has all of them" });
+  printDiff(out, diff, { most: MAX_CHANGE_LINES, rest: "--json shows all" });
 }
 
-/** `skillet skill` and what stands below it. */
+/** `skillet skill` and its subcommands. */
 export const skillCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("the same under other names: skill list, skill validate")
+      .description("Use other names for commands: skill list, skill validate")
       .addHelpText("after", formatExamples("skillet skill list", "skillet skill validate skills/deploy")),
   commands: {
     list: listCommand,
     validate: {
       define: (command) =>
         command
-          .description("say whether a path is a valid skill; as `skillet check PATH`")
-          .argument("<path>", "a skill folder or file")
+          .description("Validate a skill, the same as `skillet check PATH`")
+          .argument("<path>", "A skill folder or file")
           .addHelpText("after", formatExamples("skillet skill validate skills/deploy")),
       run: checkSkills,
     },
@@ -269,10 +269,10 @@ const SARIF_LEVELS: Record<Severity, "error" | "warning" | "note"> = {
   info: "note",
 };
 
-/** What `check` finds, as SARIF. */
+/** Formats diagnostics as SARIF. */
 function formatDiagnosticsSarif(diagnostics: readonly Diagnostic[], root: string): object {
   const results = diagnostics.map(({ code, severity, message, fix, file, line, column }) => ({
-    ...{ rule: code, level: SARIF_LEVELS[severity], text: `${message}. To mend it: ${fix}`, file },
+    ...{ rule: code, level: SARIF_LEVELS[severity], text: `${message}. Fix: ${fix}`, file },
     ...(line === undefined ? {} : { line }),
     ...(column === undefined ? {} : { column }),
   }));
@@ -289,7 +289,7 @@ export interface SarifResult {
   column?: number;
 }
 
-/** SARIF 2.1.0, as code scanning takes it. `describe`: a rule by its id. */
+/** Formats results as SARIF 2.1.0 for code scanning. `describe` returns a rule by its id. */
 export function formatSarif(results: readonly SarifResult[], describe: (rule: string) => object, root: string): object {
   const rules = [...new Set(results.map(({ rule }) => rule))].sort();
   return {
@@ -320,13 +320,13 @@ export function formatSarif(results: readonly SarifResult[], describe: (rule: st
   };
 }
 
-/** What files are named from. GitHub reads names from the top of what it checked out, wherever in it the program was started. */
+/** Returns the root of relative paths in reports. GitHub expects paths relative to the checkout, whatever the working directory. */
 export function resolveReportRoot(env: CommandIo["env"], workspace: string): string {
   const top = env["GITHUB_WORKSPACE"];
   return top && isInside(resolve(top), workspace) ? resolve(top) : workspace;
 }
 
-/** Workflow commands: GitHub shows each on the line it is about. */
+/** Formats diagnostics as workflow commands: GitHub shows each on its line. */
 function formatGithubAnnotations(diagnostics: readonly Diagnostic[], root: string): string {
   const lines = diagnostics.map(({ severity, file, line, column, code, message, fix }) => {
     const properties = {
@@ -342,8 +342,8 @@ function formatGithubAnnotations(diagnostics: readonly Diagnostic[], root: strin
 }
 
 function describeSarifRule(code: FindingCode): object {
-  const { means, fix } = FINDING_CODES[code];
-  return { id: code, shortDescription: { text: means }, help: { text: `To mend it: ${fix}.` } };
+  const { meaning: means, fix } = FINDING_CODES[code];
+  return { id: code, shortDescription: { text: means }, help: { text: `Fix: ${fix}.` } };
 }
 
 function describeArtifact(file: string, root: string): object {

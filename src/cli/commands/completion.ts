@@ -13,16 +13,16 @@ import { discoverForCommand } from "../command-host.ts";
 import type { CommandIo } from "../output.ts";
 import { buildWholeProgram } from "../program.ts";
 
-/** The shells whose completion is known: spelled out here too, since every command reads this file. */
+/** The shells with completion. Repeated here because every command loads this file. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 /** `skillet completion`. */
 export const completionCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("print what makes a shell complete commands, options and names of skills at TAB")
-      .addArgument(new Argument("<shell>", "the shell").choices(SHELLS))
-      .argument("[word...]", "for that script, after --: a line so far; print what can come next")
+      .description("Print the completion script of a shell")
+      .addArgument(new Argument("<shell>", "The shell").choices(SHELLS))
+      .argument("[word...]", "The words typed so far, after --. Used by the script.")
       .usage("[options] <shell>")
       .addHelpText(
         "after",
@@ -36,7 +36,7 @@ Put it where your shell looks at its start, once:
   run: printCompletion,
 };
 
-/** Prints the script of a shell; or, asked by it with a line, what can come next. */
+/** Prints the script of a shell, or the completions that the script requests. */
 async function printCompletion({ io, args: [shell, ...line] }: CommandContext<object>): Promise<number> {
   const { script, read, print } = COMPLETION_SHELLS[shell as keyof typeof COMPLETION_SHELLS];
   if (line.length === 0) {
@@ -61,7 +61,7 @@ async function printCompletion({ io, args: [shell, ...line] }: CommandContext<ob
 
 const MAX_DESCRIPTION_LENGTH = 72;
 
-/** What can stand where the help names this. */
+/** Completions by the name of an argument in the help. */
 const VALUE_KINDS: Readonly<Record<string, ValueKind>> = {
   skill: { words: listSkillWords },
   path: { words: listSkillWords, places: ":files" },
@@ -88,14 +88,14 @@ async function listKeyWords(): Promise<CompletionWord[]> {
   return CONFIG_KEYS.filter(({ path }) => !path.includes("*")).map(({ path, means }) => ({ word: path, says: means }));
 }
 
-/** What can stand where a line ends: words that are known, and what else is to be looked for. */
+/** The completions at the end of a line: known words, and the kind of others to look up. */
 interface CompletionRequest {
   words: CompletionWord[];
-  /** What the word begins with that is not looked at: `--format=`, `claude,`. */
+  /** The part of the word before the completed value: `--format=`, `claude,`. */
   before: string;
-  /** What the help calls it: `skill`, `path`, `folder` … */
+  /** The name of the value in the help: `skill`, `path`, `folder` … */
   kind?: string;
-  /** What `-C` said. */
+  /** The value of `-C`. */
   workspace?: string;
 }
 interface CompletionWord {
@@ -103,7 +103,7 @@ interface CompletionWord {
   says: string;
 }
 
-/** Follows a line through the program: its words, and the beginning of the one that is being typed. */
+/** Parses a line: its complete words, and the beginning of the word being typed. */
 function findCompletions(program: Command, typed: readonly string[], last: string): CompletionRequest {
   const [first, ...after] = typed;
   if (first === "help" && !last.startsWith("-"))
@@ -128,14 +128,14 @@ function findCompletions(program: Command, typed: readonly string[], last: strin
   return { ...base, words: argument ? [] : listOptions(at.command) };
 }
 
-/** Where the words of a line lead to. */
+/** The position of the cursor in the command line. */
 interface CursorPosition {
   command: Command;
-  /** How many arguments it was given. */
+  /** The number of arguments so far. */
   count: number;
-  /** One that waits for its value. */
+  /** An option that needs a value. */
   option?: Option;
-  /** Whether no option can follow. */
+  /** True if no option can follow. */
   isOver: boolean;
   workspace?: string;
 }
@@ -162,7 +162,7 @@ function applyOption(at: CursorPosition, option: Option, value: string): void {
   if (option.attributeName() === "workspace") at.workspace = value;
 }
 
-/** An argument, or a command below this one. */
+/** Applies a word: an argument, or a subcommand. */
 function applyWord(at: CursorPosition, word: string): void {
   const inner =
     at.count === 0 && !at.isOver ? at.command.commands.find((command) => command.name() === word) : undefined;
@@ -171,7 +171,7 @@ function applyWord(at: CursorPosition, word: string): void {
     return;
   }
   at.count++;
-  // What follows belongs to what it starts.
+  // The remaining words belong to the program that it starts.
   at.isOver ||= (at.command as { _passThroughOptions?: boolean })._passThroughOptions === true;
 }
 
@@ -194,44 +194,44 @@ function createCommandWord(command: Command): CompletionWord {
   return { word: command.name(), says: command.description() };
 }
 
-/** What an option or argument takes: what it lists, or what its help calls it. */
+/** Returns the values of an option or argument: its choices, or the kind by its name in the help. */
 function listValues(
   taker: Option | Argument | undefined,
   typed: string,
 ): Pick<CompletionRequest, "words" | "before" | "kind"> {
   if (!taker) return { words: [], before: "" };
-  const called = "flags" in taker ? (/[<[](.*?)(?:\.\.\.)?[>\]]/.exec(taker.flags)?.[1] ?? "") : taker.name();
-  const kind = called.replace(/,$/, "");
-  // What takes several in one word names them so: `<client,...>`.
-  const before = called.endsWith(",") ? typed.slice(0, typed.lastIndexOf(",") + 1) : "";
+  const valueName = "flags" in taker ? (/[<[](.*?)(?:\.\.\.)?[>\]]/.exec(taker.flags)?.[1] ?? "") : taker.name();
+  const kind = valueName.replace(/,$/, "");
+  // Comma-separated values are written as `<client,...>` in the help.
+  const before = valueName.endsWith(",") ? typed.slice(0, typed.lastIndexOf(",") + 1) : "";
   const words = (taker.argChoices ?? []).map((word) => ({ word, says: "" }));
   return { words, before, ...(words.length > 0 ? {} : { kind }) };
 }
 
 /**
- * How a shell asks, and is answered. Each line of an answer is a word; `:files` and `:folders` say that the shell is to look for those itself.
- * A script takes words as they are: what a skill is called is never looked at as code.
+ * The protocol between a shell's script and this program. Each line of the answer is a word; `:files` and `:folders` make the shell complete
+ * those itself. Scripts never evaluate words as code, whatever the name of a skill.
  */
 interface CompletionShell {
   script: string;
-  /** What the script asks with. */
-  read(asked: readonly string[]): TypedLine;
-  /** A line of the answer. `isAmongFiles`: the shell does then whatever it does with names of files. */
+  /** Parses the arguments of the script. */
+  read(args: readonly string[]): TypedLine;
+  /** Formats one line of the answer. `isAmongFiles`: the shell itself quotes the word as a file name. */
   print(word: CompletionWord, isAmongFiles: boolean): string;
 }
 
 /** A line up to the cursor. */
 interface TypedLine {
   typed: string[];
-  /** The word that the cursor is in. */
+  /** The word at the cursor. */
   last: string;
-  /** Whether a quote is open in it. */
+  /** True if a quote is open in it. */
   isQuoted: boolean;
-  /** How many characters of it stay. */
+  /** The number of its characters that the shell keeps. */
   kept: number;
 }
 
-// Not by the name that was typed: it may be a path, to a program that is not this one.
+// Always calls `skillet`, not the typed name: that may be the path of another program.
 const COMPLETION_SHELLS: Readonly<Record<(typeof SHELLS)[number], CompletionShell>> = {
   bash: {
     script: `# skillet completion for bash
@@ -248,7 +248,7 @@ _skillet() {
     '') compopt +o default 2>/dev/null ;;
     :folders) compopt -o dirnames +o default 2>/dev/null ;;
     *)
-      # Without a word, readline looks for files by itself, and knows quotes and ~ better.
+      # If no words were returned, readline completes files itself, which handles quotes and ~ better.
       if [ "\${#COMPREPLY[@]}" -gt 0 ]; then
         while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$2")
         compopt -o filenames 2>/dev/null
@@ -258,7 +258,7 @@ _skillet() {
 }
 complete -o default -F _skillet skillet
 `,
-    // The line, and the part of it that will be replaced: of `--format=js`, `js`.
+    // The line, and the part of it that the shell replaces: for `--format=js`, `js`.
     read([line = "", replaced = ""]) {
       const { raw, ...words } = splitLine(line);
       const isQuoted = /^["']/.test(raw);
@@ -316,7 +316,7 @@ function parseWords(words: readonly string[]): TypedLine {
   return { typed: words.slice(0, -1), last: words.at(-1) ?? "", isQuoted: false, kept: 0 };
 }
 
-/** The words of a line without their quotes; the last one also as it was typed. */
+/** Splits a line into words without quotes; the last one also in raw form. */
 function splitLine(line: string): { typed: string[]; last: string; raw: string } {
   const typed: string[] = [];
   let last = "";
@@ -331,5 +331,5 @@ function splitLine(line: string): { typed: string[]; last: string; raw: string }
   return { typed, last, raw: line.slice(start) };
 }
 
-// A quote that is not closed holds the rest.
+// An unclosed quote extends to the end.
 const LINE_PARTS = /\s+|'([^']*)'?|"((?:[^"\\]|\\.)*)"?|\\(.?)|[^\s'"\\]+/gs;

@@ -44,12 +44,12 @@ import {
 } from "../config-output.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
 
-/** `skillet config` and what stands below it. */
+/** `skillet config` and its subcommands. */
 export const configCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show what is configured, what holds by default, and where each value comes from")
-      .option("--show-secrets", "show the values of variables and keys")
+      .description("Show all settings, their defaults and their sources")
+      .option("--show-secrets", "Show the values of variables and keys")
       .addHelpText(
         "after",
         formatExamples(
@@ -64,9 +64,9 @@ export const configCommand: CommandDefinition = {
     get: {
       define: (command) =>
         command
-          .description("print one value: yours, the workspace's, or the default")
-          .argument("<key>", "a key, as skills.research.model; or a table, for all that is in it")
-          .option("--show-secrets", "print it also when it is a secret")
+          .description("Print one effective value")
+          .argument("<key>", "A key such as skills.research.model, or a table")
+          .option("--show-secrets", "Print the value even if it is a secret")
           .addHelpText(
             "after",
             formatExamples(
@@ -80,10 +80,10 @@ export const configCommand: CommandDefinition = {
     set: {
       define: (command) =>
         command
-          .description("write one value into your config.toml, and leave the rest of it as it is")
-          .argument("<key>", "a key, as skills.research.model")
-          .argument("[value]", "the value; a secret is piped in or asked for")
-          .option("--for <copy>", "the copy of a skill that gets it, as NAME@SOURCE")
+          .description("Set one value in your config.toml")
+          .argument("<key>", "A key such as skills.research.model")
+          .argument("[value]", "The value. Secrets are piped in or typed at a prompt.")
+          .option("--for <copy>", "Grant the value to this copy of the skill: NAME@SOURCE")
           .addHelpText(
             "after",
             formatExamples(
@@ -100,15 +100,15 @@ export const configCommand: CommandDefinition = {
     unset: {
       define: (command) =>
         command
-          .description("take one value out of your config.toml")
-          .argument("<key>", "a key, as skills.research.model")
+          .description("Remove one value from your config.toml")
+          .argument("<key>", "A key such as skills.research.model")
           .addHelpText("after", formatExamples("skillet config unset skills.research.model")),
       run: unsetConfig,
     },
     path: {
       define: (command) =>
         command
-          .description("print where your config.toml is, whether it is there or not")
+          .description("Print the path of your config.toml")
           .addHelpText("after", formatExamples('$EDITOR "$(skillet config path)"')),
       run: printConfigPath,
     },
@@ -119,7 +119,7 @@ interface SecretOptions {
   showSecrets?: boolean;
 }
 
-/** Everything that holds, and where it comes from. */
+/** Shows all effective settings with their sources. */
 async function showConfig({ io, options }: CommandContext<SecretOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const { files, entries, overruled, isBroken } = found.configuration;
@@ -137,9 +137,9 @@ async function showConfig({ io, options }: CommandContext<SecretOptions>): Promi
     const out = createPrinter(io.stdout, io.env);
     out.line`${out.bold("Files")}`;
     for (const { path, exists } of files)
-      out.line`  ${formatDisplayPath(path, found.around)}  ${out.dim(exists ? "read" : "not there")}`;
+      out.line`  ${formatDisplayPath(path, found.around)}  ${out.dim(exists ? "read" : "not found")}`;
     printSettings(out, "Set", facts.set, found.around);
-    printSettings(out, "Set by the workspace in vain: yours is lower, or off", facts.overruled, found.around);
+    printSettings(out, "Set by the workspace but overruled: yours is lower or disabled", facts.overruled, found.around);
     printSettings(out, "Defaults", facts.defaults, found.around);
     if (diagnostics.length > 0) out.line`\n${out.bold("Findings")}`;
     for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, found.around);
@@ -160,14 +160,14 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   const giving = isGrantingKey(parts) ? await prepareGrant(io, options, parts) : undefined;
   if (!giving && options.for !== undefined) {
     throw new SkillError("usage", {
-      message: `${formatKeyPath(parts)} is not given to a copy of a skill, so --for has no meaning`,
-      fix: "leave --for out",
+      message: `${formatKeyPath(parts)} is not specific to a copy of a skill, so --for has no effect`,
+      fix: "omit --for",
     });
   }
   const text = row.isSecret ? await readSecretText(io, parts, given) : given;
   if (text === undefined) {
     throw new SkillError("usage", {
-      message: `${formatKeyPath(parts)} needs a value: ${KEY_TYPES[row.type].say}`,
+      message: `${formatKeyPath(parts)} needs a value: ${KEY_TYPES[row.type].description}`,
       fix: `skillet config set ${formatKeyPath(parts)} VALUE`,
     });
   }
@@ -176,19 +176,19 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   const judged = validateConfigValue(parts, value, "user");
   if ("code" in judged) throw createConfigValueError(judged, type.example);
   const file = getUserConfigPath(around);
-  giving?.give(); // First: a value without a copy would be refused, and one of another copy must not be given away.
+  giving?.give(); // First: a value without an owner would be refused, and another copy's value must not be granted.
   const isChanged = await editConfig(file, { parts, value, isSecret: row.isSecret ?? false });
   await printConfigChange(io, options.json, around, {
     key: formatKeyPath(parts),
     file,
     isChanged,
-    did: isChanged ? "set" : "was so already",
+    did: isChanged ? "set" : "was already set",
     ...(giving ? { giving } : {}),
   });
   return EXIT.fine;
 }
 
-/** Keys of a skill's table that give it what not every skill has. */
+/** Keys of a skill's table that grant it access. */
 const GRANTING_KEYS: ReadonlySet<string> = new Set([
   ...["network", "workspace", "dynamic_commands", "capabilities", "capability_provider"],
 ]);
@@ -198,14 +198,14 @@ function isGrantingKey([table, name, key = ""]: readonly string[]): boolean {
 }
 
 interface GrantChange {
-  /** Which copy of the skill gets the value. */
-  said: string;
+  /** The message on the copy that receives the value. */
+  message: string;
   copy: { source: string; place: string } | null;
   isWarning: boolean;
   give(): void;
 }
 
-/** Chooses, before anything is written, which copy of a skill a value is for. */
+/** Chooses the copy of a skill that receives a value, before anything is written. */
 async function prepareGrant(
   io: CommandIo,
   options: CommonOptions & { for?: string },
@@ -220,22 +220,22 @@ async function prepareGrant(
   const where = ({ source, place }: { source: string; place: string }) =>
     place === "" ? source : formatDisplayPath(place, around);
   if (choice.is === "none") {
-    const said = `no skill '${name}' is found from here, so no copy is given it: the next run asks, or ${trust}`;
-    return { said, copy: null, isWarning: true, give: () => {} };
+    const message = `no skill '${name}' is found here, so the value is not granted to a copy yet: the next run asks, or run: ${trust}`;
+    return { message, copy: null, isWarning: true, give: () => {} };
   }
   if (choice.is === "kept") {
     const { source, place } = choice.owner;
     const here = found.catalog.find(name);
     const isOther = here !== undefined && !grants.isOwner(here, choice.owner);
-    const said = `for the copy from ${where(choice.owner)}${isOther ? `, and not for the one found here; to give all values to that: ${trust}` : ""}`;
-    return { said, copy: { source, place }, isWarning: isOther, give: () => {} };
+    const message = `for the copy from ${where(choice.owner)}${isOther ? `, not for the one found here; to grant all values to that one: ${trust}` : ""}`;
+    return { message, copy: { source, place }, isWarning: isOther, give: () => {} };
   }
   const { skill } = choice;
-  const before = grants.ownerOf(name);
+  const before = grants.getOwner(name);
   const isMoved = before !== undefined && !grants.isOwner(skill, before);
   const copy = { source: skill.origin.source, place: getSkillLocation(skill) };
-  const said = `for the copy from ${where(copy)}${isMoved ? `; what was configured before is for that one too, and no longer for ${where(before)}` : ""}`;
-  return { said, copy, isWarning: isMoved, give: () => grants.grant(skill) };
+  const message = `for the copy from ${where(copy)}${isMoved ? `; it also receives the earlier values, which ${where(before)} loses` : ""}`;
+  return { message, copy, isWarning: isMoved, give: () => grants.grant(skill) };
 }
 
 async function unsetConfig({ io, options, args: [written = ""] }: CommandContext<object>): Promise<number> {
@@ -247,10 +247,10 @@ async function unsetConfig({ io, options, args: [written = ""] }: CommandContext
     findConfigKey(parts);
     throw new SkillError("not-found", {
       message: `${formatKeyPath(parts)} is not set in ${formatDisplayPath(file, around)}`,
-      fix: "`skillet config` shows what is set, and where",
+      fix: "`skillet config` shows all settings and their files",
     });
   }
-  await printConfigChange(io, options.json, around, { key: formatKeyPath(parts), file, isChanged, did: "taken out" });
+  await printConfigChange(io, options.json, around, { key: formatKeyPath(parts), file, isChanged, did: "removed" });
   return EXIT.fine;
 }
 
@@ -261,7 +261,7 @@ async function printConfigPath({ io, options }: CommandContext<object>): Promise
   return EXIT.fine;
 }
 
-/** A file of the configuration, for programs. */
+/** Formats a configuration file for `--json`. */
 export function toConfigFileJson({ path, exists }: { path: string; exists: boolean }) {
   return { file: path, isThere: exists };
 }
@@ -272,12 +272,12 @@ function printSettings(out: Printer, title: string, values: readonly DisplayedSe
   for (const value of values) printSetting(out, value, around);
 }
 
-/** The row of a key that was given. Throws a SkillError, with the nearest, when there is none. */
+/** Returns the definition of a key. Throws a SkillError with the nearest key if it is unknown. */
 function findConfigKey(parts: readonly string[]): ConfigKey {
   const judged = findKeyRow(parts) ?? validateConfigValue(parts, undefined, "user");
   if (!("code" in judged)) return judged;
   throw createConfigValueError({
-    fix: "`skillet config` shows the keys; docs/config.md says what each is for",
+    fix: "`skillet config` shows the keys; docs/config.md describes each",
     ...judged,
   });
 }
@@ -288,11 +288,11 @@ function createConfigValueError(
 ): SkillError {
   return new SkillError("usage", {
     message: example === undefined ? message : `${message}, as in ${example}`,
-    fix: fix ?? "docs/config.md lists every key; `skillet config` those that hold",
+    fix: fix ?? "docs/config.md lists every key; `skillet config` shows the effective ones",
   });
 }
 
-/** A secret is read from where nobody else sees it: a command line stays in a shell's history, and others can list it. */
+/** Reads a secret from stdin or a hidden prompt: command lines are visible to other users and stay in the shell history. */
 async function readSecretText(
   io: CommandIo,
   parts: readonly string[],
@@ -302,15 +302,15 @@ async function readSecretText(
   const key = formatKeyPath(parts);
   if (given !== undefined) {
     throw new SkillError("usage", {
-      message: `${key} is a secret, and a command line can be seen by others and stays in your shell's history`,
-      fix: `pipe it in: skillet config set ${key} < FILE; or leave it out, and you are asked for it`,
+      message: `${key} is a secret: a command line is visible to other users and stays in your shell history`,
+      fix: `pipe it in: skillet config set ${key} < FILE; or omit it to be prompted`,
     });
   }
   const ask = io.askHidden ?? io.ask;
   const text = io.stdin ? ((await io.stdin()) ?? "").replace(/\r?\n$/, "") : await ask?.(`${key}: `);
   if (text) return text;
   throw new SkillError("usage", {
-    message: `There is no value for ${key}`,
+    message: `No value was given for ${key}`,
     fix: `pipe it in: skillet config set ${key} < FILE`,
   });
 }
@@ -336,12 +336,12 @@ async function printConfigChange(
   out.line`${out.green("✓")} ${key} ${did} in ${formatDisplayPath(file, around)}`;
   if (giving) {
     const mark = giving.isWarning ? out.yellow("!") : out.dim("·");
-    printHanging(out, out.text`${mark} `, [giving.said], { indent: 2 });
+    printHanging(out, out.text`${mark} `, [giving.message], { indent: 2 });
   }
   printConfigReach(io, reached, { runs: "keeps its model, limits, sandbox and secrets" });
 }
 
-/** One value, or all that is in a table. */
+/** Prints one value, or all values of a table. */
 async function getConfig({ io, options, args: [written = ""] }: CommandContext<SecretOptions>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const { entries, isBroken, diagnostics } = await loadSettings(around);
@@ -371,7 +371,7 @@ async function getConfig({ io, options, args: [written = ""] }: CommandContext<S
     printJson(io.stdout, { key: formatKeyPath(parts), value, ...place });
   } else {
     const text = typeof value === "string" ? value : formatTomlValue(value);
-    // A file gets what was written, to the character; a terminal what cannot act on it.
+    // A file gets the exact value; a terminal gets it escaped.
     if (io.stdout.isTTY) createPrinter(io.stdout, io.env).line`${text}`;
     else io.stdout.write(`${text}\n`);
   }
@@ -396,8 +396,8 @@ function printTable(
   const values = [...set, ...listDefaultSettings(entries).filter(({ key }) => isBelow(key.split(".")))];
   if (values.length === 0) {
     throw new SkillError("not-found", {
-      message: `Nothing is set below ${formatKeyPath(parts)}`,
-      fix: "`skillet config` shows what is set, and where",
+      message: `Nothing is set in ${formatKeyPath(parts)}`,
+      fix: "`skillet config` shows all settings and their files",
     });
   }
   if (json) printJson(io.stdout, { key: formatKeyPath(parts), values });

@@ -43,22 +43,20 @@ import { findUntrustedCode } from "./trust-review.ts";
 export const connectCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description(
-        "connect a client: write the server and the prompt hook into its configuration, or list the clients here",
-      )
-      .addArgument(new Argument("[client]", "the client").choices(MCP_CLIENT_NAMES))
-      .argument("[option...]", "options for `skillet serve`, after --")
-      .option("--project", "for this workspace only")
-      .option("--remove", "remove both again, and restore a file that nothing else changed to the byte")
-      .option("--no-hook", "write the server only")
-      .option("--hook-command", "start a process per prompt, for clients that would call the running server")
-      .option("--approve-tools", "Codex: let it call skillet's tools without asking, which `codex exec` needs")
-      .option("--use-client-key", "Claude Code: let `use_skill` spend the API key that it passes to the server")
-      .option("--name <name>", "what the client calls the server", "skillet")
-      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
-      .option("-n, --dry-run", "show the changes, and write nothing")
-      .option("-y, --yes", "do not ask before writing")
-      .addHelpText("after", "\nWithout a client: which clients are on this machine, and which are connected.")
+      .description("Add the server and the prompt hook to a client's configuration, or list the clients")
+      .addArgument(new Argument("[client]", "The client").choices(MCP_CLIENT_NAMES))
+      .argument("[option...]", "Options for `skillet serve`, after --")
+      .option("--project", "Connect in this workspace only")
+      .option("--remove", "Remove the server and the hook")
+      .option("--no-hook", "Write the server only")
+      .option("--hook-command", "Start a process per prompt instead of calling the running server")
+      .option("--approve-tools", "Let Codex call skillet's tools without asking, as `codex exec` requires")
+      .option("--use-client-key", "Let `use_skill` spend the API key that Claude Code passes to the server")
+      .option("--name <name>", "Set the server's name in the client", "skillet")
+      .option("--url <address>", "Connect to a running server: http://127.0.0.1:7400/mcp")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("-y, --yes", "Write without asking")
+      .addHelpText("after", "\nWithout a client: lists the clients on this machine and their connections.")
       .addHelpText(
         "after",
         formatExamples(
@@ -140,7 +138,7 @@ async function connectClient(work: ConnectContext, serveOptions: readonly string
   const out = createPrinter(io.stdout, io.env);
   if (isWritten)
     out.line`${out.green("✓")} ${row.title} is connected: ${hook === undefined ? "server" : "server and prompt hook"}`;
-  else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} was connected already: nothing to change`;
+  else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} is already connected: nothing to change`;
   if (options.dryRun) return EXIT.fine;
   if (isWritten)
     printClientNextSteps(io, {
@@ -170,11 +168,11 @@ async function disconnectClient(work: ConnectContext): Promise<number> {
   else if (!changes.some(isChange)) out.line`${out.green("✓")} ${row.title} is not connected: nothing to remove`;
   const shared = changes.filter((change) => !isChange(change) && change.record !== undefined);
   for (const { file, record } of shared)
-    out.line`  ${formatHomePath(file, work.around.home)} stays as it is: ${record?.clients.join(", ") ?? ""} uses it too`;
+    out.line`  ${formatHomePath(file, work.around.home)} was not changed: ${record?.clients.join(", ") ?? ""} uses it too`;
   return EXIT.fine;
 }
 
-/** Shows the changes, asks, and writes them. Returns false when nothing was to be written, or `--dry-run` was given. */
+/** Shows the changes, asks, and writes them. Returns false if there is nothing to write, or with `--dry-run`. */
 async function confirmAndWrite(
   work: ConnectContext,
   changes: readonly ConfigFileChange[],
@@ -185,7 +183,7 @@ async function confirmAndWrite(
   if (!options.json) printChanges(createPrinter(io.stdout, io.env), visible, work.around);
   if (options.dryRun) return false;
   if (visible.length > 0 && !options.yes && !(await isConfirmed(io, question))) {
-    const fix = io.ask ? "run it again when you want to" : "run it at a terminal, or add --yes";
+    const fix = io.ask ? "run the command again to retry" : "run it at a terminal, or add --yes";
     throw new SkillError("not-agreed", { message: "Nothing was written", fix });
   }
   if (changes.length > 0) applyConnectionChanges(changes, records);
@@ -196,7 +194,7 @@ function isChange({ before, after }: ConfigFileChange): boolean {
   return before !== after;
 }
 
-/** Prints the inserted and removed lines, and nothing around them: the lines next to them may hold secrets of other servers. */
+/** Prints the inserted and removed lines without context: adjacent lines may contain secrets of other servers. */
 function printChanges(out: Printer, changes: readonly ConfigFileChange[], around: Environment): void {
   for (const { file, before, after, spans, hidden } of changes) {
     const kind = after === undefined ? " (deleted)" : before === undefined ? " (new file)" : "";
@@ -216,7 +214,7 @@ function printChanges(out: Printer, changes: readonly ConfigFileChange[], around
 function splitRedacted(text: string, hidden: readonly string[]): string[] {
   const safe = hidden
     .filter((value) => value.length > 0)
-    .reduce((written, value) => written.replaceAll(value, "…"), text);
+    .reduce((redacted, value) => redacted.replaceAll(value, "…"), text);
   const lines = escapeForTerminal(safe.replaceAll("\r\n", "\n")).split("\n");
   return lines.filter((line, at) => line.trim() !== "" || (at > 0 && at < lines.length - 1));
 }
@@ -252,15 +250,15 @@ function findClient(client: string): McpClient {
   });
 }
 
-/** An option for one client is a mistake with another. */
+/** Throws for an option that does not apply to the client. */
 function checkOptions(client: string, { title, passesKey }: McpClient, options: ConnectCommandOptions): void {
   const wrong = options.approveTools && client !== "codex" ? "--approve-tools" : undefined;
   const option = wrong ?? (options.useClientKey && passesKey === undefined ? "--use-client-key" : undefined);
   if (option === undefined) return;
-  throw new SkillError("usage", { message: `${option} has no effect on ${title}`, fix: `Leave out ${option}` });
+  throw new SkillError("usage", { message: `${option} has no effect on ${title}`, fix: `Omit ${option}` });
 }
 
-/** A server elsewhere serves other skills than a command on this machine would advise on. */
+/** Returns the kind of hook. A remote server has other skills than a hook command on this machine would suggest. */
 function resolveHook(
   client: string,
   server: McpServerTarget,
@@ -272,7 +270,7 @@ function resolveHook(
   return "url" in server && !isLocalUrl(new URL(server.url)) ? undefined : "command";
 }
 
-/** Codex refuses a tool that may change something where it cannot ask, as in `codex exec`. */
+/** Codex refuses tools with side effects where it cannot ask, as in `codex exec`. */
 const CODEX_APPROVAL: ClientConfigEntry = { default_tools_approval_mode: "approve" };
 
 async function askApprovalMode({ io, options, at, records }: ConnectContext): Promise<ClientConfigEntry | undefined> {
@@ -288,8 +286,8 @@ async function askApprovalMode({ io, options, at, records }: ConnectContext): Pr
 }
 
 /**
- * Asks once whether `use_skill` may spend the key that the client passes to the server, and records the answer. Returns undefined when nothing
- * is to be said: the client passes no key, or a model is configured.
+ * Asks once whether `use_skill` may spend the key that the client passes to the server, and records the answer. Returns undefined if the client
+ * passes no key, or a model is configured.
  */
 async function askKeyConsent(
   { io, options, around }: ConnectContext,
@@ -323,50 +321,50 @@ interface AdviceContext {
   consent: boolean | undefined;
 }
 
-/** Prints what a user of this client has to know. */
+/** Prints advice for users of this client. */
 async function printConnectAdvice(
   { io, options, at, records }: ConnectContext,
   { row, hook, server, serveOptions, found, consent }: AdviceContext,
 ): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
-  const say = (message: string, fix: string) => printProblem(out, out.yellow("!"), message, fix);
+  const advise = (message: string, fix: string) => printProblem(out, out.yellow("!"), message, fix);
   if (at.client === "codex") {
     if (hook !== undefined)
-      say(
+      advise(
         "Codex skips the hook until you trust it, without a message in `codex exec`",
         "Start Codex, run /hooks and trust the hook of skillet. In CI: codex exec --dangerously-bypass-hook-trust",
       );
     const { server: written } = await readConnection(at, records.entries());
     if (written.entry && !Object.hasOwn(written.entry, "default_tools_approval_mode"))
-      say(
+      advise(
         "`codex exec` refuses call_skill_tool, because it cannot ask there",
         "Run: skillet connect codex --approve-tools",
       );
   }
   if (PROMPT_HOOKS[at.client] === undefined)
-    say(`${row.title} has no prompt hook: its model sees the list of skills, and calls search_skills`, "");
+    advise(`${row.title} has no prompt hook: its model sees the list of skills, and calls search_skills`, "");
   else if (hook === undefined && options.hook !== false)
-    say(
-      "The hook was left out: the server is on another machine, and a command here advises on the skills of this one",
+    advise(
+      "The hook was omitted: the server is on another machine, and a local hook would suggest the skills of this one",
       "",
     );
   if (consent === false && !("url" in server))
-    say(
+    advise(
       `\`use_skill\` does not spend the ${row.passesKey} of ${row.title}`,
       "To allow it: skillet config set mcp.use_client_key true",
     );
   const own = LISTING_CLIENTS.find((id) => id === at.client);
   const listed = own && !("url" in server) ? findNamesListedByClient(found, own) : new Set<string>();
   if (listed.size > 0 && !serveOptions.includes("--all"))
-    say(
+    advise(
       `${row.title} reads ${formatCount(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
       `To list ${listed.size === 1 ? "it" : "them"} twice: skillet connect ${at.client} -- --all`,
     );
   const waiting = "url" in server ? undefined : findUntrustedCode(found);
   if (waiting)
-    say(
-      `The code of ${formatCount(waiting.skills, "skill")} waits for your trust: ${row.title} gets the instructions, and cannot run scripts or tools`,
-      `Look at it: ${waiting.command}`,
+    advise(
+      `The code of ${formatCount(waiting.skills, "skill")} is not trusted yet: ${row.title} gets the instructions, but cannot run scripts or tools`,
+      `Review it: ${waiting.command}`,
     );
   const plain =
     row.copiesWorkBetter === undefined
@@ -374,11 +372,11 @@ async function printConnectAdvice(
       : found.catalog.skills.filter((skill) => isTextOnly(skill) && !listed.has(skill.name));
   const [first] = plain;
   if (first)
-    say(
-      `${formatCount(plain.length, "skill")} ${plain.length === 1 ? "is" : "are"} text only, and better as a copy: ${row.copiesWorkBetter}`,
+    advise(
+      `${formatCount(plain.length, "skill")} ${plain.length === 1 ? "is" : "are"} text only and work better as a copy: ${row.copiesWorkBetter}`,
       `Run: ${formatCopyCommand(plain.length === 1 ? first.name : "NAME", at.client)}`,
     );
 }
 
-/** The command that puts a copy into a client's own folder. */
+/** Returns the command that writes a copy into a client's own folder. */
 const formatCopyCommand = (name: string, client: string) => `skillet export ${name} --to ${client}`;

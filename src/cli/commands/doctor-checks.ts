@@ -47,13 +47,13 @@ import { type ConnectionFacts, getOwnProgram, isConnected, readConnections } fro
 export interface CapabilityFacts {
   providers: readonly ProviderState[];
   vault: VaultKeyFacts & { signedIn: number };
-  /** Without a verdict where the log is too large to be looked through by the way. */
+  /** Without a verdict if the log is too large to verify here. */
   audit: { file: string; bytes: number; verdict?: AuditVerdict; problem?: string };
-  /** A provider that is not ready is none: it may be one that nobody needs today. */
+  /** Providers that are not ready are not problems: they may not be needed. */
   problems: readonly { message: string; fix: string }[];
 }
 
-/** Who serves capabilities and how they are, where the vault's key is from, and whether the log is whole. */
+/** Collects the state of the capability providers, the vault and the audit log. */
 export async function collectCapabilityFacts(io: CommandIo, found: CommandHost): Promise<CapabilityFacts> {
   const asked = findProviders(found);
   const providers = await runUntilInterrupted(io, (signal) =>
@@ -70,10 +70,10 @@ function findCapabilityProblems(
   audit: CapabilityFacts["audit"],
 ): CapabilityFacts["problems"] {
   const { verdict, problem: unreadable } = audit;
-  const broken = verdict?.isWhole === false ? `the audit log is not whole: ${verdict.message}` : unreadable;
+  const broken = verdict?.isWhole === false ? `the audit log is not intact: ${verdict.message}` : unreadable;
   return [
-    ...(problem === null ? [] : [{ message: problem, fix: "skillet auth list shows what it keeps" }]),
-    ...(broken === undefined ? [] : [{ message: broken, fix: "skillet audit verify says more" }]),
+    ...(problem === null ? [] : [{ message: problem, fix: "skillet auth list shows its entries" }]),
+    ...(broken === undefined ? [] : [{ message: broken, fix: "skillet audit verify shows details" }]),
   ];
 }
 
@@ -96,28 +96,28 @@ export function printCapabilityFacts(
   { providers, vault, audit }: CapabilityFacts,
   { around }: CommandHost,
 ): void {
-  out.line`\n${out.bold("Capabilities")} ${out.dim("`skillet capability list` shows what they do, and for which skills")}`;
+  out.line`\n${out.bold("Capabilities")} ${out.dim("`skillet capability list` shows their operations and skills")}`;
   for (const provider of providers) printProviderState(out, provider, "  ");
-  if (providers.length === 0) out.line`  nobody serves any: [capabilities.providers.NAME] in config.toml`;
+  if (providers.length === 0) out.line`  no provider is configured: add [capabilities.providers.NAME] to config.toml`;
   const file = formatDisplayPath(vault.file, around);
   if (vault.problem !== null) out.line`  ${out.red("✗")} ${file}  cannot be used`;
   else if (vault.key !== null && (vault.signedIn > 0 || providers.length > 0)) {
-    const said = `${formatCount(vault.signedIn, "sign-in")}, ${formatVaultKey(vault)}`;
-    printHanging(out, out.text`  ${file}  `, [said], { indent: file.length + 4, paint: out.dim });
+    const text = `${formatCount(vault.signedIn, "sign-in")}, ${formatVaultKey(vault)}`;
+    printHanging(out, out.text`  ${file}  `, [text], { indent: file.length + 4, paint: out.dim });
   }
   printAuditFacts(out, audit, formatDisplayPath(audit.file, around));
 }
 
 function printAuditFacts(out: Printer, { bytes, verdict, problem }: CapabilityFacts["audit"], file: string): void {
   if (problem !== undefined) out.line`  ${out.red("✗")} ${file}  cannot be used`;
-  else if (verdict?.isWhole === false) out.line`  ${out.red("✗")} ${file}  is not whole`;
+  else if (verdict?.isWhole === false) out.line`  ${out.red("✗")} ${file}  is not intact`;
   else if (verdict && verdict.lines > 0)
-    out.line`  ${file}  ${out.dim(`${formatCount(verdict.lines, "line")}, whole`)}`;
+    out.line`  ${file}  ${out.dim(`${formatCount(verdict.lines, "line")}, intact`)}`;
   else if (!verdict)
-    out.line`  ${file}  ${out.dim(`${Math.round(bytes / 1024 / 1024)} MiB, not looked through: skillet audit verify`)}`;
+    out.line`  ${file}  ${out.dim(`${Math.round(bytes / 1024 / 1024)} MiB, not verified: skillet audit verify`)}`;
 }
 
-/** A connected client, and what came of starting its server and its hook. */
+/** A connected client, with the results of starting its server and its hook. */
 interface CheckedClient {
   client: string;
   title: string;
@@ -127,7 +127,7 @@ interface CheckedClient {
   problems: { code: string; message: string; fix: string }[];
 }
 
-/** Reads the configuration of each client, and starts its server and its hook. */
+/** Reads the configuration of each client and starts its server and its hook. */
 export async function readConnectionFacts(io: CommandIo, { around }: DiscoverResult): Promise<CheckedClient[]> {
   const place = { ...around, env: io.env, platform: process.platform };
   const all = await readConnections(place, createConnectionStore(around.skilletHome).entries());
@@ -149,11 +149,11 @@ function createCheckedClient({ client, title, scope, state }: ConnectionFacts, c
   if (broken) problems.push({ code: broken.code, message: broken.message, fix: broken.fix ?? "" });
   const report = (what: string, part: PartCheck | undefined) => {
     if (part?.state !== "fails") return;
-    const message = `${title} is connected, and its ${what} does not work: ${part.detail}`;
+    const message = `${title} is connected, but its ${what} does not work: ${part.detail}`;
     problems.push({ code: "connection-broken", message, fix: `Run: ${command}` });
   };
   report("server", check?.server);
-  // A hook that calls the server fails with it: one problem is enough.
+  // A hook that calls the server fails with it: one problem is reported.
   if (check?.server?.state !== "fails" || !isToolHook(state)) report("prompt hook", check?.hook);
   return { client, title, scope, server: check?.server ?? null, hook: check?.hook ?? null, problems };
 }
@@ -184,20 +184,20 @@ function formatPartCheck({ state, detail }: PartCheck): string {
   return state === "fails" ? "fails" : state === "untried" ? `not tried: ${detail}` : detail;
 }
 
-/** What was added, and what the scanner has to say of all skills that did not come with the program. */
+/** The added skills, and the scan findings of all skills that are not bundled. */
 interface RemoteSkillFacts {
   added: number;
-  /** Names of those that are not as their lock says, or not in it. */
+  /** Names of skills that differ from their lock file, or are not in it. */
   notAsLocked: readonly string[];
   scanned: number;
-  /** More skills than are looked at here. */
+  /** The number of skills beyond the limit. */
   unscanned: number;
   findings: Readonly<Record<FindingWeight, number>>;
-  /** Names of skills with findings of the highest weight. */
+  /** Names of skills with findings of high severity. */
   flagged: readonly string[];
 }
 
-// Scanning takes about half a millisecond a skill, and doctor is waited for.
+// Scanning takes about half a millisecond per skill, and doctor is interactive.
 const MAX_SCANNED = 1000;
 
 export function collectRemoteSkillFacts(found: DiscoverResult): RemoteSkillFacts {
@@ -213,9 +213,9 @@ export function collectRemoteSkillFacts(found: DiscoverResult): RemoteSkillFacts
   const findings = { high: 0, medium: 0, low: 0 };
   const flagged: string[] = [];
   for (const skill of foreign.slice(0, MAX_SCANNED)) {
-    const said = scanForFindings(skill);
-    for (const { weight } of said) findings[weight]++;
-    if (said.some(({ weight }) => weight === "high")) flagged.push(skill.name);
+    const found = scanForFindings(skill);
+    for (const { weight } of found) findings[weight]++;
+    if (found.some(({ weight }) => weight === "high")) flagged.push(skill.name);
   }
   return {
     added: places.reduce((sum, { skills }) => sum + skills.length, 0),
@@ -233,7 +233,7 @@ function openAllLockedDirs({ around }: DiscoverResult): LockedSkillsDir[] {
     try {
       return openDistinctLockedDirs(around, [level]);
     } catch (error) {
-      if (error instanceof SkillError) return []; // It is among the findings.
+      if (error instanceof SkillError) return []; // It is reported as a finding.
       throw error;
     }
   });
@@ -243,37 +243,37 @@ function scanForFindings(skill: Skill): readonly ScanFinding[] {
   try {
     return scanSkill(createScanSubject(skill, copySkill(skill)));
   } catch (error) {
-    if (error instanceof SkillError) return []; // What cannot be read is among the findings.
+    if (error instanceof SkillError) return []; // Unreadable skills are reported as findings.
     throw error;
   }
 }
 
-/** What makes doctor end with findings. What the scanner says is advice, and does not. */
+/** Returns the problems that make doctor exit with findings. Scan findings are advisory and do not. */
 export function findRemoteSkillProblems({ notAsLocked }: RemoteSkillFacts): { message: string; fix: string }[] {
   if (notAsLocked.length === 0) return [];
-  const message = `not as ${notAsLocked.length === 1 ? "its lock says" : "their locks say"}: ${formatFewNames(notAsLocked)}`;
-  return [{ message, fix: "`skillet verify` says what differs" }];
+  const message = `different from ${notAsLocked.length === 1 ? "its lock file" : "their lock files"}: ${formatFewNames(notAsLocked)}`;
+  return [{ message, fix: "`skillet verify` shows the differences" }];
 }
 
 export function printRemoteSkillFacts(out: Printer, facts: RemoteSkillFacts): void {
   const { added, scanned, unscanned, findings, flagged } = facts;
-  out.line`\n${out.bold("From elsewhere")} ${out.dim("`skillet list --installed` shows what was added")}`;
-  out.line`  ${added === 0 ? "nothing was added" : `${formatCount(added, "skill")} added`}`;
+  out.line`\n${out.bold("Remote skills")} ${out.dim("`skillet list --installed` lists the added skills")}`;
+  out.line`  ${added === 0 ? "no skills were added" : `${formatCount(added, "skill")} added`}`;
   if (scanned === 0) return;
-  const said = Object.entries(findings).flatMap(([weight, number]) => (number > 0 ? `${number} ${weight}` : []));
-  const rest = unscanned > 0 ? `, ${unscanned} more not looked at` : "";
-  out.line`  ${formatCount(scanned, "skill")} scanned${rest}: ${said.length > 0 ? said.join(", ") : "nothing found, which proves nothing"}`;
+  const counts = Object.entries(findings).flatMap(([weight, number]) => (number > 0 ? `${number} ${weight}` : []));
+  const rest = unscanned > 0 ? `, ${unscanned} more not scanned` : "";
+  out.line`  ${formatCount(scanned, "skill")} scanned${rest}: ${counts.length > 0 ? counts.join(", ") : "no findings, which proves nothing"}`;
   if (flagged.length > 0)
-    out.line`  ${out.yellow(`! look at ${formatFewNames(flagged)}`)}: skillet scan ${flagged[0] ?? ""}`;
+    out.line`  ${out.yellow(`! review ${formatFewNames(flagged)}`)}: skillet scan ${flagged[0] ?? ""}`;
 }
 
 function formatFewNames(names: readonly string[]): string {
   return names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
 }
 
-/** Which servers of tools are configured, and how each is, tried now. */
+/** Starts the configured MCP servers and prints their state. */
 export async function doctorTools(io: CommandIo, { json }: { json?: boolean }, found: DiscoverResult): Promise<number> {
-  const servers = await runWithWaitIndicator(io, "starting servers of tools", () =>
+  const servers = await runWithWaitIndicator(io, "starting MCP servers", () =>
     runUntilInterrupted(io, () => checkMcpServers(found)),
   );
   await closeMcpServers();
@@ -284,12 +284,12 @@ export async function doctorTools(io: CommandIo, { json }: { json?: boolean }, f
 
 function printMcpServers(io: CommandIo, servers: readonly McpServerState[]): void {
   const out = createPrinter(io.stdout, io.env);
-  out.line`${out.bold("Servers of tools")} ${out.dim("[tools.mcp.NAME] in config.toml")}`;
-  if (servers.length === 0) out.line`  none is configured`;
+  out.line`${out.bold("MCP servers")} ${out.dim("[tools.mcp.NAME] in config.toml")}`;
+  if (servers.length === 0) out.line`  none configured`;
   for (const server of servers) {
     const { name, where, isEnabled, tools, problems } = server;
     const mark = !isEnabled ? " " : hasServerFailed(server) ? out.red("✗") : out.green("✓");
-    const state = isEnabled ? formatCount(tools.length, "tool") : "switched off";
+    const state = isEnabled ? formatCount(tools.length, "tool") : "disabled";
     out.line`  ${mark} ${name}  ${state}  ${out.dim(where)}`;
     if (tools.length > 0) out.line`    ${tools.join(", ")}`;
     for (const { message, fix } of problems) out.line`    ${message}\n      ${fix}`;
@@ -300,23 +300,23 @@ function hasServerFailed({ isEnabled, tools, problems }: McpServerState): boolea
   return isEnabled && tools.length === 0 && problems.length > 0;
 }
 
-/** Installs what the machine lacks, after showing the commands and asking. */
+/** Installs missing programs after showing the commands and asking. */
 export async function installMissingPrograms(
   io: CommandIo,
   { yes = false, json = false }: { yes?: boolean; json?: boolean },
 ): Promise<number> {
   const error = createPrinter(io.stderr, io.env);
   if (process.platform !== "linux") {
-    error.line`nothing can be installed here: code runs in a sandbox of ${process.platform === "darwin" ? "macOS's own" : "a container"}`;
+    error.line`nothing to install here: code runs in ${process.platform === "darwin" ? "the macOS sandbox" : "a container"}`;
     if (json) printJson(io.stdout, { installed: [], missing: [], failed: null, userWithoutRange: null });
     return EXIT.fine;
   }
   const missing = listHostTools().filter(({ path }) => path === undefined);
   const { commands, left } = planHostToolFix(listHostTools(), detectMachine());
   for (const { tool } of missing) error.line`${error.yellow("!")} ${tool.program} is missing: it ${tool.purpose}`;
-  // No package manager brings it.
+  // No package manager provides it.
   if (!findUvPrograms(getUserHome(io.env)).has("uv"))
-    error.line`${error.dim("·")} uv is not there: uv run and uvx need it (https://docs.astral.sh/uv)`;
+    error.line`${error.dim("·")} uv is not installed: uv run and uvx need it (https://docs.astral.sh/uv)`;
   for (const command of commands) error.line`  ${error.cyan(command.join(" "))}`;
   if (commands.length > 0 && !yes && !(await isConfirmed(io, "Run these commands?"))) {
     const fix = "run the commands above, or `skillet doctor --fix --yes`";
@@ -337,12 +337,12 @@ export async function installMissingPrograms(
     error.line`${error.red("✗")} still missing: ${still.join(", ")}${left.length > 0 ? "; install it with your system's package manager, as root" : ""}`;
   if (user !== undefined) error.line`${error.red("✗")} ${formatSubIdCommand(user)}`;
   if (failed || still.length > 0 || user !== undefined) return EXIT.findings;
-  error.line`${error.green("✓")} everything is there that sandboxes and packages need`;
+  error.line`${error.green("✓")} everything needed for sandboxes and packages is installed`;
   return EXIT.fine;
 }
 
 function formatSubIdCommand(user: string | number): string {
   return typeof user === "number"
-    ? `user ${user} has no name here, so no range of ids can be given to it: let root build packages`
-    : `user ${user} has no range of ids in /etc/subuid and /etc/subgid: let root add one with usermod, or build packages`;
+    ? `user ${user} has no name, so it cannot have a range of ids: build packages as root`
+    : `user ${user} has no range of ids in /etc/subuid and /etc/subgid: add one as root with usermod, or build packages as root`;
 }

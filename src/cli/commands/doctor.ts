@@ -22,13 +22,11 @@ import { findUntrustedCode } from "./trust-review.ts";
 export const doctorCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show the folders that are searched, the configuration, and what is wrong")
-      .option("--sandbox", "try what the sandbox promises, and show what holds")
-      .addOption(
-        new Option("--tools", "start the configured servers of tools, and show what they have").conflicts("sandbox"),
-      )
-      .addOption(new Option("--fix", "install what is missing, with the system's package manager").conflicts("sandbox"))
-      .option("-y, --yes", "do not ask before that")
+      .description("Show the searched folders, the configuration and all problems")
+      .option("--sandbox", "Test the guarantees of the sandbox")
+      .addOption(new Option("--tools", "Start the configured MCP servers and list their tools").conflicts("sandbox"))
+      .addOption(new Option("--fix", "Install missing programs with the system's package manager").conflicts("sandbox"))
+      .option("-y, --yes", "Install without asking")
       .addHelpText(
         "after",
         formatExamples(
@@ -49,7 +47,7 @@ interface DoctorOptions {
   yes?: boolean;
 }
 
-/** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */
+/** Shows the skill folders, the configuration, the machine and all problems. */
 async function runDoctor({ io, options }: CommandContext<DoctorOptions>): Promise<number> {
   if (options.fix) return (await import("./doctor-checks.ts")).installMissingPrograms(io, options);
   const found = await discoverWithCapabilities(io, options);
@@ -58,7 +56,7 @@ async function runDoctor({ io, options }: CommandContext<DoctorOptions>): Promis
   const { checkModelAliases } = await import("../../agent/models/resolve-model.ts");
   const models = await checkModelAliases(found);
   const { collectCapabilityFacts, printCapabilityFacts } = await import("./doctor-checks.ts");
-  const capabilities = await runWithWaitIndicator(io, "asking who serves capabilities", () =>
+  const capabilities = await runWithWaitIndicator(io, "checking capability providers", () =>
     collectCapabilityFacts(io, found),
   );
   const { printRemoteSkillFacts, collectRemoteSkillFacts, findRemoteSkillProblems } = await import(
@@ -97,7 +95,7 @@ function collectFacts(found: DiscoverResult) {
     scope: "user" as const,
     name,
     path,
-    asks: false,
+    requiresTrust: false,
   }));
   places.splice(
     places.findIndex(({ scope }) => scope === "workspace"),
@@ -112,7 +110,7 @@ function collectFacts(found: DiscoverResult) {
     workspace: around.workspace,
     home: around.skilletHome,
     clients: listClientViews(found).map(({ id, title, skills }) => ({ id, title, skills: skills.length })),
-    folders: places.map(({ path: folder, asks, skillsFolders: _, ...place }) => ({
+    folders: places.map(({ path: folder, requiresTrust: asks, skillsFolders: _, ...place }) => ({
       ...place,
       folder,
       needsTrust: asks,
@@ -126,7 +124,7 @@ function collectFacts(found: DiscoverResult) {
   };
 }
 
-/** What there is to run code with, and what waits. */
+/** Collects the facts on running code: the sandbox, and skills that are not trusted yet. */
 function collectCodeFacts(found: DiscoverResult) {
   const { settings, system, around } = found;
   const missing = system.missingEngine();
@@ -147,27 +145,27 @@ function printCodeFacts(
   out: Printer,
   { level, engine, missing, hasUv, waitingForTrust, trustCommand, ownFolders }: ReturnType<typeof collectCodeFacts>,
 ): void {
-  out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tries what it promises")}`;
-  if (level === "none") out.line`  ${out.red('✗ nothing keeps code apart: level = "none" under [sandbox]')}`;
+  out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tests the sandbox")}`;
+  if (level === "none") out.line`  ${out.red('✗ code is not isolated: level = "none" under [sandbox]')}`;
   else if (missing !== null)
     out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
   else out.line`  ${level} isolation by ${engine}`;
-  out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages; `uv run` and `uvx` do not work"}`;
+  out.line`  uv ${hasUv ? "is installed" : "is not installed: pip fetches Python packages; `uv run` and `uvx` fail"}`;
   if (waitingForTrust > 0)
     printHanging(
       out,
       "  ",
-      [`the code of ${formatCount(waitingForTrust, "skill")} waits for trust: ${trustCommand ?? ""}`],
+      [`the code of ${formatCount(waitingForTrust, "skill")} is not trusted yet: ${trustCommand ?? ""}`],
       {
         indent: 2,
       },
     );
   if (ownFolders.length > 0)
-    out.line`  ${formatCount(ownFolders.length, "folder")} trusted as yours: edits there keep the trust (skillet trust --list)`;
+    out.line`  ${formatCount(ownFolders.length, "folder")} trusted as your own: edits there keep the trust (skillet trust --list)`;
 }
 
 function printModelFacts(out: Printer, models: readonly ModelAlias[], configuration: string): void {
-  out.line`\n${out.bold("Models")} ${out.dim("by what skills may call them")}`;
+  out.line`\n${out.bold("Models")} ${out.dim("with their aliases")}`;
   const byModel = new Map<string, ModelAlias[]>();
   for (const alias of models) byModel.set(alias.model, [...(byModel.get(alias.model) ?? []), alias]);
   for (const [model, aliases] of byModel) {
@@ -193,21 +191,21 @@ function printDoctorFacts(
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
   out.line`  ${formatHomePath(facts.home, around.home)} ${out.dim(describeFolderState(facts.home))}`;
-  out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
-  // Most machines have few clients: their folders that are not there are one line.
+  out.line`\n${out.bold("Folders")} ${out.dim("from far to near: later ones override")}`;
+  // Most machines have few clients: missing client folders are summarized in one line.
   const shown = folders.filter(({ client, isThere }) => client === undefined || isThere);
   const widest = Math.max(...shown.map(({ name }) => name.length));
   for (const { scope, name, folder, isThere, skills, sameAs } of shown) {
     const state =
-      sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? formatCount(skills, "skill") : "not there";
+      sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? formatCount(skills, "skill") : "not found";
     const where = formatDisplayPath(folder, around) === name ? "" : `  ${formatHomePath(folder, around.home)}`;
     const row = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
     out.line`${isThere ? row : out.dim(row)}`;
   }
   const missing = folders.length - shown.length;
   if (missing > 0)
-    out.line`  ${out.dim(`${formatCount(missing, "other folder")} of clients ${missing === 1 ? "is" : "are"} not there: skillet doctor --json lists them`)}`;
-  out.line`\n${out.bold("Clients")} ${out.dim("`skillet list --by client` shows which skills each finds by itself")}`;
+    out.line`  ${out.dim(`${formatCount(missing, "other client folder")} not found: skillet doctor --json lists ${missing === 1 ? "it" : "them"}`)}`;
+  out.line`\n${out.bold("Clients")} ${out.dim("`skillet list --by client` shows the skills that each finds itself")}`;
   for (const { title, skills } of facts.clients) {
     const line = out.text`  ${title}  ${formatCount(skills, "skill")}`;
     out.line`${skills > 0 ? line : out.dim(line)}`;
@@ -215,29 +213,29 @@ function printDoctorFacts(
   printCodeFacts(out, facts.code);
   printModelFacts(out, facts.models, formatDisplayPath(facts.configuration[0]?.file ?? "", around));
   if (facts.servers.length > 0) {
-    out.line`\n${out.bold("Servers of tools")} ${out.dim("`skillet doctor --tools` starts them, and shows what they have")}`;
+    out.line`\n${out.bold("MCP servers")} ${out.dim("`skillet doctor --tools` starts them and lists their tools")}`;
     out.line`  ${formatMcpServers(found)}`;
   }
   printMore(out);
   out.line`\n${out.bold("Configuration")}`;
   for (const { file, isThere } of facts.configuration) {
-    out.line`  ${formatDisplayPath(file, around)}  ${out.dim(isThere ? "read" : "not there")}`;
+    out.line`  ${formatDisplayPath(file, around)}  ${out.dim(isThere ? "read" : "not found")}`;
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
   for (const { message, fix } of problems) printProblem(out, out.red("✗"), message, `  ${fix}`);
   const errors = problems.length + diagnostics.filter(({ severity }) => severity === "error").length;
   const findings = problems.length + diagnostics.length;
-  if (findings === 0) out.line`${out.green("✓ nothing is wrong")}`;
+  if (findings === 0) out.line`${out.green("✓ no problems found")}`;
   else out.line`\n${formatCount(findings, "finding")}, ${formatCount(errors, "error")}`;
 }
 
 function describeFolderState(folder: string): string {
-  if (!existsSync(folder)) return "is made when first needed";
+  if (!existsSync(folder)) return "is created when first needed";
   try {
     accessSync(folder, constants.W_OK);
-    return "can be written to";
+    return "is writable";
   } catch {
-    return "cannot be written to: nothing is remembered between starts";
+    return "is not writable: no state is saved between starts";
   }
 }

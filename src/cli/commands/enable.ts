@@ -24,12 +24,9 @@ import { failMissingSkill } from "./show.ts";
 export const enableCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("switch skills on, and say what else they need")
+      .description("Enable skills and show what else they need")
       .argument("<skill...>", "skills")
-      .option(
-        "--project",
-        "for this workspace, in its own .skillet/config.toml; it cannot switch on what you switched off",
-      )
+      .option("--project", "Enable in this workspace's .skillet/config.toml. Skills that you disabled stay disabled.")
       .addHelpText("after", formatExamples("skillet enable gog", "skillet enable research deploy --project")),
   run: enableSkills,
 };
@@ -38,9 +35,9 @@ export const enableCommand: CommandDefinition = {
 export const disableCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("switch skills off: no model is told of them, and nobody can use them")
+      .description("Disable skills for models and users")
       .argument("<skill...>", "skills")
-      .option("--project", "for this workspace, in its own .skillet/config.toml")
+      .option("--project", "Disable in this workspace's .skillet/config.toml")
       .addHelpText("after", formatExamples("skillet disable research", "skillet disable deploy --project")),
   run: disableSkills,
 };
@@ -57,7 +54,7 @@ function disableSkills(context: CommandContext<SwitchOptions>): Promise<number> 
   return setEnabled(false, context);
 }
 
-/** Writes it down for all of the skills or none, then looks what holds: the other file may say otherwise. */
+/** Writes the setting for all skills or none, then checks the effective state: the other file may override it. */
 async function setEnabled(isOn: boolean, { io, options, args }: CommandContext<SwitchOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
@@ -71,14 +68,14 @@ async function setEnabled(isOn: boolean, { io, options, args }: CommandContext<S
     file,
     ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })),
   );
-  // Disabling again is how a user asks whether a server that was late has applied it by now.
+  // Users repeat `disable` to check whether a late server has applied it by now.
   const reached = isWritten || !isOn ? await waitUntilApplied(file, around) : undefined;
   const now = await attachCapabilities(await discoverForCommand(io, options));
   const switched = names.map((name) => ({ ...readSwitchState(name, now), isChanged: !already.has(name) }));
   if (options.json) printJson(io.stdout, { file, skills: switched, ...toConfigReachJson(reached) });
   else {
     printSwitched(io, switched, { isOn, file: formatDisplayPath(file, around), options });
-    const runs = isOn ? "can use it at its next call" : "is refused further tool calls";
+    const runs = isOn ? "can use it at its next call" : "is denied further tool calls";
     printConfigReach(io, reached, { runs, isRevocation: !isOn });
   }
   return switched.every((skill) => skill.isEnabled === isOn) ? EXIT.fine : EXIT.findings;
@@ -88,7 +85,7 @@ interface SwitchedSkill {
   name: string;
   isEnabled: boolean;
   isChanged: boolean;
-  /** What else speaks against using it. */
+  /** Other reasons why it cannot be used. */
   needs: readonly Denial[];
 }
 
@@ -98,7 +95,7 @@ function readSwitchState(name: string, found: CommandHost): Omit<SwitchedSkill, 
   return { name, isEnabled: enabledPolicy(skill, found) === undefined, needs };
 }
 
-/** The skills that a file switches so. */
+/** Returns the names of the skills with this state in a file. */
 async function readSwitchedNames(
   file: string,
   isOn: boolean,
@@ -111,13 +108,13 @@ async function readSwitchedNames(
   return new Set(switches.map(({ parts: [, name = ""] }) => name));
 }
 
-/** The workspace's own file. One that is a link may be anybody's, and is not written. */
+/** Returns the workspace's configuration file. Throws for a symlink that leaves the workspace: its target may belong to others. */
 function getProjectConfigPath({ workspace }: Environment): string {
   const file = join(workspace, ".skillet", "config.toml");
   if (isInside(resolveRealPath(workspace), resolveRealPath(file))) return file;
   throw new SkillError("target-outside", {
-    message: `${file} is a link that leaves the workspace, so nothing was written`,
-    fix: "look where it leads, and put a file in its place",
+    message: `${file} is a symlink that leaves the workspace; nothing was written`,
+    fix: "check its target, and replace it with a file",
   });
 }
 
@@ -129,11 +126,11 @@ interface SwitchReport {
 
 function printSwitched(io: CommandIo, switched: readonly SwitchedSkill[], { isOn, file, options }: SwitchReport): void {
   const out = createPrinter(io.stdout, io.env);
-  const state = isOn ? "on" : "off";
+  const state = isOn ? "enabled" : "disabled";
   for (const { name, isChanged, isEnabled: is } of switched) {
     if (is === isOn)
-      out.line`${out.green("✓")} ${out.bold(name)} ${isChanged ? `is switched ${state}` : `was switched ${state} already`}, in ${file}`;
-    else out.line`${out.yellow("!")} ${out.bold(name)} is written down as ${state} in ${file}, and stays off`;
+      out.line`${out.green("✓")} ${out.bold(name)} ${isChanged ? `is now ${state}` : `was already ${state}`}, in ${file}`;
+    else out.line`${out.yellow("!")} ${out.bold(name)} is ${state} in ${file}, but stays disabled`;
   }
   const changed = switched.filter(({ isChanged }) => isChanged);
   if (changed.length > 0)
@@ -146,17 +143,17 @@ function printSwitched(io: CommandIo, switched: readonly SwitchedSkill[], { isOn
   }
 }
 
-/** Only what is to be on can be off all the same: either file can switch a skill off. */
+/** Prints the skills that stay disabled: either configuration file can disable a skill. */
 function printOverruled(io: CommandIo, skills: readonly SwitchedSkill[], options: SwitchReport["options"]): void {
   const error = createPrinter(io.stderr, io.env);
   const other = { ...options, project: !options.project };
   const who = options.project ? "Your own configuration" : "The workspace's own configuration";
-  const message = `${who} switches ${skills.map(({ name }) => name).join(", ")} off`;
+  const message = `${who} disables ${skills.map(({ name }) => name).join(", ")}`;
   printProblem(
     error,
     error.yellow("!"),
     message,
-    `to switch it on there: ${formatSwitchCommand("enable", skills, other)}`,
+    `to enable it there: ${formatSwitchCommand("enable", skills, other)}`,
   );
 }
 

@@ -27,12 +27,12 @@ import { runWithWaitIndicator } from "../progress.ts";
 export const evalCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("measure whether queries find the skills they are for (evals/triggers.json of a skill)")
-      .argument("[path...]", "folders of skills, skill folders, or names; every skill found when left out")
-      .option("-a, --all", "compete with every skill found here, not only with their neighbours")
-      .option("-m, --misses", "list the queries that missed and those that triggered wrongly")
-      .option("--ci", "exit 1 when the threshold is not reached")
-      .option("--threshold <share>", "the least recall@3, and the most false triggers above it", "0.8")
+      .description("Measure how well queries find their skills (evals/triggers.json of a skill)")
+      .argument("[path...]", "Folders of skills, skill folders, or names. Defaults to every skill found.")
+      .option("-a, --all", "Compete with every skill found instead of the same folder only")
+      .option("-m, --misses", "List missed queries and false triggers")
+      .option("--ci", "Exit with 1 if the threshold is not reached")
+      .option("--threshold <share>", "Require this recall@3 and at most 1 minus it false triggers", "0.8")
       .addHelpText(
         "after",
         formatExamples(
@@ -51,7 +51,7 @@ interface EvalOptions {
   threshold: string;
 }
 
-/** Measures whether queries find the skills that they are for. */
+/** Measures how well queries find their skills. */
 async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalOptions>): Promise<number> {
   const threshold = parseShare(options.threshold);
   const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
@@ -71,12 +71,12 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   else if (!options.json)
     printWrappedLine(
       error,
-      `held-out queries only; ${formatCount(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`,
+      `held-out queries only; ${formatCount(training, "training query serves as an example", "training queries serve as examples")}. full: its instructions were included immediately`,
       error.dim,
     );
   if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
-  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; wanted at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a file of queries is wrong" : ""}`;
+  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; required at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a query file is invalid" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
 }
 
@@ -89,7 +89,7 @@ function parseShare(text: string): number {
   });
 }
 
-/** The skills to be measured, by name, among those that they compete with: their neighbours, or every skill that is found. */
+/** Returns the skills to measure by name, and those that they compete with: the same folder, or every skill found. */
 async function loadEvalSkills(io: CommandIo, options: CommandContext<EvalOptions>["options"], args: readonly string[]) {
   const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg.replace(/[\\/]SKILL\.md$/, "")) }));
   const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
@@ -141,15 +141,15 @@ function collectTriggerQueries(catalog: Catalog, names: readonly string[]) {
 
 function printTriggerHint(error: Printer, training: number): void {
   if (training > 0)
-    error.line`there are ${training} training queries and none is held out: add more, or mark some with "split": "test"`;
+    error.line`all ${training} queries are training queries: add more, or mark some with "split": "test"`;
   else
-    error.line`no skill has ${TRIGGER_QUERIES_FILE}: write one as [{ "query": "…", "should_trigger": true }, …], with queries it is not for too`;
+    error.line`no skill has ${TRIGGER_QUERIES_FILE}: write one as [{ "query": "…", "should_trigger": true }, …], including queries that must not trigger it`;
 }
 
 function printScores(io: CommandIo, { skills, all }: TriggerEvaluation, withMisses: boolean): void {
   const out = createPrinter(io.stdout, io.env);
   const widest = Math.max("skill".length, ...skills.map(({ skill }) => skill.length));
-  out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5   told  false")}  ${out.bold("taken by")}`;
+  out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5   full  false")}  ${out.bold("taken by")}`;
   const row = (name: string, score: TriggerScore, taken: string) => {
     const shares = RECALL_RANKS.map((place) => formatPercent(computeRecall(score, place)).padStart(5)).join("  ");
     const told = `${score.told}/${score.queries}`.padStart(5);
@@ -171,7 +171,7 @@ function printScores(io: CommandIo, { skills, all }: TriggerEvaluation, withMiss
 
 function printMisses(out: Printer, { misses, falseTriggers }: SkillScore): void {
   for (const { query, rank, takenBy } of misses) {
-    out.line`    ${out.yellow("missed")} ${query}  ${out.dim(`${rank === undefined ? "not found" : `came ${rank}.`}${takenBy === undefined ? "" : `, first was ${takenBy}`}`)}`;
+    out.line`    ${out.yellow("missed")} ${query}  ${out.dim(`${rank === undefined ? "not found" : `rank ${rank}`}${takenBy === undefined ? "" : `, first was ${takenBy}`}`)}`;
   }
   for (const query of falseTriggers) out.line`    ${out.red("false")} ${query}`;
 }
@@ -188,7 +188,7 @@ function getFalseShare({ others, false: wrong }: TriggerScore): number | undefin
   return others === 0 ? undefined : wrong / others;
 }
 
-/** 1 - 0.8 is a little less than 0.2 to a computer. */
+/** 1 - 0.8 is slightly less than 0.2 in floating point. */
 const ROUNDING_ERROR = 1e-9;
 
 function isAbove(all: TriggerScore, threshold: number): boolean {

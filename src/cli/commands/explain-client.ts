@@ -18,7 +18,7 @@ interface ExplainClientOptions {
   text?: boolean;
 }
 
-/** Prints what a client's model is told of skills: by the client's own list, by the MCP server and by the prompt hook. */
+/** Prints what a client's model receives about skills: from the client's own list, the MCP server and the prompt hook. */
 export async function explainClient(
   io: CommandIo,
   query: string,
@@ -44,7 +44,7 @@ async function collectClientFacts(query: string, found: DiscoverResult, client: 
   const serving = createSkillServer(found.catalog, host, {
     listedByClient: (id, catalog) => findNamesListedByClient({ ...found, catalog }, id),
   });
-  const { instructions, loadDescription, leftOut } = serving.listing(client);
+  const { instructions, loadDescription, leftOut } = serving.createListing(client);
   const context = { catalog: found.catalog, host, loadWith: LOAD_INSTRUCTION };
   const { advice } = await adviseClient(HOOK_FORMATS[client], query, context);
   return {
@@ -106,9 +106,9 @@ function printClientFacts(io: CommandIo, facts: ClientFacts): void {
   const { title, version, own, server, hook } = facts;
   const { whole, cut, name, dropped } = own.counts;
   const shown = [
-    `${formatCount(whole, "description")} whole`,
-    cut > 0 && `${cut} cut`,
-    name > 0 && `${formatCount(name, "name")} alone`,
+    `${formatCount(whole, "description")} complete`,
+    cut > 0 && `${cut} truncated`,
+    name > 0 && `${formatCount(name, "name")} only`,
     dropped > 0 && `${dropped} dropped`,
   ].filter((part) => part !== false);
   out.line`${out.bold(title)} ${version}`;
@@ -121,7 +121,7 @@ function printClientFacts(io: CommandIo, facts: ClientFacts): void {
   const { instructions, loadSkill, leftOut } = server;
   if (leftOut.length > 0)
     out.line`\nskillet's server does not list ${formatCount(leftOut.length, "skill")} of these again: ${truncateLine(leftOut.join(", "), 200)}`;
-  if (instructions.limit === 0) out.line`\n${out.dim("It drops the instructions of MCP servers.")}`;
+  if (instructions.limit === 0) out.line`\n${out.dim("It ignores the instructions of MCP servers.")}`;
   else
     printTextExcerpt(
       out,

@@ -29,20 +29,20 @@ import { type CommandIo, createPrinter, type Printer, printHanging, printJson, p
 export const explainCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("say what a model is told for a query, and why each skill was chosen or not")
-      .argument("<query>", "what the user asks")
-      .option("-s, --skill <skill>", "explain one skill")
-      .option("--file <file...>", "paths that the conversation is about, for skills with `paths`")
-      .option("--max-skills <number>", "tell the instructions of at most so many skills")
-      .option("--budget <tokens>", "give the instructions and the list at most so much")
-      .option("--listing-budget <tokens>", "give the list of skills at most so much")
-      .option("--shortlist", "name the skills that fit by their words when no trigger does")
+      .description("Show what a model receives for a query and why each skill was chosen or not")
+      .argument("<query>", "The user's message")
+      .option("-s, --skill <skill>", "Explain one skill")
+      .option("--file <file...>", "Assume that the conversation is about these files, for skills with `paths`")
+      .option("--max-skills <number>", "Include the instructions of at most this many skills")
+      .option("--budget <tokens>", "Limit the instructions and the list to this many tokens")
+      .option("--listing-budget <tokens>", "Limit the list of skills to this many tokens")
+      .option("--shortlist", "Name the skills whose text matches if no trigger does")
       .addOption(
-        new Option("--as <client>", "show what this client's model is told: by the client, the server and the hook")
+        new Option("--as <client>", "Show what this client's model receives from the client, the server and the hook")
           .choices(LISTING_CLIENTS)
           .conflicts("skill"),
       )
-      .option("--text", "print only what the model is told")
+      .option("--text", "Print only the text for the model")
       .addHelpText(
         "after",
         formatExamples(
@@ -68,7 +68,7 @@ interface ExplainOptions {
   as?: ListingClient;
 }
 
-/** Says what a model would be told for a query, and why each skill was chosen or not. */
+/** Shows what a model receives for a query, and why each skill was chosen or not. */
 async function explainQuery({ io, options, args }: CommandContext<ExplainOptions>): Promise<number> {
   const [query = ""] = args;
   const found = await discoverForCommand(io, options, { remote: "soon" });
@@ -94,7 +94,7 @@ async function explainQuery({ io, options, args }: CommandContext<ExplainOptions
   return code;
 }
 
-/** The window of the model that a chat asks. Read only where models are configured. */
+/** Returns the context window of the chat model. Read only if models are configured. */
 async function readContextWindow(found: DiscoverResult): Promise<number | undefined> {
   if (found.settings.models.size === 0) return undefined;
   return (await import("../../agent/models/model-providers.ts")).getDefaultContextWindow(found);
@@ -132,7 +132,11 @@ function collectExplainFacts(
   );
   const isCallable = (skill: Skill) => isInvocableBy("user", skill) && findDenials(skill, found).length === 0;
   const matcher = getMatcher(found.catalog);
-  const { matches, hasMore, against } = matcher.match(query, {
+  const {
+    matches,
+    hasMore,
+    rejected: against,
+  } = matcher.match(query, {
     recent,
     files,
     bodies: true,
@@ -148,7 +152,7 @@ function collectExplainFacts(
     isCut: told.isCut,
     hasMore,
     tier: told.tier,
-    why: told.why,
+    why: told.reason,
     tokens: told.tokens,
     visible: visible.size,
     matches: matches.map((match, index) => ({
@@ -161,7 +165,7 @@ function collectExplainFacts(
     })),
     notConsidered: [
       ...against.flatMap(({ skill, cue }) =>
-        matched.has(skill) ? [] : { name: skill.name, why: `"${cue}" in the query speaks against it` },
+        matched.has(skill) ? [] : { name: skill.name, why: `"${cue}" in the query excludes it` },
       ),
       ...hidden.map((skill) => ({ name: skill.name, why: explainHidden(skill, found) })),
       ...found.catalog.diagnostics
@@ -183,11 +187,11 @@ function parseWholeNumber(text: string, option: string): number {
 function explainHidden(skill: Skill, found: DiscoverResult): string {
   const denial = findDenials(skill, found)[0] ?? findUnavailability(skill, found);
   if (denial) return `${denial.message}; ${denial.fix}`;
-  return "it is for people to call by name (disable-model-invocation)";
+  return "only users can call it by name (disable-model-invocation)";
 }
 
 function toExplainJson({ told, ...facts }: ExplainFacts): object {
-  const { text, prefix, suffix, cut, listed } = told;
+  const { text, prefix, suffix, omitted: cut, listed } = told;
   return {
     ...facts,
     matches: facts.matches.map(toMatchJson),
@@ -207,7 +211,7 @@ function explainSkill(facts: ExplainFacts, skill: Skill) {
   const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_BY_WORDS;
   const missing = facts.hasMore
     ? "it does not match, or 100 other skills match better"
-    : `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
+    : `none of its triggers is in the query${isFull ? ", and the text of other skills matches better" : ", and none of its words"}`;
   return {
     name: skill.name,
     parent: skill.origin.parent,
@@ -226,9 +230,9 @@ function toMatchJson({ skill, ...match }: ExplainedMatch) {
 
 const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => string> = {
   none: () => "nothing",
-  breadcrumb: (_, visible) => `how many skills there are, ${visible}`,
+  breadcrumb: (_, visible) => `the number of skills, ${visible}`,
   registry: (_, visible) => `names and descriptions of ${formatCount(visible, "skill")}`,
-  full: ({ shown, noted }) =>
+  full: ({ shown, mentioned: noted }) =>
     shown.length > 0
       ? `the instructions of ${shown.map(({ name }) => name).join(", ")}`
       : `a note on ${noted.map(({ name }) => name).join(", ")}`,
@@ -237,28 +241,28 @@ const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => str
 function printExplainFacts(io: CommandIo, facts: ExplainFacts): void {
   const out = createPrinter(io.stdout, io.env);
   const { told, tier } = facts;
-  const said = `${TIER_DESCRIPTIONS[tier](told, facts.visible)}: ${told.why} ~${told.tokens} tokens`;
+  const said = `${TIER_DESCRIPTIONS[tier](told, facts.visible)}: ${told.reason} ~${told.tokens} tokens`;
   printHanging(out, out.text`${out.bold(tier)}  `, [said], { indent: 2, start: tier.length + 2 });
-  const { names, instructions } = told.cut;
+  const { names, instructions } = told.omitted;
   const { shortened = 0, named = 0, left = 0 } = told.listed ?? {};
   const cut = [
     shortened > 0 && `${formatCount(shortened, "description")} shortened`,
-    named + left > 0 && `${formatCount(named + left, "description")} left out`,
-    names > 0 && `${formatCount(names, "name")} left out`,
-    instructions.length > 0 && `the instructions of ${instructions.join(", ")} left out`,
+    named + left > 0 && `${formatCount(named + left, "description")} omitted`,
+    names > 0 && `${formatCount(names, "name")} omitted`,
+    instructions.length > 0 && `the instructions of ${instructions.join(", ")} omitted`,
   ].filter((part) => part !== false);
   if (cut.length > 0) out.line`${out.yellow("!")} to fit: ${cut.join(", ")}`;
   if (facts.isCut) out.line`${out.yellow("!")} ${QUERY_CUT_NOTE}`;
-  if (facts.hasMore) out.line`${out.yellow("!")} more skills match; the best 100 are shown`;
+  if (facts.hasMore) out.line`${out.yellow("!")} more skills match; only the best 100 are shown`;
   printMatches(out, "Matched", facts.matches.filter(isSelectedMatch));
   printMatches(
     out,
-    "Not selective enough: ranked, never told in full",
+    "Not selective enough: ranked, never included in full",
     facts.matches.filter(({ level }) => level === "weak"),
   );
   printMatches(
     out,
-    "By words alone: offered or found by search_skills, never told in full",
+    "By text alone: offered or found by search_skills, never included in full",
     facts.matches.filter(({ level }) => level === "words"),
   );
   if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
@@ -288,7 +292,7 @@ const WEAK_CAUSE_LABELS: Record<WeakCause, (reason: MatchReason) => string> = {
   "common-word": ({ kind }) => `too common: ${kind === "pattern" ? "no specific word" : "a common word"}`,
   "many-skills": ({ skills, of }) => `too common: in ${skills} of ${of} skills`,
   glob: () => "a glob alone",
-  "in-passing": () => "a name in passing",
+  "in-passing": () => "a name mentioned in passing",
 };
 
 function formatReason(reason: MatchReason): string {
@@ -298,7 +302,7 @@ function formatReason(reason: MatchReason): string {
 
 function formatReasons({ reasons, level, fields, score, isRecent }: ExplainedMatch): string {
   const cues = level === "words" ? [] : reasons.map(formatReason);
-  // Among those that match alike, and only among them, it comes first.
+  // Breaks ties between equal matches.
   if (isRecent && isSelectedMatch({ level })) cues.push("used recently");
   const words = fields.map(({ field, words: found }) => `${found.join(", ")} in its ${field}`);
   if (words.length > 0) cues.push(`words ${score.toFixed(1)}: ${words.join("; ")}`);
@@ -310,8 +314,10 @@ function printSkillExplanation(
   { name, parent, isConsidered, why, match, triggers }: ReturnType<typeof explainSkill>,
 ): void {
   const out = createPrinter(io.stdout, io.env);
-  const place = match ? `${match.level}, rank ${match.rank}${match.isShown ? ", told in full" : ""}` : "not matched";
-  out.line`${out.bold(name)}  ${isConsidered ? place : "not considered"}`;
+  const verdict = match
+    ? `${match.level}, rank ${match.rank}${match.isShown ? ", included in full" : ""}`
+    : "not matched";
+  out.line`${out.bold(name)}  ${isConsidered ? verdict : "not considered"}`;
   if (parent !== undefined) out.line`  ${out.dim("inside")} ${parent}`;
   out.line`  ${why}`;
   if (match) return;

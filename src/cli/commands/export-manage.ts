@@ -37,7 +37,7 @@ interface ListCopiesOptions {
   project?: boolean;
 }
 
-/** Shows what skillet put where, in every project. */
+/** Lists the copies that skillet exported, in every project. */
 export async function listExportedCopies({ io, options, args }: CommandContext<ListCopiesOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   checkCopyRecord(found.installs);
@@ -59,8 +59,8 @@ export async function listExportedCopies({ io, options, args }: CommandContext<L
   }
   if (rows.length > 0 || args.length > 0) return EXIT.fine;
   if (all.length > 0)
-    error.line`nothing${formatSearchedPlaces(clients, options)}: \`skillet export --list\` shows what is elsewhere`;
-  else error.line`no copies yet: \`skillet export NAME --to claude\` makes one`;
+    error.line`nothing${formatSearchedPlaces(clients, options)}: \`skillet export --list\` shows all copies`;
+  else error.line`no copies yet: create one with \`skillet export NAME --to claude\``;
   return EXIT.fine;
 }
 
@@ -90,13 +90,13 @@ function isNamed(name: string, given: readonly string[]): boolean {
   return given.length === 0 || given.includes(name);
 }
 
-/** Where was looked, if not everywhere. */
+/** Formats the searched locations, if they were restricted. */
 function formatSearchedPlaces(clients: readonly string[], { project }: ListCopiesOptions): string {
   const titles = clients.map(getClientTitle).join(", ");
   return `${titles === "" ? "" : ` in ${titles}`}${project ? " in this workspace" : ""}`;
 }
 
-/** Brings copies up to date that skillet put into clients' folders, and adds none. */
+/** Updates copies in clients' folders, and adds none. */
 export async function updateExportedCopies({ io, options, args }: CommandContext<InstallOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   checkCopyRecord(found.installs);
@@ -114,7 +114,7 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
     throw createNoCopyError(missing, all, { home: around.home, isProject, option: "--to", clients });
   const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
   if (rows.length === 0 && !options.json)
-    createPrinter(io.stderr, io.env).line`no copies there: \`skillet export --list\` shows all`;
+    createPrinter(io.stderr, io.env).line`no copies found: \`skillet export --list\` shows all`;
   const jobs = [...Map.groupBy(rows, ({ client }) => client)].map(([client, copies]) => {
     const judged = copies.map((row) => ({ row, state: readCopyState(row, found), skill: findOriginal(row, found) }));
     const going = judged.flatMap(({ state, skill }) => (skill && UPDATABLE_STATES.has(state) ? [skill] : []));
@@ -131,7 +131,7 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
   return printCopyOutcomes(io, outcomes, options);
 }
 
-/** Those that have an original to be brought up to date with. */
+/** The states of copies that have an original to update from. */
 const UPDATABLE_STATES: ReadonlySet<LocatedCopyState> = new Set(["up-to-date", "outdated", "edited"]);
 
 function createSkippedCopy(row: LocatedCopy, state: LocatedCopyState, home: string): SkippedCopy {
@@ -144,21 +144,21 @@ function createSkippedCopy(row: LocatedCopy, state: LocatedCopyState, home: stri
 interface UninstallOptions {
   all?: boolean;
   to?: string;
-  /** As `uninstall` names the clients. */
+  /** The clients, as `uninstall` names them. */
   from?: string;
   project?: boolean;
   dryRun?: boolean;
   force?: boolean;
 }
 
-/** Takes copies out of the folders of clients again: only what skillet put there. */
+/** Removes copies from the folders of clients: only those that skillet exported. */
 export async function removeExportedCopies({ io, options, args }: CommandContext<UninstallOptions>): Promise<number> {
   const [option, clients] =
     options.from === undefined ? (["--to", options.to] as const) : (["--from", options.from] as const);
   if (args.length > 0 === (options.all ?? false)) {
     throw new SkillError("usage", {
-      message: options.all ? "Names and --all were both given" : "No skill was named",
-      fix: options.all ? "give one of them" : "name skills, or add --all; `skillet export --list` shows the copies",
+      message: options.all ? "Names and --all cannot be combined" : "No skill was named",
+      fix: options.all ? "use one of them" : "name skills, or add --all; `skillet export --list` shows the copies",
     });
   }
   const around = resolveCommandEnvironment(io, options);
@@ -193,18 +193,18 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
   }
   if (outcomes.length === 0 && !options.json) {
     const out = createPrinter(io.stderr, io.env);
-    out.line`no copies there: \`skillet export --list\` shows all`;
+    out.line`no copies found: \`skillet export --list\` shows all`;
   }
   return printCopyOutcomes(io, outcomes, options);
 }
 
 interface RemovalTarget {
   target: ClientTarget;
-  /** The names of what skillet put there. */
+  /** The names of the copies that skillet exported. */
   installed: ReadonlySet<string>;
 }
 
-/** The clients' folders, each once. One that cannot be reached holds nothing, unless it was asked for. */
+/** Resolves the clients' folders, each once. Skips inaccessible ones unless they were named. */
 function resolveTargets(clients: string | undefined, option: string, where: ClientTargetOptions): ClientTarget[] {
   const byFolder = new Map<string, ClientTarget>();
   const known = Object.keys(NATIVE_CLIENTS);
@@ -219,7 +219,7 @@ function resolveTargets(clients: string | undefined, option: string, where: Clie
   return [...byFolder.values()];
 }
 
-/** What was put where no client has its folder here, such as into a workspace that is gone, and is not there: it only has to be crossed out. */
+/** Returns copies outside of all known client folders, such as of a deleted workspace, that no longer exist: only their record is removed. */
 function findAbandonedCopies(
   installs: ClientCopyStore,
   { targets, home }: { targets: readonly ClientTarget[]; home: string },
@@ -233,7 +233,7 @@ function findAbandonedCopies(
     const [id = ""] = entries.map(([, { client }]) => client);
     const client = Object.hasOwn(NATIVE_CLIENTS, id) ? NATIVE_CLIENTS[id] : undefined;
     const installed = new Set(entries.map(([, { skill }]) => skill));
-    return client ? [{ target: { id, client, folder, shown: formatHomePath(folder, home) }, installed }] : [];
+    return client ? [{ target: { id, client, folder, displayPath: formatHomePath(folder, home) }, installed }] : [];
   });
 }
 
@@ -245,7 +245,7 @@ function isMissing(path: string): boolean {
   }
 }
 
-/** Where skillet put it; and if that is nowhere, wherever something of its name stands, so that it can be said whose it is. */
+/** Returns true if the copy is exported there; if it is exported nowhere, true if anything of that name exists there, so that it can be reported. */
 function isRemovalTarget(name: string, { folder }: ClientTarget, places: readonly RemovalTarget[]): boolean {
   const own = places.filter(({ installed }) => installed.has(name));
   if (own.length > 0) return own.some(({ target }) => target.folder === folder);
@@ -256,7 +256,7 @@ function pathExists(path: string): boolean {
   try {
     return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   } catch {
-    return false; // No folder, or none that can be looked into, or no name that anything could have.
+    return false; // Not a folder, inaccessible, or an impossible name.
   }
 }
 

@@ -28,23 +28,19 @@ import { failMissingSkill } from "./show.ts";
 export const exportCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("write skills for other clients: copies in their own folders, zips, plugins")
-      .argument("[skill...]", "skills, or `name@source`; for clients, every usable skill when left out")
-      .option("-t, --to <target,...>", `where to: ${EXPORT_TARGETS.join(", ")} (default: zip)`)
-      .option("--project", "use the client's folder in this workspace, not your own")
-      .addOption(
-        createModeOption("-l, --list", "show all copies and whether they are up to date", ["update", "remove"]),
-      )
-      .addOption(
-        createModeOption("--update", "update existing copies, in all clients unless --to names some", ["remove"]),
-      )
-      .addOption(createModeOption("--remove", "remove copies, from all clients unless --to names some", []))
-      .option("--all", "with --remove: every copy")
-      .option("-n, --dry-run", "show what would change, and change nothing")
-      .option("-o, --output <file>", "for zip and plugin: where to write it (default: the current folder)")
-      .option("--force", "also replace or remove what was edited by hand")
+      .description("Export skills as copies in clients' folders, zips or plugins")
+      .argument("[skill...]", "Skills, or `name@source`. Defaults to every usable skill for clients.")
+      .option("-t, --to <target,...>", `Export to these targets: ${EXPORT_TARGETS.join(", ")}. Defaults to zip.`)
+      .option("--project", "Use the client's folder in this workspace instead of your own")
+      .addOption(createModeOption("-l, --list", "List all copies with their state", ["update", "remove"]))
+      .addOption(createModeOption("--update", "Update existing copies in all clients or those of --to", ["remove"]))
+      .addOption(createModeOption("--remove", "Remove copies from all clients or those of --to", []))
+      .option("--all", "With --remove: remove every copy")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("-o, --output <file>", "Write the zip or plugin to this path. Defaults to the current folder.")
+      .option("--force", "Also replace or remove copies that were edited by hand")
       .addOption(createFormatOption().hideHelp())
-      .addHelpText("after", "\nWhat skillet did not write is never changed or removed.")
+      .addHelpText("after", "\nFiles that skillet did not write are never changed or removed.")
       .addHelpText(
         "after",
         formatExamples(
@@ -64,9 +60,9 @@ function createModeOption(flags: string, description: string, others: string[]):
   return new Option(flags, description).conflicts(others);
 }
 
-/** The former way to name a zip or a plugin. */
+/** Creates the option that formerly selected a zip or a plugin. */
 function createFormatOption(): Option {
-  return new Option("-f, --format <format>", "what to write").choices(Object.values(FILE_TARGETS)).conflicts("to");
+  return new Option("-f, --format <format>", "Write this format").choices(Object.values(FILE_TARGETS)).conflicts("to");
 }
 
 interface ExportOptions extends InstallOptions {
@@ -104,23 +100,24 @@ function checkTarget(name: string): void {
 interface ExportRequest {
   names: readonly string[];
   mode: string | undefined;
-  /** The file target, if it is one. */
+  /** The file target, if there is one. */
   file: string | undefined;
 }
 
 function checkOptions({ all, remove, project, output }: ExportOptions, { names, mode, file }: ExportRequest): void {
   const wrong = (message: string, fix: string) => new SkillError("usage", { message, fix });
   if (file !== undefined && mode !== undefined)
-    throw wrong(`${mode} is about copies in clients' folders`, "name clients with --to, or leave it out");
+    throw wrong(`${mode} applies to copies in clients' folders only`, "name clients with --to, or omit it");
   if (file !== undefined && names.length > 1)
     throw wrong(`${file} cannot be combined with other targets`, "run the command once for each of them");
-  if (file !== undefined && project) throw wrong("--project is about copies in clients' folders", "leave it out");
+  if (file !== undefined && project)
+    throw wrong("--project applies to copies in clients' folders only", "omit --project");
   if (output !== undefined && file === undefined)
-    throw wrong("--output is for zip and plugin", "a client's copies go into its own folder: leave it out");
-  if (all && !remove) throw wrong("--all is for --remove", "without names, every usable skill is exported anyway");
+    throw wrong("--output applies to zip and plugin only", "copies go into the client's own folder: omit --output");
+  if (all && !remove) throw wrong("--all needs --remove", "omit it: without names, every usable skill is exported");
 }
 
-/** Nothing of a skill is run for a file, so it need not be trusted. */
+/** Exports skills to files. No code of a skill runs, so trust is not needed. */
 async function exportFiles(
   { io, options, args }: CommandContext<ExportOptions>,
   format: ExportFormat,

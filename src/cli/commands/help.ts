@@ -5,8 +5,8 @@ import { buildProgram, failUnknownCommand } from "../program.ts";
 export const helpCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show the help of a command")
-      .argument("[command...]", "the command; the program when left out")
+      .description("Show the help of a command")
+      .argument("[command...]", "The command. Defaults to the program itself.")
       .addHelpText("after", formatExamples("skillet help run", "skillet help config set")),
   run: printHelp,
 };

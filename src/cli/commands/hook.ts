@@ -28,32 +28,32 @@ import { type CommandIo, createPrinter, printJsonLine } from "../output.ts";
 export const hookCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("Answer a client's prompt hook: read its JSON on stdin, print what to add to the prompt")
+      .description("Answer a client's prompt hook with text to add to the prompt")
       .argument("[client]", `One of ${PROMPT_HOOK_CLIENTS.join(", ")}`)
       .option("--debug", "Print the decision and its reasons to stderr")
       .addHelpText(
         "after",
-        "\nIt always exits with 0. With a problem, which is printed to stderr, the answer\nadds nothing.",
+        "\nAlways exits with 0. After a problem, which is printed to stderr, the answer\nadds nothing to the prompt.",
       )
       .addHelpText("after", formatExamples(`echo '{"prompt":"review my changes"}' | skillet hook claude --debug`)),
   run: answerHook,
 };
 
-/** The clients with a prompt hook, spelled out here too. */
+/** The clients with a prompt hook, repeated here. */
 export const PROMPT_HOOK_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot", "cursor"];
 
 interface HookOptions {
   debug?: boolean;
 }
 
-/** How a model that is told by a hook loads a skill. */
+/** The instruction for a model that learns of a skill from a hook. */
 export const LOAD_INSTRUCTION =
   "call the load_skill tool with its name (or, without that tool, run: skillet show NAME --body)";
 
-/** Most input that is read, in characters. */
+/** The maximum length of the input, in characters. */
 const MAX_INPUT_BYTES = 1024 * 1024;
 
-/** Answers a client's prompt hook. A hook that fails may block the prompt, so that whatever happens the answer is one that adds nothing. */
+/** Answers a client's prompt hook. A failing hook may block the prompt, so the answer to any problem is one that adds nothing. */
 async function answerHook({ io, options, args: [client = ""] }: CommandContext<HookOptions>): Promise<number> {
   const format = findHookFormat(client);
   try {
@@ -77,7 +77,7 @@ async function advisePrompt(
   const input = readHookInput(format, parseInput((await io.stdin?.()) ?? ""));
   if (!input) throw createNoPromptError(`The input has no ${format.input.prompt[0]}`);
   const found = await discoverForCommand(io, { ...options, ...resolveHookWorkspace(input, options) });
-  // Without the settings, a skill that they disable would be given.
+  // Without the settings, a disabled skill could be included.
   if (found.configuration.isBroken) throw createConfigurationError(found.configuration.diagnostics);
   const { catalog, home } = found;
   if (options.debug) printUntrustedHint(io, found);
@@ -102,7 +102,7 @@ function parseInput(text: string): unknown {
   }
 }
 
-/** The workspace is the folder that the client works in, unless an option names one. */
+/** Returns the client's working directory as the workspace, unless an option names one. */
 function resolveHookWorkspace({ cwd }: HookInput, options: CommonOptions): CommonOptions {
   return options.workspace === undefined && cwd !== undefined && existsSync(cwd) ? { workspace: cwd } : {};
 }
@@ -126,7 +126,7 @@ function printHookDecision(io: CommandIo, { kind, text, skills, reasons }: HookA
   for (const reason of reasons) out.line`  ${truncateLine(reason, 300)}`;
 }
 
-/** Names no skill that is left out: a client may show its model what a hook prints. */
+/** Prints only the number of omitted skills: a client may show its model what a hook prints. */
 function printUntrustedHint(io: CommandIo, found: DiscoverResult): void {
   const standing = createTextTrust(found);
   const { length } = found.catalog.skills.filter((skill) => standing(skill) !== undefined);

@@ -34,16 +34,10 @@ import { askForTrust } from "./trust.ts";
 /** `skillet install`: the former name of `export --to CLIENT`. */
 export const installCommand: CommandDefinition = {
   define: (command) =>
-    addCopyOptions(command.description("as `skillet export --to CLIENT`"))
-      .option("--to <client,...>", `the clients: ${NATIVE_CLIENT_LIST}`)
-      .option("--update", "update existing copies, in all clients unless --to names some")
-      .addOption(
-        new Option("-l, --list", "show all copies and whether they are up to date").conflicts([
-          "update",
-          "dryRun",
-          "force",
-        ]),
-      )
+    addCopyOptions(command.description("Export skills, the same as `skillet export --to CLIENT`"))
+      .option("--to <client,...>", `Export to these clients: ${NATIVE_CLIENT_LIST}`)
+      .option("--update", "Update existing copies in all clients or those of --to")
+      .addOption(new Option("-l, --list", "List all copies with their state").conflicts(["update", "dryRun", "force"]))
       .addHelpText("after", formatExamples("skillet export code-review --to claude")),
   run: installSkillCopies,
 };
@@ -51,19 +45,19 @@ export const installCommand: CommandDefinition = {
 /** `skillet uninstall`: the former name of `export --remove`. */
 export const uninstallCommand: CommandDefinition = {
   define: (command) =>
-    addCopyOptions(command.description("as `skillet export --remove`"))
-      .option("--all", "every copy")
-      .option("--from <client,...>", `only from these: ${NATIVE_CLIENT_LIST}`)
+    addCopyOptions(command.description("Remove copies, the same as `skillet export --remove`"))
+      .option("--all", "Remove every copy")
+      .option("--from <client,...>", `Remove only from these clients: ${NATIVE_CLIENT_LIST}`)
       .addHelpText("after", formatExamples("skillet export --remove code-review")),
   run: async (context) => (await import("./export-manage.ts")).removeExportedCopies(context),
 };
 
 function addCopyOptions(command: Command): Command {
   return command
-    .argument("[skill...]", "skills, or `name@source`")
-    .option("--project", "use the client's folder in this workspace, not your own")
-    .option("-n, --dry-run", "show what would change, and change nothing")
-    .option("--force", "also replace or remove what was edited by hand");
+    .argument("[skill...]", "Skills, or `name@source`")
+    .option("--project", "Use the client's folder in this workspace instead of your own")
+    .option("-n, --dry-run", "Show the changes without applying them")
+    .option("--force", "Also replace or remove copies that were edited by hand");
 }
 
 export interface InstallOptions {
@@ -75,7 +69,7 @@ export interface InstallOptions {
   list?: boolean;
 }
 
-/** Puts copies of skills into the folders of clients. */
+/** Copies skills into the folders of clients. */
 export async function installSkillCopies(context: CommandContext<InstallOptions>): Promise<number> {
   const { io, options, args } = context;
   if (options.list) return (await import("./export-manage.ts")).listExportedCopies(context);
@@ -104,17 +98,16 @@ export async function installSkillCopies(context: CommandContext<InstallOptions>
   return printCopyOutcomes(io, outcomes, options);
 }
 
-const NO_CLIENT_FIX =
-  "name one, or several: --to claude,codex; or `skillet export --update` updates the copies that there are";
+const NO_CLIENT_FIX = "name one or several: --to claude,codex; `skillet export --update` updates existing copies";
 
-/** The clients that were named. Throws a SkillError when none was. */
+/** Parses the list of clients. Throws a SkillError if it is empty. */
 export function parseClientIds(given: string | undefined, fix: string): string[] {
   const ids = new Set((given ?? "").split(",").flatMap((id) => id.trim() || []));
   if (ids.size > 0) return [...ids];
   throw new SkillError("usage", { message: "No client was named", fix });
 }
 
-/** What one of them is given would be taken back by the next. */
+/** Throws if two clients share a folder: each would undo the changes of the other. */
 function checkFolders(targets: readonly ClientTarget[]): void {
   const byFolder = new Map<string, ClientTarget>();
   for (const target of targets) {
@@ -129,11 +122,11 @@ function checkFolders(targets: readonly ClientTarget[]): void {
   }
 }
 
-/** No skill has this name: it may have been meant as something else. */
+/** Throws a specific error if an unknown skill name is a client or a path. */
 function checkName(name: string, ids: readonly string[], { catalog }: DiscoverResult): void {
   if (Object.hasOwn(NATIVE_CLIENTS, name)) {
     throw new SkillError("usage", {
-      message: `"${name}" is a client, and no skill`,
+      message: `"${name}" is a client, not a skill`,
       fix: `clients go into one list: --to ${[...new Set([...ids, name])].join(",")}`,
     });
   }
@@ -141,12 +134,12 @@ function checkName(name: string, ids: readonly string[], { catalog }: DiscoverRe
   if (!/[/\\]/.test(path)) return;
   const own = basename(path);
   throw new SkillError("usage", {
-    message: `"${name}" is a path: names are wanted`,
-    fix: catalog.has(own) ? `say "${own}"` : "`skillet list` shows them",
+    message: `"${name}" is a path, not the name of a skill`,
+    fix: catalog.has(own) ? `use the name "${own}"` : "`skillet list` shows the names",
   });
 }
 
-/** What is to be put into one folder. */
+/** The skills to copy into one folder. */
 interface InstallJob {
   target: ClientTarget;
   skills: readonly Skill[];
@@ -156,7 +149,7 @@ interface InstallContext {
   io: CommandIo;
   options: InstallOptions & CommonOptions;
   found: DiscoverResult;
-  /** Places of what this command puts elsewhere, or would. */
+  /** Copies that this command writes, or would write, elsewhere. */
   planned?: Set<string>;
 }
 
@@ -165,10 +158,7 @@ export function installIntoClient(
   { io, options, found, planned = new Set() }: InstallContext,
 ): CopyOutcome {
   const where = { around: found.around, isProject: options.project ?? false, planned };
-  const waiting = createWaitIndicator(
-    io,
-    `looking at ${formatCount(skills.length, "skill")} for ${target.client.title}`,
-  );
+  const waiting = createWaitIndicator(io, `checking ${formatCount(skills.length, "skill")} for ${target.client.title}`);
   try {
     const steps = writeClientCopies({
       target,
@@ -176,8 +166,8 @@ export function installIntoClient(
       skills,
       force: options.force,
       isDryRun: options.dryRun,
-      refuses: (skill) => findExportRefusal(skill, found),
-      onLooked: () => waiting.at(),
+      findRefusal: (skill) => findExportRefusal(skill, found),
+      onChecked: () => waiting.at(),
     });
     const noted = steps.map((step) =>
       step.action === "install"
@@ -194,7 +184,7 @@ export function installIntoClient(
   }
 }
 
-/** Every skill that is there for a model, or in that folder already. What is there stays with its source, if that still has it. */
+/** Returns every skill available to models or already exported there. Exported copies keep their source if it still exists. */
 function listDefaultSkills(found: DiscoverResult, { folder }: ClientTarget): Skill[] {
   const { catalog, installs } = found;
   const entries = installs.entries();
@@ -202,31 +192,31 @@ function listDefaultSkills(found: DiscoverResult, { folder }: ClientTarget): Ski
     .available((skill) => findUnavailability(skill, found))
     .flatMap((skill) => {
       const source = entries[join(folder, skill.name)]?.source;
-      if (skill.origin.remote) return []; // A client reaches those at their server.
+      if (skill.origin.remote) return []; // Clients use these through their server.
       if (source === undefined) return isInvocableBy("model", skill) ? [skill] : [];
       return catalog.copies(skill.name).find(({ origin }) => origin.source === source) ?? skill;
     });
 }
 
-/** What speaks against giving it to another program: it is switched off, or nobody has said yet that it may be followed. */
+/** Returns why a skill must not be given to another program: it is disabled or not trusted. */
 function findExportRefusal(skill: Skill, found: DiscoverResult): CopyProblem | undefined {
   const remote = findRemoteRefusal(skill);
   if (remote) return remote;
   const [denial] = [findFirstDenial(skill, found) ?? trustPolicy(skill, found) ?? []].flat();
-  if (denial || found.trust.standingOf(skill) !== "trusted") return denial;
+  if (denial || found.trust.getStatus(skill) !== "trusted") return denial;
   const unseen = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unseen) {
     return {
       code: unseen.code,
-      message: `Skill '${skill.name}' ${unseen.message}: what was not looked at was not trusted, and would be copied too`,
-      fix: "keep what it does not need out of its folder",
+      message: `Skill '${skill.name}' ${unseen.message}: files that were not checked are not trusted, and would be copied too`,
+      fix: "remove unneeded files from its folder",
     };
   }
-  const changes = found.trust.changesOf(skill, copySkill(skill));
+  const changes = found.trust.findChanges(skill, copySkill(skill));
   return changes.length === 0 ? undefined : describeTrustChange(skill, changes);
 }
 
-/** On a terminal those that wait for trust are asked about, if they would be given to a client then. */
+/** Asks at a terminal for trust in the skills that would be exported. */
 export async function askForExportTrust(
   io: CommandIo,
   found: DiscoverResult,
@@ -237,7 +227,7 @@ export async function askForExportTrust(
   const waiting = new Set<Skill>();
   const clients = new Set<string>();
   for (const { target, skills } of jobs) {
-    const asking = skills.filter((skill) => found.trust.standingOf(skill) === "untrusted");
+    const asking = skills.filter((skill) => found.trust.getStatus(skill) === "untrusted");
     const given = listExportable({ target, skills: asking }, found, force);
     for (const skill of given) waiting.add(skill);
     if (given.length > 0) clients.add(target.client.title);
@@ -254,7 +244,7 @@ function listExportable({ target, skills }: InstallJob, found: DiscoverResult, f
       skills,
       force,
       isDryRun: true,
-      refuses: (skill) => findFirstDenial(skill, found),
+      findRefusal: (skill) => findFirstDenial(skill, found),
     });
     const idle = new Set(
       steps.flatMap(({ name, action, reason }) =>
@@ -263,19 +253,19 @@ function listExportable({ target, skills }: InstallJob, found: DiscoverResult, f
     );
     return skills.filter(({ name }) => !idle.has(name));
   } catch (error) {
-    if (error instanceof SkillError) return []; // It is said when it is tried.
+    if (error instanceof SkillError) return []; // The export itself reports it.
     throw error;
   }
 }
 
 function formatExportQuestion(io: CommandIo, skills: readonly Skill[], clients: readonly string[]): string {
   const [these, their] = skills.length === 1 ? ["this skill", "its"] : [`these ${skills.length} skills`, "their"];
-  const given = `given to ${clients.join(" and ")}, which ${clients.length === 1 ? "runs" : "run"} ${their} code outside of skillet's sandbox`;
-  // Trust is not for the client alone.
+  const given = `copied to ${clients.join(" and ")}, which ${clients.length === 1 ? "runs" : "run"} ${their} code outside of skillet's sandbox`;
+  // Trust is not limited to the client.
   const hasTools = skills.some(({ manifest }) => manifest.toolsets.length > 0);
   const tools = hasTools ? ` ${their} tools to run as you here, without a sandbox,` : "";
-  const asked = `Trust ${these} to be followed,${tools} and to be ${given}?`;
-  return wrapText(asked, createPrinter(io.stderr, io.env).width - " [y/N] y".length).join("\n");
+  const question = `Trust ${these} to be followed,${tools} and to be ${given}?`;
+  return wrapText(question, createPrinter(io.stderr, io.env).width - " [y/N] y".length).join("\n");
 }
 
 function checkDistinctNames(skills: readonly Skill[]): Skill[] {
@@ -284,8 +274,8 @@ function checkDistinctNames(skills: readonly Skill[]): Skill[] {
     const other = byName.get(skill.name);
     if (other && other !== skill) {
       throw new SkillError("usage", {
-        message: `'${skill.name}' was named twice, from ${other.origin.source} and from ${skill.origin.source}`,
-        fix: "a folder holds one skill of a name: name one of them",
+        message: `'${skill.name}' was named twice: from ${other.origin.source} and from ${skill.origin.source}`,
+        fix: "a folder can hold only one skill of a name: name one of them",
       });
     }
     byName.set(skill.name, skill);

@@ -30,7 +30,7 @@ import {
 } from "../output.ts";
 import { printSkillList, toSkillJson } from "./list.ts";
 
-/** What was added, from where, and whether it is as its lock says. */
+/** Lists the added skills with their source and lock state. */
 export async function listAddedSkills({ io, options }: CommandContext<object>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const places = openDistinctLockedDirs(around, ["user", "project"]);
@@ -73,7 +73,7 @@ type AddedSkillRow = { name: string; folder: string; isProject: boolean; state: 
   | { source?: undefined }
 );
 
-/** At once: a thousand writes take longer than what they tell of. */
+/** Writes all lines at once: a thousand writes take longer than the work they report. */
 function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], around: Environment): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
@@ -84,25 +84,25 @@ function printAddedSkills(io: CommandIo, rows: readonly AddedSkillRow[], around:
     const notes = [
       VERIFY_LABELS[row.state],
       row.source !== undefined && row.isEdited && "with your changes",
-      row.source !== undefined && !row.isEnabled && "switched off",
+      row.source !== undefined && !row.isEnabled && "disabled",
       row.source !== undefined && row.adopted && `adopted in ${formatDisplayPath(row.folder, around)}`,
       row.isProject && "project",
     ].filter(Boolean);
     const origin = row.source === undefined ? "" : formatOrigin(row);
-    const says = [origin, notes.length > 0 ? `(${notes.join(", ")})` : ""].filter(Boolean).join(" ");
+    const text = [origin, notes.length > 0 ? `(${notes.join(", ")})` : ""].filter(Boolean).join(" ");
     const before = out.text`${paintVerifyState(out, row.state)} ${out.bold(row.name.padEnd(widest))}  `;
-    printHanging(out, before, [says], { indent: widest + 4, start: Math.max(widest, row.name.length) + 4 });
+    printHanging(out, before, [text], { indent: widest + 4, start: Math.max(widest, row.name.length) + 4 });
   }
   io.stdout.write(lines.join(""));
   const wrong = rows.filter(({ state }) => state !== "as-locked").length;
-  if (rows.length === 0) error.line`nothing was added yet: \`skillet add SOURCE\` does`;
+  if (rows.length === 0) error.line`no skills were added yet; add some with \`skillet add SOURCE\``;
   else if (wrong > 0)
-    error.line`${error.yellow("!")} ${formatCount(wrong, "skill")} not as locked: \`skillet verify\` says what differs`;
+    error.line`${error.yellow("!")} ${formatCount(wrong, "skill")} different from the lock file: \`skillet verify\` shows the differences`;
 }
 
 const VERIFY_LABELS: Record<VerifyResult["is"], string> = {
   "as-locked": "",
-  changed: "changed since",
+  changed: "changed since it was added",
   missing: "gone",
   unlocked: "not added with skillet",
   unreadable: "cannot be compared",
@@ -112,7 +112,7 @@ function paintVerifyState(out: Printer, state: VerifyResult["is"]): SafeText {
   return state === "as-locked" ? out.green("✓") : state === "unlocked" ? out.yellow("?") : out.red("✗");
 }
 
-/** `list --by client`: for each client, the skills that it finds in its own folders. */
+/** Prints `list --by client`: for each client, the skills in its own folders. */
 export async function listByClient({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
@@ -132,14 +132,14 @@ export async function listByClient({ io, options }: CommandContext<object>): Pro
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
-/** `list --watch`: the list, then a line for each change of the skills or the configuration until it is interrupted. */
+/** Prints `list --watch`: the list, then a line for each change of the skills or the configuration until it is interrupted. */
 export async function watchSkillList({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options, { follow: true, remote: "background" });
   const isConfigured = printConfigurationWarnings(io, found);
   const { around } = found;
   const out = createPrinter(io.stdout, io.env);
   const availableIn = (from: Catalog) => from.available((skill) => findUnavailability(skill, found));
-  // Before the list: what changes while the watchers start is a change too.
+  // Before the list is printed: changes while the watchers start must not be lost.
   const warn = createConfigurationWarner(io, found);
   let known = { configuration: found.currentConfiguration(), sources: found.settings.sources };
   let { catalog } = found;
@@ -150,7 +150,10 @@ export async function watchSkillList({ io, options }: CommandContext<object>): P
     for (const skill of skills)
       out.line`${mark} ${skill.name}  ${truncateLine(skill.description, 160)}  ${out.dim(skill.origin.source)}`;
   };
-  const tell = (now: Catalog, { changed: touched, diagnostics }: Pick<CatalogChange, "changed" | "diagnostics">) => {
+  const printChanges = (
+    now: Catalog,
+    { changed: touched, diagnostics }: Pick<CatalogChange, "changed" | "diagnostics">,
+  ) => {
     const before = new Map(shown.map((skill) => [skill.name, skill]));
     catalog = now;
     shown = [...availableIn(now)];
@@ -169,26 +172,27 @@ export async function watchSkillList({ io, options }: CommandContext<object>): P
     print(out.red("-"), removed);
     for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
   };
-  const watchAll = () => watchCatalog(catalog, (change) => tell(change.catalog, change));
+  const watchAll = () => watchCatalog(catalog, (change) => printChanges(change.catalog, change));
   let watching: Promise<Watcher> = watchAll();
   await watching;
   const look = () => {
     const now = { configuration: found.currentConfiguration(), sources: found.settings.sources };
     if (now.configuration === known.configuration) return;
     warn();
-    if (now.sources === known.sources) tell(catalog, NO_CHANGE);
+    if (now.sources === known.sources) printChanges(catalog, NO_CHANGE);
     else watching = watching.then((watcher) => restart(watcher));
     known = now;
   };
   const restart = async (watcher: Watcher) => {
     await watcher.close();
-    tell(await catalog.reload(), NO_CHANGE);
+    printChanges(await catalog.reload(), NO_CHANGE);
     const next = await watchAll();
-    tell(await catalog.reload(), NO_CHANGE); // What was written before the new folders were watched.
+    printChanges(await catalog.reload(), NO_CHANGE); // Changes made before the new folders were watched.
     return next;
   };
   const timer = setInterval(look, WATCH_POLL_MS);
-  createPrinter(io.stderr, io.env).line`watching ${formatCount(catalog.sources.length, "folder")}; Ctrl-C ends`;
+  createPrinter(io.stderr, io.env)
+    .line`watching ${formatCount(catalog.sources.length, "folder")}; press Ctrl-C to stop`;
   await io.interrupted?.();
   clearInterval(timer);
   await (await watching).close();

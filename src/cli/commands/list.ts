@@ -33,40 +33,40 @@ import {
 export const listCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("list the skills that are found")
-      .argument("[word...]", "only skills that have all of these words in their name or description")
-      .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
+      .description("List the skills that were found")
+      .argument("[word...]", "Only skills with all of these words in their name or description")
+      .option("-a, --all", "Include shadowed, disabled and broken skills with the reasons")
       .addOption(
-        new Option("--installed", "what was added, from where, and whether it is as its lock says").conflicts([
+        new Option("--installed", "List added skills with their source and lock state").conflicts([
           "all",
           "watch",
           "prompt",
         ]),
       )
       .addOption(
-        new Option("--by <group>", "group by `client`: the skills that each client finds by itself")
+        new Option("--by <group>", "Group by `client`: the skills that each client finds itself")
           .choices(["client"])
           .conflicts(["all", "installed", "watch", "prompt"]),
       )
-      .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
+      .addOption(new Option("-w, --watch", "Keep running and show changes").conflicts("all"))
       .addOption(
-        new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
+        new Option("--prompt", "Print the skills as a section of a system prompt").conflicts(["all", "watch", "json"]),
       )
       .addOption(
         new Option(
           "--chat-type <type>",
-          "all skills registered for a chat of this type, with what stops them",
+          "List all skills registered for this type of chat, with the reasons that disable them",
         ).conflicts(["installed", "by", "watch"]),
       )
       .addOption(
-        new Option("--chat-id <id>", "all skills registered for the chat of this id").conflicts([
+        new Option("--chat-id <id>", "List all skills registered for the chat with this id").conflicts([
           "installed",
           "by",
           "watch",
         ]),
       )
-      .option("--refresh", "read the listings of MCP servers with `skills = true` again, before they expire")
-      .option("--paths", "with --prompt: also where a skill's folder is for its code")
+      .option("--refresh", "Refresh the listings of MCP servers with `skills = true`")
+      .option("--paths", "With --prompt: include the paths of the skills' folders")
       .addHelpText(
         "after",
         formatExamples(
@@ -95,8 +95,8 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
   const { io, options, args } = context;
   if (args.length > 0 && (options.installed || options.by || options.watch)) {
     throw new SkillError("usage", {
-      message: "Words filter the plain list, and neither --installed, --by nor --watch",
-      fix: "leave out the words, or the option",
+      message: "Words cannot be combined with --installed, --by or --watch",
+      fix: "omit the words or the option",
     });
   }
   if (options.installed) return (await import("./list-views.ts")).listAddedSkills(context);
@@ -109,11 +109,11 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
   const isOfChat = options.chatType !== undefined || options.chatId !== undefined;
   const isForPrograms = options.prompt || options.json;
   const isWanted = createWordFilter(args);
-  const available = found.trust.steadily(() => {
+  const available = found.trust.withCache(() => {
     const skills = (
       isOfChat && !options.prompt ? found.catalog.skills.filter(isForChat) : found.catalog.available(isDenied)
     ).filter(isWanted);
-    if (!isForPrograms) printSkillList(io, skills, found.trust, isDenied); // While it is known how each of them stands.
+    if (!isForPrograms) printSkillList(io, skills, found.trust, isDenied); // Within the cache of trust states.
     return skills;
   });
   if (options.prompt) {
@@ -139,7 +139,7 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
-/** The codes of rules about who asks. */
+/** The codes of rules about the caller. */
 const CHAT_CODES: ReadonlySet<string> = new Set(["chat-type", "chat-id"]);
 
 function printOtherChats(io: CommandIo, hidden: number): void {
@@ -162,8 +162,8 @@ function printTotal(io: CommandIo, shown: number, all = shown): void {
 }
 
 /**
- * One line a skill: its name, what it is for, where it comes from, and whether its code waits for trust. Written at once: ten thousand
- * writes cost more than the search.
+ * Prints one line per skill: its name, description, source and trust state. Written at once: ten thousand writes cost more than the
+ * discovery.
  */
 export function printSkillList(
   io: CommandIo,
@@ -179,7 +179,7 @@ export function printSkillList(
     skills.reduce((width, skill) => Math.max(width, skill.name.length), 0),
   );
   const sources = new Map<string, SafeText>();
-  const standings = trust.steadily(() => skills.map(trust.standingOf));
+  const standings = trust.withCache(() => skills.map(trust.getStatus));
   for (const [at, skill] of skills.entries()) {
     const { name, description, origin } = skill;
     const mark = isDenied(skill)?.code ?? (standings[at] === "untrusted" ? "untrusted" : undefined);
@@ -202,14 +202,14 @@ async function printListSummary(io: CommandIo, found: DiscoverResult, available:
   if (catalog.skills.length === 0) {
     printWrappedLine(
       error,
-      `no skills found in ${formatSkillsFolder(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`,
+      `no skills found in ${formatSkillsFolder(around.workspace, around)} or your home folder: create one with \`skillet new NAME\`; \`skillet doctor\` shows the searched folders`,
     );
   }
   const broken = countBrokenFiles(catalog);
   const { skills } = found.settings;
   const isUnasked = (skill: Skill) => isDisabledByDefault(skill) && skills.get(skill.name)?.enabled === undefined;
   const isOfOtherChat = (skill: Skill) => CHAT_CODES.has(findUnavailability(skill, found)?.code ?? "");
-  const elsewhere = found.trust.steadily(() => catalog.skills.filter(isOfOtherChat).length);
+  const elsewhere = found.trust.withCache(() => catalog.skills.filter(isOfOtherChat).length);
   const disabled = catalog.skills.length - available - catalog.skills.filter(isUnasked).length - elsewhere;
   const shadowed = catalog.shadowed.length === 0 ? 0 : (await findRealShadows(found, "quick")).length;
   const rest = [
@@ -218,10 +218,10 @@ async function printListSummary(io: CommandIo, found: DiscoverResult, available:
     elsewhere > 0 && `${elsewhere} not for this chat`,
     shadowed > 0 && `${shadowed} shadowed`,
   ].filter(Boolean);
-  if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` says why`;
+  if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` shows why`;
 }
 
-/** How many files did not load. */
+/** Counts the files that did not load. */
 function countBrokenFiles({ diagnostics }: Catalog): number {
   return new Set(diagnostics.filter(stopsLoading).map(({ file }) => file)).size;
 }
@@ -238,7 +238,7 @@ async function printUnlisted(
     if (denial) return [skill.name, `${denial.message}; ${denial.fix}`];
   });
   const { findSkillLocations } = await import("../command-host.ts");
-  printListSection(out, "In several places, the same to the byte", catalog.skills, (skill) => {
+  printListSection(out, "Identical copies in several places", catalog.skills, (skill) => {
     const places = catalog.copies(skill.name).length > 1 ? findSkillLocations(skill, catalog) : [];
     if (places.length > 1)
       return [skill.name, places.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
@@ -255,15 +255,15 @@ function printListSection<T>(
   out: Printer,
   title: string,
   items: readonly T[],
-  show: (item: T) => [name: string, says: string] | undefined,
+  show: (item: T) => [name: string, text: string] | undefined,
 ): void {
   const rows = items.map(show).filter((row) => row !== undefined);
   if (rows.length === 0) return;
   out.line`\n${out.bold(title)}`;
-  for (const [name, says] of rows) printHanging(out, `  ${name}  `, [says], { indent: 4, start: name.length + 4 });
+  for (const [name, text] of rows) printHanging(out, `  ${name}  `, [text], { indent: 4, start: name.length + 4 });
 }
 
-/** A copy that is the same to the byte is nothing to tell anybody about. */
+/** Returns the shadowed skills that differ from the used copy: identical copies are not worth reporting. */
 async function findRealShadows(found: DiscoverResult, care: "quick" | "exact" = "exact"): Promise<Skill[]> {
   const { isSameSkill } = await import("../../skill/source/skill-copy.ts");
   const { catalog } = found;
@@ -277,7 +277,7 @@ interface ListJsonContext {
   isDenied: (skill: Skill) => object | undefined;
   isWanted: (skill: Skill) => boolean;
   isAll: boolean;
-  /** What is listed without `--all`. */
+  /** The skills listed without `--all`. */
   listed: readonly Skill[];
 }
 
@@ -293,7 +293,7 @@ async function toListJson(
     const facts = {
       ...toSkillJson(skill),
       places: findSkillLocations(skill, catalog),
-      trust: found.trust.standingOf(skill),
+      trust: found.trust.getStatus(skill),
     };
     return denial ? { ...facts, denial } : facts;
   });
@@ -310,10 +310,10 @@ export function toSkillJson(skill: Skill): object {
 }
 
 const OVERVIEW_SKILLS = 12;
-/** A longer name leaves no room for what the command does. */
+/** Longer names leave no room for the description. */
 const MAX_EXAMPLE_NAME_LENGTH = 14;
 
-/** `skillet` alone: what is here, and what to do next. */
+/** Prints the overview of `skillet` without arguments: the skills, and the next commands. */
 export async function printOverview({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
@@ -332,32 +332,32 @@ export async function printOverview({ io, options }: CommandContext<object>): Pr
   printSkillList(io, skills.slice(0, OVERVIEW_SKILLS), found.trust);
   if (skills.length > OVERVIEW_SKILLS) out.line`${out.dim(`… and ${skills.length - OVERVIEW_SKILLS} more`)}`;
   const broken = countBrokenFiles(catalog);
-  // Whoever came through npm has no command of this name on the path.
+  // Users of npx have no `skillet` on their PATH.
   const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
   const next: [string, string][] = [];
   const waiting = found.runs.list().filter(({ state }) => state === "waiting").length;
   if (waiting > 0)
     next.push([
       `${skillet} approve`,
-      `${formatCount(waiting, "run")} ${waiting === 1 ? "waits" : "wait"} for your word`,
+      `${formatCount(waiting, "run")} ${waiting === 1 ? "waits" : "wait"} for approval`,
     ]);
-  if (broken > 0) next.push([`${skillet} list --all`, `see why ${formatCount(broken, "file")} did not load`]);
+  if (broken > 0) next.push([`${skillet} list --all`, `show why ${formatCount(broken, "file")} did not load`]);
   const [first] = skills;
   if (first)
     next.push([
       `${skillet} show ${skills.find(({ name }) => name.length <= MAX_EXAMPLE_NAME_LENGTH)?.name ?? "NAME"}`,
-      "what it tells a model, its files, its source",
+      "show its text, files and source",
     ]);
-  if (first) next.push([`${skillet} chat "…"`, "an agent with these skills; works without a key"]);
+  if (first) next.push([`${skillet} chat "…"`, "chat with an agent; works without a key"]);
   if (skills.some(({ name }) => name === "host-report"))
-    next.push([`${skillet} run host-report`, "use one of them, as a sub-agent of its own"]);
-  if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
-  if (first) next.push([`${skillet} serve --help`, "let the agents you already use have them"]);
-  next.push([`${skillet} new my-skill`, "make a skill of your own"]);
+    next.push([`${skillet} run host-report`, "run one of them as a sub-agent"]);
+  if (first) next.push([`${skillet} explain "…"`, "show what a model receives for a query, and why"]);
+  if (first) next.push([`${skillet} serve --help`, "serve them to the agents you already use"]);
+  next.push([`${skillet} new my-skill`, "create a skill"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
-  next.push([`${skillet} runs`, "what was done with skills; stats counts it"]);
-  next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
-  next.push([`${skillet} doctor --sandbox`, "how code is kept apart, tried on this machine"]);
+  next.push([`${skillet} runs`, "list past runs"]);
+  next.push([`${skillet} doctor`, "show the searched folders and all problems"]);
+  next.push([`${skillet} doctor --sandbox`, "test the sandbox on this machine"]);
   out.line`\n${out.bold("Next")}`;
   const widest = Math.max(...next.map(([command]) => command.length));
   for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;

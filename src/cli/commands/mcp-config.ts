@@ -40,18 +40,18 @@ import { resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
 import { buildProgram } from "../program.ts";
 
-/** `skillet mcp-config`: prints the server's entry, or writes it without the hook. `connect` does more. */
+/** `skillet mcp-config`: prints or writes the server's entry without the hook. `connect` does more. */
 export const mcpConfigCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("print what makes a client start `skillet serve`, or write it into the client's configuration")
-      .addOption(new Option("--for <client>", "the client").choices(MCP_CLIENT_NAMES).makeOptionMandatory())
-      .option("--write", "put it into the client's configuration file, and keep all else that is there")
-      .option("--project", "for this workspace alone, where the client has such a file")
-      .option("--name <name>", "what the client calls the server", "skillet")
-      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
-      .argument("[option...]", "options for `skillet serve`, after --")
-      .addHelpText("after", "\n`skillet connect` writes the prompt hook too, and can remove both again.")
+      .description("Print or write the client configuration that starts `skillet serve`")
+      .addOption(new Option("--for <client>", "Configure this client").choices(MCP_CLIENT_NAMES).makeOptionMandatory())
+      .option("--write", "Add the entry to the client's configuration file")
+      .option("--project", "Use the client's configuration file of this workspace")
+      .option("--name <name>", "Set the server's name in the client", "skillet")
+      .option("--url <address>", "Connect to a running server: http://127.0.0.1:7400/mcp")
+      .argument("[option...]", "Options for `skillet serve`, after --")
+      .addHelpText("after", "\n`skillet connect` also writes the prompt hook, and can remove both.")
       .addHelpText(
         "after",
         formatExamples(
@@ -72,7 +72,7 @@ interface McpConfigOptions {
   url?: string;
 }
 
-/** Prints what makes a client start `skillet serve`, or puts it into the client's file. */
+/** Prints the configuration that makes a client start `skillet serve`, or writes it into the client's file. */
 async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOptions>): Promise<number> {
   const name = checkServerName(options);
   const client = findMcpClient(options.for);
@@ -82,7 +82,7 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
   const file = client[scope]({ ...around, env: io.env, platform: process.platform });
   const path = [...client.servers(await readClientDocument(file, client.format)), name];
   const snippet: McpSnippet = { format: client.format, path, entry: client.entry(server) };
-  // What it would write into the project it writes where it is started.
+  // The client's own command writes project files in its working directory.
   const command = scope === "user" || around.workspace === io.cwd ? client.add?.(name, server, scope) : undefined;
   const outcome = options.write ? await writeServerEntry(file, snippet, { client, scope }) : "not asked";
   const written = typeof outcome === "object" && "after" in outcome;
@@ -104,13 +104,13 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
   const shown = scope === "user" ? formatHomePath(file, around.home) : formatDisplayPath(file, around);
   if (options.write) {
     const out = createPrinter(io.stdout, io.env);
-    const done = replaced ? "changed in" : written ? "put into" : "was there already, the same, in";
+    const done = replaced ? "changed in" : written ? "added to" : "was already in";
     out.line`${out.green("✓")} ${name} ${done} ${shown}`;
     if (replaced) printReplaced(io, replaced);
   } else {
     printSnippet(io, snippet);
     const out = createPrinter(io.stderr, io.env);
-    out.line`${out.dim("·")} it belongs into ${shown}: the same with ${out.cyan("--write")} puts it there`;
+    out.line`${out.dim("·")} it belongs in ${shown}: ${out.cyan("--write")} adds it there`;
     if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoteIfNeeded).join(" "))}`;
   }
   if (outcome !== "same")
@@ -119,11 +119,11 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
   return EXIT.fine;
 }
 
-/** Checks the name that a client is to know the server by. */
+/** Checks the server's name in the client. */
 export function checkServerName({ name = "skillet" }: Pick<McpConfigOptions, "name">): string {
   if (/^[A-Za-z0-9][\w-]{0,63}$/.test(name)) return name;
   throw new SkillError("usage", {
-    message: `"${name}" cannot be a server's name`,
+    message: `"${name}" is not a valid server name`,
     fix: 'use up to 64 letters, digits, "_" and "-", a letter or digit first',
   });
 }
@@ -132,8 +132,8 @@ function findMcpClient(name: string): McpClient {
   const client = Object.hasOwn(MCP_CLIENTS, name) ? MCP_CLIENTS[name] : undefined;
   if (client) return client;
   throw new SkillError("usage", {
-    message: `"${name}" is no client that is known`,
-    fix: `known are: ${Object.keys(MCP_CLIENTS).join(", ")}`,
+    message: `Unknown client "${name}"`,
+    fix: `supported clients: ${Object.keys(MCP_CLIENTS).join(", ")}`,
   });
 }
 
@@ -143,7 +143,7 @@ interface ServerRequest extends Pick<McpConfigOptions, "url" | "project">, Commo
   around: Environment;
 }
 
-/** Returns how the client gets to the server that the options ask for. */
+/** Returns the client's entry for the server that the options describe. */
 export async function resolveServer(
   io: CommandIo,
   { url, args, workspace, project, client, around }: ServerRequest,
@@ -152,8 +152,8 @@ export async function resolveServer(
   await checkServeOptions(io, args);
   const given = workspace !== undefined ? around.workspace : project ? client.workspace : undefined;
   const where = given === undefined ? [] : ["--workspace", given];
-  // By their paths, since the package is not published, and a client that was started from a desktop finds no `node` of a version
-  // manager. An older one would do too: the program starts itself again with its own, if that is beside it.
+  // By absolute paths, because the package is not published, and a client started from a desktop does not find the `node` of a version
+  // manager. An older Node works too: the program restarts itself with its own Node if that is next to it.
   const { command, args: program } = getOwnProgram();
   return { command, args: [...program, "serve", ...where, ...args] };
 }
@@ -163,28 +163,28 @@ export function getOwnProgram(): { command: string; args: string[] } {
   return { command: process.execPath, args: [join(packageRoot() ?? "", "bin", "skillet.cjs")] };
 }
 
-/** The file with the token of this user's own server, for a client that can refer to it. */
+/** Returns the token file of this user's own server, for a client that can refer to it. */
 function getTokenFile({ readsTokenFile }: McpClient, { skilletHome }: Environment): string | undefined {
   return readsTokenFile ? getServerTokenPath(skilletHome) : undefined;
 }
 
 function parseServerUrl(
   io: CommandIo,
-  written: string,
+  address: string,
   args: readonly string[],
   tokenFile: string | undefined,
 ): McpServerTarget {
-  const url = URL.canParse(written) ? new URL(written) : undefined;
+  const url = URL.canParse(address) ? new URL(address) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
     throw new SkillError("usage", {
-      message: "--url takes an address that begins with http:// or https:// and holds no password",
-      fix: `as in http://127.0.0.1:7400/mcp; a token is read from ${SERVER_TOKEN_VARIABLE} by the client`,
+      message: "--url needs an address with http:// or https:// and without a password",
+      fix: `for example http://127.0.0.1:7400/mcp; the client reads the token from ${SERVER_TOKEN_VARIABLE}`,
     });
   }
   if (args.length > 0) {
     throw new SkillError("usage", {
-      message: "With --url the server runs already, so no options can be given to it",
-      fix: "give them where it is started: skillet serve --http …",
+      message: "--url connects to a running server, which takes no options",
+      fix: "set them where it is started: skillet serve --http …",
     });
   }
   if (url.pathname === "/") url.pathname = MCP_URL_PATH;
@@ -192,7 +192,7 @@ function parseServerUrl(
   return { url: url.href, hasToken: true, ...(isOwn && tokenFile !== undefined ? { tokenFile } : {}) };
 }
 
-/** Options that `skillet serve` would refuse are refused here: of a client, one learns only that the server did not start. */
+/** Rejects options that `skillet serve` would reject: a client would only report that the server did not start. */
 async function checkServeOptions(io: CommandIo, args: readonly string[]): Promise<void> {
   const serve = (await buildProgram(io, ["serve"], () => {})).commands.find((command) => command.name() === "serve");
   if (!serve) return;
@@ -200,14 +200,14 @@ async function checkServeOptions(io: CommandIo, args: readonly string[]): Promis
   const [wrong] = [...operands, ...unknown];
   if (wrong !== undefined) {
     throw new SkillError("usage", {
-      message: `"${wrong}" is no option of \`skillet serve\``,
+      message: `"${wrong}" is not an option of \`skillet serve\``,
       fix: "`skillet serve --help` shows them",
     });
   }
   if (serve.opts()["http"] !== undefined) {
     throw new SkillError("usage", {
-      message: "A server that a client starts speaks over stdin and stdout, so --http makes no sense here",
-      fix: "start `skillet serve --http` yourself, and give its address with --url",
+      message: "A server started by a client uses stdin and stdout, so --http has no effect",
+      fix: "start `skillet serve --http` yourself, and pass its address with --url",
     });
   }
 }
@@ -226,7 +226,7 @@ async function writeServerEntry(
   }
 }
 
-/** What can be put in by hand goes to stdout all the same. */
+/** Prints the error, and the snippet to stdout, so that it can be added by hand. */
 function printUnwritten(io: CommandIo, snippet: McpSnippet | undefined, error: SkillError): number {
   if (snippet) printSnippet(io, snippet);
   const out = createPrinter(io.stderr, io.env);
@@ -236,11 +236,11 @@ function printUnwritten(io: CommandIo, snippet: McpSnippet | undefined, error: S
 
 const REFUSAL_CODES = new Set(["another-server", "keys-at-stake"]);
 
-/** An entry of skillet's that another took the place of. */
+/** An entry of skillet that was replaced. */
 interface ReplacedEntry {
   was: string;
   is: string;
-  /** The keys whose values are others now. Their values may be secrets. */
+  /** The changed keys, without values: these may be secrets. */
   keys: string[];
 }
 
@@ -254,14 +254,14 @@ function compareEntries({ before, after }: MergedConfig): ReplacedEntry | undefi
 function printReplaced(io: CommandIo, { was, is, keys }: ReplacedEntry): void {
   const out = createPrinter(io.stderr, io.env);
   if (was === is) {
-    out.line`  what is new in it: ${keys.join(", ")}`;
+    out.line`  changed keys: ${keys.join(", ")}`;
     return;
   }
-  out.line`  it was:    ${was}`;
-  out.line`  it is now: ${is}`;
+  out.line`  before:  ${was}`;
+  out.line`  now:     ${is}`;
   const words = is.split(" ");
   if (words[0] === "serve" && was.startsWith("serve") && was.split(" ").some((word) => !words.includes(word))) {
-    out.line`  what it is to be started with is given each time, after --`;
+    out.line`  options for the server are not kept: repeat them after --`;
   }
 }
 
@@ -280,36 +280,36 @@ interface NextStepsContext {
   tokenFile: string;
 }
 
-/** Prints what is to be done for the client to see the server. */
+/** Prints the steps that make the client use the server. */
 export function printClientNextSteps(io: CommandIo, { client, scope, server, tokenFile }: NextStepsContext): void {
   const out = createPrinter(io.stderr, io.env);
   out.line`  then ${client.next}`;
-  if (scope === "project") out.line`  it may ask first whether you trust the project`;
+  if (scope === "project") out.line`  it may first ask whether you trust the project`;
   if ("url" in server && server.tokenFile === undefined)
-    out.line`  ${client.title} has to be started with ${SERVER_TOKEN_VARIABLE} set to the token`;
+    out.line`  start ${client.title} with ${SERVER_TOKEN_VARIABLE} set to the token`;
   if ("url" in server && server.tokenFile === undefined && isLocalUrl(new URL(server.url)))
-    out.line`  of a server of yours: export ${SERVER_TOKEN_VARIABLE}="$(cat ${quoteIfNeeded(tokenFile)})"`;
+    out.line`  of your own server: export ${SERVER_TOKEN_VARIABLE}="$(cat ${quoteIfNeeded(tokenFile)})"`;
   if (!("url" in server) && scope === "project")
-    out.line`  it names folders of this machine: whoever shares the file needs their own`;
+    out.line`  it contains paths of this machine: other users of the file need their own`;
 }
 
-/** What was made of the address that was given. */
+/** Prints the address if it was completed. */
 function printChangedAddress(io: CommandIo, given: string, { url }: Extract<McpServerTarget, { url: string }>): void {
   const out = createPrinter(io.stderr, io.env);
   if (new URL(given).href !== url) out.line`  ${MCP_URL_PATH} was added to the address: ${url}`;
 }
 
-/** A client, and the state of its connection at one level. */
+/** A client, and the state of its connection in one scope. */
 export interface ConnectionFacts {
   client: string;
   title: string;
   scope: ConfigScope;
-  /** Its program or its folder is on this machine. */
+  /** True if its program or its folder is on this machine. */
   isFound: boolean;
   state: ConnectionState;
 }
 
-/** Reads the connections of all clients, at the user's level, and in the project those that are connected there. */
+/** Reads the connections of all clients in the user scope, and those that are connected in the project. */
 export async function readConnections(
   place: McpClientEnvironment,
   records: Readonly<Record<string, ConnectionRecord>>,
@@ -332,7 +332,7 @@ export function isConnected({ server, hook }: ConnectionState): boolean {
   return server.entry !== undefined || hook?.handler !== undefined;
 }
 
-/** Prints which clients are on this machine, and whether each is connected. */
+/** Lists the clients on this machine with their connections. */
 export async function listConnections(io: CommandIo, options: CommonOptions): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const place = { ...around, env: io.env, platform: process.platform };
@@ -344,7 +344,7 @@ export async function listConnections(io: CommandIo, options: CommonOptions): Pr
   }
   const out = createPrinter(io.stdout, io.env);
   if (facts.length === 0)
-    out.line`No client is on this machine that skillet can connect. Supported clients: ${Object.keys(MCP_CLIENTS).join(", ")}`;
+    out.line`No supported client was found on this machine. Supported clients: ${Object.keys(MCP_CLIENTS).join(", ")}`;
   const widest = Math.max(0, ...facts.map(({ title }) => title.length));
   for (const { client, title, scope, state } of facts) {
     const problem = state.server.problem ?? state.hook?.problem;

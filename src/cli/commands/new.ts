@@ -24,12 +24,14 @@ import { writeToolsetTypes } from "./types.ts";
 export const newCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("make a new skill that passes every check; says what your words for it break")
-      .argument("<name>", "lower-case letters, digits and hyphens")
-      .option("-d, --description <text>", "what it does and when to use it")
-      .addOption(new Option("--in <folder>", "the folder for it").default(undefined, "<workspace>/skills"))
-      .addOption(new Option("--user", "make it in your own skills, ~/.skillet/skills").conflicts("in"))
-      .option("--toolset", "with a tool in TypeScript, and the types that your editor needs")
+      .description("Create a skill that passes every check")
+      .argument("<name>", "Lowercase letters, digits and hyphens")
+      .option("-d, --description <text>", "Describe what it does and when to use it")
+      .addOption(
+        new Option("--in <folder>", "Create the skill in this folder").default(undefined, "<workspace>/skills"),
+      )
+      .addOption(new Option("--user", "Create the skill in ~/.skillet/skills").conflicts("in"))
+      .option("--toolset", "Add a tool in TypeScript, with types for your editor")
       .addHelpText(
         "after",
         formatExamples(
@@ -51,8 +53,8 @@ interface NewOptions {
 async function createNewSkill({ io, options, args: [name = ""] }: CommandContext<NewOptions>): Promise<number> {
   if (!STANDARD_NAME.test(name) || name.length > MAX_NAME_LENGTH || findNameProblem(name)) {
     throw new SkillError("name-unusable", {
-      message: `"${name}" cannot be a skill's name`,
-      fix: `use up to ${MAX_NAME_LENGTH} lower-case letters, digits and single hyphens: ${suggestName(name)}`,
+      message: `"${name}" is not a valid skill name`,
+      fix: `use up to ${MAX_NAME_LENGTH} lowercase letters, digits and single hyphens: ${suggestName(name)}`,
     });
   }
   const around = resolveCommandEnvironment(io, options);
@@ -64,13 +66,13 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   const folder = join(parent, name);
   if (existsSync(folder)) {
     throw new SkillError("exists", {
-      message: `${formatDisplayPath(folder, around)} is already there`,
-      fix: "choose another name, or edit what is there",
+      message: `${formatDisplayPath(folder, around)} already exists`,
+      fix: "choose another name, or edit the existing skill",
     });
   }
   const description =
     options.description ??
-    `${formatTitle(name)}: say here in a sentence what it does. Use when the user asks for it by name.`;
+    `${formatTitle(name)}: describe here in one sentence what it does. Use when the user asks for it by name.`;
   defineSkill({ name, description, instructions: "checked before anything is written" });
   const file = join(folder, "SKILL.md");
   const draft = join(parent, `.${name}.${process.pid}`);
@@ -85,8 +87,8 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
     throw new SkillError("unwritable", {
-      message: `${formatDisplayPath(folder, around)} cannot be made`,
-      fix: `check that ${dirname(folder)} can be written to`,
+      message: `${formatDisplayPath(folder, around)} cannot be created`,
+      fix: `check that ${dirname(folder)} is writable`,
       cause: error,
     });
   }
@@ -99,7 +101,7 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
     out.line`${out.green("✓")} ${formatDisplayPath(file, here)}`;
     if (types) {
       out.line`${out.green("✓")} ${formatDisplayPath(join(folder, "toolsets", "index.ts"), here)}`;
-      out.line`${out.green("✓")} ${formatDisplayPath(types.folder, here)} ${out.dim("(types for your editor; git leaves them out)")}`;
+      out.line`${out.green("✓")} ${formatDisplayPath(types.folder, here)} ${out.dim("(types for your editor; ignored by git)")}`;
     }
     for (const [profile, message] of findTemplateProblems(folder))
       out.line`${out.yellow("!")} ${message} ${out.dim(`(profile ${profile})`)}`;
@@ -108,15 +110,15 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
   return EXIT.fine;
 }
 
-/** What the user makes here is the user's own, wherever it stands: its code need not be asked about until it changes elsewhere. */
+/** Trusts the new skill: its author is the user, wherever it is. A later change by others needs trust again. */
 async function trustNewSkill(io: CommandIo, options: CommonOptions, folder: string): Promise<void> {
   const found = await discoverForCommand(io, options);
   const place = realpathSync(folder);
   const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === place);
-  if (skill && found.trust.standingOf(skill) === "untrusted") found.trust.grant([{ skill, copy: copySkill(skill) }]);
+  if (skill && found.trust.getStatus(skill) === "untrusted") found.trust.grant([{ skill, copy: copySkill(skill) }]);
 }
 
-/** What the chosen words break, by the first profile that says so. */
+/** Returns the problems caused by the chosen description, with the first profile that reports each. */
 function findTemplateProblems(folder: string): [Profile, string][] {
   const said = new Map<string, Profile>();
   for (const profile of PROFILES) {
@@ -155,14 +157,14 @@ function renderSkillTemplate(name: string, description: string, hasToolset: bool
       "",
       "## Steps",
       "",
-      "1. Say what to look at first.",
-      "2. Say what to do, with the exact commands.",
-      "3. Say how to verify the result.",
+      "1. Describe what to look at first.",
+      "2. Describe what to do, with the exact commands.",
+      "3. Describe how to verify the result.",
       "",
       "## Good to know",
       "",
-      "- What usually goes wrong, and what to do then.",
-      "- Long details belong in files beside this one: name them here, and they are read only when needed.",
+      "- What usually goes wrong, and how to fix it.",
+      "- Long details belong in files next to this one: name them here, and they are read only when needed.",
     ].join("\n"),
   );
 }

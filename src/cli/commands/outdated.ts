@@ -33,15 +33,15 @@ import { type CommandIo, createPrinter, printJson } from "../output.ts";
 export const outdatedCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("ask the sources of added skills whether they have something newer; exit 1 when one has")
-      .argument("[skill...]", "skills; all that were added when left out")
+      .description("Check the sources of added skills for updates, with exit code 1 if there are any")
+      .argument("[skill...]", "Skills. Defaults to all added skills.")
       .option("--project", PROJECT_HELP)
       .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
       .addHelpText("after", formatExamples("skillet outdated", "skillet outdated --json")),
   run: listOutdated,
 };
 
-/** Asks the sources of added skills whether what they have is what was added. */
+/** Checks the sources of added skills for newer versions. */
 async function listOutdated({
   io,
   options,
@@ -51,7 +51,7 @@ async function listOutdated({
   const around = resolveCommandEnvironment(io, options);
   const chosen = chooseLockedSkills(openLockedDirs(around, options.project ?? false), args);
   const asking = async (work: string) => {
-    const rows = await fetchWithProgress(io, "what was added", async (signal) => {
+    const rows = await fetchWithProgress(io, "the added skills", async (signal) => {
       const rows: OutdatedRow[] = [];
       for (const [index, { locked, entries }] of chosen.entries()) {
         const { folder, isAdopted } = locked.place;
@@ -83,7 +83,7 @@ async function listOutdated({
     });
     return reportOutdated(rows, { io, options, locked: chosen[0]?.locked });
   };
-  return explainInterruption("nothing is known", () => withStagingFolder(around.skilletHome, asking));
+  return explainInterruption("nothing was compared", () => withStagingFolder(around.skilletHome, asking));
 }
 
 type OutdatedRow = { name: string; source?: string | undefined; commit?: string | undefined } & OutdatedState;
@@ -116,7 +116,7 @@ function reportOutdated(rows: readonly OutdatedRow[], { io, options, locked }: O
       out.line`${out.green("✓")} ${formatCount(known.length, "skill")} up to date`;
     else if (old.length > 0) {
       const command = `skillet update${options.project ? " --project" : ""} --dry-run`;
-      out.line`  to see what is new: ${addWorkspaceOption(command, options.workspace)}`;
+      out.line`  show the changes: ${addWorkspaceOption(command, options.workspace)}`;
     }
   }
   const local = rows.filter(({ state }) => state === "no-source").map(({ name }) => name);

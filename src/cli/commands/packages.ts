@@ -40,36 +40,34 @@ import {
   printWrappedLine,
 } from "../output.ts";
 
-/** `skillet packages` and what stands below it. */
+/** `skillet packages` and its subcommands. */
 export const packagesCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("build the system and Python packages that skills declare")
+      .description("Build the system and Python packages that skills declare")
       .addHelpText("after", formatExamples("skillet packages build", "skillet packages list")),
   commands: {
     build: {
       define: (command) =>
         command
-          .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
-          .argument("[skill...]", "skills; every skill found when left out")
-          .option("--dry-run", "say what would be fetched, and build nothing")
-          .option("--update", "ask for newer versions")
+          .description("Build the packages declared by skills and their Python scripts")
+          .argument("[skill...]", "Skills. Defaults to every skill found.")
+          .option("--dry-run", "Show the downloads without building anything")
+          .option("--update", "Update to newer versions")
           .addHelpText("after", formatExamples("skillet packages build", "skillet packages build media --dry-run")),
       run: buildSkillPackages,
     },
     list: {
       define: (command) =>
-        command
-          .description("list the system packages that are built")
-          .addHelpText("after", formatExamples("skillet packages list")),
+        command.description("List the built packages").addHelpText("after", formatExamples("skillet packages list")),
       run: listPackages,
     },
     prune: {
       define: (command) =>
         command
-          .description("remove what no skill found here uses")
-          .option("--dry-run", "say what would be removed, and remove nothing")
-          .option("-y, --yes", "do not ask")
+          .description("Remove packages that no skill uses")
+          .option("--dry-run", "Show the changes without applying them")
+          .option("-y, --yes", "Remove without asking")
           .addHelpText("after", formatExamples("skillet packages prune --dry-run", "skillet packages prune --yes")),
       run: prunePackages,
     },
@@ -86,7 +84,7 @@ interface PrunePackagesOptions {
   yes?: boolean;
 }
 
-/** What several skills may ask for alike. */
+/** A set of packages that one or several skills declare. */
 interface PackageRequest {
   names: readonly string[];
   skills: string[];
@@ -99,7 +97,7 @@ interface PackageFailure {
   fix: string | undefined;
 }
 
-/** Builds the system packages of skills: those that are named, else all that are found. */
+/** Builds the packages of the named skills, or of all skills. */
 async function buildSkillPackages({ io, options, args }: CommandContext<BuildPackagesOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
@@ -150,7 +148,7 @@ const LIBRARY_KINDS: Readonly<Record<LibrarySummary["kind"], string>> = {
   npm: "npm packages",
 };
 
-/** Builds the Python and npm packages that skills are given, or that their scripts declare. */
+/** Builds the Python and npm packages that are configured for skills, or that their scripts declare. */
 async function buildDeclaredLibraries(
   found: DiscoverResult,
   skills: readonly Skill[],
@@ -184,7 +182,7 @@ function planLibraries(found: DiscoverResult, skills: readonly Skill[]): Library
   });
 }
 
-/** Names packages that files of a skill list and that nobody gave it. */
+/** Prints packages that files of a skill list and that are not configured for it. */
 function printProposals(io: CommandIo, found: DiscoverResult, skills: readonly Skill[]): void {
   const error = createPrinter(io.stderr, io.env);
   for (const skill of skills) {
@@ -193,13 +191,13 @@ function printProposals(io: CommandIo, found: DiscoverResult, skills: readonly S
   }
 }
 
-/** What the parts of one command share. */
+/** The state shared by the parts of one command. */
 interface BuildContext extends BuildProgress {
   failures: PackageFailure[];
   update: boolean;
 }
 
-/** Does one part. What fails is noted for those who asked for it; when it is called off, nothing more is begun. */
+/** Runs one part and collects its failure. After an interruption no other part is started. */
 async function collectFailure(
   skills: string[],
   { signal, failures }: BuildContext,
@@ -215,7 +213,7 @@ async function collectFailure(
   }
 }
 
-/** Lists what is built. */
+/** Lists the built packages. */
 async function listPackages({ io, options }: CommandContext<object>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const { asked } = collectRequests(listEnabledSkills(found), found);
@@ -246,7 +244,7 @@ async function listPackages({ io, options }: CommandContext<object>): Promise<nu
   if (layers.length + libraries.length === 0)
     printWrappedLine(
       createPrinter(io.stderr, io.env),
-      "no packages are built: `skillet packages build` builds those that skills ask for",
+      "no packages are built: `skillet packages build` builds those that skills declare",
     );
   return EXIT.fine;
 }
@@ -259,11 +257,11 @@ function toLibraryJson({ built: builtAt, ...library }: LibrarySummary): object {
   return { ...library, builtAt };
 }
 
-/** Removes what no skill that is found here uses, after showing it and asking. */
+/** Removes packages that no skill uses, after showing them and asking. */
 async function prunePackages({ io, options }: CommandContext<PrunePackagesOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const places = resolvePackageFolders(found.around);
-  // A set that cannot be read is nothing that could have been built.
+  // An invalid set cannot have been built.
   const sets = collectRequests(found.catalog.skills, found).asked.map(({ names }) => names);
   const libraries = findUnusedSkillLibraries(found, found.catalog.skills);
   const planned = { ...findUnusedLayers(places, sets), libraries };
@@ -345,14 +343,14 @@ function toVersionsJson(packages: readonly { name: string; version: string; size
   return packages.map(({ name, version, size: bytes }) => ({ name, version, ...omitUndefined({ bytes }) }));
 }
 
-const READY_LABELS = { none: "nothing to do", host: "on this machine already", layer: "ready" };
+const READY_LABELS = { none: "nothing to do", host: "already installed on this machine", layer: "ready" };
 
 interface BuildProgress {
   signal: AbortSignal;
   onProgress(text: string): void;
 }
 
-/** Says on stderr how far it is, and calls it off at an interrupt. Once a command: each takes handlers of the process. */
+/** Reports progress on stderr, and aborts at an interrupt. Created once per command: each call adds signal handlers. */
 function createBuildProgress(io: CommandIo): BuildProgress {
   const error = createPrinter(io.stderr, io.env);
   return { signal: createInterruptSignal(io), onProgress: (text) => error.line`${error.dim("·")} ${text}` };
@@ -362,7 +360,7 @@ function listEnabledSkills(found: DiscoverResult): readonly Skill[] {
   return found.catalog.available((skill) => enabledPolicy(skill, found));
 }
 
-/** The sets that skills ask for, each once, with who asks; and whose names no package can have. */
+/** Returns the distinct sets of packages with the skills that declare them, and the failures for invalid names. */
 function collectRequests(
   skills: readonly Skill[],
   found: DiscoverResult,
@@ -399,9 +397,9 @@ function printNothingDeclared(io: CommandIo, args: readonly string[], { around }
     args.length > 0
       ? args.join(", ")
       : `no skill in ${formatSkillsFolder(around.workspace, around)} or your home folder`;
-  const asks = `${args.length > 1 ? "ask" : "asks"} for ${args.length > 0 ? "no " : ""}system packages`;
-  const says = `${where} ${asks}: a skill does with \`packages: [jq]\` in its SKILL.md`;
-  printWrappedLine(createPrinter(io.stderr, io.env), says);
+  const verb = `${args.length > 1 ? "declare" : "declares"} ${args.length > 0 ? "no " : ""}system packages`;
+  const text = `${where} ${verb}: add \`packages: [jq]\` to a SKILL.md`;
+  printWrappedLine(createPrinter(io.stderr, io.env), text);
 }
 
 function formatMegabytes(bytes: number): string {

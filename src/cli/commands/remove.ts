@@ -23,13 +23,13 @@ import { type CommandIo, createPrinter, printJson } from "../output.ts";
 export const removeCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("take added skills away again; stop managing adopted ones")
-      .argument("<skill...>", "skills; NAME@FOLDER where several folders have one")
+      .description("Remove added skills and stop managing adopted ones")
+      .argument("<skill...>", "Skills, or NAME@FOLDER if several folders have one")
       .option("--project", PROJECT_HELP)
-      .option("-n, --dry-run", "show what would be removed, and remove nothing")
-      .option("--force", "also those that you changed")
-      .option("--keep", "keep the files of adopted skills, and only stop managing them")
-      .option("-y, --yes", "delete the files of adopted skills without being asked")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("--force", "Also remove skills with local changes")
+      .option("--keep", "Stop managing adopted skills but keep their files")
+      .option("-y, --yes", "Delete the files of adopted skills without asking")
       .addHelpText("after", formatExamples("skillet remove deploy", "skillet remove deploy --project")),
   run: removeSkills,
 };
@@ -42,7 +42,7 @@ interface RemoveOptions {
   yes?: boolean;
 }
 
-/** A skill that goes: with its folder, or, for an adopted one, out of the lock alone. */
+/** A skill to remove: with its folder or, for an adopted one, only from the lock file. */
 interface SkillRemoval {
   name: string;
   place: SkillsDir;
@@ -51,7 +51,7 @@ interface SkillRemoval {
   isKept: boolean;
 }
 
-/** Takes added skills away, with their entries in the lock. Adopted ones lose their entry, and their folder if the user says so. */
+/** Removes added skills and their lock entries. Adopted ones lose their entry, and their folder only if the user confirms. */
 async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>): Promise<number> {
   const chosen = chooseLockedSkills(
     openLockedDirs(resolveCommandEnvironment(io, options), options.project ?? false),
@@ -80,13 +80,13 @@ async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>
   return EXIT.fine;
 }
 
-/** One name is one skill here: what is deleted is never guessed. */
+/** Throws if a name matches several skills: deletions are never guessed. */
 function refuseAmbiguous(chosen: readonly ChosenSkills[]): void {
   const all = chosen.flatMap(({ locked, entries }) => entries.map(([name]) => ({ name, shown: locked.place.shown })));
   for (const [name, copies] of Map.groupBy(all, (one) => one.name)) {
     if (copies.length === 1) continue;
     throw new SkillError("skill-ambiguous", {
-      message: `There are ${copies.length} managed skills "${name}": in ${copies.map(({ shown }) => shown).join(", ")}`,
+      message: `${copies.length} managed skills are named "${name}": in ${copies.map(({ shown }) => shown).join(", ")}`,
       fix: `name one: skillet remove ${copies.map(({ shown }) => `${name}@${shown}`).join(" or ")}`,
     });
   }
@@ -98,7 +98,7 @@ interface RemoveContext {
   found: DiscoverResult;
 }
 
-/** Asks what becomes of the folders of adopted skills: skillet did not put them there. */
+/** Asks whether to delete the folders of adopted skills, which skillet did not create. */
 async function decideRemovals(
   all: readonly SkillRemoval[],
   { io, options, found }: RemoveContext,
@@ -114,10 +114,10 @@ async function decideRemovals(
     if (!io.ask)
       throw createNotApprovedError(
         io,
-        `"${one.name}" was adopted, and nothing was removed`,
-        "say --keep to keep its files, or --yes to delete them",
+        `"${one.name}" was adopted; nothing was removed`,
+        "add --keep to keep its files, or --yes to delete them",
       );
-    const answer = await askLine(io, `Also delete ${shown}, which was there before skillet? [y/N] `);
+    const answer = await askLine(io, `Also delete ${shown}, which existed before skillet managed it? [y/N] `);
     decided.push({ ...one, isKept: !/^y(?:es)?$/i.test(answer) });
   }
   return decided;
@@ -131,8 +131,8 @@ function refuseEdited(going: readonly SkillRemoval[], { force }: RemoveOptions):
   if (edited.length === 0 || force) return;
   const names = edited.map(({ name }) => name).join(", ");
   throw new SkillError("edited", {
-    message: `You changed ${names} since ${edited.length === 1 ? "it was" : "they were"} added, and nothing was removed`,
-    fix: `--force removes ${edited.length === 1 ? "it" : "them"} with your changes: copy what you need of them first`,
+    message: `You changed ${names} since ${edited.length === 1 ? "it was" : "they were"} added; nothing was removed`,
+    fix: `--force removes ${edited.length === 1 ? "it" : "them"} with your changes: back them up first`,
   });
 }
 
@@ -162,7 +162,7 @@ function printRemoved(
     }
     if (kept?.length) {
       const names = formatSkillNames(kept.map(({ name }) => name));
-      out.line`${out.green("✓")} ${isDryRun ? "would no longer be managed" : "no longer managed"}: ${names} ${out.dim(`(files kept in ${place.shown}, still trusted as they are)`)}`;
+      out.line`${out.green("✓")} ${isDryRun ? "would no longer be managed" : "no longer managed"}: ${names} ${out.dim(`(files kept in ${place.shown}, still trusted)`)}`;
     }
   }
   const copies = Object.entries(found.installs.entries()).filter(([, { original = "" }]) =>

@@ -26,9 +26,9 @@ export const resumeCommand: CommandDefinition = {
   define: (command) =>
     addRunOutputOptions(
       command
-        .description("go on with a run that was interrupted or waits: what was done is not done again")
-        .argument("<id>", "a run, the beginning or end of its id, or `last`")
-        .option("-m, --model <alias>", "another model from here on, as skillet run takes it"),
+        .description("Resume an interrupted or waiting run")
+        .argument("<id>", "A run id, the start or end of it, or `last`")
+        .option("-m, --model <alias>", "Switch to another model"),
     ).addHelpText("after", formatExamples("skillet resume last", "skillet resume 3f2a91c0 --model fast")),
   run: resumeById,
 };
@@ -37,12 +37,12 @@ interface ResumeOptions extends RunOutputOptions {
   model?: string;
 }
 
-/** Goes on with a run where it stopped. */
+/** Resumes a run where it stopped. */
 async function resumeById({ io, options, args: [given = ""] }: CommandContext<ResumeOptions>): Promise<number> {
   return resumeAndPrint(io, openCommandRuns(io, options).find(given), options);
 }
 
-/** The same for one that was found already. */
+/** Resumes a run that was already looked up. */
 export async function resumeAndPrint(
   io: CommandIo,
   run: RunSummary,
@@ -56,52 +56,52 @@ export async function resumeAndPrint(
   if (!options.quiet && !isForProgram) printResumeStart(io, run);
   const signal = createInterruptSignal(io);
   const how = { signal, ...omitUndefined({ model: options.model }) };
-  const goOnWith = run.kind === "use" ? resumeRun : resumeChat;
+  const resume = run.kind === "use" ? resumeRun : resumeChat;
   return runTraced(io, async (traces) => {
-    const host = { ...found, ...(traces ? { onEvent: traces.take } : {}) };
-    const result = await runWithProgress(io, host, options, (seen) => goOnWith(found.catalog, seen, run.id, how));
+    const host = { ...found, ...(traces ? { onEvent: traces.record } : {}) };
+    const result = await runWithProgress(io, host, options, (seen) => resume(found.catalog, seen, run.id, how));
     printRunResult(io, found, result, options);
     return result.refusals.some(({ code }) => NOT_STARTED_CODES.has(code)) ? EXIT.findings : getRunExitCode(result);
   });
 }
 
-/** What it follows may be gone by now, or may not load any more. */
+/** Returns the error for a run whose skill is missing or no longer loads. */
 function createSkillGoneError({ id, skill }: RunSummary): SkillError {
   return new SkillError("skill-gone", {
-    message: `Run ${id} follows skill '${skill}', which is not found any more`,
-    fix: `put it back (skillet list --all shows what did not load), or call the run off: skillet cancel ${formatRunId(id)}`,
+    message: `Run ${id} uses skill '${skill}', which was not found`,
+    fix: `restore it (skillet list --all shows skills that did not load), or cancel the run: skillet cancel ${formatRunId(id)}`,
   });
 }
 
-/** What ended, is under way or cannot be read is said before anything is looked for. */
+/** Throws for a run that has ended, is running or is corrupt, before anything is discovered. */
 function refuseEnded({ id, state, pid }: RunSummary): void {
-  const [code, says, fix] = NOT_RESUMABLE[state] ?? [];
+  const [code, text, fix] = NOT_RESUMABLE[state] ?? [];
   if (code === undefined) return;
-  const more = pid === undefined ? "" : `: process ${pid} is at it`;
-  throw new SkillError(code, { message: `Run ${id} ${says}${more}`, fix: `${fix}`.replace("ID", formatRunId(id)) });
+  const more = pid === undefined ? "" : ` in process ${pid}`;
+  throw new SkillError(code, { message: `Run ${id} ${text}${more}`, fix: `${fix}`.replace("ID", formatRunId(id)) });
 }
 
-const NOT_RESUMABLE: Partial<Record<RunSummary["state"], [code: ErrorCode, says: string, fix: string]>> = {
-  ended: ["run-ended", "has ended", "to see what came of it: skillet runs show ID"],
-  cancelled: ["run-cancelled", "was called off", "start it anew; skillet runs show ID says what it was"],
-  running: ["run-busy", "is under way", "wait for it to end, or call it off: skillet cancel ID"],
+const NOT_RESUMABLE: Partial<Record<RunSummary["state"], [code: ErrorCode, text: string, fix: string]>> = {
+  ended: ["run-ended", "has ended", "to see its result: skillet runs show ID"],
+  cancelled: ["run-cancelled", "was cancelled", "start a new run; skillet runs show ID shows the old one"],
+  running: ["run-busy", "is running", "wait for it to end, or cancel it: skillet cancel ID"],
   corrupt: [
     "journal-corrupt",
-    "cannot be gone on with: its journal is not what was written",
-    "start it anew; skillet runs show ID shows what can be read of it",
+    "cannot be resumed: its journal is corrupt",
+    "start a new run; skillet runs show ID shows the readable part",
   ],
 };
 
-/** Somebody else was quicker. */
+/** Codes of runs that another process ended or resumed first. */
 const NOT_STARTED_CODES = new Set(["run-ended", "run-cancelled", "run-busy", "run-unknown", "journal-corrupt"]);
 
-/** In the workspace that it was started in, on behalf of whom it was. */
+/** Discovers in the workspace, and on behalf of the caller, of the original run. */
 async function discoverForResume(io: CommandIo, run: RunSummary, options: CommonOptions): Promise<DiscoverResult> {
   const { workspace, caller } = run;
   if (workspace !== undefined && !existsSync(workspace)) {
     throw new SkillError("workspace-gone", {
-      message: `Run ${run.id} was started in ${workspace}, which is not there any more`,
-      fix: `put it back, or call the run off: skillet cancel ${formatRunId(run.id)}`,
+      message: `Run ${run.id} was started in ${workspace}, which no longer exists`,
+      fix: `restore it, or cancel the run: skillet cancel ${formatRunId(run.id)}`,
     });
   }
   const found = await discoverForRun(io, { ...options, ...(workspace === undefined ? {} : { workspace }) });
@@ -111,5 +111,5 @@ async function discoverForResume(io: CommandIo, run: RunSummary, options: Common
 function printResumeStart(io: CommandIo, run: RunSummary): void {
   const out = createPrinter(io.stderr, io.env);
   const room = Math.max(20, Math.min(out.width, 100) - formatRunSubject(run).length - 20);
-  out.line`${out.dim("·")} going on with ${out.bold(formatRunSubject(run))} ${out.dim(truncateLine(run.task, room))}`;
+  out.line`${out.dim("·")} resuming ${out.bold(formatRunSubject(run))} ${out.dim(truncateLine(run.task, room))}`;
 }

@@ -22,12 +22,12 @@ export const runCommand: CommandDefinition = {
   define: (command) =>
     addRunOptions(
       command
-        .description("use a skill: a sub-agent follows it, with its own model, tools, variables and limits")
-        .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
-        .argument("[message...]", "what it is to do")
-        .option("-i, --input <json>", "input for a skill with an input schema; @file reads it from a file")
-        .option("-c, --context <text>", "what it must know; @file reads a file; what is piped in, when left out")
-        .option("-n, --dry-run", "show every check, and run nothing"),
+        .description("Run a skill as a sub-agent")
+        .argument("<skill>", "The skill, or `name@source` for a shadowed copy")
+        .argument("[message...]", "The task")
+        .option("-i, --input <json>", "Pass this input to a skill with an input schema; @file reads a file")
+        .option("-c, --context <text>", "Pass this context; @file reads a file. Defaults to piped input.")
+        .option("-n, --dry-run", "Show every check without running the skill"),
     ).addHelpText(
       "after",
       formatExamples(
@@ -50,7 +50,7 @@ interface RunCommandOptions extends CallerOptions, RunOutputOptions {
   dryRun?: boolean;
 }
 
-/** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
+/** Runs a skill as a sub-agent. The answer goes to stdout, everything else to stderr. */
 async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>): Promise<number> {
   const [name = "", ...words] = args;
   const found = await discoverForRun(io, options);
@@ -62,7 +62,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   const signal = createInterruptSignal(io);
   return runTraced(io, async (traces) => {
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
-    const use = () => runWithProgress(io, { ...found, ...(traces ? { onEvent: traces.take } : {}) }, options, start);
+    const use = () => runWithProgress(io, { ...found, ...(traces ? { onEvent: traces.record } : {}) }, options, start);
     let result = await use();
     const { refusals } = result;
     if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
@@ -81,7 +81,7 @@ async function createUseRequest(
   const message = words.join(" ");
   const context =
     options.context === undefined
-      ? await readPipedText(io, "; --context - waits for it")
+      ? await readPipedText(io, "; --context - waits for input")
       : await readContextText(io, options.context);
   const input = options.input === undefined ? undefined : parseJsonInput(readTextArgument(io, options.input));
   const { model } = options;
@@ -94,18 +94,18 @@ async function createUseRequest(
     ...(model === undefined ? {} : { model }),
     ...parseLimits("seconds", "--timeout", options.timeout),
     ...parseLimits("tokens", "--budget", options.budget),
-    ...parseLimits("iterations", "--max-iterations", options.maxIterations),
+    ...parseLimits("maxIterations", "--max-iterations", options.maxIterations),
   };
 }
 
 const STDIN_WAIT_MS = 3000;
 
-/** What is piped in. Some programs leave a pipe open that nothing ever comes through. */
+/** Reads piped input, with a timeout: some programs leave a pipe open without ever writing. */
 export async function readPipedText(io: CommandIo, hint = ""): Promise<string | undefined> {
   const text = await io.stdin?.(STDIN_WAIT_MS);
   if (io.stdin && text === undefined) {
     const error = createPrinter(io.stderr, io.env);
-    error.line`${error.yellow("!")} nothing came on standard input: it goes on without${hint}`;
+    error.line`${error.yellow("!")} no input arrived on stdin: continuing without it${hint}`;
   }
   return text;
 }
@@ -114,7 +114,7 @@ async function readContextText(io: CommandIo, given: string): Promise<string | u
   return given === "-" ? io.stdin?.() : readTextArgument(io, given);
 }
 
-/** A text, or `@file` for what stands in a file. */
+/** Returns a text, or with `@file` the content of a file. */
 function readTextArgument(io: CommandIo, given: string): string {
   if (!given.startsWith("@")) return given;
   const path = resolve(io.cwd, given.slice(1));
@@ -124,15 +124,15 @@ function readTextArgument(io: CommandIo, given: string): string {
     if (error instanceof SkillError) throw error;
     throw new SkillError("usage", {
       message: `${path} cannot be read: ${getErrorMessage(error)}`,
-      fix: "@ stands before the name of a file",
+      fix: "@ is followed by the name of a file",
     });
   }
 }
 
-/** As much as may be piped in. */
+/** The same limit as for piped input. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
-/** What is no file, such as a device, may have no end. */
+/** Reads a file in pieces: a device may be endless. */
 function readTextFile(path: string): string {
   const file = openSync(path, "r");
   try {
@@ -146,7 +146,7 @@ function readTextFile(path: string): string {
   } finally {
     closeSync(file);
   }
-  throw new SkillError("usage", { message: `There are more than 16 MiB in ${path}`, fix: "give less" });
+  throw new SkillError("usage", { message: `${path} is larger than 16 MiB`, fix: "use a smaller file" });
 }
 
 function parseJsonInput(text: string): unknown {
@@ -154,13 +154,13 @@ function parseJsonInput(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     throw new SkillError("usage", {
-      message: `--input is no JSON: ${getErrorMessage(error)}`,
-      fix: `as in --input '{"content": "…"}', or --input @file.json`,
+      message: `--input is not valid JSON: ${getErrorMessage(error)}`,
+      fix: `for example --input '{"content": "…"}', or --input @file.json`,
     });
   }
 }
 
-/** A limit of the caller's own. */
+/** Parses a limit of the caller. */
 export function parseLimits<Name extends string>(
   name: Name,
   option: string,
@@ -170,7 +170,7 @@ export function parseLimits<Name extends string>(
   const number = Number(given);
   if (Number.isFinite(number) && number > 0) return { [name]: number } as { [K in Name]?: number };
   throw new SkillError("usage", {
-    message: `${option} is "${given}", which is no number above 0`,
-    fix: `as in ${option} 60`,
+    message: `${option} is "${given}", which is not a number above 0`,
+    fix: `for example ${option} 60`,
   });
 }

@@ -25,7 +25,7 @@ interface ShowRunOptions {
   full?: boolean;
 }
 
-/** One run, from what was asked to what came of it. */
+/** Shows one run from its request to its result. */
 export async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
   const runs = openCommandRuns(io, options);
   const summary = runs.find(given);
@@ -43,12 +43,15 @@ interface JournalProblem {
   message: string;
 }
 
-function findJournalProblems({ bytes, state }: RunSummary, { lines, corrupt, whole }: ParsedJournal): JournalProblem[] {
+function findJournalProblems(
+  { bytes, state }: RunSummary,
+  { lines, corrupt, wholeBytes: whole }: ParsedJournal,
+): JournalProblem[] {
   const torn = lines.length + corrupt.length + 1;
   return [
-    ...corrupt.map((line) => ({ line, message: `line ${line} of its journal is not what was written` })),
+    ...corrupt.map((line) => ({ line, message: `line ${line} of its journal is corrupt` })),
     ...(whole < bytes && state !== "running"
-      ? [{ line: torn, message: `line ${torn} of its journal is not whole: its program ended while it wrote it` }]
+      ? [{ line: torn, message: `line ${torn} of its journal is incomplete: the process ended while writing it` }]
       : []),
   ];
 }
@@ -72,16 +75,16 @@ function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLin
     printApprovalRequest(out, effect, getUserHome(io.env), { isWhole: true });
   }
   const next = formatNextCommand({ id, state });
-  const more = state === "waiting" ? "  agrees, and goes on; --deny REASON does not" : "";
+  const more = state === "waiting" ? "  approves it and resumes the run; --deny REASON denies it" : "";
   if (next !== undefined) out.line`  ${out.cyan(next)}${more}`;
 }
 
-/** All that it was asked, beginning with the message. */
+/** Prints the whole request, the message first. */
 function printRunRequest(out: Printer, lines: readonly JournalLine[], isFull: boolean): void {
-  const asked = lines.find((line) => line.type === "request");
-  if (asked?.type !== "request") return;
-  const { skill: _, by: __, message = "", ...more } = asked.request;
-  if (message !== "") printRunText(out, String(message), { isFull, most: 6 });
+  const requested = lines.find((line) => line.type === "request");
+  if (requested?.type !== "request") return;
+  const { skill: _, by: __, message = "", ...more } = requested.request;
+  if (message !== "") printRunText(out, String(message), { isFull, max: 6 });
   for (const [key, value] of Object.entries(more)) {
     if (isEmpty(value)) continue;
     const text = typeof value === "string" ? value : JSON.stringify(value);
@@ -125,7 +128,7 @@ type EntryPrinters = {
 };
 
 const ENTRY_PRINTERS: EntryPrinters = {
-  "taken-up": (out, { pid }) => out.text`${out.cyan("↻")} taken up again by process ${pid}`,
+  "taken-up": (out, { pid }) => out.text`${out.cyan("↻")} resumed by process ${pid}`,
   started: (out, { skill, model }) => out.text`${out.bold(skill === "" ? "chat" : skill)} ${out.dim(`with ${model}`)}`,
   step: (out, { step, ms, usage, cost, isAgain }) =>
     out.text`step ${step}  ${out.dim([formatDuration(ms), ...formatUsage(usage, cost)].join(" · "))}${paintRepeated(out, isAgain)}`,
@@ -137,11 +140,11 @@ const ENTRY_PRINTERS: EntryPrinters = {
   },
   note: (out, { text, fix, isFine }, room) =>
     out.text`${isFine ? out.dim("·") : out.yellow("!")} ${truncateLine(fix ? `${text}: ${fix}` : text, Math.max(room - 2, 200))}`,
-  cancelled: (out) => out.text`${out.yellow("·")} called off`,
+  cancelled: (out) => out.text`${out.yellow("·")} cancelled`,
 };
 
 function paintRepeated(out: Printer, isAgain: boolean): ReturnType<Printer["text"]> {
-  return isAgain ? out.text` ${out.yellow("again: it was begun before")}` : out.text``;
+  return isAgain ? out.text` ${out.yellow("again: it was started before")}` : out.text``;
 }
 
 function paintCall(out: Printer, { tool, input, outcome, isAgain }: TimelineCall, room: number, isFull: boolean) {
@@ -155,11 +158,11 @@ function paintCall(out: Printer, { tool, input, outcome, isAgain }: TimelineCall
   return out.text`  ${tool}${what === "" ? "" : out.text` ${out.dim(what)}`}  ${end}${paintRepeated(out, isAgain)}`;
 }
 
-function paintReason(out: Printer, message: string | undefined, most: number): ReturnType<Printer["text"]> {
-  return message === undefined ? out.text`` : out.text` ${truncateLine(message, most)}`;
+function paintReason(out: Printer, message: string | undefined, max: number): ReturnType<Printer["text"]> {
+  return message === undefined ? out.text`` : out.text` ${truncateLine(message, max)}`;
 }
 
-/** What it was called with: a text needs no name, anything else does. */
+/** Summarizes the input of a call: text values without their names, other values with them. */
 function summarizeEntryInput(input: unknown): string {
   if (input === null || typeof input !== "object") return JSON.stringify(input) ?? "";
   return Object.entries(input)
@@ -171,8 +174,8 @@ const APPROVAL_SCOPE_LABELS = { once: "once", run: "for this run", always: "alwa
 
 function paintApproval(out: Printer, { effect, word }: TimelineApproval, room: number) {
   const who = effect.skill === "" ? "" : `${effect.skill} `;
-  const what = truncateLine(`${who}asks for ${formatApprovalLine(effect)}`, Math.max(20, room - 16));
-  if (!word) return out.text`  ${out.yellow("?")} ${what} ${out.yellow("waits")}`;
+  const what = truncateLine(`${who}requests ${formatApprovalLine(effect)}`, Math.max(20, room - 16));
+  if (!word) return out.text`  ${out.yellow("?")} ${what} ${out.yellow("pending")}`;
   if (word.isApproved)
     return out.text`  ${out.yellow("?")} ${what} ${out.green(`yes, ${APPROVAL_SCOPE_LABELS[word.scope ?? "once"]}`)}`;
   return out.text`  ${out.yellow("?")} ${what} ${out.red("no")}${word.reason ? `: ${truncateLine(word.reason, 200)}` : ""}`;
@@ -184,7 +187,7 @@ function printRunEnd(out: Printer, summary: RunSummary, lines: readonly JournalL
   const result = lines.findLast((line) => line.type === "result");
   const content = result?.type === "result" ? String(result.result["content"] ?? "") : "";
   out.line``;
-  if (content !== "") printRunText(out, content, { isFull, most: 20 });
+  if (content !== "") printRunText(out, content, { isFull, max: 20 });
   const { iterations, ms, usage, cost, model } = end;
   const totals = [
     formatCount(iterations, "iteration"),
@@ -197,21 +200,21 @@ function printRunEnd(out: Printer, summary: RunSummary, lines: readonly JournalL
 
 const MAX_TEXT_LENGTH = 4000;
 
-/** A text of several lines, as much of it as is read at a glance. */
-function printRunText(out: Printer, text: string, { isFull, most }: { isFull: boolean; most: number }): void {
+/** Prints the first lines of a text, or all of them. */
+function printRunText(out: Printer, text: string, { isFull, max }: { isFull: boolean; max: number }): void {
   const all = escapeForTerminal(text).replaceAll("\t", "    ").split(/\r?\n/);
   const shown = isFull
     ? all
-    : escapeForTerminal(text.slice(0, MAX_TEXT_LENGTH)).replaceAll("\t", "    ").split(/\r?\n/).slice(0, most);
+    : escapeForTerminal(text.slice(0, MAX_TEXT_LENGTH)).replaceAll("\t", "    ").split(/\r?\n/).slice(0, max);
   for (const line of shown) out.line`  ${line}`;
   const isCut = !isFull && (text.length > MAX_TEXT_LENGTH || all.length > shown.length);
-  if (isCut) out.line`  ${out.dim(`… ${formatCount(all.length, "line")} in all: --full shows them`)}`;
+  if (isCut) out.line`  ${out.dim(`… ${formatCount(all.length, "line")} in total: --full shows all`)}`;
 }
 
-/** What happened in a run, put together from what was written down of it. */
+/** An entry of the timeline of a run, built from its journal. */
 type TimelineEntry = {
   at: string;
-  /** 0 for the run itself, more for runs within it. */
+  /** 0 for the run itself, more for nested runs. */
   depth: number;
 } & (
   | { type: "taken-up"; pid: number }
@@ -224,14 +227,14 @@ type TimelineEntry = {
   | { type: "cancelled" }
 );
 
-/** Without an outcome, it was not finished. */
+/** A call. It is unfinished if it has no outcome. */
 interface TimelineCall {
   type: "call";
   run: string;
   step: number;
   tool: string;
   input: unknown;
-  /** It was begun before and not finished. */
+  /** True if it was started before and not finished. */
   isAgain: boolean;
   outcome?: { isError: boolean; code?: string; title?: string; message?: string; ms: number };
 }
@@ -254,11 +257,11 @@ class Timeline {
   readonly entries: TimelineEntry[] = [];
   readonly #depths = new Map<string, number>();
   readonly #asks = new Map<string, TimelineEntry & TimelineApproval>();
-  /** What was begun by processes that are gone. */
+  /** Calls started by processes that have ended. */
   readonly #before = new Set<string>();
   readonly #begun = new Set<string>();
   #isOpened = false;
-  /** How deep the run is that this is about: a conversation is at 0, a use at 1. */
+  /** The depth of the shown run: 0 for a conversation, 1 for a skill. */
   #top: number | undefined;
 
   take(line: JournalLine): void {
@@ -290,7 +293,7 @@ class Timeline {
   #event(event: RunEvent): void {
     if (event.type === "tool-ended") this.#endCall(event);
     if (event.type === "approval-given") this.#giveWord(event);
-    // Whoever takes up what waits asks the same again.
+    // A resumed run repeats its pending request.
     if (event.type === "approval-asked" && this.entries.some((entry) => isPendingApproval(entry, event.effect))) return;
     if (event.type === "run-started") {
       this.#top ??= event.depth;
@@ -315,7 +318,7 @@ class Timeline {
   #endCall({ run, step, tool, isError, ms, ...said }: EventOf<"tool-ended">): void {
     const isMeant = (entry: TimelineEntry): entry is TimelineEntry & TimelineCall =>
       entry.type === "call" && entry.run === run && entry.step === step && entry.tool === tool && !entry.outcome;
-    // Of those that a process left behind, the last is the one that ended.
+    // Of several calls left by ended processes, the last one is the one that ended.
     const call = this.entries.filter(isMeant);
     const ended = call.find(({ isAgain }) => isAgain) ?? call[0];
     const { code, title, message } = said;
@@ -345,7 +348,7 @@ type TimelineBuilders = {
   [Type in RunEvent["type"]]?: (event: EventOf<Type>, place: TimelinePosition) => TimelineEntry | undefined;
 };
 
-/** What each event is in the timeline. What is left out says nothing that others do not. */
+/** Returns the timeline entry of each event. Other events repeat information. */
 const TIMELINE_BUILDERS: TimelineBuilders = {
   "run-started": ({ skill, model }, { at, depth }) => ({ type: "started", at, depth, skill, model }),
   "step-ended": ({ step, ms, usage, cost }, { at, depth, isAgain }) => ({

@@ -31,19 +31,19 @@ import {
   printWrappedLine,
 } from "../output.ts";
 
-/** `skillet runs` and what stands below it. */
+/** `skillet runs` and its subcommands. */
 export const runsCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("list what was done: uses of skills and answers of chats, and what waits or was interrupted")
+      .description("List runs of skills and chats")
       .argument("[command]")
       .option(
         "-s, --state <state>",
-        "only those that are running, interrupted, waiting, answered, ended, cancelled or corrupt; of those that ended: done, failed",
+        "Show only this state: running, interrupted, waiting, answered, ended, cancelled, corrupt, done or failed",
       )
-      .option("--skill <skill>", "only those of this skill; `chat` for conversations")
-      .option("--since <time>", `only those that began since then: ${SINCE_HELP}`)
-      .option("-n, --number <number>", "at most so many; 20 when left out")
+      .option("--skill <skill>", "Show only runs of this skill, or `chat` for conversations")
+      .option("--since <time>", `Show only runs started since this time: ${SINCE_HELP}`)
+      .option("-n, --number <number>", "Show at most this many runs. Defaults to 20.")
       .usage("[options]")
       .addHelpText(
         "after",
@@ -59,19 +59,19 @@ export const runsCommand: CommandDefinition = {
     show: {
       define: (command) =>
         command
-          .description("show one run: what was asked, each step with its time and cost, approvals, and what came of it")
-          .argument("<id>", "a run, the beginning or end of its id, or `last`")
-          .option("--full", "all of the result, and of what was called")
+          .description("Show the request, steps, approvals and result of a run")
+          .argument("<id>", "A run id, the start or end of it, or `last`")
+          .option("--full", "Show the whole result and the whole input of calls")
           .addHelpText("after", formatExamples("skillet runs show last", "skillet runs show 3f2a91c0 --full")),
       run: async (context) => (await import("./runs-show.ts")).showRun(context),
     },
     prune: {
       define: (command) =>
         command
-          .description("remove what is older or more than is kept; nothing that a process is at")
-          .option("--older-than <days>", "older than so many days; keep_days of [runs], 30")
-          .option("--keep <number>", "more than so many that are over; keep of [runs], 1000")
-          .option("--dry-run", "say what would be removed, and remove nothing")
+          .description("Remove old runs that have ended")
+          .option("--older-than <days>", "Remove runs older than this. Defaults to keep_days of [runs], 30.")
+          .option("--keep <number>", "Keep at most this many ended runs. Defaults to keep of [runs], 1000.")
+          .option("--dry-run", "Show the changes without applying them")
           .addHelpText(
             "after",
             formatExamples("skillet runs prune --dry-run", "skillet runs prune --older-than 7 --keep 100"),
@@ -90,7 +90,7 @@ interface RunsOptions {
 
 const DEFAULT_RUN_COUNT = 20;
 
-/** Lists what was done, the newest first. */
+/** Lists runs, newest first. */
 async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOptions>): Promise<number> {
   if (unknown !== undefined) throw createUnknownStateError(unknown);
   const all = openCommandRuns(io, options).list();
@@ -106,7 +106,7 @@ async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOpt
   printRunList(createPrinter(io.stdout, io.env), shown);
   const error = createPrinter(io.stderr, io.env);
   if (all.length === 0) printNoRuns(io);
-  else if (fitting.length === 0) error.line`none of ${formatCount(all.length, "run")} is like that`;
+  else if (fitting.length === 0) error.line`none of ${formatCount(all.length, "run")} matches`;
   else if (fitting.length > shown.length)
     error.line`${error.dim(`and ${formatCount(fitting.length - shown.length, "older one")}: skillet runs -n ${fitting.length}`)}`;
   return EXIT.fine;
@@ -114,20 +114,20 @@ async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOpt
 
 function createUnknownStateError(word: string): SkillError {
   const meant = findNearest(word, ["show", "prune"]);
-  const fix = meant ? `did you mean skillet runs ${meant}?` : `to see one: skillet runs show ${word}`;
-  return new SkillError("usage", { message: `skillet runs takes no "${word}"`, fix });
+  const fix = meant ? `did you mean skillet runs ${meant}?` : `to show one run: skillet runs show ${word}`;
+  return new SkillError("usage", { message: `Unknown argument "${word}" of skillet runs`, fix });
 }
 
 function printNoRuns(io: CommandIo): void {
   const out = createPrinter(io.stderr, io.env);
   printWrappedLine(
     out,
-    "there are no runs yet: each use of a skill and each answer of a chat would be here, with what it did and cost",
+    "there are no runs yet: each run of a skill and each answer of a chat is recorded here, with its steps and cost",
   );
-  out.line`  begin with: ${out.cyan("skillet run host-report")}`;
+  out.line`  start one: ${out.cyan("skillet run host-report")}`;
 }
 
-/** What `--state` takes: a state, or how it ended. */
+/** The values of `--state`: a state, or an outcome. */
 const STATE_FILTERS: Readonly<Record<string, (run: RunSummary) => boolean>> = {
   ...Object.fromEntries(RUN_STATES.map((state: RunState) => [state, (run: RunSummary) => run.state === state])),
   done: ({ state, end }) => state === "ended" && end?.isError === false,
@@ -138,8 +138,8 @@ function createRunFilter({ state, skill, since }: RunsOptions): (run: RunSummary
   const isChosen = state === undefined ? () => true : STATE_FILTERS[state];
   if (!isChosen) {
     const meant = findNearest(state ?? "", Object.keys(STATE_FILTERS));
-    const fix = meant ? `did you mean ${meant}?` : `there are: ${Object.keys(STATE_FILTERS).join(", ")}`;
-    throw new SkillError("usage", { message: `--state is "${state}", which is none`, fix });
+    const fix = meant ? `did you mean ${meant}?` : `states: ${Object.keys(STATE_FILTERS).join(", ")}`;
+    throw new SkillError("usage", { message: `Unknown state "${state}" in --state`, fix });
   }
   const from = since === undefined ? 0 : parseSince(since).getTime();
   return (run) =>
@@ -148,13 +148,16 @@ function createRunFilter({ state, skill, since }: RunsOptions): (run: RunSummary
 
 export function parseCountOption(option: string, given: string): number {
   if (/^\d{1,9}$/.test(given)) return Number(given);
-  throw new SkillError("usage", { message: `${option} is "${given}", which is no number`, fix: `as in ${option} 50` });
+  throw new SkillError("usage", {
+    message: `${option} is "${given}", which is not a number`,
+    fix: `for example ${option} 50`,
+  });
 }
 
 const MAX_ROW_WIDTH = 100;
 const MAX_NAME_LENGTH = 24;
 
-/** Two lines each: what became of it, and what was asked; then what to do, where something is to be done, and with what input if that is wanted. */
+/** Prints two lines per run: its outcome, and its task; then the next command if there is one, with the input on request. */
 export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInput = false } = {}): void {
   const width = Math.min(out.width, MAX_ROW_WIDTH);
   const shown = rows.map((run) => ({
@@ -179,7 +182,7 @@ export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInp
     out.line`${paintRunMark(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
     if (run.task !== "") out.line`  ${truncateLine(run.task, width - 2)}`;
     if (run.effect && run.state === "waiting")
-      out.line`  ${truncateLine(`somebody has to agree: ${formatApprovalLine(run.effect)}`, width - 2)}`;
+      out.line`  ${truncateLine(`approval needed: ${formatApprovalLine(run.effect)}`, width - 2)}`;
     const input = hasInput && run.effect ? formatInputLine(run.effect) : "";
     if (input !== "") out.line`  ${truncateLine(`input: ${input}`, width - 2)}`;
     const next = formatNextCommand(run);
@@ -201,7 +204,7 @@ interface PruneRunsOptions {
 
 const MAX_SHOWN = 20;
 
-/** Removes the journals of runs that nobody needs any more. */
+/** Removes the journals of old runs. */
 async function pruneStoredRuns({ io, options }: CommandContext<PruneRunsOptions>): Promise<number> {
   const { settings } = await loadSettings(resolveCommandEnvironment(io, options));
   const { olderThan, keep, dryRun: isTrial = false } = options;
@@ -219,8 +222,8 @@ async function pruneStoredRuns({ io, options }: CommandContext<PruneRunsOptions>
   for (const run of gone.slice(0, MAX_SHOWN))
     out.line`${what} ${formatRunId(run.id)}  ${formatRunSubject(run)}  ${out.dim(`${formatRunState(run)}, ${formatAge(run.changedAt)}`)}`;
   const { days, most } = retention;
-  const kept = `older than ${formatCount(days, "day")}, or more than ${formatCount(most, "run")} that are over`;
-  if (gone.length === 0) out.line`nothing to remove: none is ${kept}`;
+  const kept = `older than ${formatCount(days, "day")}, or beyond the last ${formatCount(most, "run")}`;
+  if (gone.length === 0) out.line`nothing to remove: no ended run is ${kept}`;
   else out.line`${isTrial ? "·" : out.green("✓")} ${what} ${formatCount(gone.length, "run")}: ${kept}`;
   return EXIT.fine;
 }

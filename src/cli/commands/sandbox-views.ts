@@ -40,7 +40,7 @@ interface SafetyFacts {
   probes: readonly ProbeResult[];
 }
 
-/** Tries everything that the sandbox promises on this machine, and says what holds. */
+/** Tests every guarantee of the sandbox on this machine and prints the results. */
 export async function printSafetyReport(
   io: CommandIo,
   options: Pick<CommonOptions, "json">,
@@ -52,9 +52,7 @@ export async function printSafetyReport(
       const sandbox = await createSandbox({ settings: settings.sandbox, home });
       return collectSafetyFacts(sandbox, home, settings);
     };
-    const card = await runWithWaitIndicator(io, "trying what the sandbox promises", () =>
-      runUntilInterrupted(io, tried),
-    );
+    const card = await runWithWaitIndicator(io, "testing the sandbox", () => runUntilInterrupted(io, tried));
     const held = card.probes.filter(({ holds }) => holds).length;
     if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
     else printSafetyFacts(createPrinter(io.stdout, io.env), card, held);
@@ -66,7 +64,7 @@ export async function printSafetyReport(
     if (options.json) printJson(io.stdout, { error: { code, message, fix } });
     else {
       const out = createPrinter(io.stdout, io.env);
-      out.line`${out.red("✗")} ${out.bold("No code of a skill is run here")}`;
+      out.line`${out.red("✗")} ${out.bold("Code of skills cannot run here")}`;
       out.line`  ${message}`;
       out.line`  ${fix}`;
     }
@@ -102,31 +100,31 @@ async function readResourceBounds(sandbox: Sandbox): Promise<SafetyFacts["bounds
 
 function formatUser(): string {
   if (!isRoot()) return `user ${process.getuid?.() ?? "?"}, who runs skillet`;
-  return "a user that no account has, another one for each run";
+  return "a user id without an account, a different one for each run";
 }
 
 const BOUNDS_LABELS: Record<SafetyFacts["bounds"], string> = {
-  tree: "memory and processes are bounded for a run as a whole",
-  process: "memory is watched for a run as a whole: no cgroup can be had here",
-  none: "nothing bounds memory and processes",
+  tree: "memory and processes are limited for each run as a whole",
+  process: "memory is monitored for each run as a whole: cgroups are not available here",
+  none: "memory and processes are not limited",
 };
 
 const PROBE_TITLES: Readonly<Record<string, string>> = {
   "Q-01": "Variables and processes",
   "Q-02": "Two runs at once",
-  "Q-13": "The host's files and its kernel",
+  "Q-13": "Files and kernel of the host",
   "Q-14": "Network",
-  "Q-15": "Its end",
-  "Q-17": "What it may use",
-  "Q-27": "A workspace that it may write to",
+  "Q-15": "End of a run",
+  "Q-17": "Resource limits",
+  "Q-27": "Writable workspace",
 };
 
 function printSafetyFacts(out: Printer, card: SafetyFacts, held: number): void {
   const { level, by, version = "", probes } = card;
   if (level === "none") {
-    out.line`${out.red("✗")} ${out.bold("Nothing is kept apart")}`;
+    out.line`${out.red("✗")} ${out.bold("Code is not isolated")}`;
     out.line`  [sandbox] level = "none" in config.toml: code of skills runs as ${card.user},`;
-    out.line`  with every file, process and network that there is. Remove it to be safe.`;
+    out.line`  with access to every file, process and network. Remove the line to be safe.`;
     return;
   }
   out.line`${out.bold("Sandbox")}  ${level}, by ${by} ${version}`;
@@ -142,7 +140,7 @@ function printSafetyFacts(out: Printer, card: SafetyFacts, held: number): void {
   }
   const untried = probes.filter(({ holds }) => holds === undefined).length;
   const rest = untried === 0 ? "" : `, ${untried} not tried`;
-  out.line`\n${held} of ${formatCount(probes.length, "promise")} hold${rest}`;
+  out.line`\n${held} of ${formatCount(probes.length, "guarantee")} hold${rest}`;
 }
 
 interface ShowSandboxRequest {
@@ -151,7 +149,7 @@ interface ShowSandboxRequest {
   workspace: string | undefined;
 }
 
-/** Prints what the scripts of a skill would see. */
+/** Prints the sandbox of a skill's scripts. */
 export async function showSandbox(
   io: CommandIo,
   found: CommandHost,
@@ -163,13 +161,13 @@ export async function showSandbox(
   const { level, by } = view.isolation;
   const row = (label: string, value: string) =>
     printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
-  out.line`${out.bold(skill.name)}  what its scripts see`;
+  out.line`${out.bold(skill.name)}  sandbox of its scripts`;
   out.line``;
-  row("level", level === "none" ? "none: NOTHING IS ISOLATED, code can do all that you can" : `${level}, by ${by}`);
+  row("level", level === "none" ? "none: NOT ISOLATED, code can do everything that you can" : `${level}, by ${by}`);
   row("starts in", view.folder);
   row("network", view.network.join(", ") || "none");
   row("variables", view.variables.join(", "));
-  row("packages", formatSandboxPackages(view) || "none besides the system's");
+  row("packages", formatSandboxPackages(view) || "only those of the system");
   row("limits", formatSandboxLimits(view));
   for (const [access, title] of ACCESS_TITLES) {
     const paths = view.paths.filter((path) => path.access === access);
@@ -194,7 +192,7 @@ const ACCESS_TITLES = [
 
 const ORIGIN_NOTES = {
   none: "And every other file that you can read or write.",
-  image: "And the files of the system or image that the sandbox is made of.",
+  image: "And the files of the sandbox's system or image.",
 };
 
 function isUserPath({ path }: SandboxPath): boolean {
@@ -205,7 +203,7 @@ function formatPathOrigin({ path, access, from }: SandboxPath, found: CommandHos
   if (path === SANDBOX_SKILL_FOLDER) return "the skill's files, as a copy";
   if (path === WORKSPACE_FOLDER)
     return `the workspace ${shortenHomePath(from ?? "", found)}; sockets and named pipes are masked`;
-  if (from === undefined) return access === "read-write" ? "empty, its own, removed afterwards" : "its own";
+  if (from === undefined) return access === "read-write" ? "empty, private, removed afterwards" : "private";
   if (isInside(getSandboxFolder(found.home), from)) return "from skillet";
   return from === path ? "the system's" : from;
 }
@@ -221,12 +219,12 @@ function formatSandboxLimits({ limits }: SandboxView): string {
     `${limits.seconds} s`,
     `${mib(limits.memory)} memory`,
     formatCount(limits.processes, "process", "processes"),
-    `${mib(limits.disk)} in each writable folder of its own`,
+    `${mib(limits.disk)} in each private writable folder`,
     `${mib(limits.output)} output`,
   ].join(", ");
 }
 
-/** Every check that a use would go through, and what it would be given; nothing is run. */
+/** Prints every check of a run and its context, without running anything. */
 export async function printDryRun(
   io: CommandIo,
   found: DiscoverResult,
@@ -254,7 +252,7 @@ export async function printDryRun(
   return isFine ? EXIT.fine : EXIT.refused;
 }
 
-/** It may be read elsewhere than at a terminal, and is as wide there. */
+/** A fixed width: the output may be read outside of a terminal. */
 const DEFAULT_LAYOUT = { width: 80 };
 
 function printCheck(out: Printer, check: PlanCheck, widest: number, short: (text: string) => string): void {
@@ -265,18 +263,18 @@ function printCheck(out: Printer, check: PlanCheck, widest: number, short: (text
   printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, said, { ...DEFAULT_LAYOUT, indent: widest + 4 });
 }
 
-/** One line for all of it: what is hidden is not described. */
+/** Prints one line for all skipped checks: a hidden skill must not be described. */
 function printSkippedChecks(out: Printer, looked: readonly PlanCheck[]): void {
   const isOff = looked.some(({ refusals }) => refusals.some(({ code }) => code === "disabled"));
-  out.line`${out.dim("·")} the rest was not looked at: the skill is ${isOff ? "switched off" : "not there for this caller"}`;
+  out.line`${out.dim("·")} the other checks were skipped: the skill is ${isOff ? "disabled" : "not available to this caller"}`;
 }
 
-/** The home folder and what is below it, as they are called elsewhere. */
+/** Replaces the home folder in a text by `~`. */
 function shortenHome(text: string, home: string): string {
   return home.length < 2
     ? text
     : text.replaceAll(home, (found, at) => (PATH_END.test(text[at + found.length] ?? "") ? "~" : found));
 }
 
-/** What may follow a path that is whole. */
+/** The characters that may follow a complete path. */
 const PATH_END = /^[^\w.-]?$/;

@@ -45,23 +45,25 @@ import {
 export const scanCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("look through skills for what a person should see before they trust them")
+      .description("Scan skills for risks to review before you trust them")
       .argument(
         "[path...]",
-        "skill folders, skill files, folders of skills, any other folder or file, or names; the workspace's skills when left out",
+        "Skill folders, skill files, folders of skills, other folders or files, or names. Defaults to the workspace's skills.",
       )
       .addOption(
-        new Option("-f, --format <name>", "how to print the findings")
+        new Option("-f, --format <name>", "Print the findings in this format")
           .choices(["text", "json", "sarif"])
           .default("text")
           .conflicts("json"),
       )
       .addOption(
-        new Option("--min <weight>", "leave out what weighs less").choices(["high", "medium", "low"]).default("low"),
+        new Option("--min <weight>", "Omit findings of lower severity")
+          .choices(["high", "medium", "low"])
+          .default("low"),
       )
       .addHelpText(
         "after",
-        "\nExits with 1 when something weighs high, or could not be looked at.\nIt is advice: that nothing is found proves nothing.",
+        "\nExits with 1 for findings of high severity, or if a file could not be scanned.\nThe scan is advisory: an empty result proves nothing.",
       )
       .addHelpText(
         "after",
@@ -80,7 +82,7 @@ interface ScanCommandOptions {
 }
 
 const ADVICE_NOTE =
-  "This is advice: read what is named before you trust a skill. That nothing is found proves nothing.";
+  "The scan is advisory: review the findings before you trust a skill. An empty result proves nothing.";
 
 async function scanTargets({ io, options, args }: CommandContext<ScanCommandOptions>): Promise<number> {
   const format = options.json ? "json" : (options.format ?? "text");
@@ -120,7 +122,7 @@ async function scanTargets({ io, options, args }: CommandContext<ScanCommandOpti
   return counts.high > 0 || all.problems.length > 0 ? EXIT.findings : EXIT.fine;
 }
 
-/** What is printed, and how much there is of each weight, printed or not. */
+/** The printed findings, and the number of all findings by severity. */
 interface ScanReport extends ScanTargets {
   counts: Record<FindingWeight, number>;
   scanned: (ScannedSkill & { leftOut: number })[];
@@ -136,7 +138,7 @@ function toScanJson({ scanned, problems, counts }: ScanReport): object {
 }
 
 const SCAN_SARIF_LEVELS = { high: "error", medium: "warning", low: "note" } as const;
-/** What code scanning sorts by, from 0 to 10. */
+/** The severity by which code scanning sorts, from 0 to 10. */
 const SARIF_SEVERITIES = { high: "8.0", medium: "5.0", low: "2.0" } as const;
 
 function toScanSarif({ scanned, problems }: ScanTargets, root: string): object {
@@ -157,7 +159,7 @@ function toScanSarif({ scanned, problems }: ScanTargets, root: string): object {
 
 function describeScanRule(id: string): object {
   const rule = SCAN_RULES.find((candidate) => candidate.id === id);
-  if (!rule) return { id, shortDescription: { text: "what could not be looked at, or is broken" } };
+  if (!rule) return { id, shortDescription: { text: "could not be scanned, or is broken" } };
   return {
     id,
     shortDescription: { text: `The skill ${rule.title}` },
@@ -180,8 +182,8 @@ function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanRepor
   const broken = problems.length === 0 ? "" : `; ${formatCount(problems.length, "problem")}`;
   const skills = scanned.filter(({ isSkill }) => isSkill).length;
   const others = scanned.length - skills;
-  const more = others === 0 ? "" : ` and ${formatCount(others, "other place")}`;
-  out.line`\nLooked through ${formatCount(skills, "skill")}${more}: ${weights}${broken}`;
+  const more = others === 0 ? "" : ` and ${formatCount(others, "other path")}`;
+  out.line`\nScanned ${formatCount(skills, "skill")}${more}: ${weights}${broken}`;
   printWrappedLine(out, ADVICE_NOTE);
 }
 
@@ -190,15 +192,15 @@ function printScannedSkill(
   { name, path, isSkill, findings, leftOut }: ScanReport["scanned"][number],
   around: Environment,
 ): void {
-  const where = out.dim(`${formatDisplayPath(path, around)}${isSkill ? "" : ", which is no skill"}`);
+  const where = out.dim(`${formatDisplayPath(path, around)}${isSkill ? "" : ", not a skill"}`);
   if (findings.length === 0) {
-    out.line`${out.dim("·")} ${name} ${where}: ${leftOut === 0 ? "nothing found" : `${leftOut} that weigh less`}`;
+    out.line`${out.dim("·")} ${name} ${where}: ${leftOut === 0 ? "no findings" : `${leftOut} of lower severity`}`;
     return;
   }
   out.line`${out.bold(name)} ${where}`;
   for (const { rule, weight, file, line, message, fix } of findings) {
-    const said = `${file}${line === undefined ? "" : `:${line}`} ${message} ${rule}`;
-    printHanging(out, out.text`  ${paintWeightMark(out, weight)} `, [said], { indent: 4 });
+    const text = `${file}${line === undefined ? "" : `:${line}`} ${message} ${rule}`;
+    printHanging(out, out.text`  ${paintWeightMark(out, weight)} `, [text], { indent: 4 });
     printHanging(out, "      ", [fix], { indent: 6 });
   }
 }
@@ -213,17 +215,17 @@ function countWeights(scanned: readonly ScannedSkill[]): Record<FindingWeight, n
   return counts;
 }
 
-/** Something that was looked through. */
+/** A scanned skill, folder or file. */
 interface ScannedSkill {
   name: string;
-  /** The folder, or the file of a skill that is one. */
+  /** The folder, or the file of a single-file skill. */
   path: string;
-  /** False where only the files could be looked at, since they make no skill. */
+  /** False if the files do not form a skill. */
   isSkill: boolean;
   findings: readonly (ScanFinding & { path: string })[];
 }
 
-/** What could not be looked at, or is broken. */
+/** A file or skill that could not be scanned, or is broken. */
 interface ScanReadProblem {
   code: ErrorCode;
   file: string;
@@ -239,11 +241,11 @@ interface ScanTargets {
 interface ScanPathOptions {
   /** Folders that discovery reads: Markdown and YAML files directly in them are skills. */
   skillsFolders: readonly string[];
-  /** Called after each skill, with how many there are. */
+  /** Called after each skill, with the total number. */
   onScanned: (done: number, all: number) => void;
 }
 
-/** Looks through whatever a path leads to. */
+/** Scans whatever is at a path. */
 export async function scanPath(path: string, options: ScanPathOptions): Promise<ScanTargets> {
   const scans: ScanTargets = { scanned: [], problems: [] };
   try {
@@ -255,7 +257,7 @@ export async function scanPath(path: string, options: ScanPathOptions): Promise<
   return { ...scans, scanned: mergeNestedFindings(scans.scanned) };
 }
 
-/** A file of a skill inside another one is one of both: what is found in it is reported for the inner one. */
+/** Reports findings in nested skills for the inner skill only: their files belong to both. */
 function mergeNestedFindings(scanned: readonly ScannedSkill[]): ScannedSkill[] {
   const reported = new Set<string>();
   const once = new Map<ScannedSkill, ScannedSkill>();
@@ -273,7 +275,7 @@ function mergeNestedFindings(scanned: readonly ScannedSkill[]): ScannedSkill[] {
 
 type ScanSubjectFacts = Pick<ScanSubject, "name" | "description" | "manifest">;
 
-/** A folder that is a skill, or should be. False when there is no SKILL.md. */
+/** Scans a folder that is a skill, or should be. Returns false without a SKILL.md. */
 function scanFolder(path: string, scans: ScanTargets): boolean {
   const read = readFolderSkill(path, { scope: "workspace", source: "scan" });
   if (!read) return false;
@@ -289,7 +291,7 @@ function scanFolder(path: string, scans: ScanTargets): boolean {
   return true;
 }
 
-/** Skills that were found, and what of them is broken. */
+/** Adds loaded skills and their diagnostics. */
 function addLoaded({ skills, diagnostics }: LoadedSkills, scans: ScanTargets, onAdded?: (of: number) => void): void {
   for (const skill of skills) {
     if (skill.origin.folder !== undefined) addFolder(skill.origin.folder, scans, skill);
@@ -303,7 +305,7 @@ function addLoaded({ skills, diagnostics }: LoadedSkills, scans: ScanTargets, on
   }
 }
 
-/** Every skill below a folder; where there is none, the folder's files. */
+/** Scans every skill in a folder; without skills, the folder's files. */
 async function scanBelow(
   path: string,
   scans: ScanTargets,
@@ -327,7 +329,10 @@ function scanFile(path: string, scans: ScanTargets): void {
     return;
   }
   const stem = name.replace(/\.[^.]*$/, "");
-  const reading = readCandidate({ file: path, path: name, form, stem, findings: [], needs: ["description"] }, "load");
+  const reading = readCandidate(
+    { file: path, path: name, form, stem, findings: [], requiredKeys: ["description"] },
+    "load",
+  );
   const data: unknown = reading?.skill ? JSON.parse(reading.skill.data) : undefined;
   if (reading?.skill && isJsonObject(data)) {
     addFile(path, scans, { ...reading.skill, manifest: readManifest(data as JsonObject) });
@@ -347,7 +352,7 @@ function addFolder(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): 
   addScanned(scans, { path, files, isFile: false }, facts);
 }
 
-/** A skill that is one file counts as SKILL.md, whatever it is called. */
+/** Adds a single file. A single-file skill counts as SKILL.md, whatever its name. */
 function addFile(path: string, scans: ScanTargets, facts?: ScanSubjectFacts): void {
   const read = readFileInside(realpathSync(dirname(path)), basename(path), MAX_RESOURCE_BYTES);
   if (!("bytes" in read)) {
@@ -389,5 +394,5 @@ function toScanProblem({ code, file, message, fix }: Diagnostic): ScanReadProble
 }
 
 function createUnreadProblem(file: string, message: string): ScanReadProblem {
-  return { code: "unreadable", file, message: `was not looked at: ${message}`, fix: FINDING_CODES.unreadable.fix };
+  return { code: "unreadable", file, message: `was not scanned: ${message}`, fix: FINDING_CODES.unreadable.fix };
 }

@@ -5,15 +5,15 @@ import type { JsonObject } from "../../util/objects.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { createPrinter, printJson } from "../output.ts";
 
-/** What there is a schema of: spelled out here too, since every command reads this file. */
+/** The kinds of schemas. Repeated here because every command loads this file. */
 export const SCHEMA_KINDS = ["frontmatter", "config", "workspace-config"] as const;
 
 /** `skillet schema`. */
 export const schemaCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("print a JSON Schema, by which an editor completes and checks what you write; alone: list them")
-      .addArgument(new Argument("[kind]", "what it is for").choices(SCHEMA_KINDS))
+      .description("Print a JSON Schema for your editor, or list the schemas")
+      .addArgument(new Argument("[kind]", "The schema").choices(SCHEMA_KINDS))
       .addHelpText(
         "after",
         `
@@ -32,7 +32,7 @@ An editor finds it by a comment at the top of the file:
   run: printSchema,
 };
 
-/** Every schema that is printed, one row each. */
+/** All schemas. */
 export const SCHEMAS: Readonly<Record<(typeof SCHEMA_KINDS)[number], { says: string; make(): JsonObject }>> = {
   frontmatter: { says: "the frontmatter of a SKILL.md, or a skill in a .yaml file", make: createFrontmatterSchema },
   config: { says: "your ~/.skillet/config.toml", make: () => createSettingsSchema("user") },

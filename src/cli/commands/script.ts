@@ -30,13 +30,13 @@ import { failMissingSkill } from "./show.ts";
 export const scriptCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("run a script of a skill in a sandbox of its own")
-      .argument("<skill>", "the skill")
-      .argument("[script]", "one of its scripts, by path or name; lists them when left out")
-      .argument("[args...]", "what the script is given")
-      .option("--stdin", "give it what is piped in")
-      .option("--write", "let it change files of the workspace; without it the script can only read them")
-      .option("-q, --quiet", "do not say what became of it")
+      .description("Run a script of a skill in its own sandbox")
+      .argument("<skill>", "The skill")
+      .argument("[script]", "A script of the skill, by path or name. Without it, the scripts are listed.")
+      .argument("[args...]", "The arguments of the script")
+      .option("--stdin", "Pass piped input to the script")
+      .option("--write", "Let the script change files in the workspace")
+      .option("-q, --quiet", "Print only the output of the script")
       .passThroughOptions()
       .addHelpText(
         "after",
@@ -55,7 +55,7 @@ interface ScriptOptions {
   quiet?: boolean;
 }
 
-/** Runs a script of a skill in its sandbox: what it prints goes where it printed it, what became of it to stderr. */
+/** Runs a script of a skill in its sandbox. Its output goes to stdout and stderr, the outcome to stderr. */
 async function runSkillScript({ io, options, args }: CommandContext<ScriptOptions>): Promise<number> {
   const [name = "", file, ...rest] = args;
   const found = await discoverForRun(io, options);
@@ -65,8 +65,8 @@ async function runSkillScript({ io, options, args }: CommandContext<ScriptOption
   if (file === undefined) return listScripts(io, skill, options.json ?? false);
   if (file.startsWith("-")) {
     throw new SkillError("usage", {
-      message: `"${file}" stands where the script's name is looked for`,
-      fix: "options of skillet's own stand before the skill's name: skillet script --json NAME FILE",
+      message: `"${file}" is in the place of the script's name`,
+      fix: "put skillet's own options before the skill's name: skillet script --json NAME FILE",
     });
   }
   const stdin = options.stdin ? await readScriptStdin(io) : undefined;
@@ -87,7 +87,7 @@ async function runSkillScript({ io, options, args }: CommandContext<ScriptOption
     result = await streamScript(io, start(), options.json ?? false);
   if (options.json) printJson(io.stdout, result);
   else if (io.stdout.isClosed)
-    return EXIT.fine; // `skillet script … | head` has enough.
+    return EXIT.fine; // `skillet script … | head` stops reading.
   else if (!options.quiet || result.ending === "refused") printScriptOutcome(io, result, { ...options, host });
   return getScriptExitCode(result);
 }
@@ -103,7 +103,7 @@ function listScripts(io: CommandIo, skill: Skill, asJson: boolean): number {
       else out.line`${out.bold(path.padEnd(widest))}  ${description}`;
     }
     const error = createPrinter(io.stderr, io.env);
-    if (scripts.length === 0) error.line`${skill.name} has no scripts: what stands in its scripts folder is one`;
+    if (scripts.length === 0) error.line`${skill.name} has no scripts: add one to its scripts folder`;
   }
   return EXIT.fine;
 }
@@ -136,7 +136,7 @@ function printScriptOutcome(
   const seen =
     view?.workspace && `${ACCESS_VERBS[view.workspace.access]} ${shortenHomePath(view.workspace.path, host)}`;
   const mark = result.isError ? error.red("✗") : error.green("✓");
-  const butWarned = result.isError && result.exitCode === 0 && warnings.length > 0 ? ", but see above" : "";
+  const butWarned = result.isError && result.exitCode === 0 && warnings.length > 0 ? ", with warnings" : "";
   error.line`${mark} ${said}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how}, ${seen ?? "workspace not visible"})`)}`;
   if (key !== undefined) error.line`  ${key} in config.toml sets the limit`;
 }
@@ -152,5 +152,8 @@ function getScriptExitCode({ ending, isError }: ScriptResult): number {
 
 async function readScriptStdin(io: CommandIo): Promise<string> {
   if (io.stdin) return (await io.stdin()) ?? "";
-  throw new SkillError("usage", { message: "--stdin needs something on standard input", fix: "pipe it in" });
+  throw new SkillError("usage", {
+    message: "--stdin needs piped input",
+    fix: "pipe it in: command | skillet script --stdin NAME FILE",
+  });
 }

@@ -32,32 +32,32 @@ import { runTraced, type TraceSink } from "../progress.ts";
 export const serveCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("serve the skills to agents over MCP: on stdin and stdout, or over HTTP")
+      .description("Serve skills to agents over MCP")
       .addOption(
-        new Option("--http [host:port]", "over Streamable HTTP, on this address of this machine").preset(
+        new Option("--http [host:port]", "Serve over Streamable HTTP on this address instead of stdio").preset(
           "127.0.0.1:7400",
         ),
       )
       .option(
         "--token <reference>",
-        "over HTTP: where the token is that clients have to send: env:NAME or file:PATH (default: a file of yours)",
+        "With --http: require the token from env:NAME or file:PATH. Defaults to your token file.",
       )
-      .option("--no-token", "over HTTP, on this machine alone: let every user and program of it call")
-      .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
-      .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
-      .option("--only <skill...>", "serve these skills and no others")
-      .option("--all", "list also the text-only skills that the client reads from its own folders")
+      .option("--no-token", "With --http on a local address: let every local user and program connect")
+      .option("--allow-host <name...>", "With --http: accept these additional host names")
+      .option("--allow-origin <name...>", "With --http: accept web pages of these hosts")
+      .option("--only <skill...>", "Serve only these skills")
+      .option("--all", "Also list the text-only skills that the client reads from its own folders")
+      .option("--load <skill...>", "Load these skills at startup, for clients that never refresh their list of tools")
+      .option("--authoring", "Add tools that check skills for authors")
+      .option("--read-only", "Do not run any tools, scripts or sub-agents")
+      .option("--no-use", "Do not run sub-agents")
+      .option("-y, --yes", "Approve changes inside the workspace in advance")
       .option(
-        "--load <skill...>",
-        "skills that are loaded from the start, for clients that keep their first list of tools",
+        "--chat-type <type>",
+        "Serve on behalf of this type of chat. Defaults to private on stdio, none over HTTP.",
       )
-      .option("--authoring", "also the tools that check skills while they are written")
-      .option("--read-only", "run nothing of theirs: no tools, no scripts, no uses")
-      .option("--no-use", "hand no task to a sub-agent")
-      .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
-      .option("--chat-type <type>", "on behalf of a chat of this type; private on stdin and stdout, none over HTTP")
-      .option("--chat-id <id>", "and of this id")
-      .addHelpText("after", "\nA client starts it by itself: `skillet connect claude` configures that.")
+      .option("--chat-id <id>", "Serve on behalf of the chat with this id")
+      .addHelpText("after", "\nClients start the server themselves: `skillet connect claude` configures that.")
       .addHelpText(
         "after",
         formatExamples(
@@ -86,13 +86,13 @@ interface ServeCommandOptions extends CallerOptions {
   yes?: boolean;
 }
 
-/** Serves the skills that are found here until the client has gone, or the command is interrupted. */
+/** Serves the skills found here until the client disconnects or the command is interrupted. */
 async function serveSkills({ io, options }: CommandContext<ServeCommandOptions>): Promise<number> {
   const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
   for (const [option, value] of Object.entries(listHttpOptions(options))) {
     if (options.http === undefined && value !== undefined) {
-      throw new SkillError("usage", { message: `${option} is for --http`, fix: "add --http, or leave it out" });
+      throw new SkillError("usage", { message: `${option} needs --http`, fix: `add --http, or omit ${option}` });
     }
   }
   return runTraced(io, (traces) =>
@@ -111,8 +111,11 @@ interface ServeContext extends Omit<CommandContext<ServeCommandOptions>, "args">
 
 async function serveOverStdio({ io, options, found, traces }: ServeContext): Promise<number> {
   if (!io.protocol) {
-    const fix = "let a client start it (`skillet connect claude` makes it), or serve over HTTP with --http";
-    throw new SkillError("usage", { message: "A client speaks on stdin and stdout, and here is a terminal", fix });
+    const fix = "let a client start it (run `skillet connect claude`), or serve over HTTP with --http";
+    throw new SkillError("usage", {
+      message: "A client communicates over stdin and stdout, but this is a terminal",
+      fix,
+    });
   }
   const streams = io.protocol();
   const serving = createServing({ io, options, found, traces });
@@ -126,7 +129,7 @@ async function serveOverStdio({ io, options, found, traces }: ServeContext): Pro
 
 async function serveOverHttp({ io, options, found: everywhere, traces }: ServeContext): Promise<number> {
   const { host, port } = parseListenAddress(options.http ?? "");
-  // Who calls over HTTP is not known: on whose behalf it is has to be said.
+  // Callers over HTTP are unknown: the options must state the chat.
   const { caller: _, ...rest } = everywhere;
   const { chatType, chatId } = options;
   const found: DiscoverResult = { ...rest, caller: omitUndefined({ chatType, chatId }) };
@@ -152,16 +155,15 @@ async function serveOverHttp({ io, options, found: everywhere, traces }: ServeCo
     http.notify.promptsChanged();
     http.notify.toolsChanged();
   });
-  const { length } = serving.visible();
+  const { length } = serving.listVisible();
   if (options.json)
     printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length, tokenFile: token.file ?? null });
   else {
     const out = createPrinter(io.stdout, io.env);
     out.line`${http.url}`;
-    printServerLine(io, `${formatCount(length, "skill")} served over MCP; Ctrl-C ends it`);
+    printServerLine(io, `${formatCount(length, "skill")} served over MCP; press Ctrl-C to stop`);
     printServerToken(io, { ...token, url: http.url, home: everywhere.around.home });
-    if (!isLoopbackHost(host))
-      printServerLine(io, "others reach it by this machine's name, with the token; put TLS in front of it");
+    if (!isLoopbackHost(host)) printServerLine(io, "other machines can connect with the token; put TLS in front of it");
     printHiddenSkills(io, serving, found);
   }
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
@@ -171,18 +173,18 @@ async function serveOverHttp({ io, options, found: everywhere, traces }: ServeCo
 }
 
 function createServing({ io, options, found, traces }: ServeContext): SkillServer {
-  // Nobody sits here: what has to be agreed to is asked of the client's user, or waits.
-  const { ask: _, ...nobody } = io;
-  const { host: agreed } = createApprovingHost(nobody, found, { yes: options.yes === true });
+  // There is no terminal: approvals are requested from the client's user, or wait.
+  const { ask: _, ...nonInteractive } = io;
+  const { host: approving } = createApprovingHost(nonInteractive, found, { yes: options.yes === true });
   // Over HTTP, the user starts the server; otherwise a client does.
-  const host = { ...agreed, isEnvOfClient: options.http === undefined };
+  const host = { ...approving, isClientEnv: options.http === undefined };
   const serving = explainUsageError(() =>
-    createSkillServer(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
+    createSkillServer(found.catalog, traces ? { ...host, onEvent: (event) => traces.record(event) } : host, {
       ...(options.only ? { only: options.only } : {}),
       ...(options.load ? { load: options.load } : {}),
       authoring: options.authoring === true,
       isReadOnly: options.readOnly === true,
-      uses: options.use !== false,
+      allowsSubAgents: options.use !== false,
       // Over HTTP, the client may run on another machine or in another folder.
       ...(options.all || options.http !== undefined
         ? {}
@@ -194,7 +196,7 @@ function createServing({ io, options, found, traces }: ServeContext): SkillServe
   return serving;
 }
 
-/** What cannot be served so was asked for on the command line. */
+/** Turns errors about the requested skills into usage errors. */
 function explainUsageError<T>(work: () => T): T {
   try {
     return work();
@@ -204,7 +206,7 @@ function explainUsageError<T>(work: () => T): T {
   }
 }
 
-/** Tells the clients what changed, and whoever runs the server what is waiting for a word since. */
+/** Returns a function that notifies clients of changes, and prints skills that became untrusted. */
 function createRefresher(io: CommandIo, serving: SkillServer, found: DiscoverResult): () => Promise<void> {
   const namesOf = () => serving.untrusted.map(({ name }) => name).join();
   let said = namesOf();
@@ -223,21 +225,21 @@ function printUntrustedWorkspace(io: CommandIo, { untrusted }: SkillServer, { wo
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
   const command = isHere ? `--text ${quoteIfNeeded(workspace)}` : another ? "NAME" : quoteIfNeeded(first.name);
   const message = `${formatCount(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
-  printProblem(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${command}`);
+  printProblem(out, out.yellow("!"), message, `review ${another ? "them" : "it"}, then run: skillet trust ${command}`);
 }
 
-/** What is found and told to nobody, since nobody said on whose behalf it would be. */
+/** Prints the skills that are hidden because no chat was stated. */
 function printHiddenSkills(io: CommandIo, serving: SkillServer, found: DiscoverResult): void {
   const isOfChat = (skill: Skill) => /^chat-/.test(findFirstDenial(skill, found)?.code ?? "");
   const hidden = serving.catalog.skills.filter(isOfChat).map(({ name }) => name);
   if (hidden.length === 0) return;
   printServerLine(
     io,
-    `${formatCount(hidden.length, "skill")} not for this chat: ${hidden.join(", ")} (--chat-type and --chat-id say what it is)`,
+    `${formatCount(hidden.length, "skill")} not for this chat: ${hidden.join(", ")} (set --chat-type and --chat-id)`,
   );
 }
 
-/** Follows the folders, trust and the configuration. Starts half a second later, after the client's first answer. */
+/** Watches the folders, the trust and the configuration. Starts half a second later, after the client's first answer. */
 function watchForChanges(io: CommandIo, found: DiscoverResult, onChange: () => Promise<void>): Watcher {
   const over = new AbortController();
   const onError = (error: unknown) => printServerLine(io, String(error));
@@ -260,7 +262,7 @@ function watchForChanges(io: CommandIo, found: DiscoverResult, onChange: () => P
     if (now.configuration !== known.configuration) warn();
     if (now.sources !== known.sources) {
       follow(found.catalog.reload());
-      void folders.then(changed); // What is written before the new folders are watched is read then.
+      void folders.then(changed); // Picks up changes made before the new folders were watched.
     }
     if (now.configuration !== known.configuration || now.trust !== known.trust) changed();
     known = now;
@@ -300,12 +302,12 @@ function printServerLine(io: CommandIo, text: string): void {
 }
 
 /** `7400`, `localhost`, `127.0.0.1:7400`, `[::1]:7400`. */
-function parseListenAddress(written: string): { host: string; port: number } {
-  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS_PATTERN.exec(written) ?? [];
+function parseListenAddress(text: string): { host: string; port: number } {
+  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS_PATTERN.exec(text) ?? [];
   const isNoIp = /^[\d.]+$/.test(host) && !isIPv4(host);
   if (!whole || isNoIp || Number(port) > 65_535) {
-    const message = `"${truncateLine(written, 100)}" is no address`;
-    throw new SkillError("usage", { message, fix: "give a host and a port: --http 127.0.0.1:7400" });
+    const message = `"${truncateLine(text, 100)}" is not an address`;
+    throw new SkillError("usage", { message, fix: "use a host and a port: --http 127.0.0.1:7400" });
   }
   return { host, port: Number(port) };
 }
@@ -314,7 +316,7 @@ const ADDRESS_PATTERN = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\
 
 interface ServerToken {
   token: string | false;
-  /** Where it is kept, if skillet keeps it. */
+  /** The token file, if skillet created it. */
   file?: string;
   isNew?: boolean;
 }
@@ -330,26 +332,27 @@ function printServerToken(
 ): void {
   const out = createPrinter(io.stderr, io.env);
   if (token === false) {
-    const message = "There is no token: every user and program of this machine can run these skills as you";
-    printProblem(out, out.yellow("!"), message, "leave out --no-token");
+    const message = "No token is required: every user and program on this machine can run these skills as you";
+    printProblem(out, out.yellow("!"), message, "omit --no-token");
   }
   if (token === false || file === undefined) return;
-  if (isNew) out.line`${out.dim("·")} the token, shown this once: ${token}`;
+  if (isNew) out.line`${out.dim("·")} the token, shown only once: ${token}`;
   printServerLine(
     io,
     `the token is in ${formatHomePath(file, home)}; for a client: skillet connect CLIENT --url ${url}`,
   );
 }
 
-/** What stands on a command line is seen by everybody on the machine. */
-function readTokenReference(written: string, io: CommandIo): string {
+/** Reads the token from a reference: a command line is visible to every user of the machine. */
+function readTokenReference(reference: string, io: CommandIo): string {
   const refuse = (why: string): never => {
     const fix =
-      "keep at least 16 characters that nobody guesses (openssl rand -hex 32) in a variable or a file: --token env:SKILLET_TOKEN";
+      "store at least 16 random characters (openssl rand -hex 32) in an environment variable or a file: --token env:SKILLET_TOKEN";
     throw new SkillError("usage", { message: `--token cannot be used: ${why}`, fix });
   };
-  if (!isValueReference(written)) return refuse("it is to name a variable or a file, not to be the token itself");
-  const token = resolveReference(written, { env: io.env }, refuse).trim();
+  if (!isValueReference(reference))
+    return refuse("it must name an environment variable or a file, not be the token itself");
+  const token = resolveReference(reference, { env: io.env }, refuse).trim();
   return token.length < MIN_TOKEN_LENGTH ? refuse("it is too short") : token;
 }
 

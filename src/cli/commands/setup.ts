@@ -6,18 +6,16 @@ import { formatPeers, PEER_GROUPS } from "../../util/peer-packages.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { createPrinter, printJson } from "../output.ts";
 
-/** What can be set up: spelled out here too, since every command reads this file. */
+/** The sets of packages. Repeated here because every command loads this file. */
 const SETUP_NAMES = ["anthropic", "openai", "openai-compatible", "mcp"] as const;
 
 /** `skillet setup`. */
 export const setupCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description(
-        "install optional packages in your project, for a program that imports skillet; the command needs none",
-      )
-      .addArgument(new Argument("<name>", "what for").choices(SETUP_NAMES))
-      .option("-n, --dry-run", "print the command, and install nothing")
+      .description("Install optional packages for a program that imports skillet")
+      .addArgument(new Argument("<name>", "The set of packages").choices(SETUP_NAMES))
+      .option("-n, --dry-run", "Print the command without running it")
       .addHelpText("after", formatExamples("skillet setup anthropic", "skillet setup mcp --dry-run")),
   run: installOptionalPackages,
 };
@@ -35,7 +33,7 @@ async function installOptionalPackages({
   const plan = planNodePackages(resolve(io.cwd, options.workspace ?? "."), packages);
   if (plan === undefined) {
     throw new SkillError("not-found", {
-      message: "There is no package.json here or above: the packages are for a program that imports skillet",
+      message: "No package.json was found here or above: the packages are for a program that imports skillet",
       fix: "the skillet command has them built in; run this in the folder of your program",
     });
   }
@@ -44,7 +42,10 @@ async function installOptionalPackages({
   const code = isApplied ? await applyNodePackages(plan, { ...io.env }) : 0;
   if (code !== 0) {
     throw new SkillError("install-failed", {
-      message: code === undefined ? `${plan.command[0]} could not be started` : `${plan.command[0]} ended with ${code}`,
+      message:
+        code === undefined
+          ? `${plan.command[0]} could not be started`
+          : `${plan.command[0]} failed with exit code ${code}`,
       fix: `run it yourself in ${plan.project}: ${command}`,
     });
   }

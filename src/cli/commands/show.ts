@@ -39,11 +39,11 @@ import { toSkillJson } from "./list.ts";
 export const showCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show one skill: what it costs, where it comes from, its files and findings")
-      .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
-      .argument("[resource]", "one of its files: print it")
-      .addOption(new Option("--body", "print the instructions").conflicts("sandbox"))
-      .option("--sandbox", "print what its scripts would see: paths, network, variables, packages, limits")
+      .description("Show the cost, origin, files and findings of a skill")
+      .argument("<skill>", "The skill, or `name@source` for a shadowed copy")
+      .argument("[resource]", "A file of the skill to print")
+      .addOption(new Option("--body", "Print the instructions").conflicts("sandbox"))
+      .option("--sandbox", "Print the sandbox of its scripts: paths, network, variables, packages, limits")
       .addHelpText(
         "after",
         formatExamples(
@@ -69,7 +69,7 @@ async function showSkill({ io, options, args }: CommandContext<ShowOptions>): Pr
   if (!skill) return failMissingSkill(io, found, name);
   if (options.sandbox) {
     if (file !== undefined) throw createNoFileError(file);
-    const { showSandbox } = await import("./sandbox-views.ts"); // Only who asks for it loads what runs code.
+    const { showSandbox } = await import("./sandbox-views.ts"); // Loads the code for sandboxes only on request.
     await showSandbox(io, found, { skill, asJson: options.json ?? false, workspace: options.workspace });
     return code;
   }
@@ -90,12 +90,12 @@ async function showSkill({ io, options, args }: CommandContext<ShowOptions>): Pr
 
 function createNoFileError(file: string): SkillError {
   return new SkillError("usage", {
-    message: `--sandbox is about the whole skill, and "${file}" names one of its files`,
-    fix: "leave one of them out",
+    message: `--sandbox applies to the whole skill, not to the file "${file}"`,
+    fix: "omit one of them",
   });
 }
 
-/** A skill that did not load is not simply missing: say why. */
+/** Throws for a missing skill. If it did not load, prints the reasons. */
 export function failMissingSkill(io: CommandIo, { catalog, around, locations }: DiscoverResult, name: string): never {
   const about = catalog.diagnostics.filter((diagnostic) => isAboutSkill(diagnostic, name));
   const errors = about.filter(({ severity }) => severity === "error");
@@ -109,7 +109,7 @@ export function failMissingSkill(io: CommandIo, { catalog, around, locations }: 
   throw new ReportedError("not-found", { message: `Skill '${name}' did not load: ${message}`, fix });
 }
 
-/** Throws a SkillError when a skills folder has a folder of this name that is not a skill. */
+/** Throws a SkillError if a skills folder has a folder of this name that is not a skill. */
 function refuseEmptyFolder(
   name: string,
   locations: DiscoverResult["locations"],
@@ -140,7 +140,7 @@ function collectSkillFacts(skill: Skill, found: CommandHost) {
     scripts: listSkillScripts(skill),
     packages: listSkillPackages(skill, found),
     proposed: proposePackages(skill, found),
-    trust: found.trust.standingOf(skill),
+    trust: found.trust.getStatus(skill),
     ...(added ? { added } : {}),
     capabilities: readTrustFacts(skill, found),
     copies: found.catalog.copies(skill.name).map(toSkillJson),
@@ -149,14 +149,14 @@ function collectSkillFacts(skill: Skill, found: CommandHost) {
   };
 }
 
-/** Estimates the tokens of the instructions; by their size, where they are not on this machine. */
+/** Estimates the tokens of the instructions, by their size if they are remote. */
 function countFullTokens(skill: Skill): number {
   return skill instanceof RemoteSkill ? Math.ceil(skill.ownSize() / 4) : estimateTokens(skill.body());
 }
 
-/** Where an added skill came from, and whether it still is what was agreed to. */
+/** Returns the source of an added skill and its lock state. */
 function readAddedFacts(skill: Skill, { trust }: CommandHost) {
-  const state = trust.lockStateOf(skill);
+  const state = trust.getLockState(skill);
   if (state.is === "unlocked" || state.is === "unknown") return undefined;
   const { files: _files, upstream, ...from } = state.entry;
   return { ...from, state: state.is, isEdited: upstream !== undefined };
@@ -165,35 +165,35 @@ function readAddedFacts(skill: Skill, { trust }: CommandHost) {
 function formatAdded(skill: Skill, found: CommandHost): string | undefined {
   const added = readAddedFacts(skill, found);
   if (!added) return undefined;
-  const is = added.state === "changed" ? "changed since: skillet verify" : "as its lock says";
+  const is = added.state === "changed" ? "changed since: skillet verify" : "matches its lock file";
   return `from ${formatOrigin(added)}; ${is}${added.isEdited ? ", with your changes" : ""}`;
 }
 
-/** Of each capability that it declares: who serves it, and whether the operator gave it to it. */
+/** Returns the provider and the grant state of each declared capability. */
 function readTrustFacts(skill: Skill, found: CommandHost) {
   return skill.manifest.capabilities.map((id) => ({
     id,
-    from: found.capabilities.providerOf(id, skill)?.from ?? null,
+    from: found.capabilities.findProvider(id, skill)?.from ?? null,
     ...readHolding(id, skill, found),
   }));
 }
 
-/** What only has to be switched on stands together. */
+/** Formats the capabilities. Those with a disabled provider are grouped. */
 function formatTrust(skill: Skill, found: CommandHost, workspace: string | undefined): string[] {
   const off = new Map<string, string[]>();
   const others: string[] = [];
   for (const { id, from, ...holding } of readTrustFacts(skill, found)) {
     const command = from === null ? formatEnableCommand(found, getCapabilityNamespace(id)) : undefined;
-    const served = from === null ? "nobody serves it" : formatProviderOrigin({ from });
+    const served = from === null ? "no provider" : formatProviderOrigin({ from });
     const give = addWorkspaceOption(formatGrantCommand(id, skill.name, holding), workspace);
-    const lacks = holding.givenTo === undefined ? "not given" : `given to the copy from ${holding.givenTo}`;
+    const lacks = holding.givenTo === undefined ? "not granted" : `granted to the copy from ${holding.givenTo}`;
     if (command !== undefined) off.set(command, [...(off.get(command) ?? []), id]);
-    else others.push(`${id} (${served}; ${holding.isGranted ? "given" : `${lacks}: ${give}`})`);
+    else others.push(`${id} (${served}; ${holding.isGranted ? "granted" : `${lacks}: ${give}`})`);
   }
-  return [...[...off].map(([command, ids]) => `${ids.join(", ")}, switched off: ${command}`), ...others];
+  return [...[...off].map(([command, ids]) => `${ids.join(", ")}, provider disabled: ${command}`), ...others];
 }
 
-/** Returns who signed a skill, and whether that holds; undefined for one without a signature. */
+/** Returns the signer of a skill and the state of the signature; undefined without a signature. */
 async function readSignatureState(skill: Skill, { home }: CommandHost) {
   const { folder } = skill.origin;
   if (folder === undefined || !skill.files().files.some(({ path }) => path === SIGNATURE_FILE)) return undefined;
@@ -252,20 +252,17 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   row("npm", given.npm.join(", "));
   for (const { file, wanted, command } of proposePackages(skill, found))
     row("proposed", `${file} lists ${truncateLine(wanted.join(", "), 400)}; to add them: ${command}`);
-  for (const text of formatTrust(skill, found, workspace)) row("may ask", text);
+  for (const text of formatTrust(skill, found, workspace)) row("may use", text);
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
-  const standing = found.trust.standingOf(skill);
+  const standing = found.trust.getStatus(skill);
   row("trust", standing === "own" ? undefined : standing);
   for (const [kind, values] of Object.entries({ ...manifest.triggers, paths: manifest.paths })) {
     row(kind, truncateLine(values.join(", "), 200));
   }
   row("path", origin.file && formatDisplayPath(origin.file, found.around));
   for (const { source, file = source } of places.slice(1)) row("also at", formatDisplayPath(file, found.around));
-  row("inside", origin.parent && `the skill ${origin.parent}, whose files its own are too`);
-  row(
-    "server",
-    origin.remote && `MCP server ${origin.remote.server}: its text is remote, and fetched when it is loaded`,
-  );
+  row("inside", origin.parent && `the skill ${origin.parent}, which includes its files`);
+  row("server", origin.remote && `MCP server ${origin.remote.server}: its text is remote, and fetched on load`);
   row("uri", origin.remote?.uri);
   row("digest", origin.remote?.digest);
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
@@ -275,8 +272,8 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
     skill instanceof RemoteSkill
       ? formatCount(skill.ownSize(), "byte")
       : formatCount(skill.body().split("\n").length, "line");
-  row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
-  // What hides it comes first: nobody asks for the rest before that is mended.
+  row("size", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
+  // Reasons that hide the skill come first: the others matter only after those are fixed.
   const hidden = denied.filter(({ kind }) => kind === "access");
   for (const { message, fix } of hidden.length > 0 ? hidden : denied)
     row("denied", `${message}; ${addWorkspaceOption(fix.replace(/\n\s*/g, " "), workspace)}`);
@@ -298,7 +295,7 @@ function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boole
   if (!isUtf8(bytes) || bytes.includes(0)) {
     throw new SkillError("resource-binary", {
       message: `"${path}" is not text (${formatCount(bytes.length, "byte")})`,
-      fix: skill.origin.folder === undefined ? "only text is printed" : `it stands in ${skill.origin.folder}`,
+      fix: skill.origin.folder === undefined ? "only text is printed" : `it is in ${skill.origin.folder}`,
     });
   }
   const text = Buffer.from(bytes).toString("utf8");
@@ -306,7 +303,7 @@ function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boole
   else printSkillText(io, text);
 }
 
-/** A text as it is, so that it can be copied: with its tabs, and without what could act on the terminal. */
+/** Prints text unchanged, so that it can be copied: tabs are kept, control characters are escaped. */
 function printSkillText(io: CommandIo, text: string): void {
   const out = createPrinter(io.stdout, io.env);
   const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);

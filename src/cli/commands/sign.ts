@@ -25,13 +25,13 @@ import { type CommandIo, createPrinter, type Printer, printJson } from "../outpu
 export const signCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("sign skills of yours, so that others know who made them; alone: show your public key")
-      .argument("[path...]", "skill folders, or names")
-      .option("--new-key", "make your key, ~/.skillet/signing-key.pem; one that is there is never replaced")
-      .option("--key <file>", "another key: a private Ed25519 key in PEM that nobody else can read")
+      .description("Sign your skills or show your public key")
+      .argument("[path...]", "Skill folders, or names")
+      .option("--new-key", "Create your key in ~/.skillet/signing-key.pem. An existing key is never replaced.")
+      .option("--key <file>", "Use another private Ed25519 key, a PEM file that only you can read")
       .addHelpText(
         "after",
-        "\nA key's passphrase is asked for, or read from $SKILLET_SIGNING_PASSPHRASE.\nWhat is changed in a skill breaks its signature: sign it again.",
+        "\nThe passphrase of a key is read from $SKILLET_SIGNING_PASSPHRASE or a prompt.\nA change to a skill breaks its signature: sign it again.",
       )
       .addHelpText(
         "after",
@@ -49,7 +49,7 @@ interface SignOptions {
   newKey?: boolean;
 }
 
-/** Makes the user's key, signs skills with it, and shows what others know it by. */
+/** Creates the user's key, signs skills with it, and shows the public key. */
 async function signSkills({ io, options, args }: CommandContext<SignOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   const { around } = found;
@@ -60,8 +60,8 @@ async function signSkills({ io, options, args }: CommandContext<SignOptions>): P
     : await readSigningKey(file, () => readPassphrase(io, file));
   const out = createPrinter(io.stdout, io.env);
   if (options.newKey && !options.json) {
-    out.line`${out.green("✓")} made ${formatHomePath(file, around.home)}`;
-    out.line`  keep a copy of it in a safe place: nobody can make it again`;
+    out.line`${out.green("✓")} created ${formatHomePath(file, around.home)}`;
+    out.line`  keep a backup in a safe place: it cannot be restored`;
   }
   const signed = targets.map((skill) => {
     const done = signKeepingTrust(skill, key, found);
@@ -82,29 +82,29 @@ async function signSkills({ io, options, args }: CommandContext<SignOptions>): P
   return EXIT.fine;
 }
 
-/** A key in place of its file is not repeated. */
+/** Resolves the key file. A key given in place of a file is not repeated in the message. */
 function resolveKeyFile(given: string | undefined, skilletHome: string, cwd: string): string {
   if (given === undefined) return getSigningKeyFile(skilletHome);
   if (!/PRIVATE KEY|\n/.test(given)) return resolve(cwd, given);
   throw new SkillError("usage", {
-    message: "--key takes the file that holds the key, and not the key itself, which others can see on a command line",
-    fix: "write it into a file that nobody else can read, and name that",
+    message: "--key needs a file, not the key itself: a command line is visible to other users",
+    fix: "write the key to a file that only you can read, and pass its path",
   });
 }
 
 function printPublicKey(out: Printer, { fingerprint, publicKey }: { fingerprint: string; publicKey: string }): void {
   out.line`${out.bold("Your key")}`;
   out.line`  ${fingerprint}`;
-  out.line`  others let its signatures count with:`;
+  out.line`  others trust its signatures with:`;
   out.line`    ${out.cyan(`skillet signers add NAME ${publicKey}`)}`;
 }
 
-/** What was trusted as it is stays so: the one file that is new in it is the user's own doing. */
+/** Signs a skill and keeps its trust: the only new file is the signature. */
 function signKeepingTrust(skill: Skill, privateKey: KeyObject, { catalog, trust }: DiscoverResult): SignedSkill {
   const { folder = "" } = skill.origin;
   const known = [...catalog.skills, ...catalog.shadowed].find(({ origin }) => origin.folder === folder);
   const isTrusted =
-    known && trust.standingOf(known) === "trusted" && trust.changesOf(known, copySkill(known)).length === 0;
+    known && trust.getStatus(known) === "trusted" && trust.findChanges(known, copySkill(known)).length === 0;
   const signed = signSkill({ folder, name: skill.name, privateKey });
   const now = isTrusted && readSkillSafely(folder, known.origin);
   if (now && "skill" in now) trust.grant([{ skill: now.skill, copy: copySkill(now.skill) }]);
@@ -118,14 +118,14 @@ function findSignTarget(given: string, { catalog, trust }: DiscoverResult, cwd: 
   if (skill.origin.form !== "folder" || skill.origin.folder === undefined)
     throw createUnsignableError(
       skill,
-      "it is no folder, which a signature could be put into",
-      "make a folder of it, with a SKILL.md",
+      "it is a single file, and a signature needs a folder",
+      "convert it to a folder with a SKILL.md",
     );
-  if (skill.origin.scope === "bundled" || trust.lockStateOf(skill).is !== "unlocked")
+  if (skill.origin.scope === "bundled" || trust.getLockState(skill).is !== "unlocked")
     throw createUnsignableError(
       skill,
-      "it came from elsewhere, and would not be what was added any more",
-      "sign it where it is made",
+      "it is a remote skill, and would no longer match its lock file",
+      "sign it at its source",
     );
   return skill;
 }
@@ -138,12 +138,12 @@ function readSkillToSign(path: string, given: string, names: readonly string[]):
   throw new SkillError("not-found", {
     message: problem
       ? `The skill in ${truncateLine(given, 200)} does not load: ${problem.message}`
-      : `There is no skill called '${truncateLine(given, 200)}', and no folder of one`,
+      : `'${truncateLine(given, 200)}' is neither a skill nor a skill folder`,
     fix: problem
       ? `see \`skillet check ${truncateLine(given, 200)}\``
       : meant
         ? `did you mean ${meant}?`
-        : "`skillet list` shows what there is",
+        : "`skillet list` shows the skills",
   });
 }
 
@@ -154,7 +154,7 @@ function readSkillSafely(
   try {
     return readFolderSkill(path, origin);
   } catch {
-    return undefined; // There is no such folder.
+    return undefined; // The folder does not exist.
   }
 }
 
@@ -170,18 +170,18 @@ async function readPassphrase(io: CommandIo, file: string): Promise<string> {
   const typed = await (io.askHidden ?? io.ask)?.(`Passphrase of ${file}: `);
   if (typed) return typed;
   throw new SkillError("signing-key", {
-    message: `${file} is locked with a passphrase, which was not given`,
+    message: `${file} is protected by a passphrase, which is missing`,
     fix: `type it at a terminal, or set ${PASSPHRASE_VARIABLE}`,
   });
 }
 
-/** Nothing for a key without one. */
+/** Returns a new passphrase; undefined for a key without one. */
 async function askNewPassphrase(io: CommandIo): Promise<string | undefined> {
   const given = io.env[PASSPHRASE_VARIABLE];
   if (given !== undefined && given !== "") return given;
   const ask = io.askHidden ?? io.ask;
-  const typed = await ask?.("A passphrase for the new key (empty for none): ");
+  const typed = await ask?.("Passphrase for the new key (empty for none): ");
   if (!typed) return undefined;
-  if ((await ask?.("The same again: ")) === typed) return typed;
-  throw new SkillError("usage", { message: "The two were not the same, so no key was made", fix: "try again" });
+  if ((await ask?.("Repeat the passphrase: ")) === typed) return typed;
+  throw new SkillError("usage", { message: "The passphrases differ; no key was created", fix: "try again" });
 }

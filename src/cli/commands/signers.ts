@@ -8,11 +8,11 @@ import { type CommandContext, type CommandDefinition, EXIT, formatExamples } fro
 import { resolveCommandEnvironment } from "../command-host.ts";
 import { createPrinter, printJson } from "../output.ts";
 
-/** `skillet signers` and what stands below it. */
+/** `skillet signers` and its subcommands. */
 export const signersCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show whose signatures on skills count for you")
+      .description("List the signers that you trust")
       .addHelpText(
         "after",
         formatExamples("skillet signers", "skillet signers add alice KEY", "skillet signers remove alice"),
@@ -22,11 +22,11 @@ export const signersCommand: CommandDefinition = {
     add: {
       define: (command) =>
         command
-          .description("let somebody's signatures count; compare the fingerprint with what they tell you")
-          .argument("<name>", "what you call them")
-          .argument("<key...>", "their public key, as `skillet sign` shows it to them; or a file that holds it")
+          .description("Trust the signatures of a signer")
+          .argument("<name>", "Your name for the signer")
+          .argument("<key...>", "The signer's public key as printed by `skillet sign`, or a file with it")
           .usage("[options] <name> <key>")
-          .allowUnknownOption() // What begins with dashes may be a key that was pasted, and is not to be repeated.
+          .allowUnknownOption() // Words with dashes may be a pasted key, which must not be repeated in an error.
           .addHelpText(
             "after",
             formatExamples("skillet signers add alice KEY", "skillet signers add alice alice-public.pem"),
@@ -36,15 +36,15 @@ export const signersCommand: CommandDefinition = {
     remove: {
       define: (command) =>
         command
-          .description("let somebody's signatures count no longer")
-          .argument("<name>", "what you call them")
+          .description("Stop trusting the signatures of a signer")
+          .argument("<name>", "Your name for the signer")
           .addHelpText("after", formatExamples("skillet signers remove alice")),
       run: removeSigner,
     },
   },
 };
 
-/** Whose signatures count. */
+/** Lists the trusted signers. */
 async function listSigners({ io, options }: CommandContext<object>): Promise<number> {
   const signers = createSignerStore(resolveCommandEnvironment(io, options).skilletHome);
   const problem = signers.problem();
@@ -58,7 +58,7 @@ async function listSigners({ io, options }: CommandContext<object>): Promise<num
       out.line`  ${fingerprint}`;
     }
     if (list.length === 0 && problem === undefined)
-      error.line`nobody's signature counts yet: \`skillet signers add NAME KEY\` changes that`;
+      error.line`no signers are trusted yet; add one with \`skillet signers add NAME KEY\``;
   }
   if (problem === undefined) return EXIT.fine;
   error.line`${error.red("✗")} ${problem}`;
@@ -70,23 +70,23 @@ function toSignerJson({ name, fingerprint, key: publicKey, at }: Signer): object
 }
 
 async function addSigner({ io, options, args: [name = "", ...words] }: CommandContext<object>): Promise<number> {
-  // Nothing that may be a private key becomes a name, which is shown.
+  // A private key must not become a name, which is printed.
   if ((decodeBase64(name)?.length ?? 0) >= MIN_KEY_LENGTH)
     throw new SkillError("usage", {
-      message: "There is a key where a name is wanted",
+      message: "The name looks like a key",
       fix: "the name comes first: skillet signers add alice KEY",
     });
-  const given = words.join(" "); // A key that was pasted without quotes is several words.
+  const given = words.join(" "); // A key pasted without quotes is several words.
   const key = parsePublicKey(decodeBase64(given) ? given : (readKeyFile(resolve(io.cwd, given)) ?? given));
   const fingerprint = fingerprintKey(key);
   const isChanged = createSignerStore(resolveCommandEnvironment(io, options).skilletHome).add(name, key);
   const out = createPrinter(io.stdout, io.env);
   if (options.json) printJson(io.stdout, { name, fingerprint, isChanged });
   else {
-    const from = isChanged ? "counts from now on" : "counted already";
-    out.line`${out.green("✓")} what is signed with this key ${from}, as signed by ${out.bold(name)}`;
+    const from = isChanged ? "are now trusted" : "were already trusted";
+    out.line`${out.green("✓")} signatures with this key ${from} as ${out.bold(name)}`;
     out.line`  ${fingerprint}`;
-    out.line`  compare it with what ${name} tells you; to take it back:`;
+    out.line`  compare it with the fingerprint that ${name} publishes; to remove it:`;
     out.line`    ${out.cyan(`skillet signers remove ${quoteIfNeeded(name)}`)}`;
   }
   return EXIT.fine;
@@ -99,14 +99,14 @@ async function removeSigner({ io, options, args: [name = ""] }: CommandContext<o
   if (!gone) {
     const meant = findNearest(name, names);
     throw new SkillError("not-found", {
-      message: `No signer is called '${truncateLine(name, 64)}'`,
-      fix: meant ? `did you mean ${meant}?` : "`skillet signers` shows whose signatures count",
+      message: `Unknown signer '${truncateLine(name, 64)}'`,
+      fix: meant ? `did you mean ${meant}?` : "`skillet signers` lists the trusted signers",
     });
   }
   const out = createPrinter(io.stdout, io.env);
   if (options.json) printJson(io.stdout, { removed: toSignerJson(gone) });
   else {
-    out.line`${out.green("✓")} signatures of ${out.bold(name)} count no longer; to let them count again:`;
+    out.line`${out.green("✓")} signatures of ${out.bold(name)} are no longer trusted; to trust them again:`;
     out.line`    ${out.cyan(`skillet signers add ${quoteIfNeeded(name)} ${gone.key}`)}`;
   }
   return EXIT.fine;
@@ -115,7 +115,7 @@ async function removeSigner({ io, options, args: [name = ""] }: CommandContext<o
 const MIN_KEY_LENGTH = 32;
 const MAX_KEY_FILE_BYTES = 64 * 1024;
 
-/** Nothing when there is no such file: then it is a key, or none. */
+/** Reads a key file; undefined if the argument is the key itself. */
 function readKeyFile(path: string): string | undefined {
   let fd: number | undefined;
   try {

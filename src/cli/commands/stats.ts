@@ -18,8 +18,8 @@ import { type CommandIo, createPrinter, type Printer, printJson } from "../outpu
 export const statsCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show how often skills are used, what comes of it, how long it takes and what it costs")
-      .option("--since <when>", `count from then on: ${SINCE_HELP}`)
+      .description("Show the usage, outcomes, duration and cost of skills")
+      .option("--since <when>", `Count only runs since this time: ${SINCE_HELP}`)
       .addHelpText("after", formatExamples("skillet stats", "skillet stats --since 7d", "skillet stats --json")),
   run: showStatistics,
 };
@@ -28,7 +28,7 @@ interface StatsOptions {
   since?: string;
 }
 
-/** What was used, how often, and what came of it. */
+/** Shows the statistics of skills. */
 async function showStatistics({ io, options }: CommandContext<StatsOptions>): Promise<number> {
   const since = options.since === undefined ? undefined : parseSince(options.since);
   const found = await discoverForCommand(io, options);
@@ -63,10 +63,11 @@ function listUnusedSkills(skills: readonly SkillStatistics[], found: DiscoverRes
 
 function printNoStatistics(io: CommandIo, since: Date | undefined, there: readonly string[]): void {
   const out = createPrinter(io.stderr, io.env);
-  if (since) out.line`nothing was used since ${since.toISOString()}: without --since, all is counted`;
-  else if (there.length === 0) out.line`nothing was used yet, and no skill is found: \`skillet new NAME\` makes one`;
+  if (since) out.line`no skill was used since ${since.toISOString()}: omit --since to count all runs`;
+  else if (there.length === 0)
+    out.line`no skill was used yet, and none was found: create one with \`skillet new NAME\``;
   else
-    out.line`nothing was used yet: \`skillet run ${there.find((name) => name === "host-report") ?? there[0] ?? ""}\` or \`skillet chat\` uses a skill`;
+    out.line`no skill was used yet: run \`skillet run ${there.find((name) => name === "host-report") ?? there[0] ?? ""}\` or \`skillet chat\``;
 }
 
 interface StatsColumn {
@@ -104,8 +105,8 @@ function printStatsTable(out: Printer, skills: readonly SkillStatistics[], total
   if (skills.length > 1) out.line`${"total".padEnd(width)}${cells(({ all }) => all?.(total) ?? "")}`;
 }
 
-/** What came of it, in the order in which people ask. */
-const OUTCOME_GROUPS: readonly [says: string, stops: readonly string[]][] = [
+/** The outcomes, the most relevant first. */
+const OUTCOME_GROUPS: readonly [label: string, stops: readonly string[]][] = [
   ["done", ["answer", "complete"]],
   ["failed", ["failed", "error"]],
   ["at a limit", ["max-steps", "timeout", "budget"]],
@@ -114,12 +115,12 @@ const OUTCOME_GROUPS: readonly [says: string, stops: readonly string[]][] = [
 ];
 
 function formatOutcomes({ outcomes, refused }: SkillStatistics): string[] {
-  const parts = OUTCOME_GROUPS.map(([says, stops]) => ({
-    says,
+  const parts = OUTCOME_GROUPS.map(([label, stops]) => ({
+    label,
     number: sumNumbers(stops.map((stop) => outcomes[stop] ?? 0)),
   }));
-  const all = [...parts, { says: "refused", number: refused }].filter(({ number }) => number > 0);
-  return all.map(({ says, number }) => `${formatNumber(number)} ${says}`);
+  const all = [...parts, { label: "refused", number: refused }].filter(({ number }) => number > 0);
+  return all.map(({ label, number }) => `${formatNumber(number)} ${label}`);
 }
 
 function sumNumbers(numbers: readonly number[]): number {
@@ -162,7 +163,7 @@ function formatLastUse(ms: number): string {
 
 const MAX_NAMED = 30;
 
-/** Names behind a title, on lines of at most 80 characters. */
+/** Wraps names after a title, in lines of at most 80 characters. */
 function wrapNameList(title: string, names: readonly string[], { width }: Printer): string[] {
   if (names.length === 0) return [];
   const shown = names.slice(0, MAX_NAMED);

@@ -29,13 +29,13 @@ import { failMissingSkill } from "./show.ts";
 export const toolsCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("show the tools that skills bring, and what is wrong with them")
-      .argument("[skill]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
+      .description("List the tools that skills provide, with their problems")
+      .argument("[skill]", "A skill, or a server of [tools.mcp]. Defaults to every skill with toolsets.")
       .addHelpText("after", formatExamples("skillet tools", "skillet tools my-skill --json")),
   run: listTools,
 };
 
-/** Shows the tools that skills bring, each imported as a run would import it; or those of a server, by its name. */
+/** Lists the tools of skills, each imported as in a run; or those of a server, by its name. */
 export async function listTools({ io, options, args }: CommandContext<object>): Promise<number> {
   const [name] = args;
   const found = await discoverWithCapabilities(io, options);
@@ -69,19 +69,19 @@ function printNoTools(io: CommandIo, name: string | undefined, isServer: boolean
   const out = createPrinter(io.stderr, io.env);
   if (isServer) out.line`${name ?? ""} has no tools`;
   else
-    out.line`${name === undefined ? "no skill here brings tools" : `${name} brings no tools`}: a skill lists them under toolsets`;
+    out.line`${name === undefined ? "no skill provides tools" : `${name} provides no tools`}: a skill lists its tools under toolsets`;
 }
 
-/** They are not started for a list: that may take long. */
+/** Prints the configured servers. They are not started for a list, which may take long. */
 function printServerHint(io: CommandIo, found: DiscoverResult): void {
   const [first] = listMcpServers(found);
   if (!first) return;
   const out = createPrinter(io.stderr, io.env);
-  out.line`${out.dim(`servers of tools: ${formatMcpServers(found)}`)}`;
-  out.line`  ${out.cyan(`skillet tools ${first.name}`)} shows what one has, ${out.cyan("skillet doctor --tools")} tries all`;
+  out.line`${out.dim(`MCP servers: ${formatMcpServers(found)}`)}`;
+  out.line`  ${out.cyan(`skillet tools ${first.name}`)} lists the tools of one, ${out.cyan("skillet doctor --tools")} checks all`;
 }
 
-/** What waits for the user's word is not broken; who asked for it by name should know. */
+/** Returns the exit code. Missing trust is a problem only if the skill was named. */
 function getToolsExitCode(rows: readonly ToolProvider[], isNamed: boolean): number {
   const codes = rows.flatMap(({ problems }) => problems.map(({ code }) => code));
   if (codes.some((code) => !TRUST_PROBLEM_CODES.has(code))) return EXIT.findings;
@@ -118,24 +118,24 @@ function printToolProvider(io: CommandIo, { name, source, tools, problems }: Too
   printToolProblems(error, problems);
 }
 
-/** What is wrong, or waits, each with what to do. */
+/** Prints problems with their fixes. */
 export function printToolProblems(out: Printer, problems: readonly Problem[]): void {
   for (const { code, message, fix } of problems)
     printProblem(out, TRUST_PROBLEM_CODES.has(code) ? out.yellow("!") : out.red("✗"), message, fix);
 }
 
-/** The tools of one that brings some, or why they are not there. */
+/** The tools of a skill or server, or the reasons why they are missing. */
 export interface ToolProvider {
   name: string;
   source: string;
   tools: readonly Tool[];
   problems: readonly Problem[];
-  /** The skill that brings them; none where a server does. */
+  /** The skill that provides them; absent for a server. */
   of?: { skill: Skill; copy: SkillCopy };
   close(): void;
 }
 
-/** Everything that brings tools: the one place where a command gets its list of them. */
+/** Opens the tools of skills: the only source of tools for commands. */
 export async function openSkillTools(
   found: DiscoverResult,
   skills: readonly Skill[],
@@ -144,10 +144,10 @@ export async function openSkillTools(
   return Promise.all(skills.map((skill) => openToolsOfSkill(found, skill, onPrinted)));
 }
 
-/** What their code prints. */
+/** Receives the output of their code. */
 type OutputListener = (text: string) => void;
 
-/** The skills that bring tools, and that are there for this caller. */
+/** Lists the skills with tools that are available to this caller. */
 export function listSkillsWithTools({ catalog, ...host }: DiscoverResult): Skill[] {
   return catalog.skills.filter(
     (skill) => skill.manifest.toolsets.length > 0 && findFirstDenial(skill, host)?.kind !== "access",
@@ -172,12 +172,12 @@ async function openToolsOfSkill(
   }
 }
 
-/** Without what the user took away from everybody. */
+/** Removes the tools that the user disabled. */
 function filterDisabledTools(found: DiscoverResult, tools: readonly Tool[]): readonly Tool[] {
   return tools.filter(({ name }) => !isToolDisabled(name, found));
 }
 
-/** The tools of a server that is configured under this name. Nothing where none is. */
+/** Opens the tools of a configured server; undefined for an unknown name. */
 export async function openMcpServerTools(found: DiscoverResult, server: string): Promise<ToolProvider | undefined> {
   const settings = found.settings.mcp.get(server);
   if (!settings) return undefined;
@@ -202,7 +202,7 @@ export async function openMcpServerTools(found: DiscoverResult, server: string):
 function createDisabledProblem(server: string): Problem {
   return {
     code: "mcp-disabled",
-    message: `MCP server '${server}' is switched off`,
+    message: `MCP server '${server}' is disabled`,
     fix: `set enabled = true under [tools.mcp.${server}] in config.toml`,
   };
 }

@@ -26,7 +26,7 @@ interface TrustTextOptions extends CommonOptions {
   yes?: boolean;
 }
 
-/** Approves, or stops approving, that models read the skills of a workspace. */
+/** Approves, or revokes the approval, that models read the skills of a workspace. */
 export async function trustWorkspaceText(
   io: CommandIo,
   found: DiscoverResult,
@@ -42,7 +42,7 @@ function resolveTextFolder(io: CommandIo, { around }: DiscoverResult, given: str
   const path = given === undefined ? around.workspace : resolve(io.cwd, given);
   if (!existsSync(path)) {
     throw new SkillError("not-found", {
-      message: `There is no folder ${formatSkillsFolder(path, around)}`,
+      message: `No such folder: ${formatSkillsFolder(path, around)}`,
       fix: "name the folder of a workspace, or run this in it",
     });
   }
@@ -69,28 +69,28 @@ async function approveWorkspaceText(
   const where = formatDisplayPath(folder, around);
   if (containsHome(io, folder)) {
     throw new SkillError("workspace-too-wide", {
-      message: `${where} holds your home folder, so this would approve every workspace in it`,
+      message: `${where} contains your home folder, so this would approve every workspace in it`,
       fix: "name the folder of one workspace",
     });
   }
   if (skills.length === 0) {
     throw new SkillError("not-found", {
-      message: `There is no workspace skill in ${where}`,
-      fix: "`skillet list` shows where each skill comes from",
+      message: `No workspace skill was found in ${where}`,
+      fix: "`skillet list` shows the source of each skill",
     });
   }
   const isAsking = io.ask !== undefined && !options.yes;
   if (!options.json || isAsking)
     printWorkspaceTexts(createPrinter(options.json ? io.stderr : io.stdout, io.env), skills, where);
   if (!options.yes && !(await isConfirmed(io, `Let models read the skills in ${where}, also those added later?`)))
-    throw createNotApprovedError(io, "not approved", "look at the skills (skillet show NAME), then say --yes");
+    throw createNotApprovedError(io, "not approved", "review the skills (skillet show NAME), then add --yes");
   trust.text.approve(folder);
   const names = skills.map(({ name }) => name);
   if (options.json) printJson(io.stdout, { approved: folder, skills: names });
   else {
     const out = createPrinter(io.stdout, io.env);
     out.line`${out.green("✓")} models may read ${formatCount(skills.length, "skill")} of ${where}`;
-    out.line`  their code waits for trust in each skill; to stop this: ${out.cyan(`skillet trust --text --revoke ${where}`)}`;
+    out.line`  their code still needs trust in each skill; to revoke this: ${out.cyan(`skillet trust --text --revoke ${where}`)}`;
   }
   return EXIT.fine;
 }
@@ -115,7 +115,7 @@ function revokeWorkspaceText(
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
       message: `The text of ${formatDisplayPath(folder, around)} has not been approved`,
-      fix: "`skillet trust --list` shows what has been",
+      fix: "`skillet trust --list` shows what is approved",
     });
   }
   if (json) printJson(io.stdout, { revoked });
@@ -133,14 +133,14 @@ interface TrustOwnOptions extends CommonOptions {
   yes?: boolean;
 }
 
-/** Records, or no longer, that the user writes the skills of a folder: edits of them keep the trust. */
+/** Records, or removes the record, that the user writes the skills of a folder: the user's edits keep the trust. */
 export async function trustOwnFolder(io: CommandIo, found: DiscoverResult, options: TrustOwnOptions): Promise<number> {
   return options.revoke ? revokeOwnFolder(io, found, options) : approveOwnFolder(io, found, options);
 }
 
 const OWN_FOLDER_LIMITS = [
-  "An edit of yours keeps the trust in a skill there. A change by a run, a chat, an MCP call or an update of skillet, or one that git brings (HEAD moves), ends it for that skill.",
-  "This does not protect from other programs that run as you: whatever they write there counts as your edit.",
+  "Your edits keep the trust in a skill there. A change by a run, a chat, an MCP call, an update of skillet or git (HEAD moves) ends it for that skill.",
+  "This does not protect against other programs that run as you: their changes there count as your edits.",
 ];
 
 async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: TrustOwnOptions): Promise<number> {
@@ -155,11 +155,11 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
   const isAsking = io.ask !== undefined && !options.yes;
   if (!options.json || isAsking) {
     const names = skills.map(({ name }) => name);
-    out.line`${out.bold(where)}  ${skills.length === 0 ? "no skill is found there yet" : `${formatCount(skills.length, "skill")}: ${formatSomeNames(names, 12)}`}`;
+    out.line`${out.bold(where)}  ${skills.length === 0 ? "no skills there yet" : `${formatCount(skills.length, "skill")}: ${formatSomeNames(names, 12)}`}`;
     for (const line of OWN_FOLDER_LIMITS) printHanging(out, "  ", [line], { indent: 2 });
   }
-  if (!options.yes && !(await isConfirmed(io, `Trust the skills in ${where}, and their code, as your own work?`)))
-    throw createNotApprovedError(io, "not trusted", "look at the skills (skillet show NAME), then say --yes");
+  if (!options.yes && !(await isConfirmed(io, `Trust the skills in ${where} and their code as your own work?`)))
+    throw createNotApprovedError(io, "not trusted", "review the skills (skillet show NAME), then add --yes");
   trust.own.add(folder, skills.map(getSkillLocation));
   const uncovered = skills.flatMap((skill) => {
     const why = recordOwnFolder(skill, found);
@@ -170,22 +170,22 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
   if (options.json) {
     printJson(io.stdout, { mine: folder, skills: skills.map(({ name }) => name), uncovered });
   } else {
-    out.line`${out.green("✓")} yours: ${where}`;
+    out.line`${out.green("✓")} trusted as your own: ${where}`;
     for (const { name, why } of uncovered)
-      printHanging(out, out.text`  ${out.yellow("!")} `, [`${name} still waits: ${why}`], { indent: 4 });
-    out.line`  to take it back: ${out.cyan(`skillet trust --mine --revoke ${where}`)}`;
+      printHanging(out, out.text`  ${out.yellow("!")} `, [`${name} is not trusted yet: ${why}`], { indent: 4 });
+    out.line`  to revoke it: ${out.cyan(`skillet trust --mine --revoke ${where}`)}`;
   }
   return uncovered.length > 0 ? EXIT.findings : EXIT.fine;
 }
 
-/** Judges a skill, which records it. Returns why it is not trusted. */
+/** Checks and records the trust of a skill. Returns the reason if it is not trusted. */
 function recordOwnFolder(skill: Skill, { trust }: DiscoverResult): string | undefined {
   try {
-    const state = trust.standingOf(skill);
+    const state = trust.getStatus(skill);
     if (state === "own") return undefined;
-    if (state === "changed") return "it is not what its lock says";
-    const changes = trust.changesOf(skill, copySkill(skill));
-    const refusal = trust.refusalOf(skill);
+    if (state === "changed") return "it does not match its lock file";
+    const changes = trust.findChanges(skill, copySkill(skill));
+    const refusal = trust.findRefusal(skill);
     if (refusal) return formatOwnRefusal(refusal);
     return changes.length > 0 ? "it cannot be compared" : undefined;
   } catch (error) {
@@ -198,7 +198,7 @@ function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: 
   const path = resolve(io.cwd, given);
   if (!existsSync(path) || !lstatSync(realpathSync(path)).isDirectory()) {
     throw new SkillError("not-found", {
-      message: `There is no folder ${formatSkillsFolder(path, around)}`,
+      message: `No such folder: ${formatSkillsFolder(path, around)}`,
       fix: "name the folder that you write skills in",
     });
   }
@@ -207,15 +207,15 @@ function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: 
   const wide = [getUserHome(io.env), home, around.home].find((one) => isInside(folder, resolveRealPath(one)));
   if (wide !== undefined) {
     throw new SkillError("workspace-too-wide", {
-      message: `${shown} holds your home folder, so this would trust what any program puts there`,
+      message: `${shown} contains your home folder, so this would trust files of any program`,
       fix: "name the folder that you write skills in",
     });
   }
   const why = checkFileOwner(lstatSync(folder));
   if (why !== undefined) {
     throw new SkillError("owned-by-others", {
-      message: `${shown} ${why === "owner" ? "belongs to another user" : "can be written to by other users"}`,
-      fix: why === "owner" ? "name a folder of yours" : `chmod go-w ${shown}`,
+      message: `${shown} ${why === "owner" ? "belongs to another user" : "is writable by other users"}`,
+      fix: why === "owner" ? "name your own folder" : `chmod go-w ${shown}`,
     });
   }
   return folder;
@@ -227,15 +227,15 @@ function revokeOwnFolder(io: CommandIo, { trust, around }: DiscoverResult, optio
   const revoked = trust.own.revoke(folder);
   if (revoked.length === 0) {
     throw new SkillError("not-found", {
-      message: `${formatSkillsFolder(path, around)} is not a folder that was trusted as yours`,
-      fix: "`skillet trust --list` shows those that were",
+      message: `${formatSkillsFolder(path, around)} is not trusted as your own folder`,
+      fix: "`skillet trust --list` shows the trusted folders",
     });
   }
   if (options.json) printJson(io.stdout, { revoked });
   else {
     const out = createPrinter(io.stdout, io.env);
     for (const one of revoked)
-      out.line`${out.green("✓")} no longer trusted as yours: ${formatDisplayPath(one, around)}`;
+      out.line`${out.green("✓")} no longer trusted as your own: ${formatDisplayPath(one, around)}`;
   }
   return EXIT.fine;
 }
@@ -246,24 +246,24 @@ interface TrustSecretsOptions {
   json?: boolean;
 }
 
-/** Gives the values that are configured for a name to the copy that is found now. */
+/** Grants the values configured for a name to the copy that is found now. */
 export async function grantSecrets(io: CommandIo, found: CommandHost, options: TrustSecretsOptions): Promise<number> {
   const { grants, around } = found;
   const skill = findSecretsSkill(options.secrets, found);
   const variables = listConfiguredVariables(skill, found);
   const capabilities = skill.manifest.capabilities.filter((id) => found.capabilities.isGranted(id, skill));
   if (!hasConfiguredAccess(skill, found)) throw createNoValuesError(skill);
-  const before = grants.ownerOf(skill.name);
+  const before = grants.getOwner(skill.name);
   const isNew = !before || !grants.isOwner(skill, before);
   const out = createPrinter(options.json ? io.stderr : io.stdout, io.env);
   const shown = ({ source, place }: SecretOwner) =>
     `${place === "" ? "" : `${formatDisplayPath(place, around)} `}(from ${source})`;
   const { source, folder, file } = skill.origin;
-  out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `what ${formatSkillTable(skill)} gives it`}`;
-  if (before) out.line`  given to    ${shown(before)}`;
-  if (isNew) out.line`  to be given ${shown({ source, place: folder ?? file ?? "" })}`;
-  if (isNew && !options.yes && !(await isConfirmed(io, "Give this to this copy, and no longer to another?"))) {
-    throw createNotApprovedError(io, "not given", "look at the skill, then say --yes");
+  out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `the values of ${formatSkillTable(skill)}`}`;
+  if (before) out.line`  granted to ${shown(before)}`;
+  if (isNew) out.line`  grant to   ${shown({ source, place: folder ?? file ?? "" })}`;
+  if (isNew && !options.yes && !(await isConfirmed(io, "Grant this to this copy instead of the other one?"))) {
+    throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
   }
   if (isNew) grants.grant(skill);
   if (options.json)
@@ -272,9 +272,9 @@ export async function grantSecrets(io: CommandIo, found: CommandHost, options: T
       variables,
       capabilities,
       before: before ?? null,
-      now: grants.ownerOf(skill.name),
+      now: grants.getOwner(skill.name),
     });
-  else out.line`${out.green("✓")} ${isNew ? "given" : "it has them already"}`;
+  else out.line`${out.green("✓")} ${isNew ? "granted" : "already granted"}`;
   return EXIT.fine;
 }
 
@@ -284,14 +284,14 @@ function findSecretsSkill(name: string, { catalog }: DiscoverResult): Skill {
   const meant = findNearest(name, catalog.names());
   throw new SkillError("not-found", {
     message: `Skill '${name}' not found`,
-    fix: meant === undefined ? "`skillet list` shows what there is" : `did you mean ${meant}?`,
+    fix: meant === undefined ? "`skillet list` shows the skills" : `did you mean ${meant}?`,
   });
 }
 
 function createNoValuesError(skill: Skill): SkillError {
   const [name] = listDeclaredVariables(skill);
   return new SkillError("not-found", {
-    message: `Skill '${skill.name}' ${name === undefined ? "declares no variables" : "has no values"}, so there is nothing to give`,
+    message: `Skill '${skill.name}' ${name === undefined ? "declares no variables" : "has no values"}, so there is nothing to grant`,
     fix:
       name === undefined
         ? "a skill declares them under `env`"

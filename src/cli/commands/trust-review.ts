@@ -28,19 +28,19 @@ import { formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import { formatSomeNames } from "../format.ts";
 import { type Printer, printDiff, printHanging } from "../output.ts";
 
-/** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
+/** A skill to trust: its current content, and the content that was trusted before. */
 export interface TrustSubject {
   skill: Skill;
   copy: SkillCopy;
   before: Pick<TrustedSkill, "digest"> | undefined;
   changes: readonly TrustChange[];
-  /** All that its folder holds, for one that was added: `changes` are over that. */
-  there?: LockedFiles;
-  /** Its files as they were when it was added, for one that was. */
+  /** All files in its folder, for an added skill: `changes` includes these. */
+  folderFiles?: LockedFiles;
+  /** Its files when it was added, for an added skill. */
   was?: ReadonlyMap<string, CopiedFile> | undefined;
 }
 
-/** What will be followed and run: all of it the first time, then what changed. */
+/** Prints the instructions and code: all of it the first time, then the changes. */
 export function printTrustSubject(out: Printer, subject: TrustSubject, found: DiscoverResult): void {
   const { skill, copy, before, changes } = subject;
   out.line`${out.bold(skill.name)}  ${formatDisplayPath(getSkillLocation(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
@@ -57,30 +57,30 @@ export function printTrustSubject(out: Printer, subject: TrustSubject, found: Di
     const { bytes } = file;
     const kind = before ? kinds.get(path) : isCovered(path, file) ? "added" : undefined;
     if (path === "SKILL.md" && kind === undefined) continue;
-    const mode = kind === "mode" ? ` ${subject.there?.[path]?.mode ?? ""}` : "";
+    const mode = kind === "mode" ? ` ${subject.folderFiles?.[path]?.mode ?? ""}` : "";
     out.line`  ${path}  ${out.dim(formatFileSize(file))}${kind && before ? out.yellow(` ${kind}${mode}`) : ""}`;
-    // What was prose before was not shown then.
+    // Former prose was not shown before.
     const was = before && kind === "changed" ? readPreviousBytes(path, subject, found) : new Uint8Array();
     if (kind !== undefined && kind !== "mode")
       printFileDifference(out, was, bytes, { path, rest: `skillet show ${skill.name} ${path}` });
   }
-  // What no run is given, such as node_modules, is agreed to as well.
+  // Files that runs do not use, such as node_modules, are approved too.
   for (const { path, what } of changes) if (!copy.files.has(path)) out.line`  ${path}  ${out.yellow(what)}`;
 }
 
-/** Whether the configuration has something for the name of a skill, and which copy that is for. Trust alone gives it to none. */
+/** Reports values configured for the name of a skill, and the copy that owns them. Trust alone does not grant them. */
 function formatGrantedValues(skill: Skill, found: DiscoverResult): string[] {
   if (!hasConfiguredAccess(skill, found)) return [];
-  const owner = found.grants.ownerOf(skill.name);
+  const owner = found.grants.getOwner(skill.name);
   if (owner && found.grants.isOwner(skill, owner)) return [];
   const has = `config.toml has ${formatConfiguredAccess(skill, found)} for this name`;
-  const give = `to give it to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
-  if (!owner) return [`${has}, given to no copy yet; ${give}`];
+  const give = `to grant it to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
+  if (!owner) return [`${has}, not granted to any copy yet; ${give}`];
   const copy = owner.place === "" ? owner.source : formatDisplayPath(owner.place, found.around);
-  return [`${has}, given to the copy from ${copy}, and not to this one; ${give}`];
+  return [`${has}, granted to the copy from ${copy}, not to this one; ${give}`];
 }
 
-/** A file as it was when it was agreed to; empty when that is not known any more. */
+/** Returns a file as it was approved; empty if that version is no longer stored. */
 function readPreviousBytes(path: string, { before, was }: TrustSubject, found: DiscoverResult): Uint8Array {
   const kept = was?.get(path)?.bytes;
   if (kept) return kept;
@@ -88,7 +88,7 @@ function readPreviousBytes(path: string, { before, was }: TrustSubject, found: D
   try {
     return readRegularFile(file, { refusesLinks: true });
   } catch {
-    return new Uint8Array(); // It was never put there, or was swept away.
+    return new Uint8Array(); // It was never stored, or was removed.
   }
 }
 
@@ -109,28 +109,28 @@ function listRequirementRows(skill: Skill, { settings }: DiscoverResult): [strin
 
 const MAX_INSTRUCTIONS = 60;
 const MAX_COMMANDS = 40;
-/** Of one file. */
+/** The maximum per file. */
 const MAX_DIFF_LINES = 80;
-/** Without arguments that placeholder would be filled with nothing, and a command shown that nobody wrote. */
+/** Without arguments this placeholder would be replaced by nothing, and the shown command would differ from the written one. */
 const ARGUMENTS_PLACEHOLDER = "\ue000ARGUMENTS";
 
-function printInstructions(out: Printer, skill: Skill, most = MAX_INSTRUCTIONS): void {
+function printInstructions(out: Printer, skill: Skill, max = MAX_INSTRUCTIONS): void {
   const lines = splitContentLines(skill.body());
   out.line`  instructions  ${out.dim(formatCount(lines.length, "line"))}`;
-  for (const line of lines.slice(0, most)) out.line`    ${line}`;
-  const more = lines.length - most;
+  for (const line of lines.slice(0, max)) out.line`    ${line}`;
+  const more = lines.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
 
-/** The commands that the instructions spell out, wherever in them: these run whichever model follows. */
-function printDynamicCommands(out: Printer, skill: Skill, most = MAX_COMMANDS): void {
+/** Prints the commands in the instructions: these run with any model. */
+function printDynamicCommands(out: Printer, skill: Skill, max = MAX_COMMANDS): void {
   const lines = findInstructionCommands(skill.body().replaceAll("$ARGUMENTS", ARGUMENTS_PLACEHOLDER), {})
     .flatMap(splitContentLines)
     .map((line) => line.replaceAll(ARGUMENTS_PLACEHOLDER, "$ARGUMENTS"));
   if (lines.length === 0) return;
   out.line`  runs:`;
-  for (const line of lines.slice(0, most)) out.line`    ${out.yellow(`$ ${line}`)}`;
-  const more = lines.length - most;
+  for (const line of lines.slice(0, max)) out.line`    ${out.yellow(`$ ${line}`)}`;
+  const more = lines.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
 
@@ -138,7 +138,7 @@ function splitContentLines(text: string): string[] {
   return text.trim() === "" ? [] : text.replace(/^\s*\n|\s+$/g, "").split(/\r?\n/);
 }
 
-/** All that will be followed and run of one that is nowhere yet: nothing of it is left out, since nothing else shows it. */
+/** Prints all instructions and code of a skill that is not written yet, without omissions: no other command can show it. */
 export function printSkillContents(out: Printer, skill: Skill, files: ReadonlyMap<string, CopiedFile>): void {
   printInstructions(out, skill, Number.POSITIVE_INFINITY);
   printDynamicCommands(out, skill, Number.POSITIVE_INFINITY);
@@ -153,20 +153,20 @@ export function printSkillContents(out: Printer, skill: Skill, files: ReadonlyMa
 
 interface DiffOptions {
   path: string;
-  /** How many lines at most. */
+  /** The maximum number of lines. */
   most?: number;
-  /** What shows the others. */
+  /** The command that shows the other lines. */
   rest: string;
 }
 
-/** The lines that are new, or changed since it was agreed to. Contract: how many there are. */
+/** Prints the lines that are new or changed since the approval. Contract: returns their number. */
 export function printFileDifference(out: Printer, before: Uint8Array, now: Uint8Array, shown: DiffOptions): number {
   const { path, most = MAX_DIFF_LINES, rest } = shown;
   if (!isTextFile(path, now)) {
     out.line`    ${out.yellow(`not text, ${formatCount(now.length, "byte")}: not shown`)}`;
     return 1;
   }
-  // Both alike: two encodings of one word are a change. One byte for one character shows whatever else there is.
+  // The same encoding for both: two encodings of one word are a change. Latin-1 shows any other bytes.
   const encoding = isUtf8(before) && isUtf8(now) ? "utf8" : "latin1";
   const textOf = (bytes: Uint8Array) => (isTextFile(path, bytes) ? Buffer.from(bytes).toString(encoding) : "");
   const lines = diffLines(textOf(before), textOf(now));
@@ -178,30 +178,30 @@ function formatFileSize({ bytes, executable }: CopiedFile): string {
   return `${formatCount(bytes.length, "byte")}${executable ? ", executable" : ""}`;
 }
 
-/** What an interpreter would run is, whatever bytes are strewn in. */
+/** Returns true for text. Code counts as text whatever bytes it contains: an interpreter would run it. */
 function isTextFile(path: string, bytes: Uint8Array): boolean {
   return isUtf8(bytes) || !bytes.includes(0) || detectInterpreter(path, bytes)?.program !== undefined;
 }
 
-/** How much trust a skill needs, the most first. Skills of one group are approved together. */
+/** The risk groups, highest first. Skills of one group are approved together. */
 const TRUST_RISKS = ["tools", "findings", "scripts", "text"] as const;
 type TrustRisk = (typeof TRUST_RISKS)[number];
 
 interface TrustSummary {
   subject: TrustSubject;
   risk: TrustRisk;
-  /** How many files can be run. */
+  /** The number of executable files. */
   runs: number;
-  /** Bytes of all files that are or steer code. */
+  /** The size of all files that are code or configure it. */
   bytes: number;
   needs: readonly string[];
-  /** Of weight medium and high. */
+  /** Findings of medium and high severity. */
   findings: readonly ScanFinding[];
 }
 
 const RISK_TITLES: Record<TrustRisk, string> = {
   tools: "with tools that run as you, without a sandbox",
-  findings: "that the scanner found something in",
+  findings: "with scan findings",
   scripts: "with code that runs in a sandbox",
   text: "without code: models follow their instructions",
 };
@@ -211,7 +211,7 @@ interface TrustGroup {
   summaries: readonly TrustSummary[];
 }
 
-/** Groups skills by how much trust they need, the most first. */
+/** Groups skills by risk, highest first. */
 export function groupByRisk(subjects: readonly TrustSubject[]): TrustGroup[] {
   const summaries = subjects.map(summarizeSubject);
   return TRUST_RISKS.flatMap((risk) => {
@@ -249,7 +249,7 @@ function summarizeSubject(subject: TrustSubject): TrustSummary {
 const MAX_ROWS = 20;
 const MAX_NAME_LENGTH = 28;
 
-/** Prints one line per skill: what can run, its size, what it needs and what the scanner found. Skills without code share a line. */
+/** Prints one line per skill: its executable files, size, requirements and scan findings. Skills without code share a line. */
 export function printTrustGroup(out: Printer, { title, summaries }: TrustGroup): void {
   out.line`${out.bold(title)}`;
   const names = summaries.map(({ subject }) => subject.skill.name);
@@ -273,13 +273,13 @@ export function printTrustGroup(out: Printer, { title, summaries }: TrustGroup):
 
 const MAX_NAMES = 60;
 
-export function printFindings(out: Printer, findings: readonly ScanFinding[], most: number): void {
-  for (const { weight, file, line, message, rule } of findings.slice(0, most)) {
+export function printFindings(out: Printer, findings: readonly ScanFinding[], max: number): void {
+  for (const { weight, file, line, message, rule } of findings.slice(0, max)) {
     const mark = weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
     const place = `${file}${line === undefined ? "" : `:${line}`}`;
     printHanging(out, out.text`    ${mark} `, [`${place} ${message} (${rule})`], { indent: 6 });
   }
-  const more = findings.length - most;
+  const more = findings.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more finding")}`)}`;
 }
 
@@ -290,17 +290,17 @@ export function formatFindingCounts(findings: readonly ScanFinding[]): string {
   return counts.flatMap(([number, weight]) => (number > 0 ? `${number} ${weight}` : [])).join(", ");
 }
 
-/** Skills whose code waits for trust, and the command that shows and trusts them; undefined if there are none. */
+/** Returns the number of skills with untrusted code, and the command that reviews and trusts them; undefined without such skills. */
 export function findUntrustedCode(found: DiscoverResult): { skills: number; command: string } | undefined {
   const { catalog, trust } = found;
-  const waiting = trust.steadily(() =>
-    catalog.skills.filter((skill) => trust.standingOf(skill) === "untrusted" && !isTextOnly(skill)),
+  const waiting = trust.withCache(() =>
+    catalog.skills.filter((skill) => trust.getStatus(skill) === "untrusted" && !isTextOnly(skill)),
   );
   if (waiting.length === 0) return undefined;
   const folders = waiting.flatMap(({ origin: { folder } }) => (folder === undefined ? [] : [dirname(folder)]));
   const named = [...new Set(folders)].map((folder) => {
     const short = shortenHomePath(folder, found);
-    return quoteIfNeeded(short) === short ? short : quoteIfNeeded(folder); // A shell understands ~ only outside of quotes.
+    return quoteIfNeeded(short) === short ? short : quoteIfNeeded(folder); // A shell expands ~ only outside of quotes.
   });
   return { skills: waiting.length, command: ["skillet trust", ...named].join(" ") };
 }

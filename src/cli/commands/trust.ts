@@ -34,33 +34,32 @@ import {
 export const trustCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("let code run that came with a workspace or that another program put there")
+      .description("Review and trust skills so that their code can run")
       .argument(
         "[path...]",
-        "workspaces, skills' folders, or skills by name or pattern (pdf*); defaults to the workspace",
+        "Workspaces, skill folders, or skills by name or pattern (pdf*). Defaults to the workspace.",
       )
-      .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
-      .option("--show", "show everything that will be followed and run, also of many skills")
-      .option("--revoke", "take it back")
+      .addOption(new Option("-l, --list", "List the trusted skills").conflicts("revoke"))
+      .option("--show", "Show all instructions and code, also of many skills")
+      .option("--revoke", "Revoke the trust")
       .addOption(
-        new Option(
-          "--text",
-          "let models read the skills of this workspace; their code still waits for trust in each skill",
-        ).conflicts(["secrets"]),
+        new Option("--text", "Let models read the skills of this workspace without trusting their code").conflicts([
+          "secrets",
+        ]),
       )
       .addOption(
         new Option(
           "--mine [folder]",
-          "you write the skills in this folder: your edits keep the trust; not proof against other programs that run as you",
+          "Trust the skills in this folder as your own, so that your edits keep the trust",
         ).conflicts(["secrets", "text"]),
       )
       .addOption(
-        new Option(
-          "--secrets <skill>",
-          "give a skill's values to the copy found now, and no longer to another",
-        ).conflicts(["list", "revoke"]),
+        new Option("--secrets <skill>", "Grant the configured values of a skill to the copy found now").conflicts([
+          "list",
+          "revoke",
+        ]),
       )
-      .option("-y, --yes", "trust it without asking; needed where there is no terminal")
+      .option("-y, --yes", "Trust without asking, required without a terminal")
       .addHelpText(
         "after",
         "\nScripts and commands of a skill run in a sandbox.\nIts tools (toolsets) run as you, without a sandbox.",
@@ -94,7 +93,7 @@ interface TrustOptions {
 /** More skills than these are shown as a table first. */
 const MAX_SHOWN_SINGLY = 2;
 
-/** Shows skills that are not the user's own, and writes down that they may be followed and their code run. */
+/** Reviews skills that are not the user's own, and records the trust in their instructions and code. */
 async function trustSkills({ io, options, args }: CommandContext<TrustOptions>): Promise<number> {
   const [given] = args;
   const found = await discoverForCommand(io, options, { remote: "soon" });
@@ -124,11 +123,11 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
   const subjects = await loadTrustSubjects([...skills], found);
   const pending = subjects.filter(
     ({ skill, before, changes }) =>
-      before === undefined || changes.length > 0 || found.trust.standingOf(skill) === "untrusted",
+      before === undefined || changes.length > 0 || found.trust.getStatus(skill) === "untrusted",
   );
   const waiting = await approveSubjects(io, found, { subjects, pending, options });
   if (pending.length > 0 && waiting.length === 0)
-    throw createNotApprovedError(io, "not trusted", "look at it, then say --yes");
+    throw createNotApprovedError(io, "not trusted", "review it, then add --yes");
   grantTrust(found, waiting);
   if (options.json) {
     printJson(io.stdout, {
@@ -141,7 +140,7 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
     });
   } else {
     const out = createPrinter(io.stdout, io.env);
-    if (pending.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
+    if (pending.length === 0) out.line`${out.green("✓")} already trusted, and unchanged since`;
     else {
       const places = waiting.map(({ skill }) =>
         quoteIfNeeded(skill.origin.remote ? skill.name : formatDisplayPath(getSkillLocation(skill), around)),
@@ -151,7 +150,7 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
       const back = isAdded
         ? `skillet disable ${waiting.length === 1 ? quoteIfNeeded(waiting[0]?.skill.name ?? "") : "NAME"}`
         : `skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`;
-      out.line`  a change asks again; to take it back: ${out.cyan(back)}`;
+      out.line`  changes need a new review; to revoke it: ${out.cyan(back)}`;
     }
   }
   return EXIT.fine;
@@ -159,14 +158,14 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
 
 interface ApproveContext {
   subjects: readonly TrustSubject[];
-  /** Those that are not trusted as they are now. */
+  /** The skills that are not trusted in their current state. */
   pending: readonly TrustSubject[];
   options: Pick<CommandContext<TrustOptions>["options"], "json" | "yes" | "show">;
   /** The first word of each question. Defaults to "Trust". */
   verb?: string;
 }
 
-/** Shows what is about to be trusted and asks: few skills in full, many as a table with one question per group. Returns those approved. */
+/** Shows the skills and asks for trust: few skills in full, many as a table with one question per group. Returns the approved ones. */
 export async function approveSubjects(
   io: CommandIo,
   found: DiscoverResult,
@@ -196,18 +195,18 @@ export async function approveSubjects(
 
 const MAX_FINDINGS = 10;
 
-/** What the scanner advises to look at first. */
+/** Prints the scan findings. */
 function printSubjectFindings(
   out: Printer,
   { skill: { name, description, manifest }, copy: { files } }: TrustSubject,
 ): void {
   const findings = scanSkill({ name, description, manifest, files }).filter(({ weight }) => weight !== "low");
   if (findings.length === 0) return;
-  out.line`  ${out.yellow(`scan: ${formatFindingCounts(findings)}`)} ${out.dim("(advice: look yourself)")}`;
+  out.line`  ${out.yellow(`scan: ${formatFindingCounts(findings)}`)} ${out.dim("(advisory: review it yourself)")}`;
   printFindings(out, findings, MAX_FINDINGS);
 }
 
-/** Asks about a group until the answer is yes or no. `show` and `show NAME` print everything that will be followed and run. */
+/** Asks about a group until the answer is yes or no. `show` and `show NAME` print all instructions and code. */
 async function askForGroup(
   io: CommandIo,
   out: Printer,
@@ -220,14 +219,14 @@ async function askForGroup(
     if (isShow === undefined) return /^y(?:es)?$/i.test(answer);
     const shown = members.filter(({ skill }) => name === undefined || skill.name === name);
     for (const one of shown) printTrustSubject(out, one, found);
-    if (shown.length === 0) out.line`${out.red("✗")} "${truncateLine(name ?? "", 64)}" is none of them`;
+    if (shown.length === 0) out.line`${out.red("✗")} "${truncateLine(name ?? "", 64)}" is not one of them`;
   }
   return false;
 }
 
 const MAX_ANSWERS = 100;
 
-/** On a terminal: shows what is about to be trusted, and asks. False where nobody can be asked. */
+/** Shows skills and asks for trust at a terminal. Returns false without a terminal. */
 export async function askForTrust(
   io: CommandIo,
   found: DiscoverResult,
@@ -242,7 +241,7 @@ export async function askForTrust(
   return true;
 }
 
-/** Fetches what is to be shown of remote skills: trust is given to what the user could read. */
+/** Fetches the content of remote skills: the user must be able to read what they trust. */
 async function loadTrustSubjects(skills: readonly Skill[], found: DiscoverResult): Promise<TrustSubject[]> {
   const subjects: TrustSubject[] = [];
   for (const skill of skills) {
@@ -253,49 +252,56 @@ async function loadTrustSubjects(skills: readonly Skill[], found: DiscoverResult
 }
 
 function createTrustSubject(found: Skill, { trust: given, home }: DiscoverResult): TrustSubject {
-  const skill = withBody(found); // What is shown is what is trusted, also when its file changes while somebody reads.
+  const skill = withBody(found); // Trusts the shown content, even if the file changes during the review.
   const copy = copySkill(skill);
-  const state = given.lockStateOf(skill);
+  const state = given.getLockState(skill);
   if (state.is === "unknown") throw state.problem;
   if (state.is === "changed") {
     const { entry, drift, there } = state;
-    return { skill, copy, before: entry, changes: drift, there, was: createBlobCache(home).read(entry.files) };
+    return {
+      skill,
+      copy,
+      before: entry,
+      changes: drift,
+      folderFiles: there,
+      was: createBlobCache(home).read(entry.files),
+    };
   }
-  const isAdded = state.is === "as-locked" && given.standingOf(skill) === "trusted";
+  const isAdded = state.is === "as-locked" && given.getStatus(skill) === "trusted";
   const place = getSkillLocation(skill);
   const before =
     new Map(given.list()).get(place) ??
     (isAdded ? state.entry : undefined) ??
-    (given.own.holds(place) ? given.own.recordOf(place) : undefined);
-  return { skill, copy, before, changes: before ? given.changesOf(skill, copy) : [] };
+    (given.own.contains(place) ? given.own.getRecord(place) : undefined);
+  return { skill, copy, before, changes: before ? given.findChanges(skill, copy) : [] };
 }
 
 function grantTrust({ trust: given, home }: DiscoverResult, subjects: readonly TrustSubject[]): void {
   if (subjects.length === 0) return;
   given.grant(subjects);
-  // Kept, so that what changes later can be shown line by line.
+  // Stored, so that later changes can be shown line by line.
   for (const { copy } of subjects) storeSkillCopy(copy, getSkillStoreFolder(home));
 }
 
 function formatTrustQuestion(subjects: readonly TrustSubject[], verb = "Trust"): string {
   if (subjects.some(({ skill }) => skill.manifest.toolsets.length > 0)) {
-    const whose = subjects.length === 1 ? "this skill, and its" : `these ${subjects.length} skills, and their`;
-    return `${verb} ${whose} tools to run as you, without a sandbox?`;
+    const whose = subjects.length === 1 ? "this skill and its" : `these ${subjects.length} skills and their`;
+    return `${verb} ${whose} tools to run as you without a sandbox?`;
   }
   return subjects.length === 1
-    ? `${verb} this skill to be followed, and its code to run in a sandbox?`
-    : `${verb} these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
+    ? `${verb} this skill and its code, which runs in a sandbox?`
+    : `${verb} these ${subjects.length} skills and their code, which runs in a sandbox?`;
 }
 
 function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd: string): Skill[] {
   const { catalog, trust: given, around } = found;
   const named = wanted === undefined ? undefined : catalog.find(wanted);
-  const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.standingOf(skill) !== "own");
+  const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.getStatus(skill) !== "own");
   if (named) {
     if (asking.includes(named)) return [named];
     throw new SkillError("trust-own", {
       message: `Skill '${named.name}' is your own (from ${named.origin.source}): it needs no trust`,
-      fix: `\`skillet run ${named.name}\` uses it`,
+      fix: `run it: \`skillet run ${named.name}\``,
     });
   }
   if (wanted?.includes("*") && !existsSync(resolve(cwd, wanted))) {
@@ -305,7 +311,7 @@ function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd:
   }
   const path = resolve(cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
-  // A file means the skill that it is part of. The folder of a skill inside another one does not mean that other one.
+  // A file means the skill that contains it. The folder of a nested skill does not mean the outer one.
   const isSkill = asking.some((skill) => getSkillLocation(skill) === root);
   const inside = asking.filter(
     (skill) => isInside(root, getSkillLocation(skill)) || (!isSkill && isInside(getSkillLocation(skill), root)),
@@ -314,16 +320,18 @@ function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd:
   const waiting = wanted === undefined ? findUntrustedCode(found) : undefined;
   const names = asking.slice(0, 10).map(({ name }) => name);
   const others =
-    names.length === 0 ? "`skillet list` shows where each skill comes from" : `there are: ${names.join(", ")}`;
+    names.length === 0
+      ? "`skillet list` shows the source of each skill"
+      : `skills that can be trusted: ${names.join(", ")}`;
   throw new SkillError("not-found", {
-    message: `There is no skill in ${formatSkillsFolder(path, around)} that waits for trust`,
+    message: `No skill in ${formatSkillsFolder(path, around)} needs to be trusted`,
     fix: waiting
-      ? `the code of ${formatCount(waiting.skills, "skill")} in other folders does; run: ${waiting.command}`
+      ? `the code of ${formatCount(waiting.skills, "skill")} in other folders is not trusted yet; run: ${waiting.command}`
       : others,
   });
 }
 
-/** `pdf*`: a star stands for any characters of a name. */
+/** Returns the pattern for names such as `pdf*`: a star matches any characters. */
 function createNamePattern(pattern: string): RegExp {
   const parts = pattern.split(/\*+/).map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
   return new RegExp(`^${parts.join(".*")}$`);
@@ -350,10 +358,10 @@ function printTrusted(io: CommandIo, { trust: given, catalog, around }: Discover
     for (const { folder, at } of texts)
       out.line`${out.green("✓")} ${formatDisplayPath(folder, around)}  ${out.dim(`text approved ${at.slice(0, 10)}`)}`;
     for (const { folder, at } of mine)
-      out.line`${out.green("✓")} ${formatDisplayPath(folder, around)}  ${out.dim(`yours since ${at.slice(0, 10)}: edits keep the trust`)}`;
+      out.line`${out.green("✓")} ${formatDisplayPath(folder, around)}  ${out.dim(`your own since ${at.slice(0, 10)}: edits keep the trust`)}`;
     if (rows.length + texts.length + mine.length === 0)
       createPrinter(io.stderr, io.env)
-        .line`${given.problem() ?? "nothing has been trusted yet: `skillet trust PATH` does"}`;
+        .line`${given.problem() ?? "nothing has been trusted yet; review and trust skills with `skillet trust PATH`"}`;
   }
   return EXIT.fine;
 }
@@ -361,12 +369,12 @@ function printTrusted(io: CommandIo, { trust: given, catalog, around }: Discover
 function formatTrustState(path: string, skill: Skill | undefined, given: TrustStore): string {
   if (path.startsWith("mcp:")) {
     if (!skill) return "not listed by its server";
-    return given.standingOf(skill) === "trusted" ? "unchanged" : "changed";
+    return given.getStatus(skill) === "trusted" ? "unchanged" : "changed";
   }
   if (!existsSync(path)) return "gone";
-  if (!skill) return "not looked at: not found from here";
+  if (!skill) return "not checked: not found from here";
   try {
-    return given.changesOf(skill, copySkill(skill)).length > 0 ? "changed" : "unchanged";
+    return given.findChanges(skill, copySkill(skill)).length > 0 ? "changed" : "unchanged";
   } catch (error) {
     return `unreadable: ${error instanceof Error ? error.message : error}`;
   }
@@ -384,14 +392,14 @@ function revokeTrust(
   const added = wanted === undefined ? undefined : catalog.find(wanted);
   if (places.length === 0 && added?.origin.scope === "installed") {
     throw new SkillError("trust-added", {
-      message: `Skill '${added.name}' was agreed to when it was added`,
-      fix: `to switch it off: skillet disable ${quoteIfNeeded(added.name)}; to take it away: skillet remove ${quoteIfNeeded(added.name)}`,
+      message: `Skill '${added.name}' was approved when it was added`,
+      fix: `to disable it: skillet disable ${quoteIfNeeded(added.name)}; to remove it: skillet remove ${quoteIfNeeded(added.name)}`,
     });
   }
   if (places.length === 0) {
     throw new SkillError("not-found", {
       message: `Nothing in ${formatSkillsFolder(path, around)} has been trusted`,
-      fix: "`skillet trust --list` shows what has been",
+      fix: "`skillet trust --list` shows what is trusted",
     });
   }
   given.revoke(places);

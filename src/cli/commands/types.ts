@@ -12,9 +12,9 @@ import { createPrinter, printJson } from "../output.ts";
 export const typesCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("write the types that toolsets import next to your skills, for editors and compilers; needs no npm")
+      .description("Write the types for toolsets next to your skills")
       .addArgument(
-        new Argument("[folder]", "a skill's folder, or a folder of skills").default(undefined, "<workspace>/skills"),
+        new Argument("[folder]", "A skill folder, or a folder of skills").default(undefined, "<workspace>/skills"),
       )
       .addHelpText("after", formatExamples("skillet types", "skillet types ~/.skillet/skills")),
   run: writeTypes,
@@ -26,7 +26,7 @@ async function writeTypes({ io, options, args: [path] }: CommandContext<object>)
   if (!existsSync(given) || !statSync(given).isDirectory()) {
     throw new SkillError("not-found", {
       message: `${formatDisplayPath(given, around)} is not a folder`,
-      fix: "name a skill's folder, or a folder of skills: skillet types skills/NAME",
+      fix: "name a skill folder, or a folder of skills: skillet types skills/NAME",
     });
   }
   const { folder, written, kept } = writeToolsetTypes(existsSync(join(given, "SKILL.md")) ? dirname(given) : given);
@@ -36,7 +36,7 @@ async function writeTypes({ io, options, args: [path] }: CommandContext<object>)
     const here = { ...around, workspace: io.cwd };
     for (const name of written) out.line`${out.green("✓")} ${formatDisplayPath(join(folder, name), here)}`;
     for (const name of kept)
-      out.line`${out.dim("·")} ${formatDisplayPath(join(folder, name), here)} is installed and stays as it is`;
+      out.line`${out.dim("·")} ${formatDisplayPath(join(folder, name), here)} is already installed and was not changed`;
   }
   return EXIT.fine;
 }
@@ -45,16 +45,16 @@ async function writeTypes({ io, options, args: [path] }: CommandContext<object>)
 const TYPED_PACKAGES = ["@agent/tools", "skillet", "zod"] as const;
 
 interface ToolsetTypes {
-  /** The folder that the declarations are in. */
+  /** The folder of the declarations. */
   folder: string;
   written: readonly string[];
-  /** Packages that are installed there, with types of their own. They are left as they are. */
+  /** Packages installed there with their own types, which are not changed. */
   kept: readonly string[];
 }
 
 /**
- * Writes the declarations of what toolsets import into `node_modules` of a folder of skills, where every compiler and editor looks for
- * them. Git is told to leave them out.
+ * Writes the declarations of the modules that toolsets import into `node_modules` of a folder of skills, where compilers and editors find
+ * them. Git ignores them.
  */
 export function writeToolsetTypes(skillsFolder: string): ToolsetTypes {
   const from = join(packageRoot() ?? "", "dist", "toolset-types");
@@ -74,13 +74,13 @@ export function writeToolsetTypes(skillsFolder: string): ToolsetTypes {
   } catch (cause) {
     throw new SkillError("unwritable", {
       message: `The declarations cannot be written to ${folder}`,
-      fix: "check that it is a folder that you can write to",
+      fix: "check that it is a writable folder",
       cause,
     });
   }
 }
 
-/** True where nothing is, or what an earlier call wrote. */
+/** Returns true if the folder is missing or was written by an earlier call. */
 function isWrittenBySkillet(folder: string): boolean {
   if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return true;
   try {

@@ -37,16 +37,16 @@ import { type CommandIo, createPrinter, printJson } from "../output.ts";
 export const updateCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("bring added and adopted skills up to date with their sources; what you changed is kept")
-      .argument("[skill...]", "skills; all that were added when left out")
+      .description("Update added and adopted skills and keep your changes")
+      .argument("[skill...]", "Skills. Defaults to all added skills.")
       .option("--project", PROJECT_HELP)
-      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
-      .option("-n, --dry-run", "show what would change, and change nothing")
-      .option("--show", "show every line that changes, however many")
-      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("-y, --yes", "Approve instructions and code without asking")
+      .option("-n, --dry-run", "Show the changes without applying them")
+      .option("--show", "Show every changed line")
+      .option("--require-signature", "Accept only skills signed by a known signer (`skillet signers`)")
       .option("--allow-private-addresses", ALLOW_PRIVATE_HELP)
       .addOption(
-        new Option("--conflicts <whose>", "whose text stays where you and the source changed the same").choices([
+        new Option("--conflicts <whose>", "Keep this side if you and the source changed the same lines").choices([
           "mine",
           "theirs",
         ]),
@@ -68,13 +68,13 @@ interface UpdateOptions {
   conflicts?: "mine" | "theirs";
 }
 
-/** Brings added and adopted skills up to date. What the user changed is kept, or the conflict is shown and nothing changes. */
+/** Updates added and adopted skills. User changes are kept; on a conflict nothing changes, and it is shown. */
 async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>): Promise<number> {
   const places = openLockedDirs(resolveCommandEnvironment(io, options), options.project ?? false);
   const all = chooseLockedSkills(places, args);
   const found = await discoverForCommand(io, options);
   requireConfiguration(io, found);
-  // Those without a source are passed over unless they are named.
+  // Skills without a source are skipped unless they are named.
   const isMeant = ([, { source }]: LockedSkillsDir["skills"][number]) => args.length > 0 || source !== LOCAL_SOURCE;
   const chosen = all.map(({ locked, entries }) => ({ locked, entries: entries.filter(isMeant) }));
   const isDryRun = options.dryRun ?? false;
@@ -97,7 +97,7 @@ async function updateSkills({ io, options, args }: CommandContext<UpdateOptions>
   return Math.max(...codes);
 }
 
-/** One report for all places; what is not in the first says where it is. */
+/** Merges the reports of all folders. Entries that are not in the first folder name theirs. */
 function mergeReports([first, ...others]: readonly AdditionsReport[]): AdditionsReport | undefined {
   if (!first) return undefined;
   const placed = (facts: readonly object[], folder: string) => facts.map((fact) => ({ ...fact, folder }));
@@ -125,7 +125,7 @@ function updateDir({ locked, entries }: ChosenSkills, { io, options, found, repo
   const { around, home } = found;
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
-    const { fetched, bases } = await fetchWithProgress(io, "what was added", async (signal) => {
+    const { fetched, bases } = await fetchWithProgress(io, "the added skills", async (signal) => {
       const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(place) };
       const fetched = await refetchSkills(entries, fetchOptions);
       const before = join(work, "before");

@@ -17,11 +17,11 @@ import { createWaitIndicator } from "../progress.ts";
 export const verifyCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("compare added skills with their locks, to the last byte; exit 1 when one differs")
-      .argument("[skill...]", "skills; all that were added when left out")
-      .option("--project", "only those of this workspace")
-      .option("--require-signature", "each must be signed by a known signer (`skillet signers`)")
-      .option("--full", "read every byte, also of what nobody has touched since the last look")
+      .description("Compare added skills with the lock file, with exit code 1 if one differs")
+      .argument("[skill...]", "Skills. Defaults to all added skills.")
+      .option("--project", "Verify only the skills of this workspace")
+      .option("--require-signature", "Require the signature of a known signer (`skillet signers`)")
+      .option("--full", "Read every byte, also of files with an unchanged fingerprint")
       .addHelpText(
         "after",
         formatExamples("skillet verify", "skillet verify deploy --full", "skillet verify --project --json"),
@@ -35,29 +35,29 @@ interface VerifyOptions {
   full?: boolean;
 }
 
-/** `isEdited`: what was agreed to is not what its source gave. */
+/** A verified skill. `isEdited`: the approved content differs from the source. */
 type VerifyRow = VerifyResult & { place: SkillsDir; isEdited?: boolean; signature?: SignatureState };
 
-/** Compares added skills with their locks: those for all projects, and the workspace's. */
+/** Compares added skills with their lock files: the user's and the workspace's. */
 async function verifyAddedSkills({ io, options, args }: CommandContext<VerifyOptions>): Promise<number> {
   const around = resolveCommandEnvironment(io, options);
   const places = openDistinctLockedDirs(around, options.project ? ["project"] : ["user", "project"]);
   const stamps = createFingerprintCache(around.skilletHome);
   const signers = createSignerStore(around.skilletHome);
-  const waiting = createWaitIndicator(io, "comparing with the lock");
+  const waiting = createWaitIndicator(io, "comparing with the lock file");
   const rows = places.flatMap((locked): VerifyRow[] => {
     const { place } = locked;
     const entries = chooseVerified(locked, args, places);
     const verified = entries.map(([name, entry], index) => {
-      waiting.at(`comparing ${formatNumber(index + 1)} of ${formatCount(entries.length, "skill")} with the lock`);
+      waiting.at(`comparing ${formatNumber(index + 1)} of ${formatCount(entries.length, "skill")} with the lock file`);
       const hasEdits = hasLocalEdits(entry);
       const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited: hasEdits };
-      // Approved edits of the user break a signature, and are no news.
+      // Approved edits break a signature; that is expected.
       if (!options.requireSignature && !(entry.requireSignature && !hasEdits)) return one;
       const folder = join(place.folder, name);
       return { ...one, signature: checkSignature({ folder, name, signers }) };
     });
-    // What else lies in a project's folder is the project's own.
+    // Other skills in a project's folder belong to the project.
     const unlocked =
       needsTrust(place) || args.length > 0 ? [] : listUnlocked(place, new Set(locked.skills.map(([name]) => name)));
     return [...verified, ...unlocked.map((name) => ({ name, is: "unlocked" as const }))].map((row) => ({
@@ -79,7 +79,7 @@ async function verifyAddedSkills({ io, options, args }: CommandContext<VerifyOpt
   return wrong.length > 0 ? EXIT.findings : EXIT.fine;
 }
 
-/** For programs. */
+/** Formats a result for `--json`. */
 export function toVerifyJson({ name, is, ...more }: VerifyResult): object {
   return { name, state: is, ...more };
 }
@@ -88,7 +88,7 @@ function toVerifyRowJson({ signature, ...row }: Omit<VerifyRow, "place">): objec
   return { ...toVerifyJson(row as VerifyResult), ...(signature ? { signature: toSignatureJson(signature) } : {}) };
 }
 
-/** A name is looked for in all places, and must be in one. */
+/** Returns the entries of the named skills. Throws if a name is in no folder. */
 function chooseVerified(
   locked: LockedSkillsDir,
   names: readonly string[],
@@ -114,7 +114,7 @@ function printVerified(
 ): void {
   const out = createPrinter(io.stdout, io.env);
   for (const row of wrong.slice(0, MAX_SHOWN)) {
-    const isUnsigned = row.is === "as-locked"; // Then that is all that is wrong with it.
+    const isUnsigned = row.is === "as-locked"; // Then the signature is the only problem.
     const what = isUnsigned ? formatSignature(row.signature) : formatVerifyState(row);
     out.line`${out.red("✗")} ${out.bold(row.name)} ${what} ${out.dim(`(${row.place.shown})`)}`;
     if (row.is === "changed") printLockChanges(out, row.drift);
@@ -122,10 +122,11 @@ function printVerified(
     if (!isUnsigned && row.signature && row.signature.state !== "valid")
       out.line`    it ${formatSignature(row.signature)}`;
   }
-  if (wrong.length > MAX_SHOWN) out.line`${out.dim(`… and ${wrong.length - MAX_SHOWN} more: --json has all`)}`;
-  if (rows.length === 0) createPrinter(io.stderr, io.env).line`nothing was added yet: \`skillet add SOURCE\` does`;
+  if (wrong.length > MAX_SHOWN) out.line`${out.dim(`… and ${wrong.length - MAX_SHOWN} more: --json shows all`)}`;
+  if (rows.length === 0)
+    createPrinter(io.stderr, io.env).line`no skills were added yet; add some with \`skillet add SOURCE\``;
   else if (wrong.length === 0)
-    out.line`${out.green("✓")} ${formatCount(rows.length, "skill")}, ${rows.length === 1 ? "as its" : "each as its"} lock says`;
+    out.line`${out.green("✓")} ${formatCount(rows.length, "skill")} ${rows.length === 1 ? "matches" : "match"} the lock file`;
   else printVerifyNextSteps(out, rows, { wrong, workspace });
 }
 
@@ -134,9 +135,9 @@ function formatVerifyState({ is }: VerifyRow): string {
 }
 
 const VERIFY_DESCRIPTIONS: Record<Exclude<VerifyRow["is"], "as-locked">, string> = {
-  changed: "is not what its lock says",
-  missing: "is in the lock, and not there",
-  unlocked: `is there, and not in ${LOCK_FILE}`,
+  changed: "does not match its lock file",
+  missing: "is in the lock file, but missing",
+  unlocked: `is not in ${LOCK_FILE}`,
   unreadable: "cannot be compared",
 };
 
@@ -151,26 +152,26 @@ function printVerifyNextSteps(
   const all = formatCount(rows.length, "skill");
   if (differing > 0) out.line`${differing} of ${all} ${differing === 1 ? "differs" : "differ"}`;
   if (unsigned > 0)
-    out.line`${unsigned} of ${all} ${unsigned === 1 ? "is" : "are"} as locked, and signed by nobody you know`;
-  const say = (line: string) => printHanging(out, "  ", [addWorkspaceOption(line, workspace)], { indent: 2 });
+    out.line`${unsigned} of ${all} ${unsigned === 1 ? "is" : "are"} as locked, but not signed by a known signer`;
+  const printStep = (line: string) => printHanging(out, "  ", [addWorkspaceOption(line, workspace)], { indent: 2 });
   const changed = wrong.filter(({ is }) => is === "changed");
   if (changed.length > 0) {
     const name = changed.length === 1 ? quoteIfNeeded(changed[0]?.name ?? "") : "NAME";
-    say(`to see the difference, and agree to it or not: skillet trust ${name}`);
+    printStep(`to review the difference: skillet trust ${name}`);
     const project = changed[0]?.place.isProject ? " --project" : "";
     if (!changed.some(({ isEdited: hasEdits, place }) => hasEdits || place.isAdopted))
-      say(`to have what was agreed to: remove its folder, then run: skillet add --frozen${project} ${name}`);
+      printStep(`to restore the approved version, remove its folder, then run: skillet add --frozen${project} ${name}`);
   }
   const gone = wrong.filter(({ is }) => is === "missing");
   const adopted = gone.filter(({ place }) => place.isAdopted).map(({ name }) => quoteIfNeeded(name));
-  if (adopted.length > 0) say(`to stop managing what is gone: skillet remove ${adopted.join(" ")}`);
+  if (adopted.length > 0) printStep(`to stop managing missing skills: skillet remove ${adopted.join(" ")}`);
   for (const [isProject, missing] of Map.groupBy(
     gone.filter(({ place }) => !place.isAdopted),
     ({ place }) => place.isProject,
   )) {
     const names = missing.length > 5 ? "" : missing.map(({ name }) => ` ${quoteIfNeeded(name)}`).join("");
-    say(`to have what the lock says: skillet add --frozen${isProject ? " --project" : ""}${names}`);
+    printStep(`to restore the locked version: skillet add --frozen${isProject ? " --project" : ""}${names}`);
   }
   if (wrong.some(({ is }) => is === "unlocked"))
-    say("what is not in the lock waits for a word of yours before it is used: skillet trust NAME");
+    printStep("skills that are not in the lock file need your approval: skillet trust NAME");
 }
