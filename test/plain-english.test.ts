@@ -1,0 +1,83 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+
+/** Phrases that read like a translation, and what to write. Patterns match comments, strings and prose. */
+const PHRASES: readonly (readonly [pattern: RegExp, write: string])[] = [
+  [/\bmend(?:s|ed|ing)?\b/i, "fix"],
+  [/\banew\b/i, "again"],
+  [/\b(?:is|are|was|were|be|been) told\b|\btold (?:of|in full)\b/i, "shown, sent, listed"],
+  [/\b(?:is|are|was|were) said\b|\bsays? so\b/i, "reported, printed"],
+  [/\b(?:nobody|somebody|whoever|anybody|everybody)\b/i, "the role: user, caller, author, operator"],
+  [/\bwhen left out\b/i, "Defaults to"],
+  [/\bstands? (?:in|there|behind|beside)\b/i, "is in, is after"],
+  [/\b(?:is|are|was) none\b/i, "is not a …"],
+  [/\bbut for\b/i, "except"],
+  [/\b(?:go|goes|gone|went) on with\b/i, "resume, continue"],
+  [/\bto be had\b/i, "available"],
+  [/\bfrom elsewhere\b/i, "remote"],
+  [/\bkept apart\b/i, "isolated"],
+  [/\bcall(?:s|ed)? off\b/i, "cancel"],
+  [/\bagree(?:s|d)? to\b/i, "approve"],
+  [/\bbeside\b/i, "next to, in addition to"],
+  [/\bswitch(?:es|ed)? (?:on|off)\b/i, "enable, disable"],
+];
+
+/** Files whose words are data: patterns of the scanner, word lists, phrases that users type. */
+const DATA = /^src\/(?:scan\/|skill\/common-words|catalog\/list-intents)/;
+
+const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+  .map((path) => `src/${path.replaceAll("\\", "/")}`)
+  .filter((path) => path.endsWith(".ts") && !DATA.test(path));
+const pages = [
+  "README.md",
+  "AGENTS.md",
+  "CHANGELOG.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  "docs/cli.md",
+  "docs/errors.md",
+];
+
+/** Returns the comments and the strings with spaces of a source file, a line each. */
+function proseOf(text: string): string[] {
+  const tokens = text.matchAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g);
+  return Array.from(tokens, ([token]) => token).filter((token) => token.startsWith("/") || /\s/.test(token));
+}
+
+function findPhrases(path: string, prose: readonly string[]): string[] {
+  return prose.flatMap((text) =>
+    PHRASES.flatMap(([pattern, write]) => {
+      const [found] = pattern.exec(text) ?? [];
+      return found === undefined ? [] : [`${path}: "${found}" in ${text.slice(0, 80)} (write: ${write})`];
+    }),
+  );
+}
+
+describe("texts", () => {
+  it("are in plain technical English in the sources", () => {
+    expect(sources.length).toBeGreaterThan(300);
+    const found = sources.flatMap((path) => findPhrases(path, proseOf(readFileSync(join(root, path), "utf8"))));
+    expect(found).toEqual([]);
+  });
+
+  it("are in plain technical English on the main pages", () => {
+    const found = pages.flatMap((path) => {
+      const text = readFileSync(join(root, path), "utf8");
+      return findPhrases(
+        path,
+        text
+          .replace(/^```[\s\S]*?^```/gm, "")
+          .replace(/`[^`\n]*`/g, "")
+          .split("\n"),
+      );
+    });
+    expect(found).toEqual([]);
+  });
+
+  it("are found where they are not", () => {
+    expect(findPhrases("x", proseOf('const a = "mend it, then start anew"; // Whoever asks is told.'))).toHaveLength(4);
+  });
+});
