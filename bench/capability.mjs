@@ -20,16 +20,15 @@ export async function capability({ runs: rounds, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
     const library = await parts(
-      "capability/broker.js",
-      "capability/index.js",
-      "capability/open.js",
-      "capability/token.js",
-      "host/discover.js",
-      "run/broker.js",
-      "run/enclosure.js",
-      "run/port.js",
-      "run/taint.js",
-      "shared/redact.js",
+      "capabilities/capability-broker.js",
+      "capabilities/configured-capabilities.js",
+      "capabilities/define-provider.js",
+      "config/discover.js",
+      "agent/tools/contributed-tools.js",
+      "agent/workspace/run-sandbox.js",
+      "agent/run/step-runner.js",
+      "agent/policy/taint-tracker.js",
+      "util/redact.js",
     );
     const scene = await open(place, library);
     say(`calls: ${rounds} rounds of 100`);
@@ -58,15 +57,17 @@ async function open(place, library) {
   const host = { ...found, capabilities, caller: { chatType: "private" } };
   const skill = found.catalog.get("caller");
   const brokerOf = (id) =>
-    library.brokerFor({
-      ...{ id, skill, host, until: () => Date.now() + 600_000, signal: new AbortController().signal },
-      ...{ port: library.livePort(host, () => {}), hiding: library.openHiding(new Map()), taint: library.openTaint() },
+    library.createRunBroker({
+      ...{ id, skill, host, getDeadline: () => Date.now() + 600_000, signal: new AbortController().signal },
+      steps: library.createLiveStepRunner(host, () => {}),
+      redactor: library.createRedactor(new Map()),
+      taint: library.createTaintTracker(),
     });
   return { ...library, place, provider, host, skill, brokerOf };
 }
 
 async function calls({ place, provider, brokerOf }, rounds) {
-  const { door, env } = await (await brokerOf("bench")).door();
+  const { door, env } = await (await brokerOf("bench")).createSocket();
   const brokered = await listen(join(place, "b.sock"), door.onConnection);
   const bare = await listen(join(place, "e.sock"), (connection) =>
     connection.once("data", (line) => connection.end(line)),
@@ -104,30 +105,30 @@ async function calls({ place, provider, brokerOf }, rounds) {
   }
 }
 
-async function verify({ openTokens }) {
-  const tokens = openTokens();
+async function verify({ createBrokerTokens }) {
+  const tokens = createBrokerTokens();
   const wanted = { run: "r", skill: "s" };
   const token = await tokens.issue({ ...wanted, capabilities: ["plain.thing"], until: Date.now() + 600_000 });
   const most = 20_000;
   const before = process.cpuUsage();
   for (let time = 0; time < most; time++) {
-    if ((await tokens.problemOf(token, wanted)) !== undefined) throw new Error("a token of ours was refused");
+    if ((await tokens.findProblem(token, wanted)) !== undefined) throw new Error("a token of ours was refused");
   }
   const { user, system } = process.cpuUsage(before);
   return { perCoreSecond: most / ((user + system) / 1e6) };
 }
 
-/** Each looks at every socket it can see: it must be one, and another one each time. */
-async function atOnce({ brokerOf, openEnclosure, openHiding, host, skill }) {
+/** Starts runs in parallel. Each lists the sockets that it sees: exactly one, and a different one in every run. */
+async function atOnce({ brokerOf, openRunSandbox, createRedactor, host, skill }) {
   const start = performance.now();
   const outcomes = await Promise.all(
     Array.from({ length: RUNS }, async (_, index) => {
       const broker = await brokerOf(`run_${index}`);
-      const enclosure = await openEnclosure(host, {
-        ...{ skill, secrets: new Map(), hiding: openHiding(new Map()), workspace: "as-configured", broker },
+      const sandbox = await openRunSandbox(host, {
+        ...{ skill, secrets: new Map(), redactor: createRedactor(new Map()), kind: "run", broker },
         ...{ signal: new AbortController().signal, onProgress: () => {} },
       });
-      return enclosure.run(["sh", "-c", "ls /run/skillet | wc -l; stat -c %i /run/skillet/*"]);
+      return sandbox.run(["sh", "-c", "ls /run/skillet | wc -l; stat -c %i /run/skillet/*"]);
     }),
   );
   const seen = outcomes.map(({ stdout }) => stdout.trim().split(/\s+/));

@@ -14,9 +14,9 @@ const BYTES = 4096;
 export async function install({ runs, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
-    const { apply } = await parts("install/apply.js");
+    const { applyFolderChange } = await parts("store/atomic-folder.js");
     const from = join(place, "from");
-    const put = Array.from({ length: SKILLS }, (_, number) => write(from, `skill-${number}`));
+    const items = Array.from({ length: SKILLS }, (_, number) => write(from, `skill-${number}`));
     const sample = (work) => async () => {
       const to = join(place, "to");
       program("sync", "-f", place); // What others left to be written is not this one's.
@@ -29,9 +29,12 @@ export async function install({ runs, say }) {
     say(`install: ${runs} rounds of ${SKILLS} skills`);
     const rows = await inTurn(
       [
-        { name: "skillet", sample: sample((to) => apply({ skillsDir: to, put, isDurable: false })) },
+        { name: "skillet", sample: sample((to) => applyFolderChange({ skillsDir: to, items, isDurable: false })) },
         { name: "cp -r", sample: sample((to) => program("cp", "-r", from, to)) },
-        { name: "skillet, on the disk", sample: sample((to) => apply({ skillsDir: to, put, isDurable: true })) },
+        {
+          name: "skillet, on the disk",
+          sample: sample((to) => applyFolderChange({ skillsDir: to, items, isDurable: true })),
+        },
         {
           name: "cp -r, then sync -f",
           sample: sample((to) => {

@@ -13,10 +13,7 @@ const TEXT = "Do it well, and then look at it again.\n".repeat(128);
 export async function render({ say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
-    const library = await parts(
-      ...["prompt", "section", "skill", "skill-ref", "skills-section"].map((name) => `prompt/${name}.js`),
-      "skill/tool.js",
-    );
+    const library = await parts("agent/prompts/index.js", "skill/tool.js");
     say(`rendering ${SKILLS} skills: ${ROUNDS} rounds`);
     const prompts = { "in code": inCode(library), "on the disk": onDisk(library, place) };
     const subjects = Object.entries(prompts).flatMap(([where, prompt]) => {

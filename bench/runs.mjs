@@ -23,16 +23,16 @@ export async function runs({ runs: rounds, say }) {
   const [load] = loadavg();
   return withPlace(async (place) => {
     const library = await parts(
-      "host/discover.js",
-      "host/runs.js",
-      "host/statistics.js",
-      "run/use.js",
-      "run/resume.js",
-      "run/host-tool.js",
-      "run/toolset/open.js",
-      "shared/redact.js",
+      "config/discover.js",
+      "store/runs.js",
+      "store/statistics.js",
+      "agent/run/use-skill.js",
+      "agent/run/resume-run.js",
+      "agent/tools/tool-output.js",
+      "agent/toolsets/open-toolsets.js",
+      "util/redact.js",
       "skill/tool.js",
-      "source/digest.js",
+      "skill/source/skill-copy.js",
     );
     const given = { place, library, rounds, say };
     const rows = [...(await steps(given)), ...(await calls(given)), ...(await others(given))];
@@ -43,7 +43,7 @@ export async function runs({ runs: rounds, say }) {
 /** Beside what the disk takes for the same bytes. */
 async function steps({ place, library, rounds, say }) {
   say(`steps: ${rounds} rounds of 200`);
-  const journal = library.openRuns(join(place, "steps")).begin(newRun("steps"));
+  const journal = library.createRunStore(join(place, "steps")).create(newRun("steps"));
   const plain = openSync(join(place, "plain"), "a");
   const line = `${JSON.stringify({ type: "step", name: "model:1", value: VALUE })}\n`;
   let number = 0;
@@ -74,17 +74,17 @@ async function calls({ place, library, rounds, say }) {
   say(`calls: ${rounds} rounds of 200`);
   const found = await home(place, library, "calls");
   const skill = found.catalog.get("hello");
-  const hiding = library.openHiding(new Map());
-  const opened = await library.openToolsets(found, { skill, copy: library.copySkill(skill), hiding });
+  const redactor = library.createRedactor(new Map());
+  const opened = await library.openToolsets(found, { skill, copy: library.copySkill(skill), redactor });
   if (opened.problems.length > 0) throw new Error(opened.problems[0].message);
-  const direct = library.hostTool(
+  const direct = library.wrapHostTool(
     library.Tool.define("echo", {
       description: "Gives back what it is given.",
       parameters: { type: "object", properties: { input: { type: "string" } } },
       execute: async ({ input }) => ({ output: input }),
     }),
     12_000,
-    hiding,
+    redactor,
   );
   const each = (tool) => async () => {
     const start = performance.now();
@@ -107,10 +107,10 @@ async function calls({ place, library, rounds, say }) {
 
 async function others({ place, library, rounds, say }) {
   say(`going on with ${STEPS} steps, counting, listing ${RUNS} runs: ${rounds} rounds`);
-  const statistics = library.openStatistics(join(place, "statistics"));
-  const listed = library.openRuns(join(place, "listed"));
+  const statistics = library.createStatisticsStore(join(place, "statistics"));
+  const listed = library.createRunStore(join(place, "listed"));
   for (let number = 0; number < RUNS; number++) {
-    const journal = listed.begin(newRun(`run-${String(number).padStart(4, "0")}`));
+    const journal = listed.create(newRun(`run-${String(number).padStart(4, "0")}`));
     journal.step("model:1", VALUE);
     const tail = { stop: "answer", isError: false, iterations: 1, ms: 1, usage: VALUE.usage };
     journal.end({ content: "done" }, tail);
@@ -163,9 +163,9 @@ async function resuming(place, library) {
 function count(statistics, number) {
   const about = { run: `r${number}`, skill: "hello", at: new Date().toISOString() };
   const run = { source: "bench", model: "instant", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
-  statistics.take({ type: "run-started", ...about, ...run });
+  statistics.record({ type: "run-started", ...about, ...run });
   const ended = { stop: "answer", isError: false, iterations: 1, ms: 1, usage: VALUE.usage };
-  statistics.take({ type: "run-ended", ...about, ...ended });
+  statistics.record({ type: "run-ended", ...about, ...ended });
 }
 
 function timed(work) {

@@ -15,27 +15,29 @@ export const TO_RUN = ["bwrap", "prlimit"];
 export async function setUp(programs) {
   // Elsewhere sandboxes are the system's own, or a container's.
   if (process.platform !== "linux") return true;
-  const { applyFix, planFix, thisMachine, toolStates } = await import("../build/sandbox/host-tools.js");
-  const states = () => toolStates().filter(({ tool }) => programs?.includes(tool.program) ?? true);
+  const { applyHostToolFix, planHostToolFix, detectMachine, listHostTools } = await import(
+    "../build/sandbox/host-tools.js"
+  );
+  const states = () => listHostTools().filter(({ tool }) => programs?.includes(tool.program) ?? true);
   const look = () => {
-    const { userWithoutRange, ...machine } = thisMachine();
+    const { userWithoutRange, ...machine } = detectMachine();
     return programs ? machine : { ...machine, userWithoutRange };
   };
   const missing = () => states().flatMap(({ tool, path }) => (path === undefined ? [tool] : []));
   for (const { program, purpose } of missing()) say(`! ${program} is missing: it ${purpose}`);
-  const { commands } = planFix(states(), look());
-  if (commands.length > 0) await install(commands, applyFix);
-  else if (missing().length > 0) sayByHand(look(), planFix(states(), { ...look(), isRoot: true }));
+  const { commands } = planHostToolFix(states(), look());
+  if (commands.length > 0) await install(commands, applyHostToolFix);
+  else if (missing().length > 0) sayByHand(look(), planHostToolFix(states(), { ...look(), isRoot: true }));
   const { userWithoutRange: user } = look();
   if (user !== undefined) say(`✗ user ${user} has no range of ids in /etc/subuid: it cannot build packages of skills`);
   return missing().length === 0 && user === undefined;
 }
 
-async function install(commands, applyFix) {
+async function install(commands, applyHostToolFix) {
   say(`  installing: ${commands.map((command) => command.join(" ")).join("\n              ")}`);
   const begin = performance.now();
   const printed = [];
-  const failed = await applyFix(commands, (line) => printed.push(line));
+  const failed = await applyHostToolFix(commands, (line) => printed.push(line));
   if (failed === undefined) return say(`✓ installed (${Math.ceil((performance.now() - begin) / 1000)} s)`);
   say(`✗ this failed: ${failed.join(" ")}`);
   for (const line of printed.slice(-LAST_LINES)) say(`  │ ${line}`);

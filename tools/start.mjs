@@ -58,11 +58,13 @@ function heading(title, command) {
 }
 
 async function printSkills(skills) {
-  const { reveal } = await import("../build/util/untrusted-text.js");
+  const { escapeLine } = await import("../build/util/untrusted-text.js");
   const shown = skills.slice(0, SHOWN);
   const widest = Math.max(0, ...shown.map(({ name }) => name.length));
   for (const { name, description } of shown)
-    console.log(`  ${styleText("bold", reveal(name).padEnd(widest))}  ${cut(reveal(description), WIDTH - widest - 4)}`);
+    console.log(
+      `  ${styleText("bold", escapeLine(name).padEnd(widest))}  ${cut(escapeLine(description), WIDTH - widest - 4)}`,
+    );
   if (skills.length > SHOWN) console.log(`  … and ${skills.length - SHOWN} more`);
 }
 

@@ -1,9 +1,9 @@
-import { CLIENT_LISTINGS, LISTING_CLIENTS, listForClient } from "../../src/catalog/client-listings.ts";
+import { CLIENT_LISTINGS, LISTING_CLIENTS, simulateClientListing } from "../../src/catalog/client-listings.ts";
 
-/** How clients list skills, by the table that `skillet explain --as` uses too. No client is run. Only names and descriptions are counted. */
+/** The listing rules of clients, from the table that `skillet explain --as` uses. No client is run. Only names and descriptions are counted. */
 export const CLIENT_RULES = LISTING_CLIENTS.map((id) => ({
   name: `${CLIENT_LISTINGS[id].title}'s rule`,
-  list: (skills) => listForClient(id, skills).flatMap(lineOf).join("\n"),
+  list: (skills) => simulateClientListing(id, skills).flatMap(lineOf).join("\n"),
 }));
 
 function lineOf({ name, description, shown }) {

@@ -2,11 +2,11 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const built = join(import.meta.dirname, "..", "..", "dist", "index.js");
+const ENTRIES = ["index.js", "catalog.js"].map((file) => join(import.meta.dirname, "..", "..", "dist", file));
 
-/** The library as it is published. */
+/** Imports `skillet` and `skillet/catalog` as published, and returns the exports of both. */
 export async function library() {
-  const parts = existsSync(built) ? await import(pathToFileURL(built).href) : {};
-  if (!parts.openMatcher) throw new Error("skillet is not built\n  run: npm run build");
-  return parts;
+  if (!ENTRIES.every((path) => existsSync(path))) throw new Error("skillet is not built\n  run: npm run build");
+  const modules = await Promise.all(ENTRIES.map((path) => import(pathToFileURL(path).href)));
+  return Object.assign({}, ...modules);
 }

@@ -24,7 +24,7 @@ export async function quality({ folder, say }) {
     say(`quality: ${number} examples a skill`);
     const examples = examplesOf(others, number);
     const skills = Object.entries(tools).map(([name, text]) => skillOf(parts, { name, text, examples }));
-    return { examples: number, ...recall(parts.openMatcher(skills), asked) };
+    return { examples: number, ...recall(parts.createMatcher(skills), asked) };
   });
   return {
     tools: Object.keys(tools).length,

@@ -24,7 +24,7 @@ export async function layers({ place, samples, say }) {
       [
         { name: "skillet", sample: () => ask("way", { way: "skillet" }) },
         { name: "skillet, layer", sample: () => ask("way", { way: "skillet", given: { root } }) },
-        { name: "findRoot", sample: async () => (await ask("root", wanted)).ms },
+        { name: "findPackageRoot", sample: async () => (await ask("root", wanted)).ms },
       ],
       samples,
     );

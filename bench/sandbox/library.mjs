@@ -4,10 +4,11 @@ import { pathToFileURL } from "node:url";
 
 const built = join(import.meta.dirname, "..", "..", "build");
 
-/** The parts of the built library that no door leads to, by their path in it. */
+/** Imports internal modules of the built library by their path in `build/`, and returns all their exports. */
 export async function parts(...paths) {
-  if (paths.some((path) => !existsSync(join(built, path))))
-    throw new Error("skillet is not built\n  run: npm run build");
+  if (!existsSync(built)) throw new Error("skillet is not built\n  run: npm run build");
+  const missing = paths.find((path) => !existsSync(join(built, path)));
+  if (missing !== undefined) throw new Error(`build/${missing} does not exist\n  run: npm run build`);
   const modules = await Promise.all(paths.map((path) => import(pathToFileURL(join(built, path)).href)));
   return Object.assign({}, ...modules);
 }

@@ -14,9 +14,9 @@ const PEERS = {
 
 /** Each with its command, or why there is none. */
 export async function findPeers() {
-  const { systemProgram } = await parts("host/programs.js");
+  const { findSystemProgram } = await parts("util/system.js");
   return Object.entries(PEERS).map(([name, argumentsFor]) => {
-    const file = systemProgram(name);
+    const file = findSystemProgram(name);
     if (file === undefined) return { name, absent: "not there" };
     try {
       const args = argumentsFor(file);

@@ -1,16 +1,15 @@
 import { spawn } from "node:child_process";
 import { parts } from "./library.mjs";
 
-const { createSandbox, bubblewrapArguments, furniture, sandboxFolder, isRoot, NOBODY, systemProgram, ...settings } =
-  await parts(
-    "sandbox/open.js",
-    "sandbox/bubblewrap.js",
-    "sandbox/furniture.js",
-    "sandbox/places.js",
-    "host/programs.js",
-    "host/sandbox-settings.js",
-  );
-const { SANDBOX_DEFAULTS, SCRIPT_DEFAULTS } = settings;
+const { createSandbox, createBubblewrapArguments, createBaseMounts, findSystemProgram, ...rest } = await parts(
+  "sandbox/create-sandbox.js",
+  "sandbox/bubblewrap.js",
+  "sandbox/base-mounts.js",
+  "sandbox/sandbox-folders.js",
+  "util/system.js",
+  "config/limits.js",
+);
+const { getSandboxFolder, isRoot, NOBODY_UID, DEFAULT_SANDBOX_SETTINGS, DEFAULT_SCRIPT_LIMITS } = rest;
 const TRUE = "/bin/true";
 const COMMAND = {
   argv: [TRUE],
@@ -18,7 +17,7 @@ const COMMAND = {
   folder: "/",
   mounts: [],
   network: [],
-  limits: { ...SANDBOX_DEFAULTS, ...SCRIPT_DEFAULTS },
+  limits: { ...DEFAULT_SANDBOX_SETTINGS, ...DEFAULT_SCRIPT_LIMITS },
 };
 
 /** As somebody would write it first: the same namespaces, the host's /usr, and folders of its own to write to. */
@@ -31,14 +30,14 @@ const BY_HAND = [
 /** What needs somebody at the other end of a descriptor. */
 const SERVED = new Set(["--seccomp", "--block-fd", "--json-status-fd"]);
 
-export const open = (home) => createSandbox({ settings: SANDBOX_DEFAULTS, home });
+export const open = (home) => createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home });
 
 /** Every way to run `true`, by its name. Contract: resolves when all of it is over, throws when it did not succeed. */
 export async function waysIn(home) {
   const sandbox = await open(home);
-  const user = isRoot() ? { uid: NOBODY, gid: NOBODY } : {};
-  const bwrap = (args) => () => spawned(systemProgram("bwrap"), [...args, "--", TRUE], user);
-  const view = withoutServed(bubblewrapArguments(COMMAND, furniture(sandboxFolder(home), home)));
+  const user = isRoot() ? { uid: NOBODY_UID, gid: NOBODY_UID } : {};
+  const bwrap = (args) => () => spawned(findSystemProgram("bwrap"), [...args, "--", TRUE], user);
+  const view = withoutServed(createBubblewrapArguments(COMMAND, createBaseMounts(getSandboxFolder(home), home)));
   return {
     bare: () => spawned(TRUE, []),
     "bwrap by hand": bwrap(BY_HAND),

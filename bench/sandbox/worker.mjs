@@ -27,12 +27,12 @@ const TASKS = {
     return endurance(ways.skillet, marks);
   },
   async root({ names, own, shared, isToBuild }) {
-    const { buildPackages, findRoot } = await parts("sandbox/packages/packages.js");
+    const { buildPackages, findPackageRoot } = await parts("sandbox/packages/apt-packages.js");
     const places = { own, shared };
     if (isToBuild) await buildPackages(names, places, { onProgress: (text) => process.send({ progress: text }) });
     let found;
     const ms = await timed(() => {
-      found = findRoot(names, places);
+      found = findPackageRoot(names, places);
     });
     return { ms, kind: found.kind, root: found.root };
   },

@@ -75,7 +75,7 @@ async function use({ count, isIterated, model, onStep }) {
 }
 
 async function open() {
-  return parts("host/discover.js", "run/use.js", "model/resolve.js");
+  return parts("config/discover.js", "agent/run/use-skill.js", "agent/models/resolve-model.js");
 }
 
 /** What a run sends, to be sent once more without it. */

@@ -1,6 +1,11 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join, relative } from "node:path";
-import { CLIENT_IDS, clientRow, readersOf, userFolder } from "../../src/skill/source/client-folders.ts";
+import {
+  CLIENT_IDS,
+  findReadingClients,
+  getSkillClient,
+  resolveUserFolder,
+} from "../../src/skill/source/client-folders.ts";
 import { capture, textsIn } from "./capture.mjs";
 import { openHome, writeFile } from "./home.mjs";
 import { runProgram } from "./process.mjs";
@@ -79,19 +84,19 @@ const word = (id) => `zq${id.replaceAll("-", "")}qz`;
 function allCanaries(home) {
   const place = { home: home.path, workspace: home.workspace, env: {} };
   const user = CLIENT_IDS.flatMap((owner) =>
-    clientRow(owner).user.map((folder, index) => ({
+    getSkillClient(owner).user.map((folder, index) => ({
       id: `canary-user-${owner}-${index}`,
-      folder: userFolder(folder, place),
+      folder: resolveUserFolder(folder, place),
       // Only Cursor reads the further folder in its row.
-      readers: index === 0 || owner !== "cursor" ? readersOf(owner, "user") : ["cursor"],
+      readers: index === 0 || owner !== "cursor" ? findReadingClients(owner, "user") : ["cursor"],
     })),
   );
   const project = CLIENT_IDS.flatMap((owner) =>
-    clientRow(owner).project.flatMap((path, index) =>
+    getSkillClient(owner).project.flatMap((path, index) =>
       Object.entries(PROJECT).map(([level, base]) => ({
         id: `canary-${level}-${owner}-${index}`,
         folder: join(home.path, base, path),
-        readers: readersOf(owner, "project").filter((id) => level === "start" || !READS_START_ONLY.has(id)),
+        readers: findReadingClients(owner, "project").filter((id) => level === "start" || !READS_START_ONLY.has(id)),
       })),
     ),
   );

@@ -25,15 +25,21 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
   ],
   [
     ["SKILLET_SIGNING_PASSPHRASE"],
-    "the passphrase of the key that `skillet sign` signs with; nobody is asked for it then",
+    "the passphrase of the key that `skillet sign` signs with; without it, `skillet sign` asks",
   ],
-  [["SKILLET_TOKEN"], "the token of a server that `skillet connect --url` tells clients of: they read it from here"],
+  [
+    ["SKILLET_TOKEN"],
+    "the token of a server that `skillet connect --url` configures: clients read it from this variable",
+  ],
   [
     ["SKILLET_CAPABILITY_SOCKET", "SKILLET_CAPABILITY_TOKEN"],
     "set by skillet for code of a skill with capabilities: the broker of its run",
   ],
   [["ANTHROPIC_API_KEY", "OPENAI_API_KEY"], "the key of a model whose `api_key` is not set"],
-  [["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"], "where its provider is asked, unless `base_url` says it"],
+  [
+    ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"],
+    "the address of the provider's API, unless `base_url` is set",
+  ],
   [["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"], "other ways to sign in, passed on to the Claude Agent SDK"],
   [
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"],
@@ -41,15 +47,15 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
   ],
   [
     ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_PROTOCOL"],
-    "how they are sent; `OTEL_EXPORTER_OTLP_TRACES_…` goes first",
+    "how they are sent; `OTEL_EXPORTER_OTLP_TRACES_…` has precedence",
   ],
-  [["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"], "who sends them"],
-  [["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"], "whether what was said is sent too"],
+  [["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"], "the name and attributes of the sender"],
+  [["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"], "whether the content of messages is sent too"],
   [["OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"], "`true`, `none`: nothing is sent"],
   [["TRACEPARENT"], "the span that runs belong to"],
-  [["NO_COLOR", "FORCE_COLOR"], "no colour, or colour also without a terminal"],
-  [["TERM"], "`dumb`: no colour, and no line that is written anew"],
-  [["GITHUB_WORKSPACE"], "set by GitHub Actions: what files in reports are named from, where the workspace is in it"],
+  [["NO_COLOR", "FORCE_COLOR"], "no color, or color also without a terminal"],
+  [["TERM"], "`dumb`: no color, and no line is rewritten"],
+  [["GITHUB_WORKSPACE"], "set by GitHub Actions: paths in reports are relative to it, if it contains the workspace"],
   [["HOME"], "your home folder"],
   [["TMPDIR"], "where sockets and short-lived files are made"],
   [
@@ -81,39 +87,39 @@ export function configPage(): string {
   );
   return `# Configuration
 
-This page is made from the table of keys.
+This page is generated from the table of keys.
 
 The configuration is TOML: \`~/.skillet/config.toml\` (\`SKILLET_HOME\` moves the folder), then \`.skillet/config.toml\` in the workspace,
-which may set only the keys marked here; anything else in it is refused with its line. An unknown key is a warning with the nearest
-known one. A file that cannot be read as TOML is said with its line, and defaults stand in its place. An editor
-completes and checks it with \`skillet schema config\`. Keep the file to yourself
-(\`chmod 600\`): \`skillet doctor\` warns when others can read values in it.
+which may set only the keys marked here; any other key in it is refused with its line. An unknown key is a warning with the nearest
+known one. A file that is not valid TOML is reported with its line, and defaults are used instead. An editor
+completes and checks it with \`skillet schema config\`. Keep the file private
+(\`chmod 600\`): \`skillet doctor\` warns if other users can read values in it.
 
-\`~/.ash/config.toml\` is read below both, where it exists: only its tables \`[skills.…]\` and \`[capabilities.providers.…]\`. \`skillet config\` shows each
+\`~/.ash/config.toml\` is read with lower precedence than both, if it exists: only its tables \`[skills.…]\` and \`[capabilities.providers.…]\`. \`skillet config\` shows each
 value with its file, and the finding \`config-ash\` reports that the file is read.
 
-| key | type | what it says | workspace |
+| key | type | meaning | workspace |
 |---|---|---|---|
 ${rows.join("\n")}
 
 \`*\` stands for a name: of a skill, a source, a model's alias, a model at its provider, or a namespace of capabilities. \`UPPER_CASE\` is the
-exact name of a variable. A workspace cannot switch on what you switched off, and what it sets as a number counts only where it is lower.
-\`skillet config\` shows what holds and where it is written; \`skillet config set KEY VALUE\` writes it.
+exact name of a variable. A workspace cannot enable a skill or feature that you disabled, and its numbers count only if they are lower.
+\`skillet config\` shows the values in effect and their files; \`skillet config set KEY VALUE\` writes one.
 
 \`\`\`toml
 [skills.research]
 enabled = true
 model = "fast"
-PERPLEXITY_API_KEY = "…"              # or "env:NAME", a variable of yours; or "file:PATH", a file's text
-network = ["api.perplexity.ai:443"]  # what its scripts may reach
-workspace = "read"                   # whether they see the workspace
+PERPLEXITY_API_KEY = "…"              # or "env:NAME", an environment variable; or "file:PATH", the text of a file
+network = ["api.perplexity.ai:443"]  # hosts that its scripts may reach
+workspace = "read"                   # access of its scripts to the workspace
 
 [models.fast]
 provider = "anthropic"
 model = "claude-haiku-4-5"
 api_key = "env:ANTHROPIC_API_KEY"
 
-[prices."claude-haiku-4-5"]          # dollars for a million tokens
+[prices."claude-haiku-4-5"]          # dollars per million tokens
 input = 1.0
 output = 5.0
 
@@ -135,8 +141,8 @@ skillet config set skills.research.PERPLEXITY_API_KEY < key.txt
 skillet config set skills.research.PERPLEXITY_API_KEY --for research@bundled < key.txt
 \`\`\`
 
-What \`[skills.<name>]\` gives a skill (variables, \`network\`, \`workspace\`, \`dynamic_commands\`, capabilities) is for one copy of it, which
-\`~/.skillet/grants.json\` records. [Another copy of the name](trust.md#values) is refused.
+The values under \`[skills.<name>]\` (variables, \`network\`, \`workspace\`, \`dynamic_commands\`, capabilities) are for one copy of the skill, which
+\`~/.skillet/grants.json\` records. [Another copy with the same name](trust.md#values) is refused.
 
 | \`config set\` finds | the values are for |
 |---|---|
@@ -145,9 +151,9 @@ What \`[skills.<name>]\` gives a skill (variables, \`network\`, \`workspace\`, \
 | several copies | the one that you choose at the terminal, or name with \`--for NAME@SOURCE\`; without either, nothing is set |
 | no copy | none yet |
 
-Values without a record, such as those that you write into the file by hand, are given to no copy by its use. The next run asks at a terminal, and otherwise is
+Values without a record, such as those that you write into the file by hand, are never given to a copy just because it is used. The next run asks at a terminal. Otherwise it is
 refused with the command to run: \`skillet trust --secrets NAME\`, with \`--yes\` in a script. Skills that come with skillet, and those of an embedding program, need no
-record while there is none.
+record until one exists.
 
 ## Changes while something runs
 
@@ -159,27 +165,27 @@ Running servers, chats, runs and \`skillet list --watch\` follow both files: a c
 (\`disable\`, \`enable\`, \`capability grant\`, \`capability ungrant\`, \`config set\`, \`config unset\`) wait for the servers and chats that
 run on this machine, and print how many have the change. One that does not answer is named with its process id.
 
-| what changes | sessions, chats and runs that begin later | a run under way |
+| change | sessions, chats and runs that start later | a run in progress |
 |---|---|---|
 | \`enabled\` of a skill | yes; a session that has loaded it loses its tools, and its client is notified | no further tool call of that skill, nor of skills that its run started |
 | capabilities, providers, quotas | yes | at its next call |
 | \`tools.disabled\`, \`tools.mcp.*.enabled\` | yes | at its next call |
 | which chats may use a skill | yes | when it uses another skill |
-| values of variables, model aliases and keys, limits, sandbox, network | yes | keeps what it began with |
-| \`sources\` | yes | keeps the skills that it began with |
+| values of variables, model aliases and keys, limits, sandbox, network | yes | keeps the values it started with |
+| \`sources\` | yes | keeps the skills it started with |
 
-A script that was started runs to its end. Variables of the environment (\`env:NAME\`) are those that the process was started with.
+A started script runs to its end. Environment variables (\`env:NAME\`) are those of the process when it started.
 
 **Mistakes.** While something runs, a mistake in a file never loosens anything. If a file is not valid TOML, the previous configuration stays in
 effect. If a value has the wrong type, the previous value of that key stays. A server warns once on stderr, with file and line, and a chat before
 its next answer. Both recover when the file is fixed. A change is applied once nothing has written to the file for 100 ms, so an incomplete file is
 never read.
 
-Settings that your program gives itself are not followed: see [embedding](embedding.md#find).
+Settings that your program provides are not watched: see [embedding](embedding.md#find).
 
-## Surroundings
+## Environment variables
 
-| variable | what it does |
+| variable | effect |
 |---|---|
 ${VARIABLES.map(([names, means]) => `| ${names.map((name) => `\`${name}\``).join(", ")} | ${means} |`).join("\n")}
 `;

@@ -27,7 +27,7 @@ export const PROJECT = Symbol("the project");
 
 export const SCENES: Readonly<Record<string, Scene>> = {
   start: {
-    title: "npm start: five skills are found, host-report is used in a sandbox, and five commands to go on with",
+    title: "npm start: five skills are found, host-report is used in a sandbox, and five commands to continue with",
     cwd: PROJECT,
     shown: [{ line: "npm start" }],
   },
@@ -84,7 +84,7 @@ sh "$SKILL_DIR/scripts/review.sh"
   },
   capability: {
     title:
-      "A skill asks for a note to be added: the exact input is shown, a person says yes, and the audit log is whole",
+      "A skill asks for a note to be added: the exact input is shown, a person approves it, and the audit log is intact",
     cwd: "notes",
     folders: { "notes/skills": join(notes, "skills") },
     before: [
