@@ -1,6 +1,6 @@
-// A tool of your own, and a word before it is called: npx node examples/03-tools.ts skill "message"
+// Your own tool, with an approval before each call: npx node examples/03-tools.ts skill "message"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { createDirectorySource, type Effect, loadCatalog, Tool, useSkill } from "skillet";
+import { type ApprovalRequest, createDirectorySource, loadCatalog, Tool, useSkill } from "skillet";
 import { z } from "zod";
 
 const [skill = "travel-expenses", message = "Book a night in Oslo."] = process.argv.slice(2);
@@ -14,8 +14,8 @@ const book = Tool.define("book_hotel", {
   execute: async ({ city, nights }, { key }) => `booked ${nights} nights in ${city} as ${key}`,
 });
 
-async function approve({ what, skill }: Effect) {
-  process.stderr.write(`? ${skill} wants to ${what}\n`); // ask whoever is to decide, here
+async function approve({ what, skill }: ApprovalRequest) {
+  process.stderr.write(`? ${skill} wants to ${what}\n`); // ask the user here
   return { isApproved: process.env["AGREED"] === "yes", reason: "the budget is spent" };
 }
 

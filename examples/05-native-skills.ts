@@ -1,6 +1,7 @@
-// Skills in code that Claude finds by itself: npx node examples/05-native-skills.ts
-import { markdown, promptTemplate, skill, skillsSection } from "skillet";
+// Skills in code that Claude finds itself: npx node examples/05-native-skills.ts
+
 import { evaluateWithClaude } from "skillet/claude";
+import { markdown, promptTemplate, skill, skillsSection } from "skillet/prompts";
 
 const review = skill({
   name: "house-review",

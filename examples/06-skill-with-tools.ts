@@ -1,10 +1,11 @@
-// A skill with a tool: it stays in the prompt, summarised, until Claude opens it: npx node examples/06-skill-with-tools.ts [file …]
+// A skill with a tool: the prompt has its summary until Claude opens it: npx node examples/06-skill-with-tools.ts [file …]
 import { readFileSync } from "node:fs";
-import { markdown, promptTemplate, skill, skillsSection, Tool } from "skillet";
+import { Tool } from "skillet";
 import { evaluateWithClaude } from "skillet/claude";
+import { markdown, promptTemplate, skill, skillsSection } from "skillet/prompts";
 import { z } from "zod";
 
-/** What the tool found; `render` is what the model reads. */
+/** The result of the tool; the model reads the text of `render`. */
 class Lint {
   readonly issues: readonly string[];
   constructor(issues: readonly string[]) {
@@ -32,7 +33,7 @@ const linting = skill({
   name: "linting",
   description: "Code linting workflow with a linter. Use when files are to be linted.",
   title: "Linting",
-  template: "Call `lint_code` with the changed files, then say for each issue how to mend it.",
+  template: "Call `lint_code` with the changed files, then explain how to fix each issue.",
   tools: [lintCode],
 });
 

@@ -1,7 +1,8 @@
-// One skill that is installed, one with tools that stays in the prompt: npx node examples/07-mixed-skills.ts
+// One installed skill, and one with tools that stays in the prompt: npx node examples/07-mixed-skills.ts
 import { readdirSync } from "node:fs";
-import { markdown, promptTemplate, skill, skillsSection, Tool } from "skillet";
+import { Tool } from "skillet";
 import { evaluateWithClaude } from "skillet/claude";
+import { markdown, promptTemplate, skill, skillsSection } from "skillet/prompts";
 import { z } from "zod";
 
 const findTests = Tool.define("find_tests", {
@@ -11,7 +12,7 @@ const findTests = Tool.define("find_tests", {
     const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) =>
       /\.test\.\w+$/.test(path),
     );
-    return { message: "Listed", value: files.join("\n") || "There are none." };
+    return { message: "Listed", value: files.join("\n") || "No test files." };
   },
 });
 

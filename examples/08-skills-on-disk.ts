@@ -1,6 +1,7 @@
-// Skills of folders that others look after, copied whole for Claude: npx node examples/08-skills-on-disk.ts "question"
-import { markdown, promptTemplate, skillRef, skillsSection } from "skillet";
+// Skills from folders with other maintainers, copied for Claude: npx node examples/08-skills-on-disk.ts "question"
+
 import { evaluateWithClaude } from "skillet/claude";
+import { markdown, promptTemplate, skillRef, skillsSection } from "skillet/prompts";
 
 const template = promptTemplate({
   ns: "examples",
@@ -10,7 +11,7 @@ const template = promptTemplate({
     skillsSection({
       skillRefs: [
         skillRef({ path: "skills/travel-expenses", basePath: import.meta.dirname }),
-        // There when it is switched on, and not looked at before.
+        // Read only when it is enabled.
         skillRef({ path: "/opt/skills/compliance", enabled: () => process.env["ENABLE_COMPLIANCE"] === "1" }),
       ],
     }),

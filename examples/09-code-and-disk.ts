@@ -1,6 +1,7 @@
-// Skills in code and on the disk in one prompt, on any model of the AI SDK: npx node examples/09-code-and-disk.ts "question"
+// Skills in code and on disk in one prompt, with any model of the AI SDK: npx node examples/09-code-and-disk.ts "question"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { evaluatePrompt, markdown, promptTemplate, skill, skillRef, skillsSection, Tool } from "skillet";
+import { Tool } from "skillet";
+import { evaluatePrompt, markdown, promptTemplate, skill, skillRef, skillsSection } from "skillet/prompts";
 import { z } from "zod";
 
 const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;

@@ -1,6 +1,6 @@
-// Parameters decide which skills there are: npx node examples/10-conditional-skills.ts typescript
+// Parameters decide which skills are enabled: npx node examples/10-conditional-skills.ts typescript
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { evaluatePrompt, markdown, promptTemplate, skill, skillRef, skillsSection } from "skillet";
+import { evaluatePrompt, markdown, promptTemplate, skill, skillRef, skillsSection } from "skillet/prompts";
 
 const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;
 const provider = createOpenAICompatible({ name: "example", baseURL: MODEL_BASE_URL, apiKey: MODEL_API_KEY });

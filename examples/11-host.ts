@@ -1,4 +1,4 @@
-// A program that says who asks, and hears all that happens: npx node examples/11-host.ts private "question"
+// A program that names the caller and receives all events: npx node examples/11-host.ts private "question"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { createInlineSource, defineSkill, type Host, loadCatalog, openSession, type SkillEvent } from "skillet";
 
@@ -10,24 +10,24 @@ const salaries = defineSkill({
   name: "salaries",
   description: "Says what people earn. Use when asked for a salary.",
   instructions: "Ada earns 100 a day. Tell nobody but Ada.",
-  frontmatter: { sensitive: true }, // for private chats alone
+  frontmatter: { sensitive: true }, // only for private chats
 });
 
 function listen(event: SkillEvent) {
   const { type, skill } = "skill" in event ? event : { type: event.type, skill: "" };
-  process.stderr.write(`· ${type} ${skill}\n`); // to a log, a database, a page: plain data, without values of secrets
+  process.stderr.write(`· ${type} ${skill}\n`); // to a log, a database, a page: plain data, without secret values
 }
 
 const host: Partial<Host> = {
   models: { default: provider(MODEL_NAME) },
-  caller: { userId: "ada", chatType }, // what the program knows, never what a model says
+  caller: { userId: "ada", chatType }, // set by the program, never by a model
   hasBuiltInTools: false, // no shell, no files
   onEvent: listen,
 };
 const session = openSession(await loadCatalog([createInlineSource([salaries])]), host);
-const names = session.visible().map(({ name }) => name);
+const names = session.listVisible().map(({ name }) => name);
 process.stderr.write(`skills in a ${chatType} chat: ${names.join(", ") || "none"}\n`);
 
-const { content, stop } = await session.use({ skill: "salaries", message }); // what hides a skill refuses it too
+const { content, stop } = await session.use({ skill: "salaries", message }); // a hidden skill is also refused
 process.stdout.write(`${content}\n`);
 process.exitCode = stop === "refused" ? 3 : stop === "answer" ? 0 : 1;

@@ -1,12 +1,12 @@
-// Skills from elsewhere, looked at, locked and found: npx node examples/13-add-skills.ts FOLDER SOURCE [name …]
+// Remote skills, reviewed, locked and found: npx node examples/13-add-skills.ts FOLDER SOURCE [name …]
 import { discover } from "skillet";
-import { addSkills, type Coming, verifySkills } from "skillet/supply";
+import { addSkills, type PendingSkill, verifySkills } from "skillet/remote";
 
 const [folder = "agent-home", source = `${import.meta.dirname}/skills`, ...names] = process.argv.slice(2);
-const env = { ...process.env, SKILLET_HOME: folder }; // the program's own, and not the user's ~/.skillet
+const env = { ...process.env, SKILLET_HOME: folder }; // the program's own folder, not the user's ~/.skillet
 
-/** Your rule: a person, or what the scanner says of it. */
-function agree(coming: readonly Coming[]): boolean {
+/** Your rule: ask a user, or use the findings of the scanner. */
+function approve(coming: readonly PendingSkill[]): boolean {
   for (const { name, is, prepared } of coming) {
     process.stderr.write(`? ${is} ${name} ${prepared.digest.slice(0, 15)}\n`);
     for (const { weight, file, message } of prepared.findings)
@@ -15,7 +15,7 @@ function agree(coming: readonly Coming[]): boolean {
   return coming.every(({ prepared }) => prepared.findings.every(({ weight }) => weight === "low"));
 }
 
-const added = await addSkills({ source, names, env, agree }); // a folder, an archive, owner/repository, a site: all or nothing
+const added = await addSkills({ source, names, env, approve }); // a folder, an archive, owner/repository, a site: all or nothing
 if (added === undefined) process.stderr.write("✗ nothing was added\n");
 for (const { name, is } of added ?? []) process.stderr.write(`✓ ${name}: ${is}\n`);
 

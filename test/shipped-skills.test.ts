@@ -15,17 +15,36 @@ const catalog = await loadCatalog([createDirectorySource({ path: folder, name: "
 
 /** What each version of a shipped skill consists of: its files cannot change while its version stays. */
 const PINS: Record<string, Record<string, string>> = {
-  "code-review": { "1.0.0": "sha256:06e1ab9730f3776f810188c0183dad3cf4c3f442d0dbdbf7c7221ee6528491fd" },
-  github: { "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1" },
-  gog: { "1.0.0": "sha256:c631db05bdfa1e6011b622f4686300136d19db1875942d4f21950ac119037305" },
-  "host-report": { "1.0.0": "sha256:fcac31e44a7e45bb7ae58c862d71d8d452296b65219cf3ecc3ba294c2e69fd2a" },
-  research: { "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8" },
+  "code-review": {
+    "1.0.0": "sha256:06e1ab9730f3776f810188c0183dad3cf4c3f442d0dbdbf7c7221ee6528491fd",
+    "1.0.1": "sha256:5c98c5f107321f3aae8ebcbc96f9abe15f7edd1b2b4a7058e692387ab1449f63",
+  },
+  github: {
+    "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1",
+    "1.0.1": "sha256:d43ce0f7cd8c50ee80eb493982188a6bee8961c789d09138cb13fd8858d61342",
+  },
+  gog: {
+    "1.0.0": "sha256:c631db05bdfa1e6011b622f4686300136d19db1875942d4f21950ac119037305",
+    "1.0.1": "sha256:5914ed34f1ad8769f89376479fddb46993c70ea6cd79bf13cef1999a8cfae100",
+  },
+  "host-report": {
+    "1.0.0": "sha256:fcac31e44a7e45bb7ae58c862d71d8d452296b65219cf3ecc3ba294c2e69fd2a",
+    "1.0.1": "sha256:3a87abfad668c35a3174f44bb56406043fa5ebd4adcf0ed2ad0a153b0a91fc9d",
+  },
+  research: {
+    "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8",
+    "1.0.1": "sha256:ddbd6742a0db9b92810c57aba349cfdb8f4846b41b1401ccfedf119ed03a6a70",
+  },
   skillmaker: {
     "1.0.0": "sha256:2ddf5fb54c88d6cc86c0263c6cd753e6c89e5a8feef336d2cd1d724ba0d3f00e",
     "1.1.0": "sha256:fae72a184041f7e95e8f26be98560758e46cbbd97381c2aadacb748f10d809f9",
     "1.2.0": "sha256:d4178225a9f08ebf98ac76964c474051d82815b74f16e57ca2a5f462e87f6004",
+    "1.2.1": "sha256:a16fef0d2d63aecd3437bd4538882ce990e388c7ed7a43d3429f7a0a265d15e3",
   },
-  summarize: { "1.0.0": "sha256:fc3c3cd0879bedddd185eb58ecda66c8ac3eeea654cc6181a6a8b244789085f3" },
+  summarize: {
+    "1.0.0": "sha256:fc3c3cd0879bedddd185eb58ecda66c8ac3eeea654cc6181a6a8b244789085f3",
+    "1.0.1": "sha256:9a553de5a4d2ebe7a5be3aa29336be1b91ed0ce7c42c9eaeffdacc0dae28703e",
+  },
 };
 
 describe("shipped skills", () => {

@@ -1,4 +1,4 @@
-// A notes system on SQLite, as a provider of capabilities. provider.ts makes a program of it.
+// A notes system on SQLite, as a capability provider. provider.ts runs it as a program.
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { type CapabilityProvider, defineProvider, SkillError } from "skillet/provider";
@@ -66,7 +66,7 @@ function openNotes(file: string) {
     CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, answer TEXT)`);
   const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values);
   const all = (sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values);
-  // The same call may be made again, after a crash: then what came of it the first time is the answer.
+  // After a crash the same call may be repeated: it returns the first answer.
   const once = (key: string, work: () => unknown) => {
     database.exec("BEGIN IMMEDIATE");
     try {

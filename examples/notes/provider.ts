@@ -4,6 +4,6 @@ import { join } from "node:path";
 import { serveProvider } from "skillet/provider";
 import { notesProvider } from "./notes.ts";
 
-process.removeAllListeners("warning"); // Node 22 calls its SQLite experimental, at each start.
+process.removeAllListeners("warning"); // Node 22 warns at each start that SQLite is experimental.
 const file = process.env["NOTES_FILE"] ?? join(homedir(), ".skillet", "notes.db");
 await serveProvider(notesProvider(file), process);

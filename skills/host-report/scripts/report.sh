@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reports disk, memory, load, uptime and processors in at most 80 columns.
-# Usage: report.sh [FOLDER], a folder to read in place of /proc.
-# Only sh, awk, df, date and uname are needed: procps is not on every machine.
+# Usage: report.sh [FOLDER], a folder to read instead of /proc.
+# Needs only sh, awk, df, date and uname: procps is not on every machine.
 export LC_ALL=C
 proc=${1:-/proc}
 here=${SKILL_DIR:-$(dirname "$0")}
@@ -57,7 +57,7 @@ memory() {
   ' "$proc/meminfo" 2>/dev/null
 }
 
-# One line for each file system: of the skills, and of the workspace where it is another.
+# Prints one line for each file system: that of the skills, and that of the workspace if it is different.
 disk() {
   for folder in "$here" /workspace; do
     [ -d "$folder" ] && df -Pk "$folder" 2>/dev/null | tail -n 1

@@ -8,19 +8,19 @@ import { connect as tlsConnect } from "node:tls";
 import { parseArgs } from "node:util";
 
 const HOST = "api.perplexity.ai";
-const SECONDS = 50; // A script of a skill has 60.
+const SECONDS = 50; // Scripts of skills have a limit of 60 seconds.
 const PERIODS = ["hour", "day", "week", "month", "year"];
 const USAGE = `usage: ask.mjs [--pro] [--since ${PERIODS.join("|")}] 'QUESTION'`;
-const SETTINGS = `Whoever runs this adds to ~/.skillet/config.toml:
+const SETTINGS = `Add to ~/.skillet/config.toml:
   [skills.research]
   PERPLEXITY_API_KEY = "env:PERPLEXITY_API_KEY"
   network = ["${HOST}:443"]`;
 
-// The way out of a sandbox is a proxy. Older versions of Node do not use it by themselves, and none says why it refused.
+// A sandbox reaches the network through a proxy. Older versions of Node do not use it, and no version reports why it refused.
 const PROXY = process.env.HTTPS_PROXY ?? process.env.https_proxy ?? "";
 const key = (process.env.PERPLEXITY_API_KEY ?? "").trim();
 
-/** What the reader can act on. */
+/** An error that the caller can act on. */
 class Failure extends Error {
   constructor(message, exitCode = 1) {
     super(message);
@@ -30,14 +30,16 @@ class Failure extends Error {
 
 try {
   const { question, model, since } = await readCommand();
-  if (key === "") throw new Failure(`There is no key: PERPLEXITY_API_KEY is not set.\n${SETTINGS}`);
+  if (key === "") throw new Failure(`The API key is missing: PERPLEXITY_API_KEY is not set.\n${SETTINGS}`);
   if (!/^[\x21-\x7e]+$/.test(key))
-    throw new Failure("PERPLEXITY_API_KEY is no key: it has blanks, line ends or other characters that no key has.");
+    throw new Failure(
+      "PERPLEXITY_API_KEY is not a valid key: it contains blanks, line breaks or other invalid characters.",
+    );
   const body = { model, messages: [{ role: "user", content: question }] };
   if (since !== undefined) body.search_recency_filter = since;
   process.stdout.write(answerOf(await ask(JSON.stringify(body))));
 } catch (error) {
-  const failure = error instanceof Failure ? error : new Failure(`Something went wrong: ${error.code ?? error.name}.`);
+  const failure = error instanceof Failure ? error : new Failure(`Unexpected error: ${error.code ?? error.name}.`);
   process.stderr.write(`${withoutKey(failure.message)}\n`);
   process.exitCode = failure.exitCode;
 }
@@ -69,7 +71,7 @@ async function ask(body) {
     if (error instanceof Failure) throw error;
     if (signal.aborted) throw new Failure(`${HOST} did not answer within ${SECONDS} seconds. Ask a narrower question.`);
     throw new Failure(
-      `${HOST} cannot be reached (${error.code ?? error.name}).${PROXY ? "" : ` The network is not open.\n${SETTINGS}`}`,
+      `${HOST} cannot be reached (${error.code ?? error.name}).${PROXY ? "" : ` Network access is not allowed.\n${SETTINGS}`}`,
     );
   }
 }
@@ -95,9 +97,9 @@ function tunnel({ hostname, port }, signal) {
     request.on("error", reject).on("connect", ({ statusCode, statusMessage }, socket) => {
       if (statusCode === 200) return resolve(socket);
       socket.destroy();
-      const why = `The way to ${path} is closed (${statusCode} ${oneLine(statusMessage)}).`;
+      const why = `The proxy refused the connection to ${path} (${statusCode} ${oneLine(statusMessage)}).`;
       const isClosed = statusCode === 403 && !/looked up/.test(statusMessage);
-      reject(new Failure(isClosed ? `${why} The network is not open.\n${SETTINGS}` : why));
+      reject(new Failure(isClosed ? `${why} Network access is not allowed.\n${SETTINGS}` : why));
     });
     request.end();
   });
@@ -105,17 +107,17 @@ function tunnel({ hostname, port }, signal) {
 
 function whyRefused(status) {
   if (status === 401 || status === 403)
-    return "The key was refused: it is wrong, was withdrawn, or its account has no credit. Make a new one or add credit in the API settings of the Perplexity account.";
-  if (status === 429) return "Too many questions at once. Wait a minute, then ask again.";
-  if (status >= 500) return `Perplexity has a problem of its own (${status}). Ask again later.`;
+    return "The key was refused: it is wrong, was revoked, or its account has no credit. Create a new one or add credit in the API settings of the Perplexity account.";
+  if (status === 429) return "Too many requests. Wait a minute, then try again.";
+  if (status >= 500) return `Perplexity has a server error (${status}). Try again later.`;
   return `Perplexity did not accept the question (${status}).`;
 }
 
-/** What the service says itself, where it is more than a page for a browser. */
+/** Returns the service's own error message, if the response is JSON. */
 function detailOf(received) {
   try {
     const { error } = JSON.parse(received);
-    return typeof error?.message === "string" ? `\nIt says: ${oneLine(error.message)}` : "";
+    return typeof error?.message === "string" ? `\nMessage: ${oneLine(error.message)}` : "";
   } catch {
     return "";
   }
@@ -129,7 +131,7 @@ function answerOf(received) {
     answer = undefined;
   }
   const content = answer?.choices?.[0]?.message?.content;
-  if (typeof content !== "string") throw new Failure(`${HOST} answered with something that is no answer. Ask again.`);
+  if (typeof content !== "string") throw new Failure(`${HOST} returned an invalid answer. Try again.`);
   const sources = answer.search_results ?? (answer.citations ?? []).map((url) => ({ url }));
   const lines = sources.map(({ title, date, url }, index) => {
     const words = [title, date && `(${date})`, url].filter((word) => typeof word === "string" && word !== "");
