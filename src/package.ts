@@ -14,8 +14,8 @@ export function packageVersion(): string {
 let version: string | undefined;
 
 /**
- * Returns the folder of this package, with its skills and its program; undefined where a bundler made this code part of another program.
- * Folders of that program are never taken for it: what they hold is not shipped by skillet.
+ * Returns the folder of this package, with its skills and its program; undefined if a bundler made this code part of
+ * another program. Folders of that program never count: skillet does not ship their content.
  */
 export function packageRoot(): string | undefined {
   found ??= { root: findRoot() };
@@ -24,11 +24,11 @@ export function packageRoot(): string | undefined {
 
 let found: { root: string | undefined } | undefined;
 
-/** Files of the library are at most this many folders below the package's: `dist/lib/NAME.js`. */
+/** The maximum depth of library files below the package folder: `dist/lib/NAME.js`. */
 const DEPTH = 2;
 
 function findRoot(): string | undefined {
-  // Bundlers that write CommonJS leave it undefined.
+  // Undefined if a bundler writes CommonJS.
   const here: string | undefined = import.meta.dirname;
   if (typeof SKILLET_IS_PROGRAM === "boolean" && here !== undefined) return dirname(here);
   let folder = here;

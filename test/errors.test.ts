@@ -30,13 +30,13 @@ describe("the codes", () => {
   it("have one row each, which says what it means in a sentence and what to do", async () => {
     const tables = await Promise.all(
       files
-        .filter(({ path }) => path.startsWith("codes/"))
+        .filter(({ path }) => /^errors\/.*-codes\.ts$/.test(path))
         .map(({ path }) => import(/* @vite-ignore */ moduleOf(path.replace(/\.ts$/, "")))),
     );
     const single = tables.flatMap((table) => Object.values(table)).filter((value) => value !== ERROR_CODES);
     const codes = single.flatMap((table) => (typeof table === "object" ? Object.keys(table as object) : []));
     expect(codes.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
-    for (const [code, { means, fix }] of rows) {
+    for (const [code, { meaning: means, fix }] of rows) {
       expect(code).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
       expect(means, code).toMatch(/^\S[^|\n]*\.$/);
       expect(fix, code).toMatch(/^[^|\n]*[^|\n.]$/);
@@ -44,8 +44,8 @@ describe("the codes", () => {
   });
 
   it("cost no start: their tables are imported for their types, but for that of the findings", () => {
-    const imports = files.filter(({ path }) => !path.startsWith("codes/")).flatMap(importedBy);
-    const ofCodes = imports.filter(({ to }) => /^codes\/(?!findings)/.test(to));
+    const imports = files.filter(({ path }) => !path.startsWith("errors/")).flatMap(importedBy);
+    const ofCodes = imports.filter(({ to }) => /^errors\/(?!finding-codes|problem)/.test(to));
     expect(ofCodes.length).toBeGreaterThan(10);
     expect(ofCodes.filter(({ isType }) => !isType)).toEqual([]);
   });
@@ -70,7 +70,7 @@ describe("the codes", () => {
 
 describe("the environment", () => {
   it("has every variable that the sources read, or pass on, in the table of the page", () => {
-    const [, table = ""] = page("config.md").split("## Environment");
+    const [, table = ""] = page("config.md").split("## Environment variables");
     const read = variablesOf(files);
     expect([...read]).toEqual(expect.arrayContaining(["SKILLET_HOME", "NO_COLOR", "OPENAI_API_KEY", "TRACEPARENT"]));
     expect([...read].filter((name) => !NO_VARIABLES.test(name) && !table.includes(`\`${name}\``))).toEqual([]);

@@ -63,17 +63,17 @@ function lineAt(text: string, index: number): number {
 /** Lines that may stay, with what they contain and the reason. */
 const EXCEPTIONS: readonly { file: string; code: string; reason: string }[] = [
   {
-    file: "host/live-settings.test.ts",
+    file: "config/live-settings.test.ts",
     code: "await sleep(60",
     reason: "a process looks at its files every 50 ms at most: this is longer, and longer still does no harm",
   },
   {
-    file: "host/live-settings.test.ts",
+    file: "config/live-settings.test.ts",
     code: "await sleep(20",
     reason: "a pause between two looks of a process that waits for a condition",
   },
   {
-    file: "host/runs.test.ts",
+    file: "store/runs.test.ts",
     code: "setTimeout(resolve, 2",
     reason: "a pause between two looks of a process that waits for nineteen others",
   },

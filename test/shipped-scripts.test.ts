@@ -84,14 +84,14 @@ describe("research's script", () => {
 
   it.each([
     [401, "<html>no</html>", /^The key was refused: .*\n$/],
-    [429, "{}", /^Too many questions at once\. Wait/],
+    [429, "{}", /^Too many requests\. Wait/],
     [
       400,
       `{"error":{"message":"bad ${KEY}"}}`,
-      /^Perplexity did not .*\(400\)\.\nIt says: bad \[PERPLEXITY_API_KEY\]\n$/,
+      /^Perplexity did not .*\(400\)\.\nMessage: bad \[PERPLEXITY_API_KEY\]\n$/,
     ],
-    [503, "", /^Perplexity has a problem of its own \(503\)/],
-    [200, "{}", /answered with something that is no answer/],
+    [503, "", /^Perplexity has a server error \(503\)/],
+    [200, "{}", /returned an invalid answer/],
   ])("says what to do about an answer of %i, and never the key", async (status, body, message) => {
     const { run } = await service((_, response) => response.writeHead(status).end(body));
     const { code, stdout, stderr } = await run("x");
@@ -107,8 +107,11 @@ describe("research's script", () => {
     const config = (network: string) =>
       writeFiles(home, { ".skillet/config.toml": `[skills.research]\nPERPLEXITY_API_KEY = "${KEY}"\n${network}` });
     for (const [network, reason] of [
-      ["", /cannot be reached \(\w+\)\. The network is not open/],
-      ['network = ["other.example:443"]\n', /is closed \(403 not opened: .*\)\. The network is not open/],
+      ["", /cannot be reached \(\w+\)\. Network access is not allowed/],
+      [
+        'network = ["other.example:443"]\n',
+        /refused the connection to \S+ \(403 not allowed: .*\)\. Network access is not allowed/,
+      ],
     ] as const) {
       config(network);
       const { code, stderr } = await skillet(["script", "research", "ask.mjs", "x"], { env: { HOME: home } });
@@ -124,9 +127,12 @@ describe("research's script", () => {
     expect(await run("--since", "monday", "x")).toMatchObject({ code: 2 });
     expect(await run("--wrong", "x")).toMatchObject({ code: 2 });
     const odd = await start(["x"], { PERPLEXITY_API_KEY: "two words" });
-    expect(odd).toMatchObject({ code: 1, stderr: expect.stringMatching(/^PERPLEXITY_API_KEY is no key: /) });
+    expect(odd).toMatchObject({ code: 1, stderr: expect.stringMatching(/^PERPLEXITY_API_KEY is not a valid key: /) });
     expect(odd.stderr).not.toContain("words");
-    expect(await start(["x"], {})).toMatchObject({ code: 1, stderr: expect.stringContaining("There is no key") });
+    expect(await start(["x"], {})).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("The API key is missing"),
+    });
   });
 });
 

@@ -2,17 +2,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createSkillToolset } from "../src/adapters/ai-sdk/index.ts";
+import { promptTemplate, skill, skillRef, skillsSection } from "../src/agent/prompts/index.ts";
 import { installPromptSkills } from "../src/clients/index.ts";
-import {
-  disclose,
-  openSession,
-  parseSkillMd,
-  promptTemplate,
-  skill,
-  skillRef,
-  skillsSection,
-  Tool,
-} from "../src/index.ts";
+import { disclose, openSession, parseSkillMd, Tool } from "../src/index.ts";
 import { discoverIn } from "./support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "./support/folder.ts";
 

@@ -7,51 +7,58 @@ import * as ai from "../src/adapters/ai-sdk/index.ts";
 import type { ClaudeOptions, IsolationOptions } from "../src/adapters/claude/index.ts";
 import * as claude from "../src/adapters/claude/index.ts";
 import * as mcp from "../src/adapters/mcp-server/index.ts";
+import type { ToolOutput } from "../src/agent/index.ts";
+import * as agent from "../src/agent/index.ts";
+import type {
+  EvaluatePromptOptions,
+  PromptParams,
+  PromptTemplate,
+  PromptTemplateOptions,
+  Section,
+  SkillOptions,
+  SkillRef,
+  SkillRefOptions,
+  SkillSection,
+  SkillsSection,
+  SkillsSectionOptions,
+  SkillsSectionParams,
+  Visibility,
+  VisibilityExpansionRequired,
+} from "../src/agent/prompts/index.ts";
+import * as prompts from "../src/agent/prompts/index.ts";
 import { openSession } from "../src/agent/session/session.ts";
+import * as capabilities from "../src/capabilities/index.ts";
 import { prepareCommandMounts } from "../src/capabilities/sb-command.ts";
+import * as catalogEntry from "../src/catalog/index.ts";
 import { buildWholeProgram, listCommandPaths } from "../src/cli/program.ts";
 import type { InstallPromptSkillsOptions } from "../src/clients/index.ts";
 import * as install from "../src/clients/index.ts";
 import { CONFIG_KEYS } from "../src/config/config-keys.ts";
 import { BUILT_IN_TOOLS } from "../src/config/host.ts";
+import type { SkillInput, SkillSettings, SkillsInstalledEvent } from "../src/config/index.ts";
+import * as config from "../src/config/index.ts";
 import type {
   Caller,
   Catalog,
   DirectoryOptions,
-  EvaluatePromptOptions,
   Host,
   Manifest,
-  ParsedSkillMd,
-  PromptParams,
-  PromptTemplate,
-  PromptTemplateOptions,
   RunResult,
-  Section,
   Session,
   Settings,
   SettingsInput,
   Skill,
   SkillDefinition,
   SkillEvent,
-  SkillInput,
-  SkillOptions,
   SkillOrigin,
-  SkillRef,
-  SkillRefOptions,
-  SkillSection,
-  SkillSettings,
-  SkillsInstalledEvent,
-  SkillsSection,
-  SkillsSectionOptions,
-  SkillsSectionParams,
   ToolDefinition,
-  ToolOutput,
   UseRequest,
-  Visibility,
-  VisibilityExpansionRequired,
 } from "../src/index.ts";
 import * as index from "../src/index.ts";
+import type { ParsedSkillMd } from "../src/skill/index.ts";
+import * as skill from "../src/skill/index.ts";
 import { MANIFEST_FIELDS } from "../src/skill/manifest.ts";
+import * as store from "../src/store/index.ts";
 import { discoverIn } from "./support/discover.ts";
 import { skillText, temporaryFolder } from "./support/folder.ts";
 
@@ -170,9 +177,11 @@ async function knownNames(): Promise<Set<string>> {
     readFileSync(from, "utf8").includes('"capability list"'),
   );
   return new Set([
-    ...[index, ai, claude, install, mcp].flatMap((entry) => Object.keys(entry)),
+    ...[index, agent, prompts, config, skill, store, capabilities, catalogEntry, ai, claude, install, mcp].flatMap(
+      (entry) => Object.keys(entry),
+    ),
     ...Object.keys(index.Tool),
-    ...Object.keys(index.skillResult),
+    ...Object.keys(agent.skillResult),
     ...Object.entries(TYPES).flat(2),
     ...Object.keys(exports).map((path) => path.replace(".", "skillet")),
     ...CONFIG_KEYS.flatMap(({ path }) => [path, ...path.split(".")]),

@@ -64,8 +64,8 @@ describe("the token", () => {
       const refused = serveHttp(newServer, { host, token: false });
       await expect(refused).rejects.toMatchObject({
         code: "usage",
-        message: expect.stringContaining("there is no token"),
-        fix: "leave out --no-token (in code: give a token), or listen on 127.0.0.1",
+        message: expect.stringContaining("no token is set"),
+        fix: "remove --no-token (in code: set a token), or listen on 127.0.0.1",
       });
     },
   );
@@ -258,8 +258,8 @@ describe("who is refused", () => {
       await ask(url, { authorization: `Bearer ${TOKEN}x` });
     }
     expect(notices).toEqual([
-      `Refused a request for the Host "${long.slice(0, 99)}…"; if it is a name of this server, allow it: --allow-host NAME`,
-      'Refused a request of a page of "http://localhost:3000"; if such pages may call, allow it: --allow-origin NAME',
+      `Refused a request with the Host "${long.slice(0, 99)}…"; if it is a name of this server, allow it: --allow-host NAME`,
+      'Refused a request from a page of "http://localhost:3000"; to allow such pages: --allow-origin NAME',
       "Refused a request with a wrong token",
     ]);
   });

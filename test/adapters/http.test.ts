@@ -576,21 +576,21 @@ describe("the end", () => {
     const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { port, token: false });
     await expect(refused).rejects.toMatchObject({
       code: "usage",
-      message: `127.0.0.1:${port} is in use already`,
-      fix: `choose another: --http 127.0.0.1:${port === 65_535 ? port - 1 : port + 1}`,
+      message: `127.0.0.1:${port} is already in use`,
+      fix: `choose another port: --http 127.0.0.1:${port === 65_535 ? port - 1 : port + 1}`,
     });
   });
 
   it.each([
-    ["192.0.2.7", "192.0.2.7 is no address of this machine"],
-    ["2001:db8::7", "[2001:db8::7] is no address of this machine"],
-    ["nowhere.invalid", "No address is known for nowhere.invalid"],
+    ["192.0.2.7", "192.0.2.7 is not an address of this machine"],
+    ["2001:db8::7", "[2001:db8::7] is not an address of this machine"],
+    ["nowhere.invalid", "Cannot resolve nowhere.invalid"],
   ])("says in words why it cannot listen on %s", async (host, message) => {
     const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { host, token: "secret" });
     await expect(refused).rejects.toMatchObject({
       code: "usage",
       message,
-      fix: "choose another: --http 127.0.0.1:7400",
+      fix: "choose another address: --http 127.0.0.1:7400",
     });
   });
 

@@ -67,7 +67,7 @@ describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) 
     const { call, tools, changes } = await connectTo(servingOf(await scene.again()), { era, name: "copilot-cli" });
     const before = await tools();
     const { text } = await call("load_skill", { skill: "mail" });
-    expect(text).toContain("[It brought these tools: mail__send, mail__run]");
+    expect(text).toContain("[It provides these tools: mail__send, mail__run]");
     expect(text).not.toContain("loading");
     expect(text).not.toContain("call_skill_tool"); // Its own list has them.
     await waitFor(() => expect(changes()).toBe(1));
@@ -82,7 +82,7 @@ describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) 
     await call("load_skill", { skill: "mail" });
     await waitFor(async () => expect((await call("load_skill", { skill: "mail" })).text).toContain("mail__send"));
     const { text } = await call("load_skill", { skill: "mail" });
-    expect(text).toMatch(/\[It brought these tools: mail__send, mail__run\]\n\[Call a tool .* with call_skill_tool/);
+    expect(text).toMatch(/\[It provides these tools: mail__send, mail__run\]\n\[Call a tool .* with call_skill_tool/);
     const called = await call("call_skill_tool", { tool: "mail__send", input: { input: "x" } });
     expect(called.text).toContain("mail of x");
   });
@@ -94,7 +94,7 @@ describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) 
     release();
     await waitFor(() => expect(changes()).toBe(1));
     const next = async () => (await call("load_skill", { skill: "summarize" })).text;
-    expect(await next()).toContain("Skill 'mail': [It brought these tools: mail__send]");
+    expect(await next()).toContain("Skill 'mail': [It provides these tools: mail__send]");
     expect(await next()).not.toContain("Skill 'mail'");
   });
 
@@ -110,7 +110,7 @@ describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) 
     await again.call("load_skill", { skill: "mail" });
     await waitFor(async () =>
       expect((await again.call("load_skill", { skill: "summarize" })).text).toMatch(
-        /Skill 'mail': \[Its tools cannot be called now: .*no such mailbox/,
+        /Skill 'mail': \[Its tools are not available: .*no such mailbox/,
       ),
     );
   });

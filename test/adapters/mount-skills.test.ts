@@ -114,7 +114,7 @@ describe("mountSkills", () => {
     const { call } = await connect(() => mcp);
     await session.load("mail");
     expect((await call("list_skills")).text).toBe("the program's");
-    expect(notices).toEqual(["list_skills is not listed, since the server has a tool of that name"]);
+    expect(notices).toEqual(["list_skills is not listed because the server has a tool with that name"]);
   });
 
   it("[P-27] refuses a connected server that declares no tools", async () => {

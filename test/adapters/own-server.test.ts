@@ -29,7 +29,7 @@ describe("a server in a program", () => {
       "home/.skillet/skills/bank/scripts/pay.sh": "#!/bin/sh\necho paid\n",
     });
     const notices: string[] = [];
-    const session = openSession(scene.catalog, scene, { brings: "all" });
+    const session = openSession(scene.catalog, scene, { provides: "all" });
     const mcp = createMcpServer(session, { onNotice: (text) => void notices.push(text) });
     mcp.registerTool("bank__pay", {}, () => ({ content: [{ type: "text", text: "the program's" }] }));
     const { call, tools } = await clientOf(mcp);

@@ -58,7 +58,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
       name: "plain",
       title: "plain",
       description: expect.stringContaining("Does it."),
-      arguments: whole("what it is to work on"),
+      arguments: whole("input for the skill"),
       _meta: meta,
     });
     expect(listed.get("hinted")).toMatchObject({ title: "The hinted one", arguments: whole("[file] [line]") });
@@ -98,8 +98,12 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
   it("take what is named and nothing else, and say what that is", async () => {
     const { client } = await connected({ named: { more: "arguments: [from, to]\n" }, plain: {} }, era);
     const get = (name: string, given: Record<string, string>) => client.getPrompt({ name, arguments: given });
-    await expect(get("named", { form: "x" })).rejects.toMatchObject(refused('takes no "form"', "it takes from, to"));
-    await expect(get("plain", { x: "x" })).rejects.toMatchObject(refused('takes no "x"', "it takes arguments"));
+    await expect(get("named", { form: "x" })).rejects.toMatchObject(
+      refused('has no argument "form"', "Arguments: from, to"),
+    );
+    await expect(get("plain", { x: "x" })).rejects.toMatchObject(
+      refused('has no argument "x"', "Arguments: arguments"),
+    );
     const odd = get("plain", { "a\n<b>\u202e": "x" });
     await expect(odd).rejects.toMatchObject({ code: INVALID, message: expect.not.stringMatching(/[\n\u202e]|<b>/) });
   });
@@ -111,7 +115,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
 
   it("load what they give: its tools are there, and the client is told", async () => {
     const client = await connected({ x: {} }, era, { [`${HOME}/x/scripts/count.sh`]: "#!/bin/sh\necho 1\n" });
-    expect(await textOf(client, "x")).toContain("[It brought these tools: x__count, x__run]");
+    expect(await textOf(client, "x")).toContain("[It provides these tools: x__count, x__run]");
     await waitFor(() => expect(client.changes()).toBe(1));
     expect(await client.tools()).toEqual(expect.arrayContaining(["x__count", "x__run"]));
     expect(await textOf(client, "x"), "each time").toContain("Do it.");
@@ -127,13 +131,13 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     });
     const client = await connectTo(servingOf(found), { era });
     expect(await textOf(client, "alone", { arguments: "count\nthem" })).toBe(
-      "Skill 'alone' is followed on its own: hand it over with use_skill, with this task:\n\ncount\nthem",
+      "Skill 'alone' runs in a sub-agent: hand the task over with use_skill, with this task:\n\ncount\nthem",
     );
-    expect(await textOf(client, "alone")).toBe("Skill 'alone' is followed on its own: hand it over with use_skill");
+    expect(await textOf(client, "alone")).toBe("Skill 'alone' runs in a sub-agent: hand the task over with use_skill");
     expect(server.requests).toHaveLength(0);
     expect(await textOf(client, "person"), "no model may use it: so it is followed").toContain("It is done.");
     expect(server.requests).toHaveLength(1);
-    const reading = await connectTo(servingOf(found, { uses: false }), { era });
+    const reading = await connectTo(servingOf(found, { allowsSubAgents: false }), { era });
     expect(await textOf(reading, "alone")).toContain("Work alone.");
   });
 
@@ -143,9 +147,9 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     const get = (name: string, given = {}) => client.client.getPrompt({ name, arguments: given });
     await expect(get("machine")).rejects.toMatchObject({
       code: INVALID,
-      message: expect.stringContaining('There is no prompt "machine"'),
+      message: expect.stringContaining('Unknown prompt "machine"'),
     });
-    await expect(get("mailng")).rejects.toMatchObject(refused('no prompt "mailng"', 'did you mean "mailing"?'));
+    await expect(get("mailng")).rejects.toMatchObject(refused('Unknown prompt "mailng"', 'did you mean "mailing"?'));
     for (const name of ["", "__proto__", "constructor", "mailing ", "mailing/SKILL.md"])
       await expect(get(name)).rejects.toMatchObject({ code: INVALID });
     await expect(get("skill", { name: "machine" })).rejects.toMatchObject({ code: INVALID });
@@ -159,7 +163,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect((await prompts(client)).get("skill")).toMatchObject({
       arguments: [
         { name: "name", required: true },
-        { name: "arguments", description: "what it is to work on" },
+        { name: "arguments", description: "input for the skill" },
       ],
     });
     expect(await textOf(client, "skill", { name: "mailing", to: "Ada" })).toContain("To <Ada>.");
@@ -176,7 +180,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(listed.prompts.filter(({ name }) => name === "skill")).toHaveLength(1);
     expect(await textOf(client, "skill")).toContain("I am the skill called skill.");
     await expect(client.client.getPrompt({ name: "skill", arguments: { name: "other" } })).rejects.toMatchObject(
-      refused('takes no "name"'),
+      refused('has no argument "name"'),
     );
     const ref = { type: "ref/prompt", name: "skill" } as const;
     const { completion } = await client.client.complete({ ref, argument: { name: "name", value: "o" } });

@@ -429,7 +429,7 @@ describe("the files of an entry", () => {
     expect(listed?.[0]).toBe("SKILL.md");
     expect(listed?.at(-1)).toBe("f/1510.txt");
     expect(notice).toBe(
-      "Skill 'x' is served over MCP without 89 files of 601, the first of them \"f/1511.txt\": a skill may have 512 files and 16 MiB there; keep what it does not need out of its folder",
+      "Skill 'x' is served over MCP without 89 files of 601, the first one \"f/1511.txt\": the limit is 512 files and 16 MiB; remove files that it does not need from its folder",
     );
     expect(["SKILL.md", ...(await listServedFiles(skill, name))]).toEqual(listed);
   });
@@ -441,7 +441,7 @@ describe("the files of an entry", () => {
     const { entry, notice, paths: listed, skill, name } = await paths(catalog);
     expect(listed).toEqual(["SKILL.md", "a", "b", "d"]);
     expect(entry?.resources.reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(PUBLISH_LIMITS.bytes);
-    expect(notice).toContain('without 2 files of 6, the first of them "c": a skill may have');
+    expect(notice).toContain('without 2 files of 6, the first one "c": the limit is');
     expect(await listServedFiles(skill, name)).toEqual(["a", "b", "d"]);
   });
 
@@ -461,7 +461,7 @@ describe("the files of an entry", () => {
   it("leave out what cannot be read or has no address, and say so", async () => {
     const { root, catalog } = await catalogIn({ "x/SKILL.md": standard(""), "x/a.txt": "a", "x/b\\c.txt": "b" });
     expect((await paths(catalog)).notice).toBe(
-      "Skill 'x' is served over MCP without 1 file of 3 \"b\\c.txt\": its name cannot be written into an address",
+      "Skill 'x' is served over MCP without 1 file of 3 \"b\\c.txt\": its name cannot be part of a URI",
     );
     rmSync(join(root, "x", "b\\c.txt"));
     writeFileSync(join(root, "x", "large.bin"), Buffer.alloc(9 * 1024 * 1024));

@@ -287,7 +287,7 @@ describe("a command that changes the configuration", { timeout: 120_000 }, () =>
   it("says how many running servers have the change, and what it means for runs under way", async () => {
     const place = placeWith(MAIL);
     expect(await command(place, "disable", "mail")).toBe(
-      "✓ mail is switched off, in ~/.skillet/config.toml\n  to undo: skillet enable mail\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
+      "✓ mail is now disabled, in ~/.skillet/config.toml\n  to undo: skillet enable mail\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
     );
     const [one, two] = [await overHttp(place, "2025-11-25"), await overStdio(place, "2025-11-25")];
     await two.connect();
@@ -312,9 +312,9 @@ describe("a command that changes the configuration", { timeout: 120_000 }, () =>
     await server.initialize();
     process.kill(server.child.pid ?? 0, "SIGSTOP");
     const { stdout, stderr, code } = await skillet(["disable", "mail"], { cwd: place.cwd, env: { HOME: place.home } });
-    expect([code, stdout]).toEqual([0, expect.not.stringContaining("no server or chat of yours is running")]);
+    expect([code, stdout]).toEqual([0, expect.not.stringContaining("none of your servers or chats is running")]);
     expect(stderr).toBe(
-      `! 1 running server has not applied it yet\n  stop what does not answer: process ${server.child.pid}\n`,
+      `! 1 running server has not applied it yet\n  stop the processes that do not answer: ${server.child.pid}\n`,
     );
     process.kill(server.child.pid ?? 0, "SIGCONT");
     const again = await command(place, "disable", "mail");

@@ -210,8 +210,8 @@ describe("what is loaded from the start", () => {
     });
     const notices: string[] = [];
     await connectTo(servingOf(found, { load: ["alone"], onNotice: (text) => void notices.push(text) }));
-    expect(notices).toEqual([expect.stringContaining("Skill 'alone' works on its own")]);
-    const { call } = await connectTo(servingOf(found, { load: ["alone"], uses: false }));
+    expect(notices).toEqual([expect.stringContaining("Skill 'alone' runs in a sub-agent")]);
+    const { call } = await connectTo(servingOf(found, { load: ["alone"], allowsSubAgents: false }));
     expect((await call("load_skill", { skill: "alone" })).text).toContain("Work alone.");
     expect(server.requests).toHaveLength(0);
   });

@@ -74,7 +74,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     expect(await tools()).toEqual(OWN);
     const loaded = await call("load_skill", { skill: "mail" });
     expect(loaded.text).toContain("Send it with send.");
-    expect(loaded.text).toContain("[It brought these tools: mail__count, mail__run]");
+    expect(loaded.text).toContain("[It provides these tools: mail__count, mail__run]");
     expect(loaded.text).toContain("[The tools of its toolsets are still loading]");
     await told(changes, 1);
     expect(await tools()).toEqual([...OWN, "mail__send", "mail__count", "mail__run"]);
@@ -112,7 +112,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     await call("load_skill", { skill: "mail" });
     await told(changes, 1);
     const first = await call("load_skill", { skill: "mail" });
-    expect(first.text).toContain("[It brought these tools: mail__send, mail__count, mail__run]");
+    expect(first.text).toContain("[It provides these tools: mail__send, mail__count, mail__run]");
     for (let times = 0; times < 3; times++) expect(await call("load_skill", { skill: "mail" })).toEqual(first);
     await call("unload_skill", { skill: "chat" });
     expect(new Set(await tools()).size).toBe((await tools()).length);
@@ -189,11 +189,11 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
       [`${HOME}/alone/SKILL.md`]: skillText("alone", { more: "context: fork\ntriggers:\n  keywords: [solo]\n" }),
     });
     const { call } = await connectTo(servingOf(scene), { era });
-    const told = "Skill 'alone' is followed on its own: hand it over with use_skill";
+    const told = "Skill 'alone' runs in a sub-agent: hand the task over with use_skill";
     expect((await call("load_skill", { skill: "alone" })).text).toBe(told);
     expect((await call("activate_skills_for", { topic: "solo" })).text).toBe(told);
     expect(scene.runs.list()).toEqual([]);
-    const { call: unable } = await connectTo(servingOf(scene, { uses: false }), { era });
+    const { call: unable } = await connectTo(servingOf(scene, { allowsSubAgents: false }), { era });
     expect((await unable("load_skill", { skill: "alone" })).text).toContain("# alone");
   });
 
@@ -402,8 +402,8 @@ describe("what is served", () => {
 
   it("says what to do where there is nothing: not to list what was just listed", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO), { only: [] }));
-    expect((await call("list_skills")).structured).toEqual({ skills: [], note: "there are no skills" });
-    const note = "nothing fits; list_skills shows what there is";
+    expect((await call("list_skills")).structured).toEqual({ skills: [], note: "no skills found" });
+    const note = "no skill matches; call list_skills to see all skills";
     expect((await call("search_skills", { query: "mail" })).structured).toEqual({ skills: [], note });
   });
 
@@ -445,7 +445,7 @@ describe("what is served", () => {
     const { text, isError } = await call("load_skill", { skill: "mail" });
     expect({ isError, text }).toEqual({
       isError: true,
-      text: expect.stringContaining("Skill 'mail' is there, but cannot be loaded: its file has no description"),
+      text: expect.stringContaining("Skill 'mail' exists but cannot be loaded: its file has no description"),
     });
   });
 
@@ -477,17 +477,17 @@ describe("what is served", () => {
   it("says of a tool that is not there what to do", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)));
     const called = async (tool: string) => (await call("call_skill_tool", { tool, input: {} })).text;
-    expect(await called("mail__send")).toContain("load_skill mail first");
-    expect(await called("nobody__send")).toContain("no skill is loaded that brings tools");
+    expect(await called("mail__send")).toContain("call load_skill with mail first");
+    expect(await called("nobody__send")).toContain("no loaded skill provides tools");
     await call("load_skill", { skill: "mail" });
     expect(await called("mail__sned")).toContain("did you mean mail__send?");
     const short = await call("call_skill_tool", { skill: "mail", tool: "send", input: { input: "x" } });
     expect(short.text).toContain("mail of x");
-    expect(await called("validate_skill")).toContain("call it by itself");
+    expect(await called("validate_skill")).toContain("call it directly");
   });
 
   it("hands nothing to sub-agents with --no-use", async () => {
-    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { uses: false }));
+    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { allowsSubAgents: false }));
     await call("load_skill", { skill: "mail" });
     expect(await tools()).toEqual([...OWN.filter((name) => name !== "use_skill"), "mail__send", "mail__count"]);
   });
@@ -517,7 +517,7 @@ describe("what is served", () => {
     expect([...(await answers((name) => client.callTool({ name })))]).toEqual([
       expect.stringContaining("Tool X not found"),
     ]);
-    expect([...(await answers((name) => client.getPrompt({ name })))]).toEqual(['-32602 There is no prompt "X"']);
+    expect([...(await answers((name) => client.getPrompt({ name })))]).toEqual(['-32602 Unknown prompt "X"']);
   });
 
   it("is loaded from the start with --load", async () => {
@@ -535,7 +535,7 @@ describe("what is served", () => {
     expect(notices).toEqual([
       expect.stringContaining("Skill 'absent' not found"),
       expect.stringContaining("Skill 'nobody' not found"),
-      expect.stringContaining("Skill 'chat' is not among those of --only"),
+      expect.stringContaining("Skill 'chat' is not in --only"),
     ]);
   });
 

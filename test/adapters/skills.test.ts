@@ -278,7 +278,7 @@ describe("what is published", () => {
     await connected.skills.list();
     expect(connected.notices.map((text) => text.slice(0, 60))).toEqual([
       "Skill 'a' is served over MCP without 89 files of 601, the fi",
-      "Skill 'b' is served over MCP without 1 file of 4 \"2.bin\": a ",
+      "Skill 'b' is served over MCP without 1 file of 4 \"2.bin\": th",
     ]);
     for (const entry of skills) {
       if (entry.resources === "dynamic") throw new Error("it has no digests");

@@ -212,22 +212,22 @@ describe("skillet serve that cannot begin", () => {
 
   it.each([
     [["--http", "0", "--only", "mial"], 2, 'did you mean "mail"?'],
-    [["--token", "env:HOME"], 2, "--token is for --http"],
-    [["--no-token"], 2, "--token is for --http"],
-    [["--http", ":::"], 2, '":::" is no address'],
-    [["--http", "99999"], 2, '"99999" is no address'],
-    [["--http", "::1"], 2, '"::1" is no address'],
-    [["--http", "http://127.0.0.1:0"], 2, '"http://127.0.0.1:0" is no address'],
-    [["--http", "0.0.0.0:0", "--no-token"], 2, "there is no token"],
-    [["--http", "[::]:0", "--no-token"], 2, "there is no token"],
-    [["--http", "1.2.3.4.5"], 2, '"1.2.3.4.5" is no address'],
-    [["--http", "a b"], 2, '"a b" is no address'],
-    [["--http", ""], 2, "is no address"],
-    [["--http", "0", "--token", "hunter2-hunter2-hunter2"], 2, "not to be the token itself"],
+    [["--token", "env:HOME"], 2, "--token needs --http"],
+    [["--no-token"], 2, "--token needs --http"],
+    [["--http", ":::"], 2, '":::" is not an address'],
+    [["--http", "99999"], 2, '"99999" is not an address'],
+    [["--http", "::1"], 2, '"::1" is not an address'],
+    [["--http", "http://127.0.0.1:0"], 2, '"http://127.0.0.1:0" is not an address'],
+    [["--http", "0.0.0.0:0", "--no-token"], 2, "no token is set"],
+    [["--http", "[::]:0", "--no-token"], 2, "no token is set"],
+    [["--http", "1.2.3.4.5"], 2, '"1.2.3.4.5" is not an address'],
+    [["--http", "a b"], 2, '"a b" is not an address'],
+    [["--http", ""], 2, "is not an address"],
+    [["--http", "0", "--token", "hunter2-hunter2-hunter2"], 2, "not be the token itself"],
     [["--http", "0", "--token", "env:SHORT"], 2, "it is too short"],
-    [["--http", "0", "--token", "env:UNSET"], 2, '"env:UNSET", stands for nothing'],
+    [["--http", "0", "--token", "env:UNSET"], 2, '"env:UNSET", is empty or not set'],
     [["--http", "0", "--token", "file:/no/such/file"], 2, "/no/such/file cannot be read"],
-    [[], 2, "A client speaks on stdin and stdout"],
+    [[], 2, "A client communicates over stdin and stdout"],
   ])("with %j ends with %i: %s", async (args, code, why) => {
     const { home, cwd } = placeWith(MAIL);
     const ran = await skillet(["serve", ...args], { cwd, env: { HOME: home, SHORT: "short" } });
@@ -241,13 +241,13 @@ describe("skillet serve that cannot begin", () => {
     const at = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const { code, stderr } = await skillet(["serve", "--http", at]);
     other.close();
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`${at} is in use already`) });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`${at} is already in use`) });
   });
 
   it("says at a terminal who is to start it", async () => {
     const at = terminal(["serve"], placeWith(MAIL));
     expect(await at.ended).toBe(2);
-    expect(at.screen()).toContain("A client speaks on stdin and stdout, and here is a terminal");
+    expect(at.screen()).toContain("A client communicates over stdin and stdout, but this is a terminal");
   });
 });
 

@@ -103,7 +103,7 @@ describe("a toolset", () => {
     expect(Object.keys(tools)).toEqual(NAMES);
     expect(session.catalog.names()).toEqual(["deploy", "review"]);
     expect(instructions).toBe(
-      "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.\n\n" +
+      "Skills contain instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.\n\n" +
         "- deploy: Does deploy. Use when asked for deploy.\n- review: Does review. Use when asked for review.",
     );
   });
@@ -228,7 +228,7 @@ describe("a toolset over skills that bring tools", () => {
       ({ results }) => {
         expect(results.at(-1)).toMatchObject({
           isError: true,
-          content: expect.stringContaining("nobody can be asked"),
+          content: expect.stringContaining("no user can be asked"),
         });
         return "Done.";
       },
@@ -243,7 +243,7 @@ describe("a toolset over skills that bring tools", () => {
     const server = await modelServer("openai", [
       () => [{ tool: "load_skill", input: { skill: "x" } }],
       ({ results: [result] }) => {
-        expect(result?.content).toContain("[It brought these tools: x__one, x__send]");
+        expect(result?.content).toContain("[It provides these tools: x__one, x__send]");
         return [{ tool: "call_skill_tool", input: { tool: "x__one", input: { input: "late" } } }];
       },
       ({ results }) => {

@@ -22,7 +22,7 @@ async function traced(parts: Parts, more: Record<string, string> = {}) {
   const [scene, server] = [await useScene(parts), await collector()];
   const traces = open(server, more);
   const [skill = ""] = Object.keys(parts.skills);
-  const used = await scene.use({ skill, message: "words of the user" }, { onEvent: traces.take });
+  const used = await scene.use({ skill, message: "words of the user" }, { onEvent: traces.record });
   expect(await traces.flush()).toBeUndefined();
   return { ...used, server, spans: server.spans() };
 }
@@ -143,7 +143,7 @@ describe("spans", () => {
     });
     const server = await collector();
     const traces = open(server);
-    const host = { ...scene.found, onEvent: traces.take };
+    const host = { ...scene.found, onEvent: traces.record };
     await createConversation(openSession(scene.found.catalog, host), host).send("do it");
     await traces.flush();
     expect(tree(server.spans()).slice(0, 4)).toEqual([
@@ -193,11 +193,11 @@ describe("spans", () => {
       const server = await collector();
       const traces = open(server);
       const rest = { run: "r.1.1", skill: "inner", at };
-      traces.take({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
+      traces.record({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
       const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
-      traces.take({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
-      traces.take(ended("inner", { ...rest }));
-      traces.take(ended("outer", { run: "r" }));
+      traces.record({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
+      traces.record(ended("inner", { ...rest }));
+      traces.record(ended("outer", { run: "r" }));
       await traces.flush();
       expect(tree(server.spans())).toEqual([
         "invoke_agent outer",
@@ -211,10 +211,10 @@ describe("spans", () => {
   it("of many are sent in batches, and those of a run that never ends at the flush", async () => {
     const server = await collector();
     const traces = open(server);
-    traces.take(started("x", { run: "r" }));
+    traces.record(started("x", { run: "r" }));
     const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
     for (let step = 1; step <= 1300; step++) {
-      traces.take({
+      traces.record({
         type: "step-ended",
         run: "r",
         skill: "x",
@@ -254,8 +254,8 @@ describe("the environment", () => {
       OTEL_RESOURCE_ATTRIBUTES: "service.name=other,deployment.environment.name=a%20b",
       TRACEPARENT: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     });
-    traces.take(started("x", { run: "r" }));
-    traces.take(ended("x", { run: "r" }));
+    traces.record(started("x", { run: "r" }));
+    traces.record(ended("x", { run: "r" }));
     expect(await traces.flush()).toBeUndefined();
     expect(server.requests[0]).toMatchObject({
       path: "/base/v1/traces",
@@ -279,8 +279,8 @@ describe("the environment", () => {
       OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
       OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json",
     });
-    expect(traces.notice).toBeUndefined();
-    traces.take(ended("x"));
+    expect(traces.problem).toBeUndefined();
+    traces.record(ended("x"));
     await traces.flush();
     expect(server.requests[0]?.path).toBe("/as/it/is");
   });
@@ -288,8 +288,8 @@ describe("the environment", () => {
   it("that asks for another protocol is told what there is, once, and gets that", async () => {
     const server = await collector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf" });
-    expect(traces.notice?.message).toContain("sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for http/protobuf");
-    traces.take(ended("x"));
+    expect(traces.problem?.message).toContain("sent as http/json: OTEL_EXPORTER_OTLP_PROTOCOL asks for http/protobuf");
+    traces.record(ended("x"));
     expect(await traces.flush()).toBeUndefined();
     expect(server.spans()).toHaveLength(1);
   });
@@ -298,17 +298,17 @@ describe("the environment", () => {
     "with %s for an address is told so, and no password of it",
     async (address) => {
       const traces = open({ url: address });
-      expect(traces.notice?.message).toContain("not the address of a collector");
-      traces.take(ended("x"));
-      expect(JSON.stringify([traces.notice, await traces.flush()])).not.toContain("hunter22");
+      expect(traces.problem?.message).toContain("not the address of a collector");
+      traces.record(ended("x"));
+      expect(JSON.stringify([traces.problem, await traces.flush()])).not.toContain("hunter22");
     },
   );
 
   it("[Q-22] with headers that cannot be read is told so, and none of them is shown", async () => {
     const server = await collector();
     const traces = open(server, { OTEL_EXPORTER_OTLP_HEADERS: "a b=hunter22,authorization=%zz" });
-    expect(traces.notice?.message).toContain("OTEL_EXPORTER_OTLP_HEADERS cannot be read");
-    expect(JSON.stringify(traces.notice)).not.toContain("hunter22");
+    expect(traces.problem?.message).toContain("OTEL_EXPORTER_OTLP_HEADERS cannot be read");
+    expect(JSON.stringify(traces.problem)).not.toContain("hunter22");
   });
 });
 
@@ -316,7 +316,7 @@ describe("a collector that does not take them", () => {
   const use = async (env: Record<string, string>) => {
     const scene = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
     const traces = createTraceExporter(env);
-    const { result } = await scene.use({ skill: "x" }, { onEvent: (event) => traces?.take(event) });
+    const { result } = await scene.use({ skill: "x" }, { onEvent: (event) => traces?.record(event) });
     expect(result.content).toBe("ok");
     return await traces?.flush();
   };
@@ -325,7 +325,7 @@ describe("a collector that does not take them", () => {
     const url = await unheard();
     const notice = await use({ OTEL_EXPORTER_OTLP_ENDPOINT: url });
     expect(notice).toMatchObject({ code: "traces-unsent" });
-    expect(notice?.message).toBe(`Traces could not be sent to ${url}/v1/traces: ECONNREFUSED`);
+    expect(notice?.message).toBe(`Cannot send traces to ${url}/v1/traces: ECONNREFUSED`);
   });
 
   it("hangs: it is waited for two seconds at the end, and not in the run", async () => {
@@ -355,11 +355,11 @@ describe("a collector that does not take them", () => {
     const url = await unheard();
     const io = { stdout: { write }, stderr: { write }, cwd: "/", env: { OTEL_EXPORTER_OTLP_ENDPOINT: url } };
     await tracedWork(io, async (traces) => {
-      traces?.take(ended("x"));
+      traces?.record(ended("x"));
       stderr += "The answer.\n";
     });
     expect(stderr).toMatch(
-      /^The answer\.\n! Traces could not be sent to \S+\/v1\/traces: ECONNREFUSED\n {2}see that it runs.*\n$/,
+      /^The answer\.\n! Cannot send traces to \S+\/v1\/traces: ECONNREFUSED\n {2}check that it runs.*\n$/,
     );
     expect(await tracedWork({ ...io, env: {} }, async (traces) => traces)).toBeUndefined();
   });

@@ -290,7 +290,7 @@ describe("what a call came to, as a client reads it", () => {
     expect(ended({ model: "a\nb\u202e" }, { iterations: 3 })).toBe(
       "Done.\n[Followed by the model a b\\u{202e}, asked 3 times]",
     );
-    expect(ended({ model: "runbook" })).toContain("which is no language model");
+    expect(ended({ model: "runbook" })).toContain("which is not a language model");
     expect(ended({ model: 7 })).toBe("Done.");
     expect(ended({ run: "r1", model: "m" }, { code: "waiting", isError: true })).toContain("`skillet approve r1");
   });
@@ -338,8 +338,8 @@ describe("a tool of a skill, as it is listed", () => {
 
 describe("what transforms names, schemas and results", () => {
   it("[P-20] imports nothing that reads, writes, asks or waits", () => {
-    const files = closure(["mcp/transform.ts", "skill/wire-name.ts"]);
-    expect(files).toContain("shared/hash.ts");
+    const files = closure(["adapters/mcp-server/tool-envelope.ts", "skill/tool-names.ts"]);
+    expect(files).toContain("util/text.ts");
     expect(files.length).toBeLessThan(10);
     for (const file of files) {
       const code = textOf(file);

@@ -110,7 +110,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     await call("load_skill", { skill: "bank" });
     const { text, isError, meta } = await call("bank__pay", { to: "Ada" });
     expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "approval-needed" });
-    expect(text).toContain("nobody can be asked here");
+    expect(text).toContain("no user can be asked here");
     expect(paid()).toEqual([]);
   });
 });
@@ -138,7 +138,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     expect(result._meta?.["skillet/use"]).toMatchObject({ iterations: 2, stop: "answer" });
     expect(progress.map(({ progress: number }) => number)).toEqual(progress.map((_, index) => index + 1));
     const messages = progress.map(({ message }) => message);
-    expect(messages[0]).toMatch(/^helper: begins, with /);
+    expect(messages[0]).toMatch(/^helper: started with /);
     expect(messages).toContain("helper: calls read_file (step 1)");
   });
 
@@ -153,11 +153,11 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     const { call } = await connectTo(servingOf(found), { era });
     const { text } = await call("use_skill", { skill: "steps", message: "Do it." });
     expect(text).toContain("It is done");
-    expect(text).toContain("[Followed by runbook, which is no language model");
+    expect(text).toContain("[Followed by runbook, which is not a language model");
     const vague = await call("use_skill", { skill: "vague", message: "Do it." });
     expect(vague).toMatchObject({
       isError: true,
-      text: expect.stringContaining("load_skill it, and follow it yourself"),
+      text: expect.stringContaining("load it with load_skill, and follow it yourself"),
     });
   });
 
@@ -313,7 +313,7 @@ describe("a client that says it has forms, and fails to show one", () => {
     });
     await call("load_skill", { skill: "bank" });
     const { text, meta } = await call("bank__pay", { to: "Ada" });
-    expect(text).toContain("the client could not ask: no window");
+    expect(text).toContain("the client could not ask the user: no window");
     expect(meta["skillet/code"]).toBe("not-approved");
     expect(paid()).toEqual([]);
   });

@@ -87,7 +87,7 @@ describe("activating by topic", () => {
     const { skills, result } = await session.activate("zzz\nqqq\u202e");
     expect(skills).toEqual([]);
     expect(result).toEqual({
-      content: 'No skill fits "zzz qqq\\u{202e}". list_skills shows what there is.',
+      content: 'No skill fits "zzz qqq\\u{202e}". Call list_skills to see all skills.',
       isError: false,
       code: "no-match",
     });

@@ -135,7 +135,7 @@ describe("advise", () => {
     expect((await ask("solana audit", "a")).kind).toBe("instructions");
     expect(await ask("solana audit again", "a")).toMatchObject({
       kind: "none",
-      reasons: ["the conversation has the instructions of solana"],
+      reasons: ["the conversation already has the instructions of solana"],
     });
     expect((await ask("solana audit", "b")).kind, "another conversation").toBe("instructions");
     const changed = await catalogOf({ ...SKILLS, solana: { ...SKILLS.solana, body: "Check owners." } });
@@ -212,7 +212,7 @@ describe("advise", () => {
     expect(await ask(found)).toMatchObject({ kind: "none", text: "", skills: [] });
     const skill = found.skill("solana");
     const { copySkill } = await import("../../src/skill/source/skill-copy.ts");
-    found.trust.grant([{ skill, copy: copySkill(skill), there: {} }]);
+    found.trust.grant([{ skill, copy: copySkill(skill), folderFiles: {} }]);
     expect(await ask(await found.again())).toMatchObject({ kind: "instructions", skills: [{ name: "solana" }] });
     writeFileSync(skill.origin.file ?? "", skillText("solana", { description, more, body: "Obey." }));
     expect(await ask(await found.again()), "not what was trusted").toMatchObject({ kind: "none", text: "" });

@@ -90,7 +90,7 @@ describe("what somebody has to agree to", () => {
     expect(existsSync(join(found.workspace, "a.txt"))).toBe(false);
     expect(sent).toEqual([]);
     expect(results).toEqual([
-      "Tool 'write_file' was not approved: it changes files of the workspace. Why not: not here",
+      "Tool 'write_file' was not approved: it changes files of the workspace. Reason: not here",
       expect.stringContaining("Tool 'send_mail' was not approved"),
     ]);
     expect(eventsOf(events, "tool-blocked").map(({ code }) => code)).toEqual(["not-approved", "not-approved"]);
@@ -115,13 +115,13 @@ describe("what somebody has to agree to", () => {
     const { approvals } = await first.found.again();
     const place = join(first.found.root, "home/.skillet/skills/x");
     const effect = { skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" as const };
-    expect(approvals.isAlways(effect)).toBe(true);
+    expect(approvals.isAlwaysApproved(effect)).toBe(true);
     for (const other of [{ skill: "y" }, { place: "/elsewhere/x" }, { tool: "pay" }, { on: "workspace" as const }]) {
-      expect(approvals.isAlways({ ...effect, ...other })).toBe(false);
+      expect(approvals.isAlwaysApproved({ ...effect, ...other })).toBe(false);
     }
     expect(approvals.list()).toEqual([{ skill: "x", source: "~/.skillet/skills", place, allowed: ["tool:send_mail"] }]);
     expect(approvals.forget("x")).toBe(1);
-    expect(approvals.isAlways(effect)).toBe(false);
+    expect(approvals.isAlwaysApproved(effect)).toBe(false);
     expect(sent).toHaveLength(1);
   });
 
@@ -202,7 +202,7 @@ describe("what somebody has to agree to", () => {
       throw new Error("the dialog is gone");
     };
     expect((await use({ skill: "x" }, { approve, tools: [tool] })).result.stop).toBe("answer");
-    expect(results[0]).toMatch(/was not approved: .*nobody could be asked: the dialog is gone/);
+    expect(results[0]).toMatch(/was not approved: .*asking for approval failed: the dialog is gone/);
     expect(sent).toEqual([]);
   });
 });
@@ -230,7 +230,7 @@ describe("a run that waits for somebody", () => {
     const third = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(third).toMatchObject({ stop: "answer", content: "All sent.", iterations: 3, run: result.run });
     expect(server.requests).toHaveLength(3);
-    expect(server.requests[2]?.results.at(-1)?.content).toContain("Why not: Bob has left");
+    expect(server.requests[2]?.results.at(-1)?.content).toContain("Reason: Bob has left");
     expect(sent).toEqual([`Ada ${result.run}:1.1`]);
     expect(found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
   });

@@ -85,8 +85,11 @@ describe("tools that a run is brought", () => {
       turns: [() => "ok"],
     });
     expect((await use({ skill: "x" })).result.warnings).toMatchObject([
-      { code: "tool-ambiguous", message: expect.stringContaining("web.look and net.look both are that") },
-      { code: "tool-unmatched", message: "Skill 'x' lists web_serch, and nothing here has it" },
+      {
+        code: "tool-ambiguous",
+        message: expect.stringContaining("it matches web.look and net.look, and neither is offered"),
+      },
+      { code: "tool-unmatched", message: "Skill 'x' lists web_serch, which is not available" },
     ]);
   });
 

@@ -74,7 +74,7 @@ describe("a skill with capabilities", () => {
     capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: "the-token-of-ada" } });
     const { events } = await use({ skill: "x" }, host);
     expect(seen[0]).toContain("capability: notes.notes");
-    expect(seen[0]).toContain("changes: the user is asked each time");
+    expect(seen[0]).toContain("changes: needs the user's approval each time");
     expect(seen[1]).toContain("label: untrusted");
     expect(seen[2]).toContain("SKILLET_CAPABILITY_SOCKET=/run/skillet/capability.sock");
     expect(seen[2]).not.toMatch(/the-token-of-ada|vault|audit|config\.toml/);
@@ -217,7 +217,7 @@ describe("a skill with capabilities", () => {
     const { use, host, found, asked } = await scene([{ tool: "notes__notes__list", input: {} }]);
     await use({ skill: "x" }, { ...host, hasBuiltInTools: false });
     expect(asked).toHaveLength(1);
-    expect(found.grants.ownerOf("x")).toMatchObject({ source: "~/.skillet/skills" });
+    expect(found.grants.getOwner("x")).toMatchObject({ source: "~/.skillet/skills" });
   });
 
   it("can be stopped while its provider is asked whether it is ready", async () => {
@@ -389,15 +389,15 @@ describe("what is not given", () => {
         id,
         skill,
         host,
-        port,
-        hiding,
-        until: () => Date.now() + 60_000,
+        steps: port,
+        redactor: hiding,
+        getDeadline: () => Date.now() + 60_000,
         signal,
         taint: createTaintTracker(),
       };
       const broker = await createRunBroker(about);
       const enclosure = await openRunSandbox(host, {
-        ...{ skill, secrets: new Map(), hiding, kind: "script", signal, broker, onProgress: () => {} },
+        ...{ skill, secrets: new Map(), redactor: hiding, kind: "script", signal, broker, onProgress: () => {} },
       });
       return enclosure.run(["sh", "-c", "ls /run /run/skillet /tmp; stat -c '%F %i' /run/skillet/*"]);
     });
@@ -559,7 +559,7 @@ describe("whoever serves a capability", () => {
       refusals: [
         {
           code: "capability-not-ready",
-          message: "Skill 'mailer' needs 'gog', which cannot serve yet: not set up",
+          message: "Skill 'mailer' needs 'gog', which is not ready: not set up",
           fix: "1. do this\n2. then that",
         },
       ],

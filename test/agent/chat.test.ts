@@ -46,7 +46,7 @@ describe("the type of a chat", () => {
         expect(findFirstDenial(skill, host)).toMatchObject({
           code: "chat-type",
           kind: "access",
-          fix: "say what it is: --chat-type, or `caller.chatType` of the host",
+          fix: "set it with --chat-type, or `caller.chatType` of the host",
         });
         expect(findDenials(skill, host, "use")).toHaveLength(1);
         expect(findDenials(skill, host, "run")).toHaveLength(1);
@@ -111,7 +111,7 @@ describe("the id of a chat", () => {
     expect(denialFor(undefined)).toBeUndefined();
     expect(denialFor(undefined, ["1"])).toMatchObject({
       code: "chat-id",
-      fix: "say which: --chat-id, or `caller.chatId` of the host",
+      fix: "set it with --chat-id, or `caller.chatId` of the host",
     });
   });
 

@@ -130,7 +130,7 @@ describe("the limits of an answer", () => {
         () => ({ text: "Half.", calls: [{ tool: "list_skills", input: {} }] }),
         ({ results }) => `${results.length} result`,
       ],
-      { options: { iterations: 1 } },
+      { options: { maxIterations: 1 } },
     );
     const limited = await conversation.send("go");
     expect(limited).toMatchObject({ stop: "max-steps", isError: true, iterations: 1 });
@@ -167,7 +167,7 @@ describe("the limits of an answer", () => {
 
   it("are never above those of the settings", async () => {
     const config = "[limits]\nmost_iterations = 2\ntimeout_seconds = 60\n";
-    const { conversation } = await conversing([() => "ok"], { config, options: { iterations: 50, seconds: 900 } });
+    const { conversation } = await conversing([() => "ok"], { config, options: { maxIterations: 50, seconds: 900 } });
     const [started] = eventsOf(await eventsIn(conversation.send("go")), "run-started");
     expect(started?.limits).toEqual({ iterations: 2, seconds: 60 });
   });

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { symlinkSync } from "node:fs";
+import { readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
@@ -26,8 +26,13 @@ it("[N-26, N-27] the page about prompts: its code runs, and a model is shown wha
     "skills/code-style/SKILL.md": skillText("code-style", { description: "How code is written here." }),
   });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  const library = pathToFileURL(join(root, "src/index.ts")).href;
-  writeFiles(folder, { "review.ts": blocks("ts").join("\n").replaceAll('"skillet"', `"${library}"`) });
+  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const sourceOf = (entry: string) =>
+    pathToFileURL(join(root, exports[entry].types.replace("dist/types", "src").replace(".d.ts", ".ts"))).href;
+  const program = blocks("ts").join("\n");
+  writeFiles(folder, {
+    "review.ts": program.replace(/"skillet(\/\w+)?"/g, (_, path = "") => `"${sourceOf(`.${path}`)}"`),
+  });
   const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY };
   const { stdout } = await promisify(execFile)(process.execPath, ["--no-warnings", join(folder, "review.ts")], { env });
   expect(stdout).toBe(

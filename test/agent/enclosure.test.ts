@@ -9,7 +9,7 @@ describe("the workspace of a run", () => {
   it("is the user's own, to write to, where the settings say nothing", async () => {
     const { enclosure } = await enclosed();
     expect(enclosure).toMatchObject({ access: "read-write", folder: "/workspace", notices: [] });
-    expect(enclosure.places).toEqual({ workspace: "/workspace", skill: "/skill" });
+    expect(enclosure.visiblePaths).toEqual({ workspace: "/workspace", skill: "/skill" });
   });
 
   it("is what the settings say", async () => {
@@ -21,7 +21,10 @@ describe("the workspace of a run", () => {
   it("is there for a program that decides whom to trust by itself, and changes of it are asked about", async () => {
     const { found } = await enclosed();
     const { trust: _, ...untrusting } = found;
-    expect((await enclose(found, untrusting)).enclosure).toMatchObject({ access: "read-write", asksToWrite: true });
+    expect((await enclose(found, untrusting)).enclosure).toMatchObject({
+      access: "read-write",
+      needsWriteApproval: true,
+    });
   });
 
   it("can only be read where it cannot be written to, and that is said", async () => {

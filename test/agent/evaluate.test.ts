@@ -111,7 +111,7 @@ to view full workflow and access tools: lint_code.]`);
         ["lint_code"],
       ]);
       expect(requests[1]?.results[0]?.content).toBe(
-        "### Linting\n\nUse `lint_code` on changed files first.\n\n[Tools that are available now: lint_code]",
+        "### Linting\n\nUse `lint_code` on changed files first.\n\n[Tools now available: lint_code]",
       );
       expect(requests[2]?.results[1]?.content).toBe(
         '<skill_output tool="lint_code">\nFound 2 issues, fixed 1\n</skill_output>',
@@ -213,7 +213,7 @@ to view full workflow and access tools: lint_code.]`);
       ({ results }) => String(results.at(-1)?.content),
     ]);
     expect(paths).toEqual([["/srv/app/main.py"]]);
-    expect(result.content).toContain("what it is given comes from: tool check");
+    expect(result.content).toContain("its input comes from: tool check");
   });
 
   it("goes on after what cannot be opened, and after a tool that is not there yet", async () => {
@@ -223,7 +223,7 @@ to view full workflow and access tools: lint_code.]`);
       () => "I give up.",
     ]);
     expect(result).toMatchObject({ stop: "answer", expanded: [] });
-    expect(requests[1]?.results[0]?.content).toContain('no tool "lint_code"');
+    expect(requests[1]?.results[0]?.content).toContain('Unknown tool "lint_code"');
     expect(requests[2]?.results[1]?.content).toContain('Did you mean "skills.linting"?');
   });
 
@@ -232,7 +232,7 @@ to view full workflow and access tools: lint_code.]`);
     const { requests, events } = await evaluate(promptWith(linting), [() => [open, open], () => [open], () => "Done."]);
     expect(requests[1]?.results[0]?.content).toContain("Use `lint_code`");
     for (const results of [requests[1]?.results, requests[2]?.results])
-      expect(results?.at(-1)?.content).toBe("Shown in full already: skills.linting.");
+      expect(results?.at(-1)?.content).toBe("Already shown in full: skills.linting.");
     expect(Object.keys(requests[1]?.tools ?? {})).toEqual(["lint_code"]);
     expect(events.filter(({ type }) => type === "skill-expanded")).toHaveLength(1);
   });
@@ -258,8 +258,8 @@ to view full workflow and access tools: lint_code.]`);
     expect(result.refusals).toEqual([
       {
         code: "section-unbound",
-        message: 'Section "skills.linting" is not bound: it takes language',
-        fix: "give values: bind({ language: … })",
+        message: 'Section "skills.linting" is not bound: it uses language',
+        fix: "pass values: bind({ language: … })",
       },
     ]);
     expect(events.map(({ type }) => type)).toEqual(["run-refused"]);
@@ -284,7 +284,7 @@ to view full workflow and access tools: lint_code.]`);
       [() => [{ tool: "open_sections", input: { keys: ["skills.linting"] } }], () => "Done."],
       { config: '[tools]\ndisabled = ["open_sections"]\n' },
     );
-    expect(closed.requests[1]?.results[0]?.content).toContain('no tool "open_sections"');
+    expect(closed.requests[1]?.results[0]?.content).toContain('Unknown tool "open_sections"');
   });
 
   it("shows nobody a configured secret: not in the prompt, not in what is opened, not in a refusal", async () => {
@@ -330,7 +330,7 @@ to view full workflow and access tools: lint_code.]`);
   it("stops at its limits with what there is", async () => {
     const again: Turn = () => [{ tool: "open_sections", input: { keys: ["skills.linting"] } }];
     const { result } = await evaluate(promptWith(linting, { ...linting, name: "other", tools: [] }), [again, again], {
-      iterations: 2,
+      maxIterations: 2,
     });
     expect(result).toMatchObject({ stop: "max-steps", isError: true, iterations: 2, expanded: ["skills.linting"] });
     const poor = await evaluate(promptWith(linting), [again], { tokens: 1 });

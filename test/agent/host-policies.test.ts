@@ -27,8 +27,8 @@ describe("a policy of the embedding program", () => {
   it("hides a skill and refuses it, with its own message and fix", async () => {
     const catalog = await catalogOf({ deploy: {}, review: {} });
     const session = openSession(catalog, host(operatorsOnly));
-    expect(session.visible().map(({ name }) => name)).toEqual(["review"]);
-    expect(session.listing()).not.toContain("deploy");
+    expect(session.listVisible().map(({ name }) => name)).toEqual(["review"]);
+    expect(session.formatListing()).not.toContain("deploy");
     expect(session.disclose("use the deploy skill").text).not.toContain("Do deploy.");
     expect(await session.load("deploy")).toMatchObject({
       isError: true,
@@ -46,7 +46,7 @@ describe("a policy of the embedding program", () => {
   it("decides by the caller whom the host states", async () => {
     const catalog = await catalogOf({ deploy: {} });
     const forAnn = { ...host(operatorsOnly), caller: { userId: "ann" } };
-    expect(openSession(catalog, forAnn).visible()).toHaveLength(1);
+    expect(openSession(catalog, forAnn).listVisible()).toHaveLength(1);
     expect(await useSkill(catalog, forAnn, { skill: "deploy", message: "now" })).toMatchObject({ content: "Done." });
   });
 

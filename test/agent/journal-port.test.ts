@@ -25,9 +25,9 @@ async function ledger(isOver: () => boolean): Promise<{ url: string; keys: strin
 }
 
 const PROGRAM = `
-  import { discover } from "${moduleOf("host/discover")}";
-  import { resumeRun } from "${moduleOf("run/resume")}";
-  import { useSkill } from "${moduleOf("run/use")}";
+  import { discover } from "${moduleOf("config/discover")}";
+  import { resumeRun } from "${moduleOf("agent/run/resume-run")}";
+  import { useSkill } from "${moduleOf("agent/run/use-skill")}";
   import { Tool } from "${moduleOf("skill/tool")}";
   const { workspace, HOME, bank, id } = JSON.parse(process.argv[1]);
   const found = await discover({ workspace, env: { HOME }, index: false });

@@ -186,7 +186,7 @@ describe("tools of a server that is a program", () => {
     const died = await toolIn(tools, "web.exit").execute({});
     expect(died).toMatchObject({ isError: true, code: "mcp-failed" });
     expect(died.content).toMatch(/MCP server 'web' failed: .*ended with code 3; it printed: last words/);
-    expect(died.content).toMatch(/started again at the next call/);
+    expect(died.content).toMatch(/call it again to reconnect/);
     expect(died.content).toContain("[API_TOKEN]");
     expect(died.content).not.toMatch(/\u{1b}|t0ken-value/u);
     expect(await toolIn(tools, "web.look").execute({ text: "it" })).toMatchObject({ content: "looked at it" });
@@ -242,7 +242,7 @@ describe("servers", () => {
     const { host, log } = place({ a: {}, far: { url } });
     const { stdout, stderr } = await inProcess(
       host,
-      `const { tools } = await mcpTools(host);
+      `const { tools } = await listMcpTools(host);
        for (const name of ["a.look", "far.look"])
          console.log((await tools.find((tool) => tool.name === name).execute({ text: name })).content);`,
     );
@@ -257,7 +257,7 @@ describe("servers", () => {
     await inProcess(
       host,
       `const require = process.getBuiltinModule("node:module").createRequire("/");
-       void mcpTools(host);
+       void listMcpTools(host);
        setInterval(() => ${isStarted} && process.exit(), 20);`,
     );
     expect(started(log())).toHaveLength(1);
@@ -306,9 +306,12 @@ describe("servers", () => {
     expect(said["gone"]).toMatchObject({ code: "mcp-failed", message: expect.stringContaining("ENOENT") });
     expect(said["gone"]?.fix).toMatch(/command and env under \[tools\.mcp\.gone\]/);
     expect(said["silent"]).toMatchObject({ code: "mcp-timeout", message: expect.stringContaining("10 s") });
-    expect(said["floods"]).toMatchObject({ code: "mcp-failed", message: expect.stringContaining("no message of MCP") });
+    expect(said["floods"]).toMatchObject({
+      code: "mcp-failed",
+      message: expect.stringContaining("without an MCP message"),
+    });
     expect(said["both"]?.message).toContain("both command and url");
-    expect(said["unset"]?.message).toMatch(/env\.KEY: .*stands for nothing/);
+    expect(said["unset"]?.message).toMatch(/env\.KEY: .*is empty or not set/);
     expect(said["far"]).toMatchObject({ code: "mcp-failed", fix: expect.stringContaining("url and token") });
     const pids = started(log());
     expect(pids.length).toBeGreaterThanOrEqual(4);
@@ -358,8 +361,8 @@ describe("servers", () => {
     expect(problems).toEqual([
       {
         code: "mcp-many",
-        message: "MCP server 'many' has 1,000 tools: only the first 128 are given to runs",
-        fix: 'name those that are needed: tools = ["…"] under [tools.mcp.many] in config.toml',
+        message: "MCP server 'many' has 1,000 tools: runs get only the first 128",
+        fix: 'list the tools you need: tools = ["…"] under [tools.mcp.many] in config.toml',
       },
       expect.objectContaining({ code: "mcp-tool", message: "MCP server 'few' has no tool 'tool1000'" }),
     ]);
@@ -413,7 +416,7 @@ describe.each([
     stop();
     const call = () => toolIn(tools, "far.look").execute({ text: "it" });
     const content = expect.stringMatching(
-      /^MCP server 'far' failed: (?:other side closed|connect ECONN).*: it is started again/,
+      /^MCP server 'far' failed: (?:other side closed|connect ECONN).*: call it again to reconnect/,
     );
     expect(await call()).toEqual({ isError: true, code: "mcp-failed", content });
     const again = expect.stringMatching(/^MCP server 'far' cannot be used: connect ECONNREFUSED/);
@@ -436,10 +439,10 @@ describe.each([
 function inProcess({ settings, home }: Host, script: string) {
   const servers = [...settings.mcp].map(([name, one]) => [name, { ...one, env: [...one.env] }]);
   const head = `
-    import { NO_SETTINGS } from ${JSON.stringify(join(SOURCE, "host/settings.ts"))};
-    import { mcpTools } from ${JSON.stringify(join(SOURCE, "run/mcp/servers.ts"))};
+    import { DEFAULT_SETTINGS } from ${JSON.stringify(join(SOURCE, "config/settings.ts"))};
+    import { listMcpTools } from ${JSON.stringify(join(SOURCE, "agent/mcp-client/mcp-servers.ts"))};
     const mcp = new Map(${JSON.stringify(servers)}.map(([name, one]) => [name, { ...one, env: new Map(one.env) }]));
-    const host = { settings: { ...NO_SETTINGS, mcp }, home: ${JSON.stringify(home)}, env: {} };`;
+    const host = { settings: { ...DEFAULT_SETTINGS, mcp }, home: ${JSON.stringify(home)}, env: {} };`;
   return promisify(execFile)(process.execPath, ["--input-type=module", "-e", `${head}\n${script}`], {
     timeout: 45_000,
   });

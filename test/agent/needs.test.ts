@@ -48,7 +48,7 @@ describe("required tools", () => {
   it("[W-10] are those that are built in only where the host offers them and nobody switched them off", () => {
     const off: Host = { settings: { ...DEFAULT_SETTINGS, tools: { disabled: ["Bash"], dynamicCommands: false } } };
     expect(findDenials(needing("bash"), off, "use")).toMatchObject([
-      { code: "missing-tool", fix: "take it out of disabled under [tools] in config.toml" },
+      { code: "missing-tool", fix: "remove it from disabled under [tools] in config.toml" },
     ]);
     expect(canProvideTool("grep", off, needing("grep"))).toBe(true);
     expect(canProvideTool("grep", { ...HOST, hasBuiltInTools: false }, needing("grep"))).toBe(false);
@@ -115,7 +115,8 @@ describe("capabilities", () => {
       expect(denial).toMatchObject({
         code: "capability-unavailable",
         kind: "setup",
-        message: "Skill 'mailer' needs the capabilities gog.email, gog.calendar, acme.fax, which nobody serves here",
+        message:
+          "Skill 'mailer' needs the capabilities gog.email, gog.calendar, acme.fax, which has no configured provider",
       });
       for (const table of [
         "[capabilities.providers.gog]",
@@ -141,7 +142,7 @@ describe("capabilities", () => {
     expect(findDenials(skill, { ...HOST, caller, capabilities }, "use")).toMatchObject([
       {
         code: "capability-unavailable",
-        message: expect.stringContaining("the capability acme.fax, which is not there"),
+        message: expect.stringContaining("the capability acme.fax, which is not available"),
       },
     ]);
     expect(seen).toEqual([caller, caller, caller]);
@@ -170,8 +171,8 @@ describe("capabilities", () => {
     const settings = { ...DEFAULT_SETTINGS, skills: new Map([["mailer", own]]) };
     const off = { ...settings, providers: new Map([["gog", { enabled: false }]]) };
     const open = (said: typeof settings) => createCapabilities({ settings: said, env: {}, home: "/nonexistent" });
-    expect(open(settings).providerOf("gog.email", skill)).toBeDefined();
-    expect(open(off).providerOf("gog.email", skill)).toBeUndefined();
+    expect(open(settings).findProvider("gog.email", skill)).toBeDefined();
+    expect(open(off).findProvider("gog.email", skill)).toBeUndefined();
   });
 
   it("[Q-19] that the operator has not given to the skill stop it, with the command that gives them", () => {
@@ -184,8 +185,8 @@ describe("capabilities", () => {
       {
         code: "capability-not-granted",
         kind: "setup",
-        message: "Skill 'mailer' was not given the capability acme.fax",
-        fix: "look at what it does (skillet show mailer), then run: skillet capability grant mailer acme.fax",
+        message: "Skill 'mailer' was not granted the capability acme.fax",
+        fix: "review what it does (skillet show mailer), then run: skillet capability grant mailer acme.fax",
       },
     ]);
     expect(capabilities.isGranted("gogx.email", skill), "a namespace is no prefix").toBe(false);
@@ -206,7 +207,7 @@ describe("what a skill requires as other clients write it", () => {
           code: "missing-program",
           kind: "setup",
           message: "Skill 'x' needs no-such-program, nor-this, which are not installed",
-          fix: "install no-such-program, nor-this, or give it the Debian package: skillet config set skills.x.packages PACKAGE",
+          fix: "install no-such-program, nor-this, or add the Debian package: skillet config set skills.x.packages PACKAGE",
         },
         { code: "missing-program", message: "Skill 'x' needs one of neither, nor, which are not installed" },
       ]);
@@ -216,7 +217,7 @@ describe("what a skill requires as other clients write it", () => {
     expect(findDenials(openclaw({ bins: "sh", anyBins: ["nothing", "ls"] }), host, "run")).toEqual([]);
     const plain = sketch("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
     expect(findDenials(plain, host, "run")).toMatchObject([
-      { fix: "install no-such-program, or give it the Debian package: skillet config set skills.x.packages PACKAGE" },
+      { fix: "install no-such-program, or add the Debian package: skillet config set skills.x.packages PACKAGE" },
     ]);
   });
 
@@ -312,9 +313,9 @@ describe("a skill that asks nothing", () => {
         more: "tags: [env, os]\n",
       }),
     });
-    expect(found.skill("asks").asksOfHost?.()).toBe(true);
+    expect(found.skill("asks").hasRequirements?.()).toBe(true);
     expect(findDenials(found.skill("asks"), found, "use").map((denial) => denial.code)).toEqual([code]);
-    expect(found.skill("plain").asksOfHost?.()).toBe(false);
+    expect(found.skill("plain").hasRequirements?.()).toBe(false);
     expect(findDenials(found.skill("plain"), found, "use")).toEqual([]);
   });
 });

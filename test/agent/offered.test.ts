@@ -67,8 +67,8 @@ describe("skills that are unavailable here", () => {
       expect(content).toContain("harbor");
       expect(content).not.toMatch(GONE);
     }
-    expect(session.listing()).not.toMatch(GONE);
-    expect(session.visible().map(({ name }) => name)).toEqual([...OTHERS, "harbor"].sort());
+    expect(session.formatListing()).not.toMatch(GONE);
+    expect(session.listVisible().map(({ name }) => name)).toEqual([...OTHERS, "harbor"].sort());
     const { skills } = await session.activate("berth the ship");
     expect(skills).toEqual(["harbor"]);
   });

@@ -52,8 +52,8 @@ describe("other texts for a prompt", () => {
 
   it.each<[string, Record<string, unknown>, string, string]>([
     ["a section that there is not", { tsk: { template: "x" } }, "override-unknown", 'did you mean "task"?'],
-    ["a key of a section inside, alone", { inner: { template: "x" } }, "override-unknown", "there"],
-    ["a key of JavaScript's", { constructor: { template: "x" } }, "override-unknown", "there"],
+    ["a key of a section inside, alone", { inner: { template: "x" } }, "override-unknown", "existing sections: "],
+    ["a key of JavaScript's", { constructor: { template: "x" } }, "override-unknown", "existing sections: "],
     ["a section that takes none", { fixed: { template: "x" } }, "override-refused", "acceptsOverrides"],
     ["a section of skills", { skills: { template: "x" } }, "override-refused", "one of its skills"],
     ["a tool that there is not", { "skills.tooled": { tools: { lnt: "x" } } }, "override-unknown", "lint"],
@@ -85,7 +85,7 @@ describe("other texts for a prompt", () => {
     ] as const)
       expect(refusal(() => bind(key, accepts))).toMatchObject({
         code: "override-refused",
-        message: `Section "${key}" takes no other text`,
+        message: `Section "${key}" does not accept overrides`,
       });
   });
 

@@ -44,7 +44,7 @@ async function opened(
 ): Promise<Opened> {
   const scene = await discoverIn(files);
   chmodSync(scene.root, 0o755);
-  const session = openSession(scene.catalog, { ...scene, ...host }, { brings: "all", ...options });
+  const session = openSession(scene.catalog, { ...scene, ...host }, { provides: "all", ...options });
   onTestFinished(() => session.close());
   return { session, scene };
 }
@@ -61,7 +61,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     );
     expect(names(session)).toEqual([]);
     const { content } = await session.load("mail");
-    expect(content).toContain("[It brought these tools: mail__one, mail__count, mail__run]");
+    expect(content).toContain("[It provides these tools: mail__one, mail__count, mail__run]");
     expect(names(session)).toEqual(["mail.one", "mail.count", "mail.run"]);
     expect(brought(session).map(({ category }) => category)).toEqual(["skills", "skills", "skills"]);
     expect(await session.call("mail.count", { args: ["seven"] })).toMatchObject({
@@ -76,7 +76,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
   it("[P-25] is only its toolsets' tools where nothing else is asked for", async () => {
     const { session } = await opened(
       filesOf({ mail: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
-      { brings: "toolsets" },
+      { provides: "toolsets" },
     );
     await session.load("mail");
     expect(names(session)).toEqual(["mail.one"]);
@@ -87,7 +87,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       filesOf({
         x: { files: { "scripts/a/do.sh": says("a"), "scripts/b/do.sh": says("b"), "scripts/do.py": "print('py')\n" } },
       }),
-      { uses: false },
+      { allowsSubAgents: false },
     );
     await session.load("x");
     expect(names(session).sort()).toEqual(["x.a_do_sh", "x.b_do_sh", "x.do_py"]);
@@ -101,7 +101,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     ["a name that another's path makes", ["scripts/a/do.sh", "scripts/b/do.sh", "scripts/a_do_sh.sh"]],
   ])("[P-25] tells scripts apart in %s", async (_, paths) => {
     const files = Object.fromEntries(paths.map((path) => [path, says(path)]));
-    const { session } = await opened(filesOf({ x: { files } }), { uses: false });
+    const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
     await session.load("x");
     expect(new Set(names(session)).size).toBe(paths.length);
     const ran = await Promise.all(names(session).map(async (name) => (await session.call(name, {})).content));
@@ -122,7 +122,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       "__proto__.sh",
     ];
     const files = Object.fromEntries(odd.map((file) => [`scripts/${file}`, says("ran")]));
-    const { session } = await opened(filesOf({ x: { files } }), { uses: false });
+    const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
     const { content } = await session.load("x");
     const tools = brought(session);
     // What begins with `_` is no script.
@@ -140,7 +140,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     const files = { ...one, "scripts/one.sh": says("script") };
     const { session } = await opened(filesOf({ x: { more: TOOLSET, files } }));
     const { content } = await session.load("x");
-    expect(content).toContain("[It brought these tools: x__one, x__run]");
+    expect(content).toContain("[It provides these tools: x__one, x__run]");
     expect(names(session)).toEqual(["x.one", "x.run"]);
     expect((await session.call("x.one", {})).content).toContain("one of a toolset");
   });
@@ -168,7 +168,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
         a: { files: { "scripts/b.c.sh": says("of a") } },
         "a.b": { files: { "scripts/c.sh": says("of a.b") } },
       }),
-      { uses: false },
+      { allowsSubAgents: false },
     );
     await session.load("a");
     await session.load("a.b");
@@ -197,7 +197,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect((await reading.load("x")).content).not.toContain("It brought");
     expect(names(reading)).toEqual([]);
     expect((await reading.call("x.count", {})).code).toBe("tool-unknown");
-    const alone = (await opened(files, { uses: false })).session;
+    const alone = (await opened(files, { allowsSubAgents: false })).session;
     await alone.load("x");
     expect(names(alone)).toEqual(["x.one", "x.count"]);
   });
@@ -215,7 +215,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
 
   it.each([
     ["all of them", {}, ["z.count", "z.run", "a.one", "a.run", "m.run"]],
-    ["only what is theirs", { uses: false }, ["z.count", "a.one"]],
+    ["only what is theirs", { allowsSubAgents: false }, ["z.count", "a.one"]],
   ])("[P-25] stands together for each skill, in the order in which they were loaded: %s", async (_, options, order) => {
     const { session } = await opened(
       filesOf({ a: { more: TOOLSET, files: one }, m: {}, z: { files: { "scripts/count.sh": says("counted") } } }),
@@ -230,7 +230,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       filesOf({ x: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
     );
     await session.load("x");
-    const next = openSession(scene.catalog, scene, { brings: "all", active: session.active });
+    const next = openSession(scene.catalog, scene, { provides: "all", active: session.active });
     onTestFinished(() => next.close());
     await next.ready();
     expect(names(next)).toEqual(["x.one", "x.count", "x.run"]);
@@ -241,7 +241,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     const loading = session.load("x");
     while (!session.unload("x")) await null;
     await loading;
-    expect({ active: session.active, brought: session.brought, tools: names(session) }).toEqual({
+    expect({ active: session.active, brought: session.mountedSkills, tools: names(session) }).toEqual({
       active: [],
       brought: [],
       tools: [],
@@ -278,7 +278,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       ...filesOf({ x: { files: { "scripts/other.sh": says("the near one") } } }, ".skillet/skills"),
     });
     const { content } = await session.load("x@user");
-    expect(content).toContain("[It brought these tools: x__count, x__run]");
+    expect(content).toContain("[It provides these tools: x__count, x__run]");
     expect(names(session)).toEqual(["x.count", "x.run"]);
     expect((await session.call("x.count", {})).content).toContain("the far one");
   });
@@ -290,7 +290,7 @@ describe("the tool that hands a task to its skill", () => {
 
   it("[P-25] does the task on its own, and gives back what it came to", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: [({ said }) => `Asked: ${said.join(" ")}`] });
-    const session = openSession(found.catalog, found, { brings: "all" });
+    const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     await session.load("x");
     const { content, iterations } = await session.call("x.run", { message: "Count." });
@@ -303,7 +303,7 @@ describe("the tool that hands a task to its skill", () => {
       skills: { weather: { more: SCHEMA } },
       turns: [({ said }) => `Asked: ${said.join(" ")}`],
     });
-    const session = openSession(found.catalog, found, { brings: "all" });
+    const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     await session.load("weather");
     expect(named(session, "weather.run").inputSchema).toMatchObject({
@@ -334,12 +334,12 @@ describe("the tool that hands a task to its skill", () => {
 
   it("tells how far it is, for who asks", async () => {
     const { found } = await useScene({ skills: { x: {} }, turns: () => "Done." });
-    const session = openSession(found.catalog, found, { brings: "all" });
+    const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     await session.load("x");
     const told: string[] = [];
     await session.call("x.run", { message: "Go." }, { onProgress: (text) => void told.push(text) });
-    expect(told[0]).toMatch(/^x: begins, with /);
+    expect(told[0]).toMatch(/^x: started with /);
   });
 });
 
@@ -400,7 +400,7 @@ describe("whom to ask about a call", () => {
       ],
     });
     const { approve, asked } = asking(true);
-    const session = openSession(found.catalog, found, { brings: "all" });
+    const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     await session.load("writer");
     expect((await session.call("writer.run", { message: "Write." }, { approve })).isError).toBe(false);
@@ -420,7 +420,7 @@ describe("whom to ask about a call", () => {
     const { content, isError } = await session.call("load_skill", { skill: "writer" }, { approve, onProgress });
     expect({ isError, has: content.includes("Done.") }).toEqual({ isError: false, has: true });
     expect(asked).toHaveLength(1);
-    expect(told[0]).toMatch(/^writer: begins, with /);
+    expect(told[0]).toMatch(/^writer: started with /);
   });
 
   it("[S-25] is nothing that a skill's tool gets hold of", async () => {

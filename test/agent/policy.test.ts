@@ -73,7 +73,7 @@ describe("what this machine cannot run", () => {
     expect(stdout).not.toMatch(/^mac\b/m);
     const all = await skillet(["list", "--all"], { env: { HOME } });
     expect(all.stdout).toMatch(
-      /Not available here\n(?: {2}.*\n)* {2}mac {2}Skill 'mac' is for plan9, not for linux; use it there/,
+      /Not available here\n(?: {2}.*\n)* {2}mac {2}Skill 'mac' is for plan9, not for linux; use it on one of those systems/,
     );
   });
 });
@@ -93,7 +93,7 @@ describe("a skill that is switched off", () => {
           code: "disabled",
           kind: "access",
           message: "Skill 'mine' is disabled in the configuration",
-          fix: "switch it on: skillet enable mine",
+          fix: "enable it: skillet enable mine",
         },
       ]);
     }
@@ -115,7 +115,7 @@ describe("a skill that is switched off", () => {
       skills: new Map([["x", { enabled: false, variables: new Map() }]]),
     };
     const system = { ...LINUX, hasProgram: () => false };
-    const trust = { ...createTrustStore(temporaryFolder(), []), standingOf: () => "untrusted" as const };
+    const trust = { ...createTrustStore(temporaryFolder(), []), getStatus: () => "untrusted" as const };
     const denied = findDenials(skill, { settings, system, trust }, "use");
     expect(denied.map(({ code }) => code)).toEqual([
       "disabled",

@@ -35,15 +35,15 @@ function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): St
       steps.set(key, JSON.stringify(value));
       return JSON.parse(JSON.stringify(value));
     },
-    done: <T>(name: string) => {
+    findStep: <T>(name: string) => {
       const known = steps.get(prefix + name);
       return known === undefined ? undefined : { value: JSON.parse(known) as T };
     },
-    approval: async (_, { effect }) => ({ approval: { isApproved: false }, effect }),
+    requestApproval: async (_, { request: effect }) => ({ approval: { isApproved: false }, request: effect }),
     ask: async () => undefined,
     waited: () => 0,
     emit: (event) => void events.push(event),
-    within: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),
+    createChild: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),
   };
 }
 
@@ -90,7 +90,7 @@ describe("a run that is driven by what it remembers", () => {
       };
       const { promise: dead, resolve } = Promise.withResolvers<undefined>();
       const life = { left: 1, onDeath: () => resolve(undefined) };
-      result = await Promise.race([runUse({ ...use, port: rememberingPort(record, life) }), dead]);
+      result = await Promise.race([runUse({ ...use, steps: rememberingPort(record, life) }), dead]);
     }
     expect(result).toMatchObject({ run: "run-1", content: "Done.", stop: "answer", usage: { inputTokens: 40 } });
     expect(lives).toBeGreaterThan(8);

@@ -19,7 +19,7 @@ describe("what a run is doing, in a line", () => {
   it("is told for whoever waits, with the skill before it", () => {
     const limits = { iterations: 1, seconds: 1 };
     const events: [Told, string][] = [
-      [{ type: "run-started", model: "m", tools: [], depth: 1, limits }, "begins, with m"],
+      [{ type: "run-started", model: "m", tools: [], depth: 1, limits }, "started with m"],
       [{ type: "run-warned", code: "answer-cut", message: "It is short.", fix: "" }, "It is short."],
       [{ type: "packages-built", text: "built it" }, "built it"],
       [{ type: "model-retried", step: 1, reason: "it was busy" }, "it was busy"],
@@ -28,7 +28,7 @@ describe("what a run is doing, in a line", () => {
       [{ type: "tool-blocked", step: 2, tool: "bash", code: "c", message: "no" }, "bash was blocked: no"],
       [{ type: "step-ended", step: 2, ms: 1, usage: USAGE, calls: 1 }, "step 2 is done"],
       [{ type: "step-ended", step: 3, ms: 1, usage: USAGE, calls: 0 }, "answers (step 3)"],
-      [{ type: "approval-asked", step: 2, tool: "pay", effect: EFFECT as never }, "waits for somebody to agree to pay"],
+      [{ type: "approval-asked", step: 2, tool: "pay", effect: EFFECT as never }, "waiting for approval of pay"],
     ];
     for (const [event, says] of events) expect(lineOf(event)).toBe(`helper: ${says}`);
   });

@@ -69,8 +69,8 @@ to view full workflow and access tools: lint_code.]`);
     // @ts-expect-error: nothing is given.
     expect(refusal(() => both.bind().render())).toMatchObject({
       code: "section-unbound",
-      message: 'Section "a" is not bound: it takes language',
-      fix: "give values: bind({ language: … })",
+      message: 'Section "a" is not bound: it uses language',
+      fix: "pass values: bind({ language: … })",
     });
     // @ts-expect-error: `level` is missing.
     expect(both.bind({ language: "C" }).render().text).toBe("## A\n\nC\n\n## C\n\nplain");
@@ -134,7 +134,7 @@ to view full workflow and access tools: lint_code.]`);
     expect(bind(inner).render({ expanded: ["o.skills.a"] }).text).toContain(
       "## O\n\nouter\n\n### Skills\n\n#### A\n\nown",
     );
-    expect(refusal(() => bind(bare).render()).message).toBe('Section "o.skills.b" is not bound: it takes who');
+    expect(refusal(() => bind(bare).render()).message).toBe('Section "o.skills.b" is not bound: it uses who');
   });
 
   it("[N-26] names a section that is not bound, also when it is closed or inside one that is", () => {
@@ -142,7 +142,7 @@ to view full workflow and access tools: lint_code.]`);
     const closed = skill({ name: "closed", description: "d", title: "C", template: "x", children: [inner] });
     for (const sections of [[closed], [skillsSection({ skills: [closed] })]]) {
       const { message } = refusal(() => promptTemplate({ ns: "n", key: "k", sections }).bind().render());
-      expect(message).toMatch(/^Section "(?:skills\.)?closed\.inner" is not bound: it takes deep$/);
+      expect(message).toMatch(/^Section "(?:skills\.)?closed\.inner" is not bound: it uses deep$/);
     }
     const about = { title: "B", key: "brief", template: "x", summary: "$short" };
     const brief = markdown<unknown>({ ...about, visibility: "SUMMARY" });
@@ -194,10 +194,10 @@ to view full workflow and access tools: lint_code.]`);
     ["no namespace", { ns: undefined }, "The namespace"],
     ["no key", { key: "" }, 'Prompt ""'],
     ["a key with a dot", { key: "a.b" }, "the key"],
-    ["no sections", { sections: undefined }, "its sections are no list"],
-    ["a section that is none", { sections: [{}] }, "one of its sections is none"],
+    ["no sections", { sections: undefined }, "its sections are not an array"],
+    ["a section that is none", { sections: [{}] }, "an entry is not a section"],
     ["two sections of one key", { sections: [task, task] }, 'two sections have the key "task"'],
-    ["a word that is none", { section: [] }, '"section" is no part of it'],
+    ["a word that is none", { section: [] }, 'unknown option "section"'],
   ])("is refused for %s", (_, options, said) => {
     expect(
       refusal(() => promptTemplate({ ns: "n", key: "k", sections: [task], ...options } as never)).message,
@@ -205,9 +205,9 @@ to view full workflow and access tools: lint_code.]`);
   });
 
   it.each<[string, unknown[], string]>([
-    ["parameters that are a text", ["python"], "the parameters are no object"],
-    ["a list of parameters", [["python"]], "the parameters are no object"],
-    ["an option that is none", [{}, { override: {} }], '"override" is no part of it'],
+    ["parameters that are a text", ["python"], "the parameters are not an object"],
+    ["a list of parameters", [["python"]], "the parameters are not an object"],
+    ["an option that is none", [{}, { override: {} }], 'unknown option "override"'],
   ])("is not bound to %s", (_, args, said) => {
     expect(refusal(() => template.bind(...(args as []))).message).toContain(said);
   });
@@ -216,7 +216,7 @@ to view full workflow and access tools: lint_code.]`);
     const names = Array.from({ length: 200 }, (_, index) => `r${index}`);
     const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
     const [, [, , onDisk = 0] = []] = await expectLinearSteps(
-      ["prompt", "skill", "skill-ref", "skills-section"].map((name) => `src/prompt/${name}.ts`),
+      ["prompt-template", "skill-sections"].map((name) => `src/agent/prompts/${name}.ts`),
       ({ promptTemplate, skill, skillRef, skillsSection }: Modules, [root, length]) => {
         const numbers = Array.from({ length }, (_, index) => index);
         const template = "Do $what.\n".repeat(100);

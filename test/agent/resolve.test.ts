@@ -130,7 +130,7 @@ describe("which model is used", () => {
       const [warning] = warnings;
       expect(warnings).toHaveLength(1);
       expect(warning).toMatchObject({ code: "model-unknown", fix: expect.stringContaining("/h/config.toml") });
-      expect(warning?.message).toBe(`There is no model called '${wanted}': anthropic/claude-a is used`);
+      expect(warning?.message).toBe(`Unknown model '${wanted}': using anthropic/claude-a`);
       for (const name of ["default", "cheap", "haiku", "runbook"]) expect(warning?.fix).toContain(name);
     }
   });
@@ -143,7 +143,7 @@ describe("which model is used", () => {
     expect((await resolveModel(host, "huge")).warnings).toMatchObject([{ code: "model-unknown" }]);
     const local = hostWith({ default: { baseUrl: "http://127.0.0.1:9/v1", model: "qwen3" } });
     expect((await resolveModel(local, "haiku")).warnings).toMatchObject([
-      { message: "There is no model called 'haiku': openai-compatible/qwen3 is used" },
+      { message: "Unknown model 'haiku': using openai-compatible/qwen3" },
     ]);
   });
 
@@ -195,7 +195,7 @@ describe("a model that nobody configured", () => {
       );
       const env = { ...NOBODY, [key]: API_KEY, [address]: "proxy.example.com" };
       expect(await errorOf(hostWith({}, { env }))).toMatchObject({
-        message: `${address} of the environment is no web address`,
+        message: `The environment variable ${address} is not a web address`,
       });
     },
   );
@@ -221,8 +221,8 @@ describe("a model that nobody configured", () => {
     for (const wanted of [undefined, "fast", "huge"]) {
       expect(await errorOf(hostWith({}), wanted)).toMatchObject({
         code: "model-missing",
-        message: "No model is there for skills to use",
-        fix: "give the host models: { default: … }, or ask for the model `runbook`",
+        message: "No model is configured for skills",
+        fix: "set the host option models: { default: … }, or use the model `runbook`",
       });
     }
     expect(await nameOf(hostWith({}), "runbook")).toBe("runbook");
@@ -246,14 +246,14 @@ describe("a model that nobody configured", () => {
     const script = `import { registerHooks } from "node:module";
       const seen = [];
       registerHooks({ load: (url, context, next) => { seen.push(url); return next(url, context); } });
-      const { resolveModel } = await import(${JSON.stringify(moduleOf("model/resolve"))});
-      const { NO_SETTINGS } = await import(${JSON.stringify(moduleOf("host/settings"))});
-      const { model } = await resolveModel({ settings: NO_SETTINGS, env: { OLLAMA_HOST: "127.0.0.1:9" } });
+      const { resolveModel } = await import(${JSON.stringify(moduleOf("agent/models/resolve-model"))});
+      const { DEFAULT_SETTINGS } = await import(${JSON.stringify(moduleOf("config/settings"))});
+      const { model } = await resolveModel({ settings: DEFAULT_SETTINGS, env: { OLLAMA_HOST: "127.0.0.1:9" } });
       await model.respond({ messages: [], tools: [], task: { message: "hi" }, signal: AbortSignal.timeout(9999), onText() {} });
       console.log(JSON.stringify([model.name, ...seen]));`;
     const loaded = execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
     expect(loaded).toMatch(/^\["runbook"/);
-    expect(loaded).toMatch(/\/model\/runbook\.[jt]s"/);
+    expect(loaded).toMatch(/\/models\/runbook\.[jt]s"/);
     expect(loaded).not.toMatch(/node_modules\/(?:ai|@ai-sdk|zod|ajv)\//);
   });
 
@@ -288,9 +288,9 @@ describe("a key", () => {
       [{ provider: "anthropic" }, "ANTHROPIC_API_KEY is not set"],
       [{ provider: "openai" }, "OPENAI_API_KEY is not set"],
       [{ provider: "anthropic", apiKey: "" }, "api_key is empty"],
-      [{ provider: "anthropic", apiKey: "env:NOT_THERE" }, 'its value, "env:NOT_THERE", stands for nothing'],
+      [{ provider: "anthropic", apiKey: "env:NOT_THERE" }, 'its value, "env:NOT_THERE", is empty or not set'],
       [{ provider: "anthropic", apiKey: "file:not-there.txt" }, "cannot be read"],
-      [{ provider: "anthropic", apiKey: "two words" }, "no key"],
+      [{ provider: "anthropic", apiKey: "two words" }, "its value is not a key"],
     ] as const;
     for (const [settings, why] of cases) {
       const error = await errorOf(hostWith({ "my fast": settings }, { home: "/h/.skillet", env: {} }), "my fast");
@@ -364,7 +364,7 @@ describe("settings of a model", () => {
     const short = await resolveModel(hostWith({ default: { model: `ollama/${MODEL}` } }, { env }), undefined);
     expect((await short.model.respond(asking())).text).toBe("three");
     expect(await errorOf(hostWith({ default: { provider: "ollama" } }))).toMatchObject({
-      message: expect.stringContaining("names no model"),
+      message: expect.stringContaining("has no model name"),
     });
   });
 
@@ -384,8 +384,8 @@ describe("settings of a model", () => {
   it.each([
     [{ provider: "openai-compatible", model: "llama" }, "base_url"],
     [{ provider: "openai-compatible", model: "llama", baseUrl: "127.0.0.1:80" }, "base_url"],
-    [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "names no model"],
-    [{ model: "llama" }, "says no provider"],
+    [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "has no model name"],
+    [{ model: "llama" }, "has no provider"],
   ] as const)("that cannot work, as %j, say what is missing", async (settings, what) => {
     const error = await errorOf(hostWith({ default: settings }, { env: {} }));
     expect(error).toMatchObject({ code: "model-settings", message: expect.stringContaining(what) });

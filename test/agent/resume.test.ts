@@ -192,7 +192,7 @@ describe("a turn of a conversation that waits", () => {
       },
       turns: [
         ({ context }) => {
-          expect(context).toContain("x: [It brought these tools: x__peel]");
+          expect(context).toContain("x: [It provides these tools: x__peel]");
           expect(context).not.toContain("Not in force");
           return [{ tool: "x__peel", input: { input: "it" } }];
         },
@@ -200,7 +200,7 @@ describe("a turn of a conversation that waits", () => {
       ],
     });
     const session = openSession(found.catalog, found);
-    expect(session.disclose("a banana").text).toContain("[load_skill brings its tools]");
+    expect(session.disclose("a banana").text).toContain("[load_skill adds its tools]");
     expect((await createConversation(session, found).send("a banana, please")).content).toBe("Peeled.");
     session.close();
   });

@@ -51,9 +51,9 @@ describe("the name of another skill", () => {
     expect(asked).toMatchObject([
       { tool: "use_skill", on: "other", what: "deploy", from: ["file notes.md of skill x"], isOnce: true, skill: "x" },
     ]);
-    expect(asked[0]?.reason).toBe("what it is given comes from: file notes.md of skill x");
+    expect(asked[0]?.reason).toBe("its input comes from: file notes.md of skill x");
     expect(eventsOf(events, "run-started")).toHaveLength(1);
-    expect(server.requests[2]?.results.at(-1)?.content).toContain("was not approved: what it is given comes from");
+    expect(server.requests[2]?.results.at(-1)?.content).toContain("was not approved: its input comes from");
   });
 
   it("[P-22] is asked about when it comes from a script, a command or a page", async () => {
@@ -141,7 +141,7 @@ describe("what changes something outside", () => {
     const { asked, approve } = asking({ isApproved: true });
     await use({ skill: "x", message: "Read the notes." }, { approve, tools: [tool] });
     expect(asked).toHaveLength(1);
-    expect(asked[0]).toMatchObject({ reason: "it changes something outside of the workspace" });
+    expect(asked[0]).toMatchObject({ reason: "it changes something outside the workspace" });
     expect(asked[0]).not.toHaveProperty("from");
     expect(asked[0]).not.toHaveProperty("isOnce");
   });
@@ -318,12 +318,12 @@ describe("at the terminal", () => {
     ] as const) {
       expect(await at.run(["approve", id, option])).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining(`it cannot be agreed to ${reach}`),
+        stderr: expect.stringContaining(`it cannot be approved ${reach}`),
       });
     }
     const dialogue = terminal(["resume", id], { home: at.home, cwd: at.project });
     await dialogue.sees("[y] yes, this once  [n] no ");
-    expect(dialogue.screen()).toContain("? use_skill: what it is given comes from text that you did not write\n");
+    expect(dialogue.screen()).toContain("? use_skill: its input comes from untrusted text\n");
     expect(dialogue.screen()).toMatch(/^ {2}from {6}file notes\.md of skill x$/m);
     dialogue.type("y\n");
     expect(await dialogue.ended).toBe(0);

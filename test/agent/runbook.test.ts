@@ -86,9 +86,7 @@ describe("runbook in a skill", () => {
   it("runs several in order, each in a step of its own, under headings", async () => {
     const { text, calls } = await follow("Run: echo one\n\n```bash\n# then\necho two >&2\n```\n\n- Run: `true`\n");
     expect(calls.map(({ tool }) => tool)).toEqual(["bash", "bash", "bash"]);
-    expect(text).toBe(
-      `### echo one\n\none\n\n### echo two >&2\n\ntwo\n\n### true\n\n(it printed nothing)\n\n${RUNBOOK_NOTE}`,
-    );
+    expect(text).toBe(`### echo one\n\none\n\n### echo two >&2\n\ntwo\n\n### true\n\n(no output)\n\n${RUNBOOK_NOTE}`);
   });
 
   it("stops at the first that fails, and says so", async () => {
@@ -117,7 +115,7 @@ describe("runbook in a skill", () => {
     const body = "# Review\n\nThink about it.";
     const without = await follow(body);
     expect(without.calls).toEqual([{ tool: "complete", input: { result: without.text, failed: true } }]);
-    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions spell out no command\. /);
+    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions contain no commands\. /);
     expect(without.text.split("\n")[0]).toMatch(/ANTHROPIC_API_KEY.*OPENAI_API_KEY.*Ollama.*\[models\.default\]/);
     expect(without.text.endsWith(`${body}\n\n${RUNBOOK_NOTE}`)).toBe(true);
     const answered = await follow(body, undefined, { bash });
@@ -127,7 +125,7 @@ describe("runbook in a skill", () => {
   it("has failed where there is nothing to run the commands", async () => {
     const { text, calls } = await follow("Run: ls", undefined, { complete });
     expect(calls).toMatchObject([{ tool: "complete", input: { failed: true } }]);
-    expect(text).toContain("no tool to run them");
+    expect(text).toContain("but no tool can run them");
   });
 
   it("answers again when it is asked again", async () => {
@@ -167,7 +165,7 @@ describe("runbook in a conversation", () => {
 
   it("says so when there are none", async () => {
     expect((await chat("list skills", {})).text).toMatch(/^There are no skills here/);
-    expect((await chat("make an invoice", {})).text).toMatch(/^No skill fits this/);
+    expect((await chat("make an invoice", {})).text).toMatch(/^No skill matches this/);
   });
 
   it.each([
@@ -209,12 +207,12 @@ describe("runbook in a conversation", () => {
   ])("%j is told what was meant by %s: %s", async (message, written, meant) => {
     const { text, calls } = await chat(message, SKILLS);
     expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "list_skills"]);
-    expect(text).toBe(`There is no skill '${written}'; did you mean '${meant}'?\n\n${RUNBOOK_NOTE}`);
+    expect(text).toBe(`Unknown skill '${written}'; did you mean '${meant}'?\n\n${RUNBOOK_NOTE}`);
   });
 
   it("names the nearest where no skill is called nearly so", async () => {
     const { text } = await chat("use the teleport skill for my customers", SKILLS);
-    expect(text).toMatch(/^None of the skills was named[\s\S]*- invoices: /);
+    expect(text).toMatch(/^No skill was named[\s\S]*- invoices: /);
   });
 
   it("lists skills in lines that fit a terminal, cut at a word", async () => {

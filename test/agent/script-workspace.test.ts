@@ -128,7 +128,7 @@ describe("an argument that names a file which the script cannot see", () => {
       expect(warnings, path).toEqual([
         {
           code: "argument-outside",
-          message: `The script cannot see ${path}: it is outside of the workspace ${found.workspace}`,
+          message: `The script cannot see ${path}: it is outside the workspace ${found.workspace}`,
           fix: expect.stringContaining("copy the file into the workspace"),
         },
       ]);
@@ -189,7 +189,7 @@ describe("a script that a model runs", () => {
 
   it("[T-14] is described with what it sees: in the tool, in the loaded skill, in the result", async () => {
     const found = await scene("cat notes.md");
-    const session = openSession(found.catalog, found, { brings: "all" });
+    const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     const says = "It starts in the user's workspace, which it can read: its arguments can be paths";
     const { content } = await session.load("x");
@@ -208,7 +208,7 @@ describe("a script that a model runs", () => {
       ["x.go", { args: ["a b"], writes: true }],
     ] as const) {
       const { asked, approve } = asking(false);
-      const session = openSession(found.catalog, { ...found, approve }, { brings: "all" });
+      const session = openSession(found.catalog, { ...found, approve }, { provides: "all" });
       onTestFinished(() => session.close());
       await session.load("x");
       expect(await session.call(name, input)).toMatchObject({ isError: true, code: "not-approved" });

@@ -93,8 +93,8 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     const reply = await model.respond(asking());
     expect(reply.calls.map(({ tool, problem }) => [tool, problem])).toEqual([
       ["wether", undefined],
-      ["weather", "its input is no JSON"],
-      ["weather", "its input is no JSON object"],
+      ["weather", "its input is not JSON"],
+      ["weather", "its input is not a JSON object"],
     ]);
     const results = reply.calls.map(({ id, tool }) => ({ id, tool, content: "wrong", isError: true }));
     const messages: Message[] = [user("What is it?"), { role: "assistant", ...reply }, { role: "tool", results }];
@@ -167,8 +167,8 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect((await model.respond(request)).text).toBe("ok");
     expect(requests).toHaveLength(3);
     expect(request.retries).toEqual([
-      expect.stringMatching(/^429: slow down.*; asked again \(1 of 2\)$/),
-      expect.stringMatching(/^503.*; asked again \(2 of 2\)$/),
+      expect.stringMatching(/^429: slow down.*; retrying \(1 of 2\)$/),
+      expect.stringMatching(/^503.*; retrying \(2 of 2\)$/),
     ]);
   });
 
@@ -200,7 +200,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     ]);
     expect(await failure(model, asking())).toMatchObject({
       code: "model-refused",
-      message: expect.stringContaining("is not there"),
+      message: expect.stringContaining("was not found"),
       fix: expect.stringContaining("name"),
     });
     expect(await failure(model, asking())).toMatchObject({
@@ -239,7 +239,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     expect(request.texts.join("")).toMatch(/^It is sunny/);
     expect(error).toMatchObject({
       code: "model-unreachable",
-      message: expect.stringContaining("the answer broke off in the middle"),
+      message: expect.stringContaining("the answer was truncated"),
     });
     expect(error.message).not.toContain("cannot be reached");
   });
@@ -313,7 +313,7 @@ describe("a model", () => {
     expect(reply).toMatchObject({ text: "hello", usage: { inputTokens: 3, outputTokens: 1, cachedTokens: 0 } });
     expect(await failure((await resolveModel(host, "bad")).model, asking())).toMatchObject({
       code: "model-broken",
-      message: "acme/a-1 gave no answer that can be used: out of cake",
+      message: "acme/a-1 returned an invalid answer: out of cake",
     });
   });
 
@@ -363,7 +363,7 @@ describe("a model", () => {
     const error = await failure(model, request);
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining(baseUrl) });
     expect(error.message).toContain("connection refused");
-    expect(request.retries).toEqual(["connection refused; asked again (1 of 1)"]);
+    expect(request.retries).toEqual(["connection refused; retrying (1 of 1)"]);
   });
 
   it.each(ALL_WAYS)("is not asked again at a port that no request goes to, by way of %s", async (way) => {
@@ -383,7 +383,7 @@ describe("a model", () => {
     const { model } = await resolveModel(hostWith({}, { models: { default: own } }), undefined);
     expect(await failure(model, request)).toMatchObject({
       code: "model-unreachable",
-      message: expect.stringContaining("cannot be asked"),
+      message: expect.stringContaining("cannot be called"),
     });
     expect(request.retries).toEqual([]);
   });
@@ -393,7 +393,7 @@ describe("a model", () => {
     ["thoughts", "4 MiB in one answer", { reasoning_content: "x".repeat(64 * 1024) }],
     [
       "the input of a call",
-      "1 MiB for one call of a tool",
+      "1 MiB in one tool call",
       { tool_calls: [{ index: 0, id: "c", function: { name: "weather", arguments: "x".repeat(64 * 1024) } }] },
     ],
   ])("that never ends with %s is ended at a bound, and its connection closed", async (_, bound, delta) => {
@@ -416,7 +416,7 @@ describe("a model", () => {
     const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x" } }), undefined);
     expect(await failure(model, asking())).toMatchObject({
       code: "model-broken",
-      message: `openai-compatible/x said more than ${bound}`,
+      message: `openai-compatible/x sent more than ${bound}`,
     });
     await closed;
     expect(sent).toBeLessThan(10_000);

@@ -36,7 +36,7 @@ describe("values of a skill", () => {
       expect(denial).toMatchObject({
         code: "secret-other-source",
         kind: "setup",
-        fix: "look at it, then run: skillet trust --secrets research",
+        fix: "review it, then run: skillet trust --secrets research",
       });
       expect(denial?.message).toContain("(~/.skillet/skills/research)");
       expect(denial?.message).toContain(join(root, "project/skills/research"));
@@ -58,7 +58,7 @@ describe("values of a skill", () => {
     expect(codes(scene.skill("plain"), scene, "use")).toEqual([]);
     expect(codes(scene.skill("research"), scene, "use")).toEqual(["missing-variable"]);
     requireSecretOwner(scene.skill("research"), scene);
-    expect(scene.grants.ownerOf("research"), "nothing was claimed").toMatchObject({ place: "" });
+    expect(scene.grants.getOwner("research"), "nothing was claimed").toMatchObject({ place: "" });
   });
 
   it.each(["read", "read-write"])("[Q-03] are also the workspace that a name is given: %s", async (access) => {
@@ -87,14 +87,14 @@ describe("values of a skill", () => {
       { areGiven: false },
     );
     requireSecretOwner(scene.skill("plain"), scene);
-    expect(scene.grants.ownerOf("plain")).toBeUndefined();
+    expect(scene.grants.getOwner("plain")).toBeUndefined();
   });
 
   it.each([
     ["a value", 'KEY = "sesame"', "KEY"],
-    ["a network", 'network = ["127.0.0.1:9"]', "what [skills.x] gives it"],
-    ["a workspace", 'workspace = "read"', "what [skills.x] gives it"],
-    ["commands", "dynamic_commands = true", "what [skills.x] gives it"],
+    ["a network", 'network = ["127.0.0.1:9"]', "the settings in [skills.x]"],
+    ["a workspace", 'workspace = "read"', "the settings in [skills.x]"],
+    ["commands", "dynamic_commands = true", "the settings in [skills.x]"],
   ])("[Q-03] that were written by hand are given to no copy by its use: %s", async (_, line, said) => {
     const scene = await discoverIn(
       {
@@ -106,12 +106,12 @@ describe("values of a skill", () => {
     );
     const skill = scene.skill("x");
     const denial = findDenials(skill, scene, "use").find(({ code }) => code === "secret-not-given");
-    expect(denial).toMatchObject({ kind: "setup", fix: "look at it, then run: skillet trust --secrets x" });
-    expect(denial?.message).toContain(`(${said}) was not given to a copy of it yet`);
+    expect(denial).toMatchObject({ kind: "setup", fix: "review it, then run: skillet trust --secrets x" });
+    expect(denial?.message).toContain(`(${said}) are not granted to any copy yet`);
     expect(denial?.message).toContain("~/.skillet/skills/x");
     expect(codes(skill, scene, "load"), "its text can be read").toEqual([]);
     expect(() => requireSecretOwner(skill, scene)).toThrow(expect.objectContaining({ code: "secret-not-given" }));
-    expect(scene.grants.ownerOf("x")).toBeUndefined();
+    expect(scene.grants.getOwner("x")).toBeUndefined();
     scene.grants.grant(skill);
     expect(codes(skill, scene, "use")).not.toContain("secret-not-given");
   });
@@ -152,13 +152,13 @@ describe("values of a skill", () => {
     const home = temporaryFolder();
     const [one, other] = [sketch("valueof"), sketch("tostring")];
     const grants = createSecretGrants(home);
-    expect(grants.ownerOf("tostring")).toBeUndefined();
+    expect(grants.getOwner("tostring")).toBeUndefined();
     expect(grants.claim(one)).toMatchObject({ place: "" });
     expect(grants.claim(other)).toMatchObject({ place: "" });
     const written = readFileSync(join(home, "grants.json"), "utf8");
     grants.claim(one);
     expect(readFileSync(join(home, "grants.json"), "utf8"), "nothing new to write").toBe(written);
-    expect(createSecretGrants(home).ownerOf("tostring")).toMatchObject({ source: other.origin.source });
+    expect(createSecretGrants(home).getOwner("tostring")).toMatchObject({ source: other.origin.source });
     expect(existsSync(join(home, "grants.json.lock"))).toBe(false);
   });
 
@@ -168,7 +168,7 @@ describe("values of a skill", () => {
     const shipped = scene.skill("research");
     expect(shipped.origin.source).toBe("bundled");
     scene.grants.grant(shipped);
-    expect(scene.grants.ownerOf("research")).toMatchObject({ source: "bundled", place: "" });
+    expect(scene.grants.getOwner("research")).toMatchObject({ source: "bundled", place: "" });
     const root = temporaryFolder({
       "research/SKILL.md": skillText("research", { more: "env: [PERPLEXITY_API_KEY]\n" }),
     });

@@ -80,7 +80,7 @@ describe("a section", () => {
     });
     const long = render([section as Section], { isLong: true, what: "it" });
     expect(long.text).toBe(
-      '## Task\n\nAbout it.\n\n---\n[This section is summarized. Call `open_sections` with key "task"\nto view all of it.]',
+      '## Task\n\nAbout it.\n\n---\n[This section is summarized. Call `open_sections` with key "task"\nto view the full section.]',
     );
     expect(long.tools.map(({ name }) => name)).toEqual(["open_sections"]);
     const short = render([section as Section], { isLong: false });
@@ -106,10 +106,10 @@ describe("a section", () => {
       [open, closed],
     ]) {
       const { message } = refusal(() => render(sections));
-      expect(message).toMatch(/^Section "(?:other|closed\.inner)": "open" has a tool "same" too$/);
+      expect(message).toMatch(/^Section "(?:other|closed\.inner)": section "open" also has a tool "same"$/);
     }
     expect(refusal(() => render([markdown({ ...task, tools: [tool("a"), tool("a")] })])).message).toContain(
-      'tool "a" too',
+      'also has a tool "a"',
     );
   });
 
@@ -146,17 +146,17 @@ describe("a section that cannot be one", () => {
     ["a lone dollar sign in its summary", { summary: "costs $ 5" }, "line 1"],
     ["a blank summary", { summary: " " }, "the summary is empty"],
     ["a summary to show, and none written", { visibility: "SUMMARY" }, "has no summary"],
-    ["a visibility that there is not", { visibility: "full" }, "its visibility is none"],
-    ["an `enabled` that is no function", { enabled: true }, "`enabled` is no function"],
-    ["defaultParams that are no object", { defaultParams: ["a"] }, "`defaultParams` are no object"],
-    ["a word that is none", { defaultparams: {} }, '"defaultparams" is no part of it'],
-    ["tools that are no list", { tools: {} }, "`tools` is no list"],
-    ["a tool that is none", { tools: [{ name: "x" }] }, "one of its tools is none"],
-    ["nothing for a tool", { tools: [undefined] }, "one of its tools is none"],
+    ["a visibility that there is not", { visibility: "full" }, "its visibility is invalid"],
+    ["an `enabled` that is no function", { enabled: true }, "`enabled` is not a function"],
+    ["defaultParams that are no object", { defaultParams: ["a"] }, "`defaultParams` is not an object"],
+    ["a word that is none", { defaultparams: {} }, 'unknown option "defaultparams"'],
+    ["tools that are no list", { tools: {} }, "`tools` is not an array"],
+    ["a tool that is none", { tools: [{ name: "x" }] }, "an entry of `tools` is not a tool"],
+    ["nothing for a tool", { tools: [undefined] }, "an entry of `tools` is not a tool"],
     ["a tool called open_sections", { tools: [tool("open_sections")] }, '"open_sections"'],
-    ["children that are no list", { children: {} }, "its sections are no list"],
-    ["a child that is none", { children: [{ kind: "ref", key: "x" }] }, "one of its sections is none"],
-    ["nothing for a child", { children: [undefined] }, "one of its sections is none"],
+    ["children that are no list", { children: {} }, "its sections are not an array"],
+    ["a child that is none", { children: [{ kind: "ref", key: "x" }] }, "an entry is not a section"],
+    ["nothing for a child", { children: [undefined] }, "an entry is not a section"],
     ["two children of one key", { children: [markdown(task), markdown(task)] }, 'two sections have the key "task"'],
   ])("[N-02] is refused for %s", (_, options, said) => {
     for (const make of [markdown, (all: object) => skill({ name: "a", description: "d", ...all } as never)]) {
@@ -175,20 +175,18 @@ describe("a section that cannot be one", () => {
       },
       "failed: no database",
     ],
-    ["gives nothing", () => undefined, "gave no boolean"],
-    ["gives a text", () => "yes", "gave no boolean"],
-    ["gives a promise", async () => true, "gave no boolean"],
+    ["gives nothing", () => undefined, "did not return a boolean"],
+    ["gives a text", () => "yes", "did not return a boolean"],
+    ["gives a promise", async () => true, "did not return a boolean"],
   ])("[N-17] says whose `enabled` %s", (_, enabled, said) => {
     const inner = markdown({ ...task, key: "inner", enabled: enabled as never });
     const error = refusal(() => render([markdown({ ...task, children: [inner] })]));
-    expect(error.message).toBe(`Section "task.inner": its \`enabled\` ${said}`);
+    expect(error.message).toBe(`Section "task.inner": \`enabled\` ${said}`);
     if (said.startsWith("failed")) expect(error.cause).toEqual(new Error("no database"));
     const inSkills = skillsSection({
       skills: [skill({ ...task, name: "a", description: "d", key: "k", enabled: enabled as never })],
     });
-    expect(refusal(() => render([inSkills as unknown as Section])).message).toContain(
-      'Section "skills.k": its `enabled`',
-    );
+    expect(refusal(() => render([inSkills as unknown as Section])).message).toContain('Section "skills.k": `enabled`');
   });
 
   it.each<[string, () => unknown, string]>([
@@ -197,11 +195,11 @@ describe("a section that cannot be one", () => {
       () => {
         throw "why";
       },
-      "its `visibility` failed: why",
+      "`visibility` failed: why",
     ],
-    ["gives nothing", () => undefined, "its visibility is none"],
-    ["gives a promise", async () => "FULL", "its visibility is none"],
-    ["gives a word that is none", () => "HIDDEN", "its visibility is none"],
+    ["gives nothing", () => undefined, "its visibility is invalid"],
+    ["gives a promise", async () => "FULL", "its visibility is invalid"],
+    ["gives a word that is none", () => "HIDDEN", "its visibility is invalid"],
     ["asks for a summary that is not there", () => "SUMMARY", "has no summary"],
   ])("says whose `visibility` %s", (_, visibility, said) => {
     const { message } = refusal(() => render([markdown({ ...task, visibility: visibility as never })]));

@@ -49,7 +49,7 @@ describe("run_skill_script", () => {
     const { session } = await scene("echo the-text-of-the-script");
     const { content } = await session.load("x");
     expect(content).toContain(
-      "<skill_scripts>\n- scripts/go.sh (go): Makes the totals\n</skill_scripts>\nrun_skill_script runs one of them, with args. It starts in the skill's folder, and sees no files of the user",
+      "<skill_scripts>\n- scripts/go.sh (go): Makes the totals\n</skill_scripts>\nrun_skill_script runs one of them, with args. It starts in the skill's folder and sees no files of the user",
     );
     expect(content).not.toContain("the-text-of-the-script");
     expect(content).not.toContain("<skill_files>");
@@ -95,7 +95,7 @@ describe("run_skill_script", () => {
     expect(content.length).toBeLessThan(12_600);
     expect(content).toMatch(/\n1\n2\n/);
     expect(content).toMatch(/\n19999\n20000\n/);
-    expect(content).toMatch(/\[… [\d,]+ characters left out …\]/);
+    expect(content).toMatch(/\[… [\d,]+ characters omitted …\]/);
   });
 
   it("[Q-04] refuses what was not trusted, with the command to run, though it loads as text", async () => {
@@ -127,7 +127,7 @@ describe("the path of a skill's folder", () => {
     expect(formatPromptSection(found.catalog.skills, { pathOf: getSandboxPath })).toContain(
       "- **x**: Does x. Use when asked for x. (/skill)",
     );
-    const session = openSession(found.catalog, { ...found, folderOf: getSandboxPath });
+    const session = openSession(found.catalog, { ...found, resolveFolder: getSandboxPath });
     expect((await session.load("x")).content).toContain("See /skill/data.csv.");
     expect((await call({})).content).toContain("/skill/scripts");
     const HOME = `${found.root}/home`;

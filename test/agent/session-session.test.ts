@@ -57,7 +57,7 @@ describe("list_skills", () => {
       expect(session.disclose(query).text, query).not.toMatch(/Off\.|off/);
     }
     expect(await session.call("load_skill", { skill: "off" })).toEqual({
-      content: "Skill 'off' is disabled in the configuration: switch it on: skillet enable off",
+      content: "Skill 'off' is disabled in the configuration: enable it: skillet enable off",
       isError: true,
       code: "disabled",
     });
@@ -171,7 +171,7 @@ describe("load_skill", () => {
     expect(await load("web")).toContain("Ship web");
     const mounted = await sessionIn(
       { "d/SKILL.md": skillText("d", { body: "At ${CLAUDE_SKILL_DIR}." }) },
-      { folderOf: ({ name }) => `/skill/${name}` },
+      { resolveFolder: ({ name }) => `/skill/${name}` },
     );
     expect((await mounted.session.load("d")).content).toContain("At /skill/d.");
   });
@@ -277,7 +277,7 @@ describe("read_skill_resource", () => {
     const { content, isError, code } = await read({ skill: "a", resource });
     expect({ isError, code }).toEqual({ isError: true, code: "resource-unlisted" });
     expect(content).not.toContain("secret\n");
-    expect(content).toContain("it has: blob.bin, logo.png");
+    expect(content).toContain("available files: blob.bin, logo.png");
   });
 
   it("says what a binary file is instead of garbage", async () => {
@@ -291,7 +291,7 @@ describe("read_skill_resource", () => {
 
   it("gives a long file in portions", async () => {
     const first = await read({ skill: "a", resource: "long.txt" });
-    expect(first.content).toMatch(/\[48,000 characters of 130,000; offset 48000 goes on\]$/);
+    expect(first.content).toMatch(/\[48,000 characters of 130,000; continue with offset 48000\]$/);
     const last = await read({ skill: "a", resource: "long.txt", offset: 129_987 });
     expect(last.content).toBe('<skill_resource skill="a" path="long.txt">\nline of text\n\n</skill_resource>');
   });
@@ -326,7 +326,7 @@ describe("validate_skill and lint_skill", () => {
     expect(await valid({ skill: "odd" })).toMatchObject({
       isValid: false,
       findings: expect.arrayContaining([
-        expect.objectContaining({ rule: "key-unknown", line: 5, fix: "put it under metadata:" }),
+        expect.objectContaining({ rule: "key-unknown", line: 5, fix: "move it under metadata:" }),
       ]),
     });
     expect(await valid({ skill: "fine", profile: "shipped" })).toMatchObject({
@@ -413,7 +413,7 @@ describe("search_skills", () => {
     expect(await search("nothing of this")).toEqual([]);
     expect(await search(`inbox ${"x ".repeat(20_000)}`)).toMatchObject([
       { name: "mail" },
-      { note: "only the first 16,000 and the last 4,000 characters of the query were looked at" },
+      { note: "only the first 16,000 and the last 4,000 characters of the query were used" },
     ]);
   });
 });
@@ -439,8 +439,8 @@ describe("a session", () => {
       type: "object",
       properties: {
         skill: { type: "string", description: "the skill's name" },
-        resource: { type: "string", description: "the file's path as it is listed" },
-        offset: { type: "number", description: "where in a long file to go on" },
+        resource: { type: "string", description: "the file's path, as listed" },
+        offset: { type: "number", description: "the character offset at which to continue a long file" },
       },
       required: ["skill", "resource"],
     });
@@ -460,7 +460,7 @@ describe("a session", () => {
     expect(await session.call("load_skill", "a")).toMatchObject({ code: "input-invalid" });
     expect(await session.call("load", {})).toMatchObject({
       code: "tool-unknown",
-      content: expect.stringContaining("there are list_skills, search_skills, load_skill"),
+      content: expect.stringContaining("Available tools: list_skills, search_skills, load_skill"),
     });
   });
 
@@ -473,15 +473,15 @@ describe("a session", () => {
       { name: "b", source: "here", stamp: expect.any(String) },
       { name: "a", source: "here", stamp: expect.any(String) },
     ]);
-    expect(session.reminder()).toBe(
-      "[Skills loaded in this conversation: b, a. load_skill with again: true repeats one]",
+    expect(session.formatReminder()).toBe(
+      "[Skills loaded in this conversation: b, a. To repeat one, call load_skill with again: true]",
     );
     const catalog = await loadCatalog([createDirectorySource({ path: root, name: "here" })]);
     const next = openSession(catalog, {}, { active: record });
     expect((await next.load("a")).code).toBe("already-loaded");
     expect(next.disclose("use the a skill").text).toContain("already loaded");
     expect((await openSession(catalog).load("a")).code).toBeUndefined();
-    expect((await sessionOf({})).reminder()).toBe("");
+    expect((await sessionOf({})).formatReminder()).toBe("");
   });
 
   it("does not call loaded what has changed since or is gone", async () => {
@@ -492,7 +492,7 @@ describe("a session", () => {
     expect(session.disclose("use the a skill").text).toContain("Newer.");
     rmSync(join(root, "a"), { recursive: true });
     await session.reload();
-    expect(session.reminder()).toBe("");
+    expect(session.formatReminder()).toBe("");
   });
 
   it("keeps its catalog, and what was made from it, while the sources say the same", async () => {
@@ -533,7 +533,7 @@ describe("a session", () => {
     });
     expect(session.disclose("ferry").shown.map(({ name }) => name)).toEqual(["a", "b"]);
     await session.load("b");
-    const { shown, noted } = session.disclose("ferry", { maxSkills: 1 });
+    const { shown, mentioned: noted } = session.disclose("ferry", { maxSkills: 1 });
     expect([shown, noted].map((list) => list.map(({ name }) => name))).toEqual([["a"], ["b"]]);
     session.unload("b@inline");
     await session.load("b");

@@ -32,7 +32,7 @@ describe("a session with a skill that brings tools", () => {
     expect((await session.call("my-skill.my-tool", {})).code).toBe("tool-unknown");
     const { content } = await session.load("my-skill");
     expect(content).toContain("Instructions for the LLM");
-    expect(content).toContain("[It brought these tools: my-skill__my-tool]");
+    expect(content).toContain("[It provides these tools: my-skill__my-tool]");
     expect(content).not.toContain("Not in force");
     expect(names(session)).toEqual([...before, "my-skill.my-tool"]);
     const expected = { isError: false, title: "Completed", content: expect.stringContaining("Processed: it") };
@@ -59,7 +59,7 @@ describe("a session with a skill that brings tools", () => {
     expect(isError).toBe(false);
     expect(content).toContain("Do it.");
     expect(content).toMatch(
-      /\[Its tools cannot be called now: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
+      /\[Its tools are not available: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
     );
     expect(names(session)).toEqual(before);
   });
@@ -69,7 +69,7 @@ describe("a session with a skill that brings tools", () => {
     const { content, isError } = await openSession(catalog).load("x");
     expect(isError).toBe(false);
     expect(content).toContain(
-      "[Its tools cannot be called now: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
+      "[Its tools are not available: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
     );
   });
 

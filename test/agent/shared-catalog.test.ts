@@ -135,7 +135,7 @@ describe("a catalog for many conversations that takes long to read", () => {
 
   it("is read at once where something has changed, which all see from then on", async () => {
     const { catalog, reads, set, now } = await changing([sketch("a")], 100);
-    const { catalog: shared, renew } = createSharedCatalog(catalog, now);
+    const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     await shared.reload();
     set([sketch("b")]);
     const renewed = await renew();
@@ -147,7 +147,7 @@ describe("a catalog for many conversations that takes long to read", () => {
 
   it("is read once more where something changed while it was read, once for all changes", async () => {
     const { catalog, reads, set, now } = await changing([sketch("a")], 100);
-    const { catalog: shared, renew } = createSharedCatalog(catalog, now);
+    const { catalog: shared, reloadNow: renew } = createSharedCatalog(catalog, now);
     const early = shared.reload();
     set([sketch("b")]);
     const both = [renew(), renew()];
@@ -168,7 +168,7 @@ describe("a catalog for many conversations that takes long to read", () => {
         return catalog.reload();
       },
     };
-    const { catalog: shared, renew } = createSharedCatalog(failing, now);
+    const { catalog: shared, reloadNow: renew } = createSharedCatalog(failing, now);
     await expect(shared.reload()).rejects.toThrow("broken");
     await expect(shared.reload()).rejects.toThrow("broken");
     expect(tries).toBe(1);

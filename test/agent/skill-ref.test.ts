@@ -150,9 +150,9 @@ describe("a reference to a skill's folder", () => {
     ["an empty text", " ", "the path is empty"],
     ["no path", {}, "the path is empty"],
     ["a path that is no text", { path: 5 }, "the path is empty"],
-    ["a base that is no text", { path: "a", basePath: new URL("file:///tmp") }, "`basePath` is no text"],
-    ["an `enabled` that is no function", { path: "a", enabled: true }, "`enabled` is no function"],
-    ["a word that is none", { path: "a", base_path: "b" }, '"base_path" is no part of it'],
+    ["a base that is no text", { path: "a", basePath: new URL("file:///tmp") }, "`basePath` is not a string"],
+    ["an `enabled` that is no function", { path: "a", enabled: true }, "`enabled` is not a function"],
+    ["a word that is none", { path: "a", base_path: "b" }, 'unknown option "base_path"'],
   ])("[N-07] is refused for %s", (_, options, said) => {
     expect(refusal(() => skillRef(options as never)).message).toContain(said);
   });
@@ -165,7 +165,7 @@ describe("a reference to a skill's folder", () => {
     answer = true;
     expect(render([ref]).text).toContain("[Skill: knots]");
     for (answer of [undefined, 1, Promise.resolve(true)])
-      expect(refusal(() => render([ref])).message).toContain("its `enabled` gave no boolean");
+      expect(refusal(() => render([ref])).message).toContain("`enabled` did not return a boolean");
     const failing = () => {
       throw new Error("no environment");
     };
@@ -275,7 +275,7 @@ describe("a reference in a prompt", () => {
       [a, skillRef(join(root, "a"))],
     ])
       expect(refusal(() => skillsSection({ skillRefs: refs })).message).toBe(
-        'Section "skills": two skills are called "knots"',
+        'Section "skills": two skills are named "knots"',
       );
   });
 });

@@ -157,7 +157,7 @@ describe("a skill in code as a SKILL.md", () => {
 
   it("[N-04, N-26] says what it lacks", () => {
     const made = skill<{ a: string; b: string }>({ ...review, template: "$a $b" });
-    expect(refusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it takes a, b');
+    expect(refusal(() => made.toSkillMd()).message).toBe('Section "code-review" is not bound: it uses a, b');
     expect(refusal(() => made.toSkillMd({ a: "x" } as never))).toMatchObject({ code: "parameter-missing" });
     expect(refusal(() => made.toSkillMd({ a: "", b: " " })).message).toContain("the instructions are empty");
   });

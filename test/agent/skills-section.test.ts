@@ -118,7 +118,7 @@ describe("a section of skills", () => {
     ["a mapping", { a: true }],
   ])("[N-16] is not filtered by %s", (_, enabledSkills) => {
     const section = skillsSection({ skills: [inCode("a")] });
-    expect(refusal(() => prompt([section], { enabledSkills }).render()).message).toContain("neither a list nor a set");
+    expect(refusal(() => prompt([section], { enabledSkills }).render()).message).toContain("is not an array or a set");
   });
 
   it("[N-17] shows the skills whose `enabled` says so for these parameters, and asks anew each time", () => {
@@ -142,7 +142,7 @@ describe("a section of skills", () => {
       [inCode("docs", { key: "other" }), docs],
     ])
       expect(refusal(() => skillsSection({ skills: skills as never })).message).toBe(
-        'Section "skills": two skills are called "docs"',
+        'Section "skills": two skills are named "docs"',
       );
     expect(refusal(() => skillsSection({ skills: [inCode("docs")], skillRefs: [docs as never] })).message).toContain(
       "docs",
@@ -160,7 +160,7 @@ describe("a section of skills", () => {
     expect(names(bound.skills())).toEqual(["docs"]);
     isOn = true;
     for (const work of [() => bound.skills(), () => bound.render(), () => section.active({})])
-      expect(refusal(work).message).toBe('Section "skills": two skills are called "docs"');
+      expect(refusal(work).message).toBe('Section "skills": two skills are named "docs"');
   });
 
   it("is refused when two skills have one key, in code or on the disk", () => {
@@ -177,24 +177,24 @@ describe("a section of skills", () => {
   it("[N-09] is refused when two sections of one prompt have a skill of one name", () => {
     const sections = ["one", "two"].map((key) => skillsSection({ key, skills: [inCode("a")] }));
     for (const work of [() => prompt(sections).render(), () => prompt(sections).skills()])
-      expect(refusal(work).message).toBe('Prompt "p": two skills are called "a"');
+      expect(refusal(work).message).toBe('Prompt "p": two skills are named "a"');
   });
 
   it.each<[string, object, string]>([
-    ["skills that are no list", { skills: {} }, "no list"],
-    ["references that are no list", { skillRefs: "a" }, "no list"],
-    ["a skill that is none", { skills: [{ name: "a" }] }, "one of its skills is none"],
+    ["skills that are no list", { skills: {} }, "its skills are not an array"],
+    ["references that are no list", { skillRefs: "a" }, "its skills are not an array"],
+    ["a skill that is none", { skills: [{ name: "a" }] }, "an entry is not a skill"],
     [
       "a section that is no skill",
       { skills: [markdown({ title: "a", key: "a", template: "a" })] },
-      "one of its skills is none",
+      "an entry is not a skill",
     ],
-    ["nothing for a skill", { skills: [undefined] }, "one of its skills is none"],
+    ["nothing for a skill", { skills: [undefined] }, "an entry is not a skill"],
     ["a key with a dot", { key: "a.b" }, "the key"],
     ["an empty title", { title: " " }, "the title is empty"],
     ["a title of two lines", { title: "a\nb" }, "more than one line"],
-    ["an `enabled` that is no function", { enabled: true }, "`enabled` is no function"],
-    ["a word that is none", { skill_refs: [] }, '"skill_refs" is no part of it'],
+    ["an `enabled` that is no function", { enabled: true }, "`enabled` is not a function"],
+    ["a word that is none", { skill_refs: [] }, 'unknown option "skill_refs"'],
   ])("is refused for %s", (_, options, said) => {
     expect(refusal(() => skillsSection(options as never)).message).toContain(said);
   });

@@ -53,7 +53,7 @@ describe("the static disclosure mode", () => {
         ...{ tier: "registry", text: LISTING, prefix: LISTING, suffix: "", shown: [] },
       });
     }
-    expect(session.listing()).toBe(LISTING);
+    expect(session.formatListing()).toBe(LISTING);
     const toolset = await createSkillToolset(session);
     expect(toolset.instructions).toBe(LISTING);
     expect(toolset.instructionsFor("review this")).toBe(LISTING);
@@ -80,7 +80,11 @@ describe("the static disclosure mode", () => {
     expect(text.length).toBeLessThanOrEqual(480);
     expect(text).toMatch(/^## Skills\n\nBefore replying.*\n\n- \*\*deploy\*\*: Deploys\./s);
     expect(text).toContain("shortened to fit");
-    const mounted = { ...host, settings: createSettings({ disclosure: { mode: "static" } }), folderOf: () => "/skill" };
+    const mounted = {
+      ...host,
+      settings: createSettings({ disclosure: { mode: "static" } }),
+      resolveFolder: () => "/skill",
+    };
     expect(openSession(catalog, mounted).disclose("x").text).toContain("- **other**: Skill other. (/skill)");
   });
 

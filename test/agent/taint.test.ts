@@ -9,7 +9,7 @@ import {
 
 function judged(name: string, input: unknown, more: Partial<TaintCheckCall> = {}): string[] {
   const tool = { name, inputSchema: {} };
-  const call = { tool, input, isMutating: false, own: "x", inside: ["/home/ada/project"], ...more };
+  const call = { tool, input, isMutating: false, ownSkill: "x", allowedFolders: ["/home/ada/project"], ...more };
   return findPrivilegedInput(call)
     .leaves.filter(({ isKey }) => !isKey)
     .map(({ text }) => text);
@@ -33,7 +33,7 @@ describe("what text of others may not decide", () => {
     const owner = { name: "deploy", source: "", place: "" };
     const tool = { name: "deploy.run", inputSchema: {}, owner };
     expect(listNamedSkills({ tool: { ...tool, starts: "use" }, input: {} })).toEqual(["deploy"]);
-    expect(listNamedSkills({ tool: { ...tool, starts: "use" }, input: {}, own: "deploy" })).toEqual([]);
+    expect(listNamedSkills({ tool: { ...tool, starts: "use" }, input: {}, ownSkill: "deploy" })).toEqual([]);
     expect(listNamedSkills({ tool, input: {} })).toEqual([]);
     for (const odd of [undefined, null, 7, "deploy", { skill: 7 }, { skill: " " }])
       expect(judged("use_skill", odd)).toEqual([]);
@@ -99,6 +99,6 @@ describe("where a text came from", () => {
     ["list_skills", {}, undefined],
     ["complete", { result: "done" }, undefined],
   ])("is said of %s", (name, input, label) => {
-    expect(formatResultOrigin({ tool: { name, inputSchema: {} }, input, own: "x" })).toBe(label);
+    expect(formatResultOrigin({ tool: { name, inputSchema: {} }, input, ownSkill: "x" })).toBe(label);
   });
 });

@@ -50,7 +50,7 @@ describe("a template", () => {
   ])("[N-04] says in which line a dollar sign of %j begins nothing", (text, line) => {
     const error = refusal(() => parseTemplate(text, 'Section "a"'));
     expect(error.code).toBe("template-invalid");
-    expect(error.message).toBe(`Section "a": the dollar sign in line ${line} begins no placeholder`);
+    expect(error.message).toBe(`Section "a": the dollar sign in line ${line} does not start a placeholder`);
     expect(error.fix).toContain("$$");
   });
 

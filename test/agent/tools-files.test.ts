@@ -12,10 +12,10 @@ describe("read_file", () => {
     );
     const { content } = await call("read_file", { path: "/workspace/a.txt", offset: 2, limit: 2 });
     expect(content).toContain("lines 2 to 3 of 4 lines");
-    expect(content).toContain("offset 4 goes on");
+    expect(content).toContain("continue with offset 4");
     expect(content).toContain("\ntwo\nthree\n");
     expect(content).not.toContain("four\n");
-    expect((await call("read_file", { path: "a.txt", offset: 9 })).content).toContain("nothing from there on");
+    expect((await call("read_file", { path: "a.txt", offset: 9 })).content).toContain("no lines from there on");
   });
 
   it("gives a long file in portions that leave nothing out", async () => {
@@ -26,7 +26,7 @@ describe("read_file", () => {
       const { content } = await call("read_file", { path: "long.txt", offset });
       expect(content.length).toBeLessThan(12_500);
       seen.push(...content.split("\n").filter((line) => line.startsWith("line ")));
-      offset = Number(/offset (\d+) goes on/.exec(content)?.[1] ?? 0);
+      offset = Number(/continue with offset (\d+)/.exec(content)?.[1] ?? 0);
     }
     expect(seen).toEqual(lines);
   });
@@ -34,7 +34,7 @@ describe("read_file", () => {
   it("cuts a line that is too long, and goes on after it", async () => {
     const { call } = await enclosed({ files: { "wide.txt": `${"x".repeat(50_000)}\nend\n` } });
     const { content } = await call("read_file", { path: "wide.txt" });
-    expect(content).toContain("offset 2 goes on");
+    expect(content).toContain("continue with offset 2");
     expect((await call("read_file", { path: "wide.txt", offset: 2 })).content).toContain("\nend\n");
   });
 
@@ -128,7 +128,7 @@ describe("write_file", () => {
   it("makes a file with its folders, or replaces one, also with nothing", async () => {
     const { call, found } = await enclosed();
     expect((await call("write_file", { path: "a/b/c.txt", content: "new" })).content).toBe(
-      '[write_file: made "/workspace/a/b/c.txt", 3 characters.]',
+      '[write_file: created "/workspace/a/b/c.txt", 3 characters.]',
     );
     expect(readFileSync(join(found.workspace, "a/b/c.txt"), "utf8")).toBe("new");
     expect((await call("write_file", { path: "a/b/c.txt", content: "" })).content).toContain("replaced");
@@ -147,7 +147,7 @@ describe("write_file", () => {
     const { call, found } = await enclosed({ files: { ".git/config": "[core]\n" } });
     const { content, code } = await call("write_file", { path: ".git/config", content: "evil" });
     expect(code).toBe("path-closed");
-    expect(content).toContain("closed to tools");
+    expect(content).toContain("tools may not write it");
     expect(await call("edit_file", { path: ".git/config", old: "core", new: "evil" })).toMatchObject({
       code: "path-closed",
     });
@@ -175,7 +175,7 @@ describe("edit_file", () => {
   it("replaces a text that stands there once, and leaves the rest as it is", async () => {
     const { call, found } = await enclosed({ files: { "a.txt": "\ufeffone two\n$& three" } });
     expect((await call("edit_file", { path: "a.txt", old: "two\n", new: "$1 $& \\n" })).content).toBe(
-      '[edit_file: changed 1 place in "/workspace/a.txt".]',
+      '[edit_file: changed 1 occurrence in "/workspace/a.txt".]',
     );
     expect(readFileSync(join(found.workspace, "a.txt"), "utf8")).toBe("\ufeffone $1 $& \\n$& three");
     await call("edit_file", { path: "a.txt", old: "one ", new: "" });

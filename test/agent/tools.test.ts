@@ -57,7 +57,7 @@ describe("the bash tool", () => {
     });
     expect({ isError, code }).toEqual({ isError: true, code: "tool-output" });
     expect(content).toContain("first\nxxx");
-    expect(content).toMatch(/characters left out/);
+    expect(content).toMatch(/characters omitted/);
     expect(content.length).toBeLessThan(13_000);
   });
 
@@ -114,7 +114,7 @@ describe("the bash tool", () => {
     const closed = await call("bash", { command: "echo evil >> .git/config", writes: true });
     expect(closed).toMatchObject({ isError: true, content: expect.stringContaining("Read-only") });
     const { content } = await call("bash", { command: "echo evil > .envrc; echo fine > fine", writes: true });
-    expect(content).toContain("The code changed what other programs obey: .envrc (added)");
+    expect(content).toContain("The code changed sensitive paths: .envrc (added)");
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
     expect(readFileSync(join(found.workspace, "fine"), "utf8")).toBe("fine\n");
     expect(enclosure.close()).toMatchObject([{ code: "workspace-protected" }]);
@@ -123,7 +123,7 @@ describe("the bash tool", () => {
   it("can only read the workspace unless it says that it changes it, and then says so", async () => {
     const { call, found, tool } = await enclosed();
     const { content } = await call("bash", { command: "cat README.md; echo more >> README.md" });
-    expect(content).toMatch(/^\[The workspace could only be read: .*set writes to true/);
+    expect(content).toMatch(/^\[The workspace was read-only: .*set writes to true/);
     expect(content).toContain("# Project");
     expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe("# Project\n");
     expect(tool("bash").effect?.({ command: "cat README.md" })).toBeUndefined();
@@ -227,7 +227,7 @@ describe("the tools that are offered", () => {
     const found = await enclosed({ config: '[sandbox]\nworkspace = "none"\n' });
     const skill = sketch("code");
     const enclosure = await openRunSandbox(found.found, {
-      ...{ skill, secrets: new Map(), hiding: found.enclosure.hiding, kind: "run", onProgress: () => {} },
+      ...{ skill, secrets: new Map(), redactor: found.enclosure.redactor, kind: "run", onProgress: () => {} },
       signal: new AbortController().signal,
     });
     const tools = createWorkspaceTools(enclosure, { host: found.found, skill });
@@ -281,7 +281,7 @@ describe("web_fetch", () => {
     expect(page.content).not.toContain("evil");
     expect(await get("/away")).toMatchObject({
       isError: false,
-      content: expect.stringContaining("leads to http://127.0.0.1:1/x"),
+      content: expect.stringContaining("redirects to http://127.0.0.1:1/x"),
     });
     expect(await get("/image")).toMatchObject({ isError: true, code: "response-binary" });
     expect(await get("/gone")).toMatchObject({ isError: true, content: expect.stringContaining("it was here") });

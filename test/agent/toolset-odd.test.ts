@@ -35,7 +35,7 @@ describe("a tool of a skill", () => {
     );
     await session.call("x.end", {});
     await expect.poll(async () => (await session.call("x.quick", {})).code).toBe("toolset-ended");
-    expect((await session.call("x.quick", {})).content).toContain("Loading the skill again begins anew");
+    expect((await session.call("x.quick", {})).content).toContain("Load the skill again to restart them");
     expect((await session.call("load_skill", { skill: "x" })).code).toBe("already-loaded");
     expect((await session.call("x.quick", {})).content).toContain("here");
   });
@@ -49,7 +49,7 @@ describe("a tool of a skill", () => {
       }),
     );
     let standing: TrustStatus = "trusted";
-    const trust = { ...scene.trust, standingOf: () => standing, changesOf: () => [] };
+    const trust = { ...scene.trust, getStatus: () => standing, findChanges: () => [] };
     const session = openSession(scene.catalog, { ...scene, trust, approve: async () => ({ isApproved: true }) });
     onTestFinished(() => session.close());
     await session.load("x");
@@ -83,8 +83,8 @@ describe("a tool of a skill", () => {
   });
 
   it.each([
-    ["two.parts", "has a name that is none for a tool of a skill"],
-    ["", "gives no tools"],
+    ["two.parts", "has an invalid name"],
+    ["", "has no tools"],
   ])("[T-13] has a name without a dot, and a toolset has one: %j", async (name, said) => {
     const { problems } = await opened(
       ownSkill({ "toolsets/index.ts": name === "" ? "export const Tools = [];" : toolsetOf({ [name]: 'return ""' }) }),

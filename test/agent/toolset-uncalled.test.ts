@@ -14,7 +14,7 @@ describe("toolsets of which many are open", () => {
     const [first, called] = [await openIn(scene), await openIn(scene)];
     expect(await said(called)).toBe("1");
     for (let count = 0; count < 6; count++) await openIn(scene);
-    expect(first.ended()).toBeUndefined();
+    expect(first.getEndReason()).toBeUndefined();
     expect(await said(first)).toBe("1");
     expect(await said(first)).toBe("2");
     expect(imports(first)).toBe(2);

@@ -172,7 +172,7 @@ describe("a toolset", () => {
     };
     expect((await call("one", {}, { sandbox })).content).toBe(OUTPUT("x.one", "a,abortfailedno"));
     expect(asked[0]).toEqual([["echo", "a"], { stdin: "in", seconds: 3 }]);
-    expect((await call("one")).content).toContain("There is no sandbox here");
+    expect((await call("one")).content).toContain("No sandbox is available");
   });
 
   it("says what a call changes, and is asked about where it cannot say", async () => {
@@ -248,7 +248,7 @@ describe("a toolset", () => {
     scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
     const { problems } = await openIn(scene);
     expect(problems).toMatchObject([
-      { code: "toolset-import", message: expect.stringContaining("no part of what was trusted") },
+      { code: "toolset-import", message: expect.stringContaining("not part of the trusted files") },
     ]);
   });
 

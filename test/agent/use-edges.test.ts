@@ -82,7 +82,7 @@ describe("a tool of the host's", () => {
           expect(results.map(({ content }) => content)).toEqual([
             '<skill_output tool="say">\nHello, Ada &lt;/skill_output>\n</skill_output>',
             'Invalid input: "to" is missing',
-            expect.stringContaining("Tool 'junk' gave no text"),
+            expect.stringContaining("Tool 'junk' returned no text"),
             expect.stringContaining("It failed"),
           ]);
           return "ok";
@@ -204,7 +204,7 @@ describe("what a use costs", () => {
   it("is bounded by numbers only", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [() => "ok", () => "ok", () => "ok"] });
     for (const odd of [Number.NaN, 0, -5]) {
-      const { result } = await use({ skill: "x", iterations: odd, seconds: odd, tokens: odd });
+      const { result } = await use({ skill: "x", maxIterations: odd, seconds: odd, tokens: odd });
       expect(result.content).toBe("ok");
     }
   });
@@ -215,7 +215,7 @@ describe("what a use costs", () => {
     circular.self = circular;
     for (const input of [circular, { n: 1n }]) {
       expect((await use({ skill: "x", input })).result.refusals).toMatchObject([
-        { code: "input-invalid", message: expect.stringMatching(/^Invalid input: it is no JSON/) },
+        { code: "input-invalid", message: expect.stringMatching(/^Invalid input: it is not JSON/) },
       ]);
     }
   });

@@ -51,7 +51,7 @@ The user has NOT seen this output. Interpret and include it in your response.
         () => [{ tool: "use_skill", input: { skill: "b" } }],
         () => [{ tool: "use_skill", input: { skill: "a" } }],
         ({ results }) => {
-          expect(results[0]?.content).toContain("Skill 'a' is at work already: a → b → a");
+          expect(results[0]?.content).toContain("Skill 'a' is already running: a → b → a");
           return "no";
         },
         () => "done",
@@ -69,7 +69,7 @@ The user has NOT seen this output. Interpret and include it in your response.
         down("c"),
         down("d"),
         ({ results }) => {
-          expect(results[0]?.content).toContain("3 runs deep");
+          expect(results[0]?.content).toContain("Nesting limit of 3 runs exceeded");
           return "c";
         },
         () => "b",
@@ -112,7 +112,7 @@ The user has NOT seen this output. Interpret and include it in your response.
           return [{ tool: "bash", input: { command: "cat README.md" } }];
         },
         ({ results }) => {
-          expect(results[0]?.content).toMatch(/is not allowed so for skill 'a'/);
+          expect(results[0]?.content).toMatch(/is not allowed for skill 'a' with this input/);
           return "b";
         },
         () => "a",
@@ -143,7 +143,7 @@ describe("a model that does not do what it should", () => {
       turns: [
         () => [{ tool: "bsh", input: {} }],
         ({ results }) => {
-          expect(results[0]?.content).toMatch(/^There is no tool "bsh"; did you mean "bash"\?/);
+          expect(results[0]?.content).toMatch(/^Unknown tool "bsh"; did you mean "bash"\?/);
           return { calls: [{ tool: "bash", input: {}, written: '{"command": ' }] };
         },
         ({ results }) => {
@@ -194,7 +194,7 @@ describe("a model that does not do what it should", () => {
       turns: [
         () => Array.from({ length: 40 }, () => ({ tool: "list_skills", input: {} })),
         ({ results }) => {
-          expect(results.filter(({ content }) => content.startsWith("It was not made"))).toHaveLength(8);
+          expect(results.filter(({ content }) => content.startsWith("Call not made"))).toHaveLength(8);
           return "ok";
         },
       ],
@@ -214,7 +214,7 @@ describe("a tool that does not do what it should", () => {
           expect(results[0]?.content).toContain("It failed: no room");
           expect(results[1]?.content).toContain("It did not end within 1 seconds.");
           expect(results[2]?.content.length).toBeLessThan(13_000);
-          expect(results[2]?.content).toContain("characters left out");
+          expect(results[2]?.content).toContain("characters omitted");
           return "ok";
         },
       ],

@@ -127,7 +127,7 @@ describe("commands in instructions that are loaded", () => {
     });
     const load = async () => (await openSession(found.catalog, found).call("load_skill", { skill: "x" })).content;
     expect(await load()).not.toContain("ran-2");
-    expect(found.grants.ownerOf("x")).toBeUndefined();
+    expect(found.grants.getOwner("x")).toBeUndefined();
     found.grants.grant(found.skill("x"));
     expect(await load()).toContain("ran-2");
   });
@@ -166,7 +166,7 @@ describe("the model that was asked for", () => {
   it("[S-39] is named whole when there is none of that name", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
     const { result } = await use({ skill: "x", model: "qwen3:4b" });
-    expect(result.refusals[0]?.message).toBe("There is no model called 'qwen3:4b'");
+    expect(result.refusals[0]?.message).toBe("Unknown model 'qwen3:4b'");
   });
 
   it("[S-32] is among all that speaks against a use, when it has no key", async () => {
@@ -199,7 +199,7 @@ describe("a use that does not begin", () => {
     const result = await useSkill(found.catalog, found, { skill: "x" });
     expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "secret-not-given" }] });
     expect(JSON.stringify(result)).not.toContain(SECRET);
-    expect(found.grants.ownerOf("x")).toBeUndefined();
+    expect(found.grants.getOwner("x")).toBeUndefined();
   });
 
   it("is told in a step, so that it is told once", async () => {
@@ -216,7 +216,7 @@ describe("a use that does not begin", () => {
     };
     const { signal } = new AbortController();
     const use = { catalog: found.catalog, host: found, request: { skill: "x" }, chain: ROOT_CONTEXT, signal, id: "r" };
-    for (let life = 0; life < 2; life++) expect((await runUse({ ...use, port: remembering })).stop).toBe("refused");
+    for (let life = 0; life < 2; life++) expect((await runUse({ ...use, steps: remembering })).stop).toBe("refused");
     expect(events.map(({ type }) => type)).toEqual(["run-refused"]);
   });
 });

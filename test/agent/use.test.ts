@@ -83,7 +83,7 @@ describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of
         },
         ({ results }) => {
           expect(results[0]?.content).toBe(
-            "Tool 'bash' is not allowed so for skill 'strict' (git --version; touch made): it may use: read_file, Bash(git:*)",
+            "Tool 'bash' is not allowed for skill 'strict' with this input (git --version; touch made): it may use: read_file, Bash(git:*)",
           );
           expect(results[1]?.content).toBe(
             "Tool 'write_file' is not allowed for skill 'strict': it may use: bash, read_file, complete",
@@ -131,7 +131,7 @@ describe("a use", () => {
       turns: Array(3).fill(forever),
       config: "[limits]\nmost_iterations = 3\n",
     });
-    expect((await capped.use({ skill: "x", iterations: 1000 })).result).toMatchObject({ iterations: 3 });
+    expect((await capped.use({ skill: "x", maxIterations: 1000 })).result).toMatchObject({ iterations: 3 });
     const configured = await useScene({
       skills: { x: {} },
       turns: Array(2).fill(forever),
@@ -369,10 +369,10 @@ describe("a use", () => {
       ],
     });
     expect((await use({ skill: "x" })).result.warnings).toMatchObject([
-      { code: "not-supported", message: "Skill 'x' asks for agent 'Explore', which means nothing here" },
+      { code: "not-supported", message: "Skill 'x' asks for agent 'Explore', which is not supported" },
       {
         code: "not-supported",
-        message: expect.stringMatching(/^Skill 'x' asks for effort 'low', which .* cannot be told$/),
+        message: expect.stringMatching(/^Skill 'x' asks for effort 'low', which .* does not support$/),
       },
     ]);
   });
@@ -387,7 +387,7 @@ describe("a use", () => {
         ],
         ({ results }) => {
           expect(results[0]?.content).toContain("A project.");
-          expect(results[1]?.content).toMatch(/was not approved.*nobody to ask/);
+          expect(results[1]?.content).toMatch(/was not approved.*no approver is available/);
           return "ok";
         },
       ],
@@ -439,7 +439,7 @@ describe("a use", () => {
     // Nobody agreed to a change.
     expect(existsSync(join(workspace, "new.md"))).toBe(false);
     const plan = await planUse(catalog, host, { skill: "x" });
-    expect(plan.checks.find(({ name }) => name === "workspace")?.detail).toMatch(/^seen as /);
+    expect(plan.checks.find(({ name }) => name === "workspace")?.detail).toMatch(/^visible as /);
   });
 });
 

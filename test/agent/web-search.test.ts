@@ -85,7 +85,7 @@ describe("web_search", () => {
     };
     for (const answer of [null, 3, "text", []]) expect(await content(answer)).toContain("did not answer with JSON");
     for (const answer of [{}, { web: null }, { web: { results: [null, 3] } }])
-      expect(await content(answer)).toContain("nothing was found");
+      expect(await content(answer)).toContain("no results");
     const echo = await content({ web: { results: [{ title: "key-12345678", url: "u?k=key-12345678" }] } });
     expect(echo).toContain("[web_search.api_key]");
     expect(echo).not.toContain("key-12345678");
@@ -98,8 +98,8 @@ describe("web_search", () => {
     const ofTools = ({ code }: { code: string }) => code === "tool-unmatched" || code === "network-wanted";
     const said = result.warnings.filter(ofTools);
     expect(said.map(({ message }) => message)).toEqual([
-      "Skill 'research' lists web_search, and nothing here has it",
-      "Skill 'research' lists web_fetch, and the network is closed to it",
+      "Skill 'research' lists web_search, which is not available",
+      "Skill 'research' lists web_fetch, but has no network access",
     ]);
     expect((await planUse(found.catalog, found, request)).warnings.filter(ofTools)).toEqual(said);
     const path = join(found.root, "home/.skillet/skills/research");

@@ -12,7 +12,7 @@ import { moduleOf } from "../support/program.ts";
 /** In a process of its own: what memory one has used before cannot be told from what it uses now. */
 const MEASURE = `
   import { readFileSync } from "node:fs";
-  const { readArchive } = await import(${JSON.stringify(moduleOf("supply/archive"))});
+  const { readArchive } = await import(${JSON.stringify(moduleOf("remote/extract"))});
   const bytes = readFileSync(process.argv[1]);
   const room = process.resourceUsage().maxRSS;
   let code = "taken";
@@ -117,7 +117,7 @@ describe("entries against each other", () => {
   test("[Q-12] a hard link is called one, with where it leads", async () => {
     const archive = gzipSync(tarOf([{ name: "b", type: "1", target: "/etc/shadow" }]));
     expect(await throughGate(() => readArchive(archive, "a"))).toMatchObject({
-      message: '"b" is a hard link to "/etc/shadow": only files, folders and links are taken',
+      message: '"b" is a hard link to "/etc/shadow": only files, folders and symlinks are allowed',
     });
   });
 });
@@ -204,9 +204,9 @@ describe("bounds", () => {
 const TESTS = [
   "archives.test.ts",
   "archives-nested.test.ts",
-  "../supply/zip-entries.test.ts",
-  "../supply/tar-entries.test.ts",
-  "../supply/unpack.test.ts",
+  "../remote/zip-entries.test.ts",
+  "../remote/tar-entries.test.ts",
+  "../remote/unpack.test.ts",
 ];
 
 test("[Q-12] every way to be refused has its test", () => {

@@ -74,7 +74,7 @@ describe("code that has a socket of its run", () => {
       "skillet-sb capability list",
     ]);
     await use({ skill: "x" }, host);
-    expect(seen[0]).toMatch(/code: broker-gone[\s\S]*next: ask again/);
+    expect(seen[0]).toMatch(/code: broker-gone[\s\S]*next: try again/);
     expect(seen[1]).toContain("capability: notes.notes");
   });
 
@@ -96,7 +96,7 @@ describe("a word on a change", () => {
     const effect = result.effect as ApprovalRequest;
     const host = { ...found, capabilities, caller: CALLER };
     const other = { ...effect, input: { title: "b" } };
-    expect(() => found.runs.answer(result.run, { isApproved: true }, other)).toThrow(/asks for another thing/);
+    expect(() => found.runs.answer(result.run, { isApproved: true }, other)).toThrow(/asks for a different approval/);
     found.runs.answer(result.run, { isApproved: true }, effect);
     const file = join(found.runs.folder, `${result.run}.jsonl`);
     const lines = readFileSync(file, "utf8").trim().split("\n").map(parseJournalLine);

@@ -65,7 +65,7 @@ describe("a skill that another one uses", () => {
 
   it("[Q-19] is not given what its caller was, when it asks for it", async () => {
     const { seen, notes } = await used(NOTES);
-    expect(seen[0]).toContain("was not given the capability notes.notes");
+    expect(seen[0]).toContain("was not granted the capability notes.notes");
     expect(notes.asked).toEqual([]);
   });
 });
@@ -94,7 +94,7 @@ describe("a workspace", () => {
       ...diagnostics.slice(1),
     ]);
     const capabilities = createCapabilities(found);
-    expect(capabilities.providerOf("notes.notes", found.skill("x"))).toBeUndefined();
+    expect(capabilities.findProvider("notes.notes", found.skill("x"))).toBeUndefined();
     expect(capabilities.isGranted("notes.notes", found.skill("x"))).toBe(false);
     expect(capabilities.quota).toEqual({ calls: 200, changes: 20 });
     expect(found.settings.capabilities.passphraseFile).toBeUndefined();

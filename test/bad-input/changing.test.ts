@@ -25,7 +25,7 @@ describe("what changes while it is loaded", () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
     const skill = await onlySkill(root);
     rmSync(`${root}/x/SKILL.md`);
-    expect(() => skill.body()).toThrow(/cannot be read: .* is not there/);
+    expect(() => skill.body()).toThrow(/cannot be read: .* does not exist/);
     makePipe(`${root}/x/SKILL.md`);
     expect(() => skill.body()).toThrow(/cannot be read: .* is not a regular file/);
     rmSync(`${root}/x/SKILL.md`);

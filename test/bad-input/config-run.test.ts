@@ -24,9 +24,9 @@ describe("skillet run", () => {
     async (option) => {
       const { run, project } = place();
       const { code, stderr } = await run(["run", "x", option, "@/dev/zero"]);
-      expect([code, stderr]).toEqual([2, expect.stringContaining("There are more than 16 MiB in /dev/zero")]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining("/dev/zero is larger than 16 MiB")]);
       writeFileSync(join(project, "large"), Buffer.alloc(17 * 1024 * 1024, "x"));
-      expect((await run(["run", "x", option, "@large"])).stderr).toContain("more than 16 MiB");
+      expect((await run(["run", "x", option, "@large"])).stderr).toContain("larger than 16 MiB");
       for (const [name, why] of [
         [".", "directory"],
         ["missing", "no such file"],

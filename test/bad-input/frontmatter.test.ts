@@ -137,7 +137,7 @@ describe("what is read from odd values", () => {
     ["frontmatter-steps-fraction", undefined],
     ["frontmatter-steps-text", 10],
   ] as const)("[Q-10] %s gives %s steps", async ([folder, steps]) => {
-    expect((await skillIn(folder)).manifest.maxSteps).toBe(steps);
+    expect((await skillIn(folder)).manifest.maxIterations).toBe(steps);
   });
 
   test("[Q-10] a schema that refers elsewhere is left out, one that refers to itself is kept", async () => {

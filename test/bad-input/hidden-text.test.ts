@@ -76,14 +76,14 @@ test("[Q-08] every fixture of hidden text has a row", () => {
 test("[Q-08] says which character stands where", () => {
   const [file] = checkPath(`${FIXTURES}/hidden-zero-width-space`).files;
   expect(file?.diagnostics[0]).toMatchObject({
-    message: "holds the hidden character \\u{200b}",
+    message: "contains the hidden character \\u{200b}",
     line: 3,
     column: "description: Shows de".length + 1,
   });
   const [body] = checkPath(`${FIXTURES}/hidden-body-override`).files;
   expect(body?.diagnostics.map(({ message, line, column }) => ({ message, line, column }))).toEqual([
-    { message: "the instructions hold the hidden character \\u{202e}", line: 6, column: 4 },
-    { message: "the instructions hold the hidden character \\u{202c}", line: 6, column: 9 },
+    { message: "the instructions contain the hidden character \\u{202e}", line: 6, column: 4 },
+    { message: "the instructions contain the hidden character \\u{202c}", line: 6, column: 9 },
   ]);
 });
 

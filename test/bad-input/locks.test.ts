@@ -21,12 +21,12 @@ const FILES = {
 const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
 
 const LOCKS: readonly [title: string, make: (file: string, lock: string) => void, code: string, why: RegExp][] = [
-  ["is empty", (file) => writeFileSync(file, ""), "lock-unreadable", /it is no JSON/],
+  ["is empty", (file) => writeFileSync(file, ""), "lock-unreadable", /it is not JSON/],
   [
     "is cut off",
     (file, lock) => writeFileSync(file, lock.slice(0, -40)),
     "lock-unreadable",
-    /no JSON \(line \d+ column \d+\)/,
+    /not JSON \(line \d+ column \d+\)/,
   ],
   [
     "is of another version",
@@ -38,13 +38,13 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "was edited",
     (file, lock) => writeFileSync(file, lock.replace(/"size": \d+/, '"size": 1')),
     "lock-edited",
-    /it was edited/,
+    /the lock was edited/,
   ],
   [
     "holds the marks of a merge",
     (file, lock) => writeFileSync(file, `<<<<<<< ours\n${lock}=======\n>>>>>>> theirs\n`),
     "lock-unreadable",
-    /a merge that nobody finished/,
+    /merge conflict markers/,
   ],
   ["is a folder", (file) => mkdirSync(file), "lock-unreadable", /it is not a regular file/],
   ["is a pipe", (file) => makePipe(file), "lock-unreadable", /it is not a regular file/],
@@ -67,7 +67,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "lock-unreadable",
     /it is a link/,
   ],
-  ["is something of somebody's", (file) => writeFileSync(file, SECRET), "lock-unreadable", /it is no JSON/],
+  ["is something of somebody's", (file) => writeFileSync(file, SECRET), "lock-unreadable", /it is not JSON/],
   [
     "has 300 MB",
     (file, lock) => {
@@ -81,7 +81,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "leads out of a skill",
     (file, lock) => writeFileSync(file, lock.replace('"SKILL.md"', '"../../../etc/passwd"')),
     "lock-unreadable",
-    /leads elsewhere/,
+    /leaves the folder/,
   ],
 ];
 
@@ -96,7 +96,7 @@ describe("a lock that", () => {
     const scene = await before.again();
     for (const name of ["x", "y"]) {
       const skill = scene.skill(name);
-      expect(scene.trust.standingOf(skill)).toBe("changed");
+      expect(scene.trust.getStatus(skill)).toBe("changed");
       const [denial, ...more] = findDenials(skill, scene, "load");
       expect(more).toEqual([]);
       expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
@@ -108,7 +108,7 @@ describe("a lock that", () => {
     }
     expect(findDenials(scene.skill("own"), scene, "use")).toEqual([]);
     const session = openSession(scene.catalog, scene);
-    expect(session.visible().map(({ name }) => name)).not.toContain("x");
+    expect(session.listVisible().map(({ name }) => name)).not.toContain("x");
     expect((await session.load("x")).isError).toBe(true);
     session.close();
     expect(scene.configuration.diagnostics).toEqual([
@@ -122,7 +122,7 @@ describe("a lock that", () => {
 
   it("is not there leaves what was added waiting for a word", async () => {
     const scene = await discoverIn(FILES);
-    expect(scene.trust.standingOf(scene.skill("x"))).toBe("untrusted");
+    expect(scene.trust.getStatus(scene.skill("x"))).toBe("untrusted");
     expect(scene.configuration.diagnostics).toEqual([]);
   });
 
@@ -131,7 +131,7 @@ describe("a lock that", () => {
     lockAll(dirOf(scene));
     rmSync(join(dirOf(scene), "x/a.md"));
     const again = await scene.again();
-    expect(again.trust.lockStateOf(again.skill("x"))).toMatchObject({
+    expect(again.trust.getLockState(again.skill("x"))).toMatchObject({
       is: "changed",
       drift: [{ path: "a.md", what: "removed" }],
     });
@@ -151,7 +151,7 @@ describe("a lock that", () => {
     const skills = lockAll(dirOf(scene));
     writeFileSync(join(dirOf(scene), "skills.lock"), formatLock(skills).replaceAll("\n", "\r\n"));
     const again = await scene.again();
-    expect(again.trust.standingOf(again.skill("x"))).toBe("trusted");
+    expect(again.trust.getStatus(again.skill("x"))).toBe("trusted");
   });
 
   it("would be too large to read again is not written", () => {

@@ -259,14 +259,19 @@ describe.each(ERAS)("skills that are not what they should be, for a client of %s
       ...skill("dotted", toolsetOf({ "a.b": 'return "x";', a_b: 'return "y";' })),
     });
     const { call, tools } = await connectTo(servingOf(scene), { era });
-    const why = { throws: "cannot be imported: no", exits: "it ended itself", many: "has 200 tools", dotted: '"a.b"' };
+    const why = {
+      throws: "cannot be imported: no",
+      exits: "it called process.exit",
+      many: "has 200 tools",
+      dotted: '"a.b"',
+    };
     for (const [name, reason] of Object.entries(why)) {
       const { text, isError } = await call("load_skill", { skill: name });
       expect({ name, isError }).toEqual({ name, isError: false });
       expect(text.split("</skill_content>")).toHaveLength(2);
       await waitFor(async () => expect(await tools()).toContain(`${name}__run`));
       const next = (await call("unload_skill", { skill: "nothing" })).text;
-      expect(next).toContain(`Skill '${name}': [Its tools cannot be called now: `);
+      expect(next).toContain(`Skill '${name}': [Its tools are not available: `);
       expect(next).toContain(reason);
       expect(next).not.toContain("</skill_content>");
     }

@@ -119,12 +119,12 @@ describe("names of folders and files", () => {
 });
 
 describe("names together", () => {
-  test("[Q-08] two names that differ only in capitals are reported", async () => {
+  test("[Q-08] two names that differ only in case are reported", async () => {
     const path = temporaryFolder({ "one/SKILL.md": skillText("deploy"), "two/SKILL.md": skillText("Deploy") });
     const { skills, diagnostics } = await loadCatalog([createDirectorySource({ path })]);
     expect(skills.map(({ name }) => name)).toEqual(["Deploy", "deploy"]);
     expect(diagnostics.filter(({ code }) => code === "name-case-clash").map(({ message }) => message)).toEqual([
-      `the name "deploy" differs from "Deploy" (${path}) only in capitals`,
+      `the name "deploy" differs from "Deploy" (${path}) only in case`,
     ]);
   });
 
@@ -145,7 +145,9 @@ describe("names together", () => {
   test.for(["../x", "/etc/x", "a/b", "a\\b", "", "-rf", "A", "use_skill", "defaults", "__proto__", "a\n", "a\u200b"])(
     "[N-02] defineSkill throws for the name %j",
     (name) => {
-      expect(() => defineSkill({ name, description: "Does it.", instructions: "Do it." })).toThrow(/cannot be used/);
+      expect(() => defineSkill({ name, description: "Does it.", instructions: "Do it." })).toThrow(
+        /the name is invalid/,
+      );
     },
   );
 });

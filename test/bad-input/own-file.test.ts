@@ -59,9 +59,9 @@ describe("a skill whose own file another one takes the place of", () => {
         if (isRead) skill.body();
         rmSync(join(root, "skills", file));
         WAYS[way as keyof typeof WAYS](join(root, "private", target), join(root, "skills", file));
-        expect(attempt(() => skill.body())).toContain("is not the file that was found");
+        expect(attempt(() => skill.body())).toContain("is not the file that was discovered");
         expect(attempt(() => copySkill(skill).files.get("SKILL.md")?.bytes)).toContain(
-          "is not the file that was found",
+          "is not the file that was discovered",
         );
       }
     },
@@ -71,7 +71,7 @@ describe("a skill whose own file another one takes the place of", () => {
     const { root, catalog } = await scene();
     renameSync(join(root, "skills"), join(root, "away"));
     symlinkSync(join(root, "private"), join(root, "skills"));
-    expect(attempt(() => catalog.get("flat").body())).toContain("is not the file that was found");
+    expect(attempt(() => catalog.get("flat").body())).toContain("is not the file that was discovered");
   });
 
   it("[Q-09] a file that an editor replaces, or a link to one in the folder, is read as it is now", async () => {
@@ -98,7 +98,7 @@ describe("a skill whose own file another one takes the place of", () => {
     expect(catalog.get("linked").body()).toBe("The first.");
     const session = openSession(catalog, { workspace: root });
     writeFileSync(shared, skillText("linked", { body: "The second, and longer." }));
-    expect(attempt(() => catalog.get("linked").body())).toContain("is not the file that was found");
+    expect(attempt(() => catalog.get("linked").body())).toContain("is not the file that was discovered");
     expect((await catalog.reload()).get("linked").body()).toBe("The second, and longer.");
     const loaded = await session.tools
       .find(({ name }) => name === "load_skill")

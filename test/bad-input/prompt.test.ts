@@ -129,7 +129,7 @@ describe("lines of a prompt", () => {
     }
     await session.load(HOSTILE);
     expectHarmless((await session.load(HOSTILE)).content, 1);
-    expectHarmless(session.reminder(), 1);
+    expectHarmless(session.formatReminder(), 1);
   });
 
   it.each(["👨‍👩‍👧", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "می‌خواهم", "👍🏽", "שלום", "1️⃣", "a < b", "if x<5", "I ❤️ it", "क्‍ष"])(

@@ -153,7 +153,7 @@ describe("links", () => {
     skill.files();
     writeFileSync(`${root}/late`, "late");
     expect(() => skill.read("late")).toThrow(
-      expect.objectContaining({ code: "resource-unlisted", fix: "it has: file, sub/deep/file" }),
+      expect.objectContaining({ code: "resource-unlisted", fix: "available files: file, sub/deep/file" }),
     );
   });
 });

@@ -44,11 +44,11 @@ describe("a journal with", () => {
         ["show", ODD, "--json"],
       ])
         expect((await run("runs", ...args)).stderr).not.toContain("bug in skillet");
-      for (const command of ["approve", "resume"])
-        expect(await run(command, ODD)).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("not what was written"),
-        });
+      for (const [command = "", message] of [
+        ["approve", "its journal is corrupt"],
+        ["resume", "its journal is corrupt"],
+      ])
+        expect(await run(command, ODD)).toMatchObject({ code: 1, stderr: expect.stringContaining(message ?? "") });
     });
   }
 });
@@ -73,8 +73,8 @@ describe("in the place of a journal", () => {
   it("a pipe for its owner is waited for by nobody", async () => {
     const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
     execFileSync("mkfifo", [join(runs, `${ODD}.owner`)]);
-    const list = `import { openRuns } from ${JSON.stringify(moduleOf("host/runs"))};
-      process.stdout.write(String(openRuns(${JSON.stringify(join(home, ".skillet"))}).list().length));`;
+    const list = `import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};
+      process.stdout.write(String(createRunStore(${JSON.stringify(join(home, ".skillet"))}).list().length));`;
     const args = ["--input-type=module", "-e", list];
     expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 10_000, stdio: "pipe" })).toBe("2");
   });

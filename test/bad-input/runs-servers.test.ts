@@ -11,11 +11,11 @@ describe("a server of MCP", () => {
   it("that does not end when it is asked to is gone after the program that started it", async () => {
     const { home, log, settings } = serverHost("stays");
     const program = `
-      import { mcpTools } from ${JSON.stringify(join(SOURCE, "run/mcp/servers.ts"))};
-      import { NO_SETTINGS } from ${JSON.stringify(join(SOURCE, "host/settings.ts"))};
+      import { listMcpTools } from ${JSON.stringify(join(SOURCE, "agent/mcp-client/mcp-servers.ts"))};
+      import { DEFAULT_SETTINGS } from ${JSON.stringify(join(SOURCE, "config/settings.ts"))};
       const [name, { env, ...more }] = ${JSON.stringify([...settings.mcp].map(([name, { env, ...more }]) => [name, { ...more, env: [...env] }])[0])};
       const mcp = new Map([[name, { ...more, env: new Map(env) }]]);
-      const { tools } = await mcpTools({ home: ${JSON.stringify(home)}, env: {}, settings: { ...NO_SETTINGS, mcp } });
+      const { tools } = await listMcpTools({ home: ${JSON.stringify(home)}, env: {}, settings: { ...DEFAULT_SETTINGS, mcp } });
       process.stdout.write((await tools[0].execute({})).content);`;
     const run = promisify(execFile)(process.execPath, ["--input-type=module", "-e", program]);
     expect((await run).stdout).toContain("echo");

@@ -38,8 +38,8 @@ describe("statistics", () => {
   it("take note of what comes after a run whose numbers are none", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const usage = { inputTokens: Number.NaN, outputTokens: 1e300, cachedTokens: 0 };
-    statistics.take(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
-    statistics.take(ended("next"));
+    statistics.record(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
+    statistics.record(ended("next"));
     expect(statistics.perSkill().map(({ skill, runs }) => [skill, runs])).toEqual([
       ["next", 1],
       ["odd", 1],

@@ -76,13 +76,13 @@ describe("a journal that somebody wrote", () => {
   it("is called off or answered by processes that want it at once, and holds one word at most", async () => {
     const home = temporaryFolder();
     const runs = createRunStore(home);
-    const journal = runs.begin(newRun());
+    const journal = runs.create(newRun());
     journal.ask("approval:1.1", EFFECT);
     journal.close();
     const attempt = (work: string) => elsewhere(home, `try { ${work} } catch (error) { say(error.code); }`);
     const answer = (isApproved: boolean) => attempt(`runs.answer("${ID}", { isApproved: ${isApproved} });`);
     const cancel = () => attempt(`runs.cancel("${ID}");`);
-    const take = () => attempt(`runs.open("${ID}").close();`);
+    const take = () => attempt(`runs.resume("${ID}").close();`);
     await Promise.all([answer(true), cancel(), answer(false), take(), answer(true), take()]);
     const { lines, corrupt } = runs.read(ID);
     const types = lines.map(({ type }) => type).filter((type) => type === "answer" || type === "cancel");
@@ -291,7 +291,7 @@ describe("statistics", () => {
     const home = temporaryFolder();
     const names = ["a'b\"c", "😀", "__proto__", "'; DROP TABLE uses; --", ACTS, "x".repeat(10_000)];
     const statistics = createStatisticsStore(join(home, ".skillet"));
-    for (const name of names) statistics.take(ended(name));
+    for (const name of names) statistics.record(ended(name));
     expect(new Set(statistics.perSkill().map(({ skill }) => skill))).toEqual(new Set(names));
     for (const args of [["stats"], ["stats", "--json"]]) {
       const { code, stdout } = await skillet(args, { env: { HOME: home } });

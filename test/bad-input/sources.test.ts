@@ -301,7 +301,9 @@ describe("a folder that wants to run something", () => {
     const folder = temporaryFolder(SKILL);
     execFileSync("mkfifo", [join(folder, "greet/pipe")]);
     const work = temporaryFolder();
-    const { fetched, offer } = await fetchListing({ kind: "folder", path: folder }, work, { env: process.env });
+    const { fetched, listing: offer } = await fetchListing({ kind: "folder", path: folder }, work, {
+      env: process.env,
+    });
     expect(readdirSync(join(fetched.folder, "greet"))).toEqual(["SKILL.md"]);
     expect(() => prepareCandidate(findCandidate("greet", offer), fetched, join(work, "greet"))).toThrow(
       expect.objectContaining({ code: "entry-kind" }),

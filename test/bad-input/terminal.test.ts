@@ -109,7 +109,7 @@ describe.each([
     [["doctor", "--json"], /"folders"/],
     [["skill", "list"], /fine/],
     [["skill", "validate", `skills/named${EVIL_NAME}`], /profile load/],
-    [["new", EVIL], /cannot be a skill's name/],
+    [["new", EVIL], /is not a valid skill name/],
   ] as const)("[Q-23] skillet %j lets nothing through", async ([args, expected]) => {
     const { stdout, stderr } = await run(args);
     expect((stdout + stderr).replaceAll("\n  ", " ")).toMatch(expected);

@@ -22,17 +22,17 @@ describe("a reference to a toolset", () => {
   const BAD = {
     "../../x:Y": "leaves the skill's folder",
     "toolsets/../../x:Y": "leaves the skill's folder",
-    "node:child_process:exec": "no file of the skill",
-    "data:text/javascript,export default 1:default": "no file of the skill",
-    "https://example.com/x.js:Y": "no file of the skill",
-    "file:///etc/passwd:Y": "no file of the skill",
+    "node:child_process:exec": "other than a file of the skill",
+    "data:text/javascript,export default 1:default": "other than a file of the skill",
+    "https://example.com/x.js:Y": "other than a file of the skill",
+    "file:///etc/passwd:Y": "other than a file of the skill",
     "/etc/passwd:Y": "absolute",
     "~/x:Y": "absolute",
     "toolsets\\index:Y": "`\\`",
     "toolsets/index": "no export",
     "toolsets/index:": "no export",
     ":Y": "no file",
-    "toolsets/index:a b": "no name",
+    "toolsets/index:a b": "invalid export",
   };
   for (const [reference, says] of Object.entries(BAD)) {
     it(`[T-13] that is "${reference}" is said, and nothing is imported`, async () => {
@@ -81,19 +81,15 @@ describe("a toolset that cannot be imported", () => {
   const one = 'Tool.define("one", { description: "d", parameters: z.object({}), execute: () => "" })';
   const BAD: Record<string, [text: string, code: string, says: string]> = {
     throws: ["\nthrow new Error('boom');", "toolset-broken", "toolsets/index.ts:2:7 cannot be imported: boom"],
-    "throws something that is no error": ["throw { a: 1 };", "toolset-broken", "no error"],
+    "throws something that is no error": ["throw { a: 1 };", "toolset-broken", "not an Error"],
     "is no code": ["export const = ;", "toolset-broken", "toolsets/index.ts"],
     "rejects later": ["await Promise.reject(new Error('later'));", "toolset-broken", "later"],
     "ends the process": ["process.exit(0);", "toolset-broken", "process.exit"],
     "imports what is not there": ["import './gone';", "toolset-broken", '"./gone", which is not in the skill'],
-    "imports what is outside": [
-      "import '../../../../elsewhere.ts';",
-      "toolset-import",
-      "outside of the skill's folder",
-    ],
-    "imports an absolute path": ["import '/etc/hosts';", "toolset-import", "outside of the skill's folder"],
-    "imports an address": ["import 'https://example.com/x.js';", "toolset-import", "outside of the skill's folder"],
-    "imports text": ["import 'data:text/javascript,1';", "toolset-import", "outside of the skill's folder"],
+    "imports what is outside": ["import '../../../../elsewhere.ts';", "toolset-import", "outside the skill's folder"],
+    "imports an absolute path": ["import '/etc/hosts';", "toolset-import", "outside the skill's folder"],
+    "imports an address": ["import 'https://example.com/x.js';", "toolset-import", "outside the skill's folder"],
+    "imports text": ["import 'data:text/javascript,1';", "toolset-import", "outside the skill's folder"],
     "imports a package that is not installed": ["import 'no-such-package';", "toolset-import", "not installed"],
     "exports a text": ["export const Tools = 'x';", "toolset-export", "neither an array of tools nor a class"],
     "exports a tool alone": [define(`export const Tools = ${one};`), "toolset-export", "neither an array"],
@@ -104,26 +100,26 @@ describe("a toolset that cannot be imported", () => {
       "toolset-broken",
       "no",
     ],
-    "holds what is no tool": ["export const Tools = [1];", "toolset-broken", "item 1 is no tool"],
+    "holds what is no tool": ["export const Tools = [1];", "toolset-broken", "item 1 is not a tool"],
     "holds a tool with no name": [
       define('export const Tools = [Tool.define("a b", {})];'),
       "toolset-broken",
-      "no name",
+      "the name is not valid for a tool",
     ],
     "holds a tool made by hand with no schema": [
       "export const Tools = [{ name: 'a', description: 'd', execute() {} }];",
       "toolset-broken",
-      "no JSON Schema",
+      "no `inputSchema` with type object",
     ],
     "holds a schema that is no JSON": [
       "const s = { type: 'object' }; s.self = s; export const Tools = [{ name: 'a', description: 'd', inputSchema: s, execute() {} }];",
       "toolset-broken",
-      "no JSON",
+      "that is not JSON",
     ],
     "holds a schema that cannot be used": [
       "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', properties: { a: { $ref: 'https://example.com/x' } } }, execute() {} }];",
       "toolset-broken",
-      "cannot be used",
+      "that is invalid",
     ],
     "holds a huge schema": [
       "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', title: 'x'.repeat(1e6) }, execute() {} }];",
@@ -212,8 +208,8 @@ describe("a tool that misbehaves", () => {
     for (const [name, says] of Object.entries({
       throws: "It failed: boom",
       odd: "It failed: null",
-      nothing: "gave no text",
-      data: "gave no text",
+      nothing: "returned no text",
+      data: "returned no text",
     })) {
       expect(await call(name)).toMatchObject({ isError: true, code: "failed", content: expect.stringContaining(says) });
     }
@@ -226,7 +222,7 @@ describe("a tool that misbehaves", () => {
       "setTimeout(() => { throw new Error('late') }); await new Promise(() => {})",
       "await new Promise(() => { Promise.reject(new Error('late')) })",
     ]) {
-      const { call, ended } = await opened(
+      const { call, getEndReason: ended } = await opened(
         ownSkill({ "toolsets/index.ts": toolsetOf({ bad: body, good: 'return "1"' }) }),
       );
       expect((await call("good")).isError).toBe(false);

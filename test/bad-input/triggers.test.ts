@@ -102,10 +102,10 @@ describe("triggers that are no use", () => {
     const { code, stdout, stderr } = await skillet(["check", folder, "--profile", "agentskills"]);
     expect(code).toBe(1);
     expect(stdout + stderr).toContain(
-      '"triggers" has patterns that cannot be used: "deploy(?=s)" looks ahead or behind',
+      '"triggers" has patterns that cannot be used: "deploy(?=s)" uses lookahead or lookbehind',
     );
     expect(stdout + stderr).toContain('; "[" has a "[" that is not closed');
-    expect(stdout + stderr).toContain('"triggers" has ".*", which fits every query');
+    expect(stdout + stderr).toContain('"triggers" has ".*", which matches every query');
   });
 
   it("[T-02] a pattern with an escape sequence in it never loads, and reaches no terminal raw", async () => {

@@ -53,10 +53,10 @@ describe.each([
     const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
     expect(await skilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
     const { stderr } = await skilletProcess(["call", "t.go"], starting);
-    expect(stderr).toContain(`${page} is imported, and its ending is not one of a module`);
+    expect(stderr).toContain(`${page} is imported, but its extension is not that of a module`);
     writeFileSync(join(root, "project/skills/t", page), evilAt(mark));
     const called = await skilletProcess(["call", "t.go"], starting);
-    expect(called.stderr).toContain(`is not what was trusted: ${page} changed`);
+    expect(called.stderr).toContain(`differs from the trusted version: ${page} changed`);
     expect([called.stdout.includes("EVIL"), existsSync(mark)]).toEqual([false, false]);
   });
 });
@@ -69,7 +69,7 @@ async function trusted(files: Record<string, string>, more = ""): Promise<Scene>
   return found;
 }
 
-const changesOf = (found: Scene) => found.trust.changesOf(found.skill("x"), copySkill(found.skill("x")));
+const changesOf = (found: Scene) => found.trust.findChanges(found.skill("x"), copySkill(found.skill("x")));
 
 async function edited(found: Scene, path: string): Promise<Scene> {
   writeFileSync(join(found.root, "project/skills/x", path), "Do something else.\n");
@@ -208,7 +208,7 @@ describe("a toolset that was trusted", () => {
       writeFileSync(join(copy, "own.cjs"), evilAt(mark));
       expect(await load({ [how]: "../own.cjs" })).toMatchObject({
         isError: true,
-        content: expect.stringContaining("own.cjs is not as it was when the skill was judged"),
+        content: expect.stringContaining("own.cjs has changed since the skill was checked"),
       });
       writeFiles(copy, { "added.cjs": evilAt(mark) });
       expect(await load({ [how]: "../added.cjs" })).toMatchObject({ isError: true });

@@ -112,9 +112,9 @@ describe("code that was trusted", () => {
     rmSync(join(folderOf(piped), "SKILL.md"));
     expect(spawnSync("/usr/bin/mkfifo", [join(folderOf(piped), "SKILL.md")]).status).toBe(0);
     // In a process of its own: what is tried is whether it waits for ever.
-    const waits = `import { discover } from ${JSON.stringify(moduleOf("host/discover"))};
-import { copySkill } from ${JSON.stringify(moduleOf("source/digest"))};
-import { defineSkill } from ${JSON.stringify(moduleOf("skill/define"))};
+    const waits = `import { discover } from ${JSON.stringify(moduleOf("config/discover"))};
+import { copySkill } from ${JSON.stringify(moduleOf("skill/source/skill-copy"))};
+import { defineSkill } from ${JSON.stringify(moduleOf("skill/define-skill"))};
 const skill = defineSkill({ name: "x", description: "x", instructions: "x" });
 try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings: [] }), origin: { ...skill.origin, form: "folder", file: process.argv[1] } }); } catch (error) { console.log(error.code); }`;
     const { stdout, signal } = spawnSync(
@@ -131,7 +131,7 @@ try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings
     const other = await found.again();
     other.trust.revoke(other.trust.list().map(([place]) => place));
     // The record is looked at again after some milliseconds.
-    await waitFor(() => found.trust.standingOf(found.skill("x")) === "untrusted");
+    await waitFor(() => found.trust.getStatus(found.skill("x")) === "untrusted");
     expect(await run(found)).toMatchObject({ stdout: "", refusals: [{ code: "untrusted" }] });
   });
 
@@ -156,7 +156,7 @@ for (let turn = 0; ; turn++) {
     for (let turn = 0; turn < 2000; turn++) {
       try {
         const copy = copySkill(found.skill("x"));
-        if (found.trust.changesOf(found.skill("x"), copy).length > 0) continue;
+        if (found.trust.findChanges(found.skill("x"), copy).length > 0) continue;
         passed++;
         expect(Buffer.from(copy.files.get("scripts/go.sh")?.bytes ?? []).toString()).toBe(GOOD);
       } catch (error) {
@@ -341,9 +341,9 @@ describe("trust", () => {
     const folder = temporaryFolder({ "home/readme": "" });
     const count = 8;
     const work = `
-const { openTrust } = await import(${JSON.stringify(moduleOf("host/trust"))});
+const { createTrustStore } = await import(${JSON.stringify(moduleOf("store/trust"))});
 const [home, number] = process.argv.slice(1);
-const trust = openTrust(home, []);
+const trust = createTrustStore(home, []);
 const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { env: [], toolsets: [], scripts: [], metadata: {}, data: {} }, body: () => "" });
 for (let turn = 0; turn < 25; turn++) {
   trust.grant([{ skill: skill(turn), copy: { digest: "sha256:x", files: new Map() } }]);

@@ -37,7 +37,7 @@ describe("a limit", () => {
       const free = { ...DEFAULT_SETTINGS, limits: { ...DEFAULT_SETTINGS.limits, seconds: 20 } };
       const { iterations, stop } = await useSkill(catalog, hostWith(forever(), { settings: free }), {
         skill: "x",
-        iterations: most,
+        maxIterations: most,
       });
       expect(stop).toBe("max-steps");
       expect(iterations).toBeGreaterThanOrEqual(1);
@@ -70,7 +70,7 @@ describe("skills that use skills", () => {
         turns: [
           () => [{ tool: "use_skill", input: { skill: name } }],
           ({ results }) => {
-            expect(results[0]?.content).toMatch(/is at work already|not found/);
+            expect(results[0]?.content).toMatch(/is already running|not found/);
             return "end";
           },
         ],

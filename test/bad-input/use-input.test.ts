@@ -115,10 +115,10 @@ describe("an input", () => {
   circular["self"] = circular;
 
   it.each<[string, unknown, string]>([
-    ["leads back to itself", circular, "it is no JSON"],
-    ["holds a number that JSON has not", { a: 1n }, "it is no JSON"],
-    ["is no data", Symbol("x"), "it is no JSON"],
-    ["is code", () => 1, "it is no JSON"],
+    ["leads back to itself", circular, "it is not JSON"],
+    ["holds a number that JSON has not", { a: 1n }, "it is not JSON"],
+    ["is no data", Symbol("x"), "it is not JSON"],
+    ["is code", () => 1, "it is not JSON"],
     ["is 100,000 levels deep", nested(100_000), "deep"],
     ["is 101 levels deep", nested(101), "more than 100 deep"],
     ["is too large", { a: "x".repeat(300_000) }, "larger than 256 KiB"],

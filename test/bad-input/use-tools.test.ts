@@ -41,7 +41,7 @@ describe("a tool of the host's", () => {
     const run = useSkill(await catalog(), hostWith(model, { tools: [toolOf("t", execute)] }), { skill: "x" });
     for await (const event of run) events.push(event);
     expect(await run).toMatchObject({ stop: "answer", content: "end" });
-    expect(resultsFor(model)[0]).toMatch(/(?:It failed|gave no text)/);
+    expect(resultsFor(model)[0]).toMatch(/(?:It failed|returned no text)/);
     expect(eventsOf(events, "tool-ended")).toMatchObject([{ tool: "t", isError: true }]);
   });
 
@@ -119,7 +119,7 @@ describe("a call", () => {
       skill: "x",
     });
     expect([result.stop, made]).toEqual(["answer", 0]);
-    expect(resultsFor(model)[0]).toMatch(/^There is no tool "/);
+    expect(resultsFor(model)[0]).toMatch(/^Unknown tool "/);
     expect(resultsFor(model)[0]).not.toMatch(/[\n\u200b]/);
   });
 
@@ -193,7 +193,8 @@ describe("what a skill says about tools", () => {
       turns: [
         () => SMUGGLED.map((command) => ({ tool: "bash", input: { command } })),
         ({ results }) => {
-          for (const { content } of results) expect(content).toMatch(/^Tool 'bash' is not allowed so/);
+          for (const { content } of results)
+            expect(content).toMatch(/^Tool 'bash' is not allowed for skill '[^']+' with this input/);
           return "no";
         },
       ],
@@ -221,8 +222,8 @@ describe("what a skill says about tools", () => {
           ];
         },
         ({ results }) => {
-          expect(results[0]?.content).toContain("not allowed so for skill 'outer'");
-          expect(results[1]?.content).toMatch(/^There is no tool|is not allowed/);
+          expect(results[0]?.content).toContain("not allowed for skill 'outer' with this input");
+          expect(results[1]?.content).toMatch(/^Unknown tool|is not allowed/);
           expect(results[2]?.content).toContain("requires tool 'write_file' which is not available");
           return "inner";
         },
@@ -249,8 +250,7 @@ describe("what a skill says about tools", () => {
           return [{ tool: "bash", input: { command: "git --version; true" } }];
         },
         ({ results }) => {
-          if (offered.length < 2)
-            expect(results[0]?.content).toMatch(/^(?:There is no tool|Tool 'bash' is not allowed)/);
+          if (offered.length < 2) expect(results[0]?.content).toMatch(/^(?:Unknown tool|Tool 'bash' is not allowed)/);
           return "end";
         },
       ],

@@ -54,21 +54,16 @@ describe("the audit log", () => {
       3,
       /line 3 was edited/,
     ],
-    [
-      "removed",
-      (lines) => lines.toSpliced(2, 1),
-      3,
-      /line 3 is number 4 and stands after number 2: 1 line before it was/,
-    ],
+    ["removed", (lines) => lines.toSpliced(2, 1), 3, /line 3 is number 4 but follows number 2: 1 line before it was/],
     ["removed at the start", (lines) => lines.slice(2), 1, /line 1 is number 3 .*: 2 lines before it were removed/],
     ["inserted", (lines) => lines.toSpliced(2, 0, String(lines[0])), 3, /line 3 is number 1 .* repeated or moved/],
     ["moved", swapped, 1, /line 1 is number 2/],
     ["cut off at the end", (lines) => lines.slice(0, 3), 4, /2 lines at the end are missing: the last was number 5/],
-    ["emptied", () => [], 1, /line 1 is no line of this log/],
-    ["no JSON", (lines) => lines.with(3, "nothing"), 4, /line 4 is no line of this log/],
-    ["an empty line", (lines) => lines.toSpliced(1, 0, ""), 2, /line 2 is no line of this log/],
-    ["of another shape", (lines) => lines.with(3, '{"seq":4}'), 4, /line 4 is no line of this log/],
-    ["longer than any", (lines) => lines.with(3, `{"at":"${"x".repeat(200_000)}`), 4, /line 4 is no line of this log/],
+    ["emptied", () => [], 1, /line 1 is not an audit entry/],
+    ["no JSON", (lines) => lines.with(3, "nothing"), 4, /line 4 is not an audit entry/],
+    ["an empty line", (lines) => lines.toSpliced(1, 0, ""), 2, /line 2 is not an audit entry/],
+    ["of another shape", (lines) => lines.with(3, '{"seq":4}'), 4, /line 4 is not an audit entry/],
+    ["longer than any", (lines) => lines.with(3, `{"at":"${"x".repeat(200_000)}`), 4, /line 4 is not an audit entry/],
   ])("finds a line that was %s", (_, change, line, message) => {
     const { audit, lines, write } = logOfFive();
     write(change(lines()));
@@ -96,7 +91,7 @@ describe("the audit log", () => {
     const { home, audit } = logOfFive();
     const head = readFileSync(join(home, "audit.head"));
     rmSync(join(home, "audit.head"));
-    expect(audit.verify()).toMatchObject({ isWhole: false, message: expect.stringMatching(/audit\.head is gone/) });
+    expect(audit.verify()).toMatchObject({ isWhole: false, message: expect.stringMatching(/audit\.head is missing/) });
     writeFileSync(join(home, "audit.head"), "{}");
     expect(audit.verify()).toMatchObject({
       isWhole: false,
@@ -104,7 +99,7 @@ describe("the audit log", () => {
     });
     writeFileSync(join(home, "audit.head"), head);
     rmSync(audit.file);
-    expect(audit.verify()).toMatchObject({ isWhole: false, message: "the log is gone, and it had 5 lines" });
+    expect(audit.verify()).toMatchObject({ isWhole: false, message: "the log is missing; it had 5 lines" });
   });
 
   it.each<[string, (lines: string[]) => string[], RegExp]>([
@@ -157,7 +152,10 @@ describe("the audit log", () => {
     createAuditLog(home).add(entry);
     expect(audit.verify()).toMatchObject({ isWhole: true, lines: 7 });
     writeFileSync(join(home, "audit.head"), head);
-    expect(audit.verify()).toMatchObject({ isWhole: false, message: expect.stringMatching(/last 2 lines were added/) });
+    expect(audit.verify()).toMatchObject({
+      isWhole: false,
+      message: expect.stringMatching(/last 2 lines were not added by skillet/),
+    });
   });
 
   it("[Q-23] keeps each entry on one line of plain characters, short, and without what is no part of it", () => {
@@ -178,8 +176,8 @@ describe("the audit log", () => {
 
   it("takes lines of several processes at once and loses none", async () => {
     const home = temporaryFolder();
-    const program = `const { openAudit } = await import(${JSON.stringify(moduleOf("capability/audit"))});
-      const audit = openAudit(process.argv[1]);
+    const program = `const { createAuditLog } = await import(${JSON.stringify(moduleOf("capabilities/audit-log"))});
+      const audit = createAuditLog(process.argv[1]);
       for (let number = 0; number < 100; number++) audit.add({ ...${JSON.stringify(entry)}, run: process.argv[2], count: number });`;
     const children = ["a", "b", "c"].map((name) => {
       const args = ["--no-warnings", "--input-type=module", "-e", program, home, name];

@@ -51,7 +51,7 @@ function scene(own: Partial<ProviderAuth> = {}, begun: Partial<AuthChallenge> = 
   const vault = createVault(home, { env: {}, now });
   const audit = createAuditLog(home);
   const providerOf = (id: string) => (id.split(".")[0] === "gog" ? provider : undefined);
-  const auth = createSignInFlows({ vault, providerOf, audit, now });
+  const auth = createSignInFlows({ vault, findProvider: providerOf, audit, now });
   const request = { capability: "gog.email", scopes: ["mail"], context: { run: "r_1", skill: "gog", source: "user" } };
   return {
     ...{ auth, vault, audit, provider, providerOf, request, seen, now, home },
@@ -96,13 +96,16 @@ describe("a sign-in", () => {
   it("[Q-20] is for the place that it was begun at: elsewhere another one is begun, and nothing brought there", async () => {
     const { auth, provider, request, vault, seen, now } = scene();
     const at = (origin: string) => ({ ...provider, origin });
-    const authAt = (origin: string) => createSignInFlows({ vault, providerOf: () => at(origin), now });
+    const authAt = (origin: string) => createSignInFlows({ vault, findProvider: () => at(origin), now });
     const { flow } = await auth.begin(at("https://one.example"), request, "ada");
     expect((await auth.begin(at("https://two.example"), request, "ada")).flow).not.toBe(flow);
     expect((await auth.begin(at("https://one.example"), request, "ada")).flow).toBe(flow);
-    const moved = expect.objectContaining({ code: "flow-unknown", message: expect.stringMatching(/another way/) });
+    const moved = expect.objectContaining({
+      code: "flow-unknown",
+      message: expect.stringMatching(/has changed since this sign-in was begun/),
+    });
     await expect(authAt("https://two.example").complete(flow, "c-1", "ada")).rejects.toThrow(moved);
-    await expect(authAt("https://two.example").complete(flow, "c-1", "bob")).rejects.toThrow(/no such sign-in/);
+    await expect(authAt("https://two.example").complete(flow, "c-1", "bob")).rejects.toThrow(/No such sign-in/);
     expect(seen.completed).toEqual([]);
     await authAt("https://one.example").complete(flow, "c-1", "ada");
     expect(vault.list()).toMatchObject([{ account: "ada@example.com", origin: "https://one.example" }]);
@@ -121,7 +124,7 @@ describe("a sign-in", () => {
   it("[Q-20] is for another user, or where its provider is not known, one that there is not", async () => {
     const { auth, begin, vault, seen, now } = scene();
     const { flow } = await begin();
-    const elsewhere = createSignInFlows({ vault, providerOf: () => undefined, now });
+    const elsewhere = createSignInFlows({ vault, findProvider: () => undefined, now });
     const said = await Promise.all(
       [
         auth.complete(flow, "c-1", "bob"),
@@ -351,7 +354,7 @@ describe("what somebody pastes", () => {
     ["", /is empty/],
     ["  \u200b ", /is empty/],
     ["x".repeat(20_000), /longer/],
-    ["https://x.example/?code=1&code=2", /says `code` twice/],
+    ["https://x.example/?code=1&code=2", /contains `code` twice/],
     [`https://x.example/?${"a=1&".repeat(100)}`, /more than 64 values/],
   ])("is refused when it cannot be one: %.40j", (pasted, message) => {
     expect(() => parseSignInCallback(pasted)).toThrow(

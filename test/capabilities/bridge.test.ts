@@ -60,27 +60,27 @@ describe("a provider that is a program", () => {
     [
       "with another id",
       `print({ version: 1, id: "req_x", ok: true, result: { output: 1 } })`,
-      /`answer.id` is not that/,
+      /`answer.id` does not match the request/,
     ],
-    ["that is no JSON", `print("Hello s3cret")`, /`answer` is no JSON/],
+    ["that is no JSON", `print("Hello s3cret")`, /`answer` is not JSON/],
     ["that is empty", "", /`answer` is empty/],
-    ["of two objects", "answer({ output: 1 }); answer({ output: 2 })", /something after its first JSON value/],
-    ["with a log line after it", `answer({ output: 1 }); print("\\ndone")`, /something after its first JSON value/],
+    ["of two objects", "answer({ output: 1 }); answer({ output: 2 })", /text after its first JSON value/],
+    ["with a log line after it", `answer({ output: 1 }); print("\\ndone")`, /text after its first JSON value/],
     ["of 5 MB", `answer({ output: "x".repeat(5e6) })`, /`answer` is larger than 4 MiB/],
     ["that is not UTF-8", `require("node:fs").writeSync(1, Buffer.from([123, 0xff, 125]))`, /`answer` is not UTF-8/],
     [
       "with a key of its own",
       `print({ version: 1, id: request.id, ok: true, result: {}, debug: "s3cret" })`,
-      /`answer` has a key that is none of version, id/,
+      /`answer` has an unknown key; known keys: version, id/,
     ],
     ["without a result", `print({ version: 1, id: request.id, ok: true })`, /`answer.result` is missing/],
     [
       "with both",
       `print({ version: 1, id: request.id, ok: true, result: { output: 1 }, error: {} })`,
-      /`answer.error` is there/,
+      /`answer.error` is present/,
     ],
-    ["that is a list", `print("[]")`, /`answer` is no object/],
-    ["without an output", "answer({ s3cret: 1 })", /`answer.result` has a key/],
+    ["that is a list", `print("[]")`, /`answer` is not an object/],
+    ["without an output", "answer({ s3cret: 1 })", /`answer.result` has an unknown key/],
     [
       "that is nested for ever",
       `print('{"version":1,"id":' + "[".repeat(1e5) + "]".repeat(1e5) + "}")`,
@@ -115,18 +115,18 @@ describe("a provider that is a program", () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const credential = { account: "ada", secret: { deep: { token: "t0p-secret" } } };
     const provider = programProvider(`console.error("first\\nno hunter2 for t0p-secret\\n"); process.exit(3)`, {
-      hide,
+      redact: hide,
     });
     const error = await errorOf(provider.invoke(callOf("list", {}, { credential }), patience()));
     expect(error.code).toBe("provider-failed");
-    expect(error.message).toBe("The provider of notes ended with exit code 3: no [PASSWORD] for [SECRET_1]");
+    expect(error.message).toBe("The provider of notes exited with exit code 3: no [PASSWORD] for [SECRET_1]");
     const killed = await errorOf(listing(`process.kill(process.pid, "SIGSEGV")`));
-    expect(killed).toMatchObject({ code: "provider-failed", message: "The provider of notes ended with SIGSEGV" });
+    expect(killed).toMatchObject({ code: "provider-failed", message: "The provider of notes exited with SIGSEGV" });
   });
 
   it("says the line that tells what went wrong, of all that Node prints, and keeps the rest for who mends it", async () => {
     const error = await errorOf(listing(`require("no-such-package")`));
-    expect(error.message).toMatch(/ended with exit code 1: Error: Cannot find module 'no-such-package'/);
+    expect(error.message).toMatch(/exited with exit code 1: Error: Cannot find module 'no-such-package'/);
     expect(error.fix).toContain("skillet capability check notes");
     expect((error.cause as ProviderStderr).lines.at(-1)).toMatch(/^Node\.js v/);
     const saying = async (source: string) => (await errorOf(listing(source))).message.split(": ").slice(1).join(": ");
@@ -139,7 +139,7 @@ describe("a provider that is a program", () => {
   it("quotes no half of a line that was too long to be kept: what is hidden could not be found in it", async () => {
     const hide = (text: string) => text.replaceAll("hunter2", "[PASSWORD]");
     const source = `process.stderr.write("hunter2" + "x".repeat(16381) + "\\nend\\n"); process.exit(3)`;
-    const error = await errorOf(programProvider(source, { hide }).health(patience()));
+    const error = await errorOf(programProvider(source, { redact: hide }).health(patience()));
     expect((error.cause as ProviderStderr).lines).toEqual(["end"]);
   });
 
@@ -161,11 +161,11 @@ describe("a provider that is a program", () => {
       errorOf(createCommandProvider({ namespace: "notes", command, env: {}, folder: where }).health(patience()));
     const error = await missing(["no-such-program"]);
     expect(error.code).toBe("provider-missing");
-    expect(error.message).toContain("no-such-program: there is no such program");
+    expect(error.message).toContain("no-such-program: program not found");
     expect(error.fix).toContain("[capabilities.providers.notes]");
-    expect((await missing([join(folder, "plain.txt")])).message).toContain("it may not be started");
+    expect((await missing([join(folder, "plain.txt")])).message).toContain("permission denied");
     expect((await missing([])).code).toBe("provider-missing");
-    expect((await missing([process.execPath], join(folder, "gone"))).message).toContain("is not there");
+    expect((await missing([process.execPath], join(folder, "gone"))).message).toContain("does not exist");
   });
 
   it("is stopped when its time is over, with all that it started", async () => {
@@ -272,9 +272,9 @@ describe("what a program says of itself", () => {
 
   const many = (count: number) => Array.from({ length: count }, (_, index) => ({ ...OPERATION, name: `op${index}` }));
   it.each([
-    ["a capability of another namespace", [{ ...CAPABILITY, id: "gog.email" }], /none of notes/],
-    ["one that only begins alike", [{ ...CAPABILITY, id: "notesx.email" }], /none of notes/],
-    ["a bare id", [{ ...CAPABILITY, id: "notes" }], /none of notes/],
+    ["a capability of another namespace", [{ ...CAPABILITY, id: "gog.email" }], /not in the namespace notes/],
+    ["one that only begins alike", [{ ...CAPABILITY, id: "notesx.email" }], /not in the namespace notes/],
+    ["a bare id", [{ ...CAPABILITY, id: "notes" }], /not in the namespace notes/],
     ["one capability twice", [CAPABILITY, CAPABILITY], /more than one capability `notes.notes`/],
     ["one operation twice", [{ ...CAPABILITY, operations: [OPERATION, OPERATION] }], /more than one operation/],
     [
@@ -289,7 +289,7 @@ describe("what a program says of itself", () => {
     [
       "input that is no object",
       [{ ...CAPABILITY, operations: [{ ...OPERATION, input_schema: { type: "string" } }] }],
-      /is no object/,
+      /is not an object/,
     ],
     [
       "a schema that leads outside",
@@ -304,7 +304,7 @@ describe("what a program says of itself", () => {
     [
       "a key in camel case",
       [{ ...CAPABILITY, operations: [{ ...OPERATION, inputSchema: {} }] }],
-      /operations\[0\]` has a key/,
+      /operations\[0\]` has an unknown key/,
     ],
     [
       "a part that is missing",
@@ -358,6 +358,6 @@ describe("the health of a program, and how somebody signs in", () => {
   it("is refused where nobody signs in", async () => {
     const { auth } = programProvider(`refuse({ code: "unsupported", message: "no" })`);
     const error = await errorOf(auth?.begin({ context: {} }, patience()) ?? Promise.resolve());
-    expect(error).toMatchObject({ code: "denied", message: "Nobody signs in at the provider of notes" });
+    expect(error).toMatchObject({ code: "denied", message: "The provider of notes has no sign-in" });
   });
 });

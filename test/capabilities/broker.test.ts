@@ -77,7 +77,7 @@ describe("a broker", () => {
   it("[Q-20] lets a token hold as long as the run does, which people do not shorten", async () => {
     const over = Date.now() - 10_000;
     let waited = 0;
-    const scene = await brokerScene({ providers: [memoryNotes().provider], run: { until: () => over + waited } });
+    const scene = await brokerScene({ providers: [memoryNotes().provider], run: { getDeadline: () => over + waited } });
     expect(codeIn(await scene.send("list"))).toBe("token-expired");
     waited = 60_000;
     expect(codeIn(await scene.send("list"))).toBe("ok");
@@ -126,13 +126,13 @@ describe("a broker", () => {
     const { provider, asked } = memoryNotes();
     const scene = await brokerScene({ providers: [provider] });
     expect(await scene.invoke("lst")).toMatchObject({
-      error: { code: "operation-unknown", fix: 'did you mean "list"? it has: list, add' },
+      error: { code: "operation-unknown", fix: 'did you mean "list"? available: list, add' },
     });
     expect(await scene.invoke("add", { title: 7 })).toMatchObject({
       error: {
         code: "input-invalid",
         message: expect.stringContaining('"title" must be string'),
-        fix: "it takes: title (required)",
+        fix: "input fields: title (required)",
       },
     });
     expect(codeIn(await scene.invoke("list", { limit: "x".repeat(300_000) }))).toBe("input-invalid");
@@ -190,8 +190,8 @@ describe("a broker", () => {
       namespace: "notes",
       capabilities: { notes: { description: "Money.", operations: { pay } } },
     });
-    const { text: hide } = createRedactor(new Map([["PIN", "4711081547110815"]]));
-    const scene = await brokerScene({ providers: [provider], run: { hide } });
+    const { redact: hide } = createRedactor(new Map([["PIN", "4711081547110815"]]));
+    const scene = await brokerScene({ providers: [provider], run: { redact: hide } });
     const input = { "4711081547110815": "to ann", "%34711081547110815": "to eve", amount: 4711081547110815 };
     expect(codeIn(await scene.invoke("pay", input))).toBe("ok");
     expect(scene.effects[0]?.input).toEqual({ "[PIN]": "to ann", "[PIN] (2)": "to eve", amount: "[PIN]" });
@@ -246,7 +246,7 @@ describe("a broker", () => {
     expect(await scene.invoke("list", {}, { key })).toMatchObject({
       error: {
         code: "rate-limited",
-        fix: expect.stringMatching(/^the provider says: wait a minute; .*take another key/),
+        fix: expect.stringMatching(/^the provider says: wait a minute; .*use another key/),
       },
     });
     expect(asked).toHaveLength(1);
@@ -256,7 +256,7 @@ describe("a broker", () => {
     const { provider, asked } = memoryNotes();
     const done = new Map<string, unknown>();
     const remember = {
-      done: <T>(name: string) => (done.has(name) ? { value: done.get(name) as T } : undefined),
+      findStep: <T>(name: string) => (done.has(name) ? { value: done.get(name) as T } : undefined),
       async step<T>(name: string, work: () => Promise<T>) {
         const value = await work();
         done.set(name, value);
@@ -266,15 +266,15 @@ describe("a broker", () => {
     const scene = await brokerScene({ providers: [provider], run: remember });
     await scene.invoke("add", { title: "a" });
     for (const name of done.keys()) if (name.startsWith("capability:")) done.delete(name); // As when the program was killed in between.
-    scene.broker.at("0"); // The same call of the run, made again.
+    scene.broker.setCallId("0"); // The same call of the run, made again.
     await scene.invoke("add", { title: "a" });
     expect(scene.effects.map(({ what }) => what)).toEqual([
       "Adds a note.",
-      expect.stringContaining("may have been done already"),
+      expect.stringContaining("it may already be done"),
     ]);
     expect(asked).toHaveLength(2);
     expect(new Set(asked.map(({ key }) => key)).size, "for its provider it is the same call").toBe(1);
-    scene.broker.at("0");
+    scene.broker.setCallId("0");
     await scene.invoke("add", { title: "a" });
     expect(asked, "what is known to be done is not done again").toHaveLength(2);
   });
@@ -292,9 +292,9 @@ describe("a broker", () => {
         onAsked(signal);
         return word;
       };
-      const scene = await brokerScene({ providers: [provider], run: { agree } });
+      const scene = await brokerScene({ providers: [provider], run: { requestApproval: agree } });
       const params = { capability: "notes.notes", operation: "add", input: { title: "a" }, key: "k-1" };
-      const { door, env } = await scene.broker.door();
+      const { door, env } = await scene.broker.createSocket();
       const [client, connection] = duplexPair();
       door.onConnection(connection);
       const token = env["SKILLET_CAPABILITY_TOKEN"];
@@ -378,7 +378,7 @@ describe("a broker", () => {
     for (const [code, output] of Object.entries(outputs)) {
       const scene = await brokerScene({ providers: [memoryNotes({ output }).provider] });
       expect(await scene.invoke("add", { title: "a" })).toMatchObject({
-        error: { code, fix: expect.stringContaining("look, before it is tried again") },
+        error: { code, fix: expect.stringContaining("check before you try again") },
       });
       expect(codeIn(await scene.send("list")), "and so does the broker").toBe("ok");
     }

@@ -57,17 +57,17 @@ describe("the suite for providers", () => {
       health: () => new Promise(() => {}),
     });
     expect(await failed(provider, { invokes: { "notes.notes.add": {} } })).toEqual([
-      "describes itself, and the same twice: the second description is another one",
-      "says whether it is ready, in time: it failed: provider-timeout: it did not end within 3000 ms",
-      "ends within a second when nobody waits any more: it failed: provider-timeout: it did not end within 1000 ms",
-      "refuses an operation that there is not: notes.notes no-such-operation with the input {} was done, in place of not-found or input-invalid or denied",
-      "refuses a capability that there is not: notes.no-such-capability list with the input {} was done, in place of not-found or input-invalid or denied",
-      'notes.notes.list refuses input that does not fit: notes.notes list with the input "this is no object" was done, in place of input-invalid',
-      'notes.notes.list gives what it says it gives: its output does not fit its schema: "notes" is missing',
-      'notes.notes.leak refuses input that does not fit: notes.notes leak with the input "this is no object" was done, in place of input-invalid',
-      "notes.notes.leak gives no credential: 1 value of its output would be taken out for looking like a credential: leave it out",
-      'notes.notes.add refuses input that does not fit: notes.notes add with the input "this is no object" was done, in place of input-invalid',
-      "notes.notes.add is done once for one key: the second time gave something else than the first",
+      "describes itself, the same each time: the second description differs",
+      "reports its health in time: it failed: provider-timeout: it did not end within 3000 ms",
+      "ends within a second when the caller aborts: it failed: provider-timeout: it did not end within 1000 ms",
+      "refuses an unknown operation: notes.notes no-such-operation with the input {} succeeded instead of failing with not-found or input-invalid or denied",
+      "refuses an unknown capability: notes.no-such-capability list with the input {} succeeded instead of failing with not-found or input-invalid or denied",
+      'notes.notes.list refuses invalid input: notes.notes list with the input "not an object" succeeded instead of failing with input-invalid',
+      'notes.notes.list returns output that matches its schema: its output does not fit its schema: "notes" is missing',
+      'notes.notes.leak refuses invalid input: notes.notes leak with the input "not an object" succeeded instead of failing with input-invalid',
+      "notes.notes.leak returns no credential: 1 value in its output would be redacted as credentials: do not return them",
+      'notes.notes.add refuses invalid input: notes.notes add with the input "not an object" succeeded instead of failing with input-invalid',
+      "notes.notes.add is done once per key: the second call returned a different output",
     ]);
   });
 
@@ -77,7 +77,7 @@ describe("the suite for providers", () => {
     expect(calls.map(({ operation: name }) => name)).not.toContain("add");
     await checkProvider(provider, { invokes: { "notes.notes.add": { title: "x" } } });
     const added = calls.filter(({ operation: name }) => name === "add");
-    expect(added.map(({ input }) => input)).toEqual(["this is no object", { title: "x" }, { title: "x" }]);
+    expect(added.map(({ input }) => input)).toEqual(["not an object", { title: "x" }, { title: "x" }]);
     expect(added[1]?.key).toBe(added[2]?.key);
     expect(added[0]?.key).not.toBe(added[1]?.key);
   });
@@ -88,8 +88,8 @@ describe("the suite for providers", () => {
       const describe = async () => ({ capabilities: [{ id, description: "D.", operations }] });
       return (await failed(byHand({ describe }).provider)).join("\n");
     };
-    expect(await named("gog.email", { type: "object" })).toContain("none of notes");
-    expect(await named("notes.notes", { type: "string" })).toContain("is no object");
+    expect(await named("gog.email", { type: "object" })).toContain("not in the namespace notes");
+    expect(await named("notes.notes", { type: "string" })).toContain("is not an object");
     expect(await named("notes.notes", { type: "object", $ref: "https://example.com/" })).toContain("cannot be used");
   });
 
@@ -100,8 +100,8 @@ describe("the suite for providers", () => {
       },
     });
     const findings = await checkProvider(provider);
-    const message = "it failed: no code of a provider's: broken";
-    expect(findings).toEqual([{ isOk: false, title: "describes itself, and the same twice", message }]);
+    const message = "it failed: not a provider error code: broken";
+    expect(findings).toEqual([{ isOk: false, title: "describes itself, the same each time", message }]);
   });
 
   it("shows what a program printed that fails, and no more of it than can be read", async () => {
@@ -142,6 +142,6 @@ describe("the suite for providers", () => {
     });
     const findings = await checkProvider(provider);
     expect(findings.filter(({ isOk }) => !isOk)).toEqual([]);
-    expect(findings.map(({ title }) => title)).toContain("notes.notes.list gives what it says it gives");
+    expect(findings.map(({ title }) => title)).toContain("notes.notes.list returns output that matches its schema");
   });
 });

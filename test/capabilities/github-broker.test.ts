@@ -59,7 +59,7 @@ describe("github behind the broker of a run", () => {
       ok: false,
       error: {
         code: "auth-needed",
-        message: `Nobody is signed in to github where it is now; ${CREDENTIAL.account} did so at https://api.github.com`,
+        message: `No account is signed in to github at its current address; ${CREDENTIAL.account} signed in at https://api.github.com`,
         fix: "the user runs: skillet auth login github",
       },
     });
@@ -82,7 +82,7 @@ describe("github behind the broker of a run", () => {
     expect(await scene.send("invoke", call)).toMatchObject({
       error: {
         code: "auth-needed",
-        message: `Nobody is signed in to github as "carl"; there is: ${CREDENTIAL.account}, bob`,
+        message: `No account is signed in to github as "carl"; signed-in accounts: ${CREDENTIAL.account}, bob`,
       },
     });
   });

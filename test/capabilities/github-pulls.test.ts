@@ -140,7 +140,7 @@ describe("repositories", () => {
   });
 
   it.each([
-    ["no text", content("a.bin", Buffer.from([0x89, 0x50, 0x00, 0xff]))],
+    ["not a text file", content("a.bin", Buffer.from([0x89, 0x50, 0x00, 0xff]))],
     ["too large", content("a.bin", Buffer.alloc(0), { encoding: "none", size: 2_000_000 })],
     ["a submodule", { type: "submodule", name: "a.bin", path: "a.bin", submodule_git_url: "git://x", size: 0 }],
   ])("do not give what is %s", async (said, body) => {

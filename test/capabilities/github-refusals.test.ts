@@ -26,17 +26,17 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
       headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1893456000" },
     }),
     "rate-limited",
-    /too often/,
+    /rate limit was reached/,
     /until 2030-01-01T00:00:00.000Z/,
   ],
   [
     "too many at once",
     problem(429, "Too many", { headers: { "retry-after": "60" } }),
     "rate-limited",
-    /too often/,
+    /rate limit was reached/,
     /60 seconds/,
   ],
-  ["a secondary limit", problem(403, SECONDARY), "rate-limited", /too often/, /at least a minute/],
+  ["a secondary limit", problem(403, SECONDARY), "rate-limited", /rate limit was reached/, /at least a minute/],
   [
     "a fine-grained token without the permission",
     problem(403, "Resource not accessible by personal access token", {
@@ -62,16 +62,16 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
     /SAML/,
     /single sign-on/,
   ],
-  ["what is not there", problem(404, "Not Found"), "not-found", /does not find/, /private repository/],
+  ["what is not there", problem(404, "Not Found"), "not-found", /did not find/, /private repository/],
   ["what is gone", problem(410, "This issue was deleted"), "not-found", /This issue was deleted/],
   ["what is blocked", problem(451, "Repository access blocked"), "denied", /blocked/],
   ["what it cannot read", problem(400, "Problems parsing JSON"), "input-invalid", /Problems parsing JSON/],
-  ["a gateway's page", { status: 502, body: "<html>Bad Gateway</html>" }, "unavailable", /problem of its own/, /later/],
-  ["no JSON", { body: "<html>Hello</html>" }, "provider-answer", /not what its documentation says/],
-  ["something else", { body: [1, 2] }, "provider-answer", /not what its documentation says/],
-  ["nothing at all", { body: "" }, "provider-answer", /not what its documentation says/],
+  ["a gateway's page", { status: 502, body: "<html>Bad Gateway</html>" }, "unavailable", /internal error/, /later/],
+  ["no JSON", { body: "<html>Hello</html>" }, "provider-answer", /does not match its documentation/],
+  ["something else", { body: [1, 2] }, "provider-answer", /does not match its documentation/],
+  ["nothing at all", { body: "" }, "provider-answer", /does not match its documentation/],
   ["a teapot", problem(418, "I'm a teapot"), "provider-failed", /teapot/],
-  ["a connection that breaks", { ending: "breaks" }, "unavailable", /cannot be reached/, /network/],
+  ["a connection that breaks", { ending: "breaks" }, "unavailable", /Cannot reach GitHub/, /network/],
 ];
 
 describe("refusals of github", () => {
@@ -103,7 +103,7 @@ describe("refusals of github", () => {
     const { code, message } = await refusal(server, "github.issues create", { ...engine, title: "x" });
     expect(code).toBe("input-invalid");
     expect(message).toContain(
-      "Validation Failed; Issue.title: is missing; Label.name: is taken already; PullRequest: No commits between main and topic; Can not approve",
+      "Validation Failed; Issue.title: is missing; Label.name: already exists; PullRequest: No commits between main and topic; Can not approve",
     );
   });
 
@@ -130,7 +130,7 @@ describe("refusals of github", () => {
     }
     const error = await refused;
     expect(["unavailable", "provider-timeout"]).toContain(error.code);
-    expect(error).toMatchObject({ fix: expect.stringContaining("not known whether it was done") });
+    expect(error).toMatchObject({ fix: expect.stringContaining("the change may have been made") });
     expect(server.requests).toHaveLength(1);
   });
 
@@ -159,7 +159,7 @@ describe("refusals of github", () => {
     const server = await githubServer();
     const port = new URL(server.url).port;
     const error = await refusal({ url: `http://127.0.0.1:${port === "1" ? 2 : 1}` }, "github.issues get", one);
-    expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("cannot be reached") });
+    expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("Cannot reach GitHub") });
   });
 
   it("say how to sign in when nobody has, and ask nobody", async () => {

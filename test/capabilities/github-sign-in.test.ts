@@ -80,7 +80,7 @@ describe("signing in to github with a token", () => {
     expect(await health(within())).toMatchObject({ isReady: true, steps: how });
     expect(await health({ ...within(), isSignedIn: true })).toEqual({ isReady: true });
     const { steps } = await createGithubProvider({ clientId: CLIENT_ID }).health({ ...within(), isSignedIn: false });
-    expect(steps).toEqual(["skillet auth login github, and do what it says"]);
+    expect(steps).toEqual(["skillet auth login github, and follow the instructions"]);
   });
 });
 

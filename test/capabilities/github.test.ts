@@ -76,7 +76,7 @@ describe("the github provider", () => {
       },
     });
     expect(findings.filter(({ isOk }) => !isOk)).toEqual([]);
-    const tried = findings.filter(({ title }) => title.endsWith("gives what it says it gives"));
+    const tried = findings.filter(({ title }) => title.endsWith("returns output that matches its schema"));
     expect(tried).toHaveLength(4);
   });
 

@@ -38,10 +38,10 @@ describe.each([
     expect(findings.filter(({ isOk }) => !isOk)).toEqual([]);
     expect(findings.map(({ title }) => title)).toEqual(
       expect.arrayContaining([
-        "notes.notes.list gives what it says it gives",
-        "notes.notes.get gives no credential",
-        "notes.notes.add is done once for one key",
-        "notes.notes.remove is done once for one key",
+        "notes.notes.list returns output that matches its schema",
+        "notes.notes.get returns no credential",
+        "notes.notes.add is done once per key",
+        "notes.notes.remove is done once per key",
       ]),
     );
     // Twice asked for, once done.

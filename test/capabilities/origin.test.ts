@@ -10,7 +10,7 @@ const github = (said: ProviderSettings) => originOf("github", said);
 
 function originOf(namespace: string, said: ProviderSettings): string | undefined {
   const settings = { ...DEFAULT_SETTINGS, providers: new Map([[namespace, said]]) };
-  return createCapabilities({ settings, home: temporaryFolder(), env: {} }).providerOf(`${namespace}.x`)?.origin;
+  return createCapabilities({ settings, home: temporaryFolder(), env: {} }).findProvider(`${namespace}.x`)?.origin;
 }
 
 describe("where the system behind a provider is", () => {

@@ -110,7 +110,7 @@ describe("a provider in this program", () => {
     const elsewhere = callOf("count", {}, { capability: "notes.zzz" });
     expect(await errorOf(typed.invoke(elsewhere, patience()))).toMatchObject({
       code: "not-found",
-      fix: "there are: notes.notes",
+      fix: "available: notes.notes",
     });
     const inherited = callOf("constructor");
     expect(await errorOf(typed.invoke(inherited, patience()))).toMatchObject({ code: "not-found" });
@@ -216,10 +216,10 @@ describe("a provider in this program", () => {
   it.each([
     ["no function", { execute: undefined }, /notes.notes list lacks a function `execute`/],
     ["no description", { description: "" }, /notes.notes list has no description/],
-    ["no schema", { input: undefined }, /its input is no schema/],
-    ["input that is no object", { input: z.string() }, /the input of notes.notes list is no object/],
-    ["what JSON has not", { input: z.object({ at: z.date() }) }, /cannot be said as JSON Schema/],
-    ["mutating that is neither", { mutating: "yes" }, /does not say whether it changes something/],
+    ["no schema", { input: undefined }, /its input is not a schema/],
+    ["input that is no object", { input: z.string() }, /the input of notes.notes list is not an object/],
+    ["what JSON has not", { input: z.object({ at: z.date() }) }, /cannot be converted to JSON Schema/],
+    ["mutating that is neither", { mutating: "yes" }, /has no `mutating` flag/],
   ])("throws at once when an operation has %s", (_, rest, message) => {
     expect(() => providerWith(rest as Rest)).toThrow(expect.objectContaining({ code: "provider-invalid" }));
     expect(() => providerWith(rest as Rest)).toThrow(message);
@@ -263,18 +263,18 @@ describe("a provider as a program", () => {
   });
 
   it.each([
-    ["no JSON", "hello", "none", /`request` is no JSON/],
+    ["no JSON", "hello", "none", /`request` is not JSON/],
     ["nothing", "", "none", /`request` is empty/],
     ["another version", request({ version: 9 }), "none", /`request.version`/],
-    ["a key that is not known", request({ user_id: "root" }), "none", /`request` has a key/],
-    ["a method that there is not", request({ method: "eval" }), "none", /`request.method` is none of/],
+    ["a key that is not known", request({ user_id: "root" }), "none", /`request` has an unknown key/],
+    ["a method that there is not", request({ method: "eval" }), "none", /`request.method` is not one of/],
     [
       "params of another method",
       request({ params: { operation: "list" } }),
       "none",
       /`request.params.capability` is missing/,
     ],
-    ["another namespace", request({ namespace: "gog" }), "req_1", /another namespace/],
+    ["another namespace", request({ namespace: "gog" }), "req_1", /not the requested namespace/],
   ])("answers %s with an error", async (_, input, id, message) => {
     const answer = JSON.parse((await served(providerWith({}), input)).stdout);
     expect(answer).toMatchObject({ version: 1, id, ok: false });

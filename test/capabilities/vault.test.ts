@@ -34,8 +34,8 @@ function vaultOfAda() {
 }
 
 const asRun = (folder: string, work: string) => {
-  const module = JSON.stringify(moduleOf("capability/vault"));
-  const program = `const { openVault } = await import(${module}); const vault = openVault(process.argv[1], { env: {} }); ${work}`;
+  const module = JSON.stringify(moduleOf("capabilities/credential-vault"));
+  const program = `const { createVault } = await import(${module}); const vault = createVault(process.argv[1], { env: {} }); ${work}`;
   const args = ["--no-warnings", "--input-type=module", "-e", program, folder];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -139,7 +139,7 @@ describe("the vault", () => {
     const { again, edit, vault } = vaultOfAda();
     edit((text) => text.replace(from, to));
     const { namespace = "" } = vault.list()[0] ?? {};
-    expect(() => again().get(namespace, { user })).toThrow(unreadable(/what it says of ada@example.com .* was edited/));
+    expect(() => again().get(namespace, { user })).toThrow(unreadable(/the entry of ada@example.com .* was edited/));
   });
 
   it("refuses a box that was swapped for another of the same vault, or of another vault with the same key", () => {
@@ -163,9 +163,9 @@ describe("the vault", () => {
   });
 
   it.each<[string, string, RegExp]>([
-    ["is no JSON", "{", /it is no JSON/],
-    ["is empty", "", /it is no JSON/],
-    ["is of another version", '{"version":2}', /another version/],
+    ["is no JSON", "{", /it is not JSON/],
+    ["is empty", "", /it is not JSON/],
+    ["is of another version", '{"version":2}', /version is not supported/],
     [
       "has an entry that is none",
       '{"version":1,"lock":{"id":"x","key":"key file"},"check":"","credentials":[{}],"kept":[]}',
@@ -184,20 +184,20 @@ describe("the vault", () => {
       expect(use).toThrow(unreadable(message));
     }
     expect(readFileSync(vault.file, "utf8")).toBe(text);
-    expect(again().problem()).toMatch(message);
+    expect(again().findProblem()).toMatch(message);
   });
 
   it("never makes a new key for a vault whose own is gone or is another one", () => {
     const { home, vault, again } = vaultOfAda();
     const before = readFileSync(vault.file, "utf8");
     rmSync(join(home, "vault.key"));
-    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/vault\.key cannot be read/));
+    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/Cannot read the vault key .*vault\.key/));
     expect(existsSync(join(home, "vault.key"))).toBe(false);
     writeFileSync(join(home, "vault.key"), "ab".repeat(32), { mode: 0o600 });
-    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/is not the one that it was locked with/));
-    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/is not the one/));
+    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/does not match, or the file was edited/));
+    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/does not match/));
     writeFileSync(join(home, "vault.key"), "nothing");
-    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/is no key/));
+    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/is not a vault key/));
     expect(readFileSync(vault.file, "utf8")).toBe(before);
   });
 
@@ -227,13 +227,13 @@ describe("the vault", () => {
 describe("the key of the vault", () => {
   it("is from the passphrase file when there is one, and all is under it from then on", () => {
     const { home, vault } = vaultOfAda();
-    expect(vault.keyFrom()).toBe("key file");
+    expect(vault.getKeySource()).toBe("key file");
     const passphraseFile = join(home, "phrase");
     writeFileSync(passphraseFile, "correct horse battery\n", { mode: 0o600 });
     const locked = createVault(home, { env, passphraseFile });
-    expect(locked.keyFrom(), "until something is put into it").toBe("key file");
+    expect(locked.getKeySource(), "until something is put into it").toBe("key file");
     locked.set("gog", "bob", { ...ada, account: "bob@example.com" });
-    expect(locked.keyFrom()).toBe("passphrase file");
+    expect(locked.getKeySource()).toBe("passphrase file");
     expect(readdirSync(home).sort(), "the old key would open old copies").toEqual(["phrase", "vault.json"]);
     const again = createVault(home, { env: { SKILLET_VAULT_PASSPHRASE_FILE: passphraseFile } });
     expect(again.get("gog", { user: "ada" })).toEqual(ada);
@@ -243,7 +243,7 @@ describe("the key of the vault", () => {
     );
     writeFileSync(passphraseFile, "another horse battery");
     expect(() => createVault(home, { env, passphraseFile }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/not the one/),
+      unreadable(/does not match/),
     );
   });
 
@@ -258,9 +258,9 @@ describe("the key of the vault", () => {
       expect.objectContaining({ code: "vault-unreadable", fix: expect.stringMatching(fix) }),
     );
     expect(existsSync(vault.file)).toBe(false);
-    expect(vault.problem(), "before anything is lost over it").toMatch(fix);
+    expect(vault.findProblem(), "before anything is lost over it").toMatch(fix);
     createVault(home, { env }).set("gog", "ada", ada);
-    expect(vault.problem(), "also where another key still locks it").toMatch(fix);
+    expect(vault.findProblem(), "also where another key still locks it").toMatch(fix);
     expect(vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
@@ -288,7 +288,7 @@ describe("the key of the vault", () => {
     const home = temporaryFolder();
     const vault = createVault(home, { env, keyring });
     vault.set("gog", "ada", ada);
-    expect(vault.keyFrom()).toBe("keyring");
+    expect(vault.getKeySource()).toBe("keyring");
     expect(readdirSync(home)).toEqual(["vault.json"]);
     expect(createVault(home, { env, keyring }).get("gog", { user: "ada" })).toEqual(ada);
     const [kept = ""] = readdirSync(folder).filter((name) => name.startsWith("kept-"));
@@ -299,10 +299,10 @@ describe("the key of the vault", () => {
     expect(seen).not.toContain("of-the-host");
     rmSync(join(folder, kept));
     expect(() => createVault(home, { env, keyring }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/does not give it/),
+      unreadable(/Cannot read the vault key from/),
     );
     expect(() => createVault(home, { env, keyring: false }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/cannot be reached/),
+      unreadable(/is not available here/),
     );
   });
 
@@ -310,7 +310,7 @@ describe("the key of the vault", () => {
     const home = temporaryFolder();
     const vault = createVault(home, { env, keyring: ring("linux", "exit 1").keyring });
     vault.set("gog", "ada", ada);
-    expect(vault.keyFrom()).toBe("key file");
+    expect(vault.getKeySource()).toBe("key file");
     expect(createVault(home, { env }).get("gog", { user: "ada" })).toEqual(ada);
   });
 
@@ -348,7 +348,7 @@ describe("what the vault keeps for a while", () => {
     vault.put("flow_1", { n: 1 }, 60);
     const later = `"expiresAt":"${new Date(Date.now() + 1e9).toISOString()}"`;
     writeFileSync(vault.file, readFileSync(vault.file, "utf8").replace(/"expiresAt":"[^"]+"/, later));
-    expect(() => vault.peek("flow_1")).toThrow(unreadable(/sign-in that is under way was edited/));
+    expect(() => vault.peek("flow_1")).toThrow(unreadable(/the entry of a pending sign-in was edited/));
     expect(() => vault.take("flow_1")).toThrow(unreadable(/was edited/));
   });
 
@@ -380,6 +380,6 @@ describe("what the vault keeps for a while", () => {
     };
     expect(put).toThrow(expect.objectContaining({ code: "vault-full", message: expect.stringContaining("16 MiB") }));
     expect(vault.get("gog", { user: "ada" })).toEqual(ada);
-    expect(vault.problem()).toBeUndefined();
+    expect(vault.findProblem()).toBeUndefined();
   });
 });

@@ -43,7 +43,7 @@ describe("the four tiers", () => {
     const skills = { ...triggered, plain: { description: "First sentence. Second one." } };
     expect(await told(skills, "fix my bug")).toMatchObject({
       tier: "registry",
-      why: "nothing is triggered, and 1 skill has no triggers",
+      reason: "nothing is triggered, and 1 skill has no triggers",
       text: "[3 skills available]\n- greet: Skill greet.\n- plain: First sentence. Second one.\n- plan: Skill plan.",
     });
     const hidden = { isVisible: ({ name }: { name: string }) => name !== "plain" };
@@ -142,7 +142,13 @@ describe("the four tiers", () => {
     const plain = { pdf: { description: "Fills PDF forms. Use when a form is due." }, ...triggered };
     for (const skills of [plain, triggered]) {
       for (const query of ["thanks!", "good morning", "what time is it in Tokyo?", "2+2", "tell me a joke", "ok", ""]) {
-        const { shown, noted, shortlist, suffix, prefix } = await told(skills, query, { countInPrefix: true });
+        const {
+          shown,
+          mentioned: noted,
+          shortlist,
+          suffix,
+          prefix,
+        } = await told(skills, query, { countInPrefix: true });
         expect([shown, noted, shortlist, suffix], query).toEqual([[], [], [], ""]);
         expect(prefix).toMatch(/^\[\d skills available\]/);
       }
@@ -153,7 +159,7 @@ describe("the four tiers", () => {
     const { text, tier } = await told(triggered, "greet", { isLoaded: ({ name }) => name === "greet" });
     expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
     const both = await told(triggered, "plan how to greet", { isLoaded: ({ name }) => name === "greet", maxSkills: 1 });
-    expect([both.shown, both.noted].map((list) => list.map(({ name }) => name))).toEqual([["plan"], ["greet"]]);
+    expect([both.shown, both.mentioned].map((list) => list.map(({ name }) => name))).toEqual([["plan"], ["greet"]]);
     expect((await told(triggered, "/greet Ann", { isLoaded: ({ name }) => name === "greet" })).text).toContain(
       "Say hello.\n\nARGUMENTS: Ann",
     );
@@ -240,7 +246,7 @@ describe("the budget", () => {
     expect((await told(many(200), "hm")).tokens).toBeLessThanOrEqual(10);
     const registry = await told(many(200), "list skills", { listingBudget: 3200 });
     expect(registry.tokens / 200).toBeLessThanOrEqual(15.5);
-    expect(registry.cut).toEqual({ descriptions: 0, names: 0, instructions: [] });
+    expect(registry.omitted).toEqual({ descriptions: 0, names: 0, instructions: [] });
   });
 
   it("[T-09] costs at most 4 tokens a skill above the names and descriptions themselves", async () => {
@@ -253,14 +259,14 @@ describe("the budget", () => {
   });
 
   it("keeps every name of 200 skills under 1,500 tokens, and says what was cut", async () => {
-    const { text, tokens, cut } = await told(
-      many(200, "A description that is rather long, so it must give way. Use it."),
-      "list skills",
-      {
-        budget: 1500,
-        search: "search_skills",
-      },
-    );
+    const {
+      text,
+      tokens,
+      omitted: cut,
+    } = await told(many(200, "A description that is rather long, so it must give way. Use it."), "list skills", {
+      budget: 1500,
+      search: "search_skills",
+    });
     expect(tokens).toBeLessThanOrEqual(1500);
     for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`skill-number-${index}\\b`));
     expect(cut).toMatchObject({ names: 0 });
@@ -271,7 +277,13 @@ describe("the budget", () => {
     const skills = {
       ...many(40, "A description of ninety characters or so, which is far too long for a line of such a list."),
     };
-    const { prefix, suffix, text, cut, listed } = await told(
+    const {
+      prefix,
+      suffix,
+      text,
+      omitted: cut,
+      listed,
+    } = await told(
       { ...skills, zebra: { description: "Counts the stripes of animals at the zoo." } },
       "count the stripes of the zoo animals",
       { listingBudget: 640 },
@@ -300,14 +312,14 @@ describe("the budget", () => {
 
   it("[A-03] lists the most used names where not even these fit, in the order of names", async () => {
     const options = { listingBudget: 40, search: "search_skills", usage: ["skill-number-77", "skill-number-9"] };
-    const { text, cut } = await told(many(200), "list skills", options);
+    const { text, omitted: cut } = await told(many(200), "list skills", options);
     expect(text).toMatch(/^\[200 skills available\] (?:skill-number-\d+, )+and \d+ more: search_skills$/);
     expect(text).toMatch(/skill-number-77, skill-number-9, and/);
     expect(cut.names).toBe(200 - (text.match(/skill-number/g)?.length ?? 0));
   });
 
   it("says so when it gives names only", async () => {
-    const { text, cut } = await told(many(200), "list skills", { budget: 920, search: "search_skills" });
+    const { text, omitted: cut } = await told(many(200), "list skills", { budget: 920, search: "search_skills" });
     expect(text).toMatch(
       /^\[200 skills available\] skill-number-0, .*\n\(names only, to fit; search_skills tells more\)$/,
     );
@@ -316,7 +328,7 @@ describe("the budget", () => {
 
   it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("holds at %i tokens", async (budget) => {
     const skills = many(200, "A description that is rather long, so it must give way.");
-    const { text, cut } = await told(skills, "list skills", { budget, search: "search_skills" });
+    const { text, omitted: cut } = await told(skills, "list skills", { budget, search: "search_skills" });
     const line = "[200 skills available]";
     expect(text.length).toBeLessThanOrEqual(Math.max(line.length, budget * 4));
     expect(text.startsWith(line)).toBe(true);
@@ -339,13 +351,13 @@ describe("the budget", () => {
       short: { keywords: ["ferry"], body: "Short." },
     };
     const some = await told(skills, "ferry", { budget: 200 });
-    expect(some).toMatchObject({ tier: "full", shown: [{ name: "short" }], cut: { instructions: ["long"] } });
+    expect(some).toMatchObject({ tier: "full", shown: [{ name: "short" }], omitted: { instructions: ["long"] } });
     expect(some.text).toContain("[Also matching, not shown: long]");
     const none = await told({ long: skills.long }, "ferry", { budget: 200 });
     expect(none).toMatchObject({
       tier: "breadcrumb",
       text: "[1 skills available]\n[Also matching, not shown: long]",
-      cut: { instructions: ["long"] },
+      omitted: { instructions: ["long"] },
     });
     expect((await told({ long: skills.long }, "ferry", { budget: 10 })).text).toBe("[1 skills available]");
   });
@@ -391,7 +403,7 @@ describe("a source of somebody else's", () => {
       },
     };
     const catalog = await catalogOf([broken]);
-    expect(disclose(catalog, "ferry").cut.instructions).toEqual(["odd"]);
+    expect(disclose(catalog, "ferry").omitted.instructions).toEqual(["odd"]);
   });
 });
 
@@ -405,6 +417,6 @@ describe("a skill that can no longer be read", () => {
     expect(disclose(catalog, "ferry").text).toContain("Alpha.");
     const { rmSync } = await import("node:fs");
     rmSync(`${root}/a/SKILL.md`);
-    expect(disclose(catalog, "ferry")).toMatchObject({ shown: [{ name: "b" }], cut: { instructions: ["a"] } });
+    expect(disclose(catalog, "ferry")).toMatchObject({ shown: [{ name: "b" }], omitted: { instructions: ["a"] } });
   });
 });

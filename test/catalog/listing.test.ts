@@ -71,7 +71,7 @@ describe("the list of skills", () => {
   it("[A-03] has whole descriptions while they fit, then shortened ones, then names, and states how many", async () => {
     const seen: string[] = [];
     for (const size of [10, 20, 60, 120, 300, 600]) {
-      const { prefix, listed, cut } = await tellOf(ALL.slice(0, size), "hello there");
+      const { prefix, listed, omitted: cut } = await tellOf(ALL.slice(0, size), "hello there");
       expect(prefix.length, `${size}`).toBeLessThanOrEqual(8000);
       const { whole = 0, shortened = 0, named = 0, left = 0 } = listed ?? {};
       expect(whole + shortened + named + left).toBe(size);
@@ -156,16 +156,16 @@ describe("the prefix and the suffix", () => {
     const program = `
       import { createHash } from "node:crypto";
       import { disclose } from ${url("src/catalog/disclose.ts")};
-      import { openCatalog } from ${url("src/catalog/catalog.ts")};
+      import { loadCatalog } from ${url("src/catalog/catalog.ts")};
       import { defineSkill } from ${url("src/skill/define-skill.ts")};
-      import { inlineSource } from ${url("src/skill/skill.ts")};
+      import { createInlineSource } from ${url("src/skill/skill.ts")};
       import { cuedSkills } from ${url("test/catalog/cued-skills.ts")};
       const skills = cuedSkills(300).map(({ name, description, whenToUse }) =>
         defineSkill({ name, description, instructions: "Do it.", frontmatter: whenToUse ? { when_to_use: whenToUse } : {} }));
       const hash = createHash("sha256");
       for (const size of [60, 300])
         for (const query of ${JSON.stringify(QUERIES)}) {
-          const { prefix, suffix, text } = disclose(await openCatalog([inlineSource(skills.slice(0, size))]), query);
+          const { prefix, suffix, text } = disclose(await loadCatalog([createInlineSource(skills.slice(0, size))]), query);
           hash.update(JSON.stringify([prefix, suffix, text]));
         }
       console.log(hash.digest("hex"));`;

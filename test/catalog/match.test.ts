@@ -4,7 +4,7 @@ import { type Sketch, sketch } from "../support/skills.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
 const MODULES = ["src/catalog/search/matcher.ts", "test/support/skills.ts"];
-type Modules = { openMatcher: typeof createMatcher; sketch: typeof sketch };
+type Modules = { createMatcher: typeof createMatcher; sketch: typeof sketch };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
   createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
@@ -100,8 +100,8 @@ describe("patterns", () => {
     expect(matcher.match(`${"a".repeat(5000)}!`, { limit: 0 }).matches).toHaveLength(1);
     await expectLinearSteps(
       MODULES,
-      ({ openMatcher, sketch }: Modules, [pattern, length]) => {
-        openMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
+      ({ createMatcher, sketch }: Modules, [pattern, length]) => {
+        createMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
       },
       patterns.map((pattern) => [pattern, [1000, 2000, 4000].map((length) => [pattern, length] as const)] as const),
     );
@@ -237,7 +237,7 @@ describe("several mentions, and refusals", () => {
     "please don't ever use the deploy skill to ship",
     "stop using the deploy skill, ship it",
   ])("leaves out a skill that the query refuses: %j", (query) => {
-    const { matches, against } = matcherFor(skills).match(query);
+    const { matches, rejected: against } = matcherFor(skills).match(query);
     expect(matches.filter(({ level }) => level !== "words")).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "deploy" }, cue: "not the deploy skill" }]);
   });
@@ -301,7 +301,7 @@ describe("the order of matches", () => {
 describe("negative cues", () => {
   const skills = { pdf: { keywords: ["pdf"], negative: ["merge", "no pdf"] } };
   it("speak against a skill, and are said", () => {
-    const { matches, against } = matcherFor(skills).match("merge this pdf");
+    const { matches, rejected: against } = matcherFor(skills).match("merge this pdf");
     expect(matches).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "pdf" }, cue: "merge" }]);
     expect(matched(skills, "sign this pdf")).toHaveLength(1);
@@ -358,14 +358,14 @@ describe("a long query", () => {
   it("[Q-11] is looked at in steps that grow with its length, and cut at a limit that is said", async () => {
     await expectLinearSteps(
       MODULES,
-      ({ openMatcher, sketch }: Modules, words: number) => {
+      ({ createMatcher, sketch }: Modules, words: number) => {
         const skills = Array.from({ length: 300 }, (_, index) =>
           sketch(`s${index}`, {
             keywords: [`word${index} word${index}`, "word1 word2 word3"],
             patterns: [`word${index}\\s+x`],
           }),
         );
-        openMatcher(skills).match(Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" "));
+        createMatcher(skills).match(Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" "));
       },
       [["words", [200, 400, 800, 1600]]],
     );

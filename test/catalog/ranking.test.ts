@@ -8,7 +8,7 @@ import { EVALUATION_REQUESTS, type RequestKind } from "./evaluation/requests.ts"
 import { EVALUATION_SKILLS } from "./evaluation/skills.ts";
 
 const MODULES = ["src/catalog/search/matcher.ts", "test/catalog/evaluation/measure.ts"];
-type Modules = { openMatcher: typeof createMatcher; evaluationMatcher: typeof evaluationMatcher };
+type Modules = { createMatcher: typeof createMatcher; evaluationMatcher: typeof evaluationMatcher };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
   createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));

@@ -62,7 +62,7 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
     const skills = { ferry: { keywords: ["ferry"] }, terraform: { more: { paths: ["infra/**/*.tf"] } } };
     expect(disclose(await catalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
       tier: "breadcrumb",
-      why: "no trigger that matches is selective enough",
+      reason: "no trigger that matches is selective enough",
       text: "[2 skills available]\nThese may fit. Take one, or none:\n- terraform: Skill terraform.",
     });
     expect(disclose(await catalogOf(skills), "tidy it").text).toBe("[2 skills available]");
@@ -193,7 +193,7 @@ describe("a name in a query", () => {
   const skills = ["code-review", "canvas-design", "deploy", "deploy-app", "summarize", "fix", "report"];
   const matcher = createMatcher(skills.map((name) => sketch(name, {})));
   const read = (query: string) => {
-    const { matches, against } = matcher.match(query, { limit: 0 });
+    const { matches, rejected: against } = matcher.match(query, { limit: 0 });
     return [
       ...matches.map(({ skill, level }) => `${skill.name} ${level}`),
       ...against.map(({ skill }) => `not ${skill.name}`),
@@ -312,7 +312,7 @@ describe("a name in a query", () => {
     expect(disclose(catalog, "explain the diff, but do not run code-review")).toMatchObject({
       tier: "breadcrumb",
       shown: [],
-      against: [{ skill: { name: "code-review" }, cue: "not code-review" }],
+      rejected: [{ skill: { name: "code-review" }, cue: "not code-review" }],
     });
   });
 

@@ -39,7 +39,7 @@ describe.skipIf(!hasClaude)("evaluateWithClaude", () => {
     expect(first?.tools).toEqual(["Glob", "Grep", "Read", "Skill", "mcp__skillet__open_sections"]);
     // [N-14] The result carries the text, and its tools are there with it.
     expect(second?.results[0]?.content).toBe(
-      "### Testing\n\nRun the tests before the wombat is fed.\n\n[Tools that are available now: run_tests]",
+      "### Testing\n\nRun the tests before the wombat is fed.\n\n[Tools now available: run_tests]",
     );
     expect(second?.tools).toContain("mcp__skillet__run_tests");
     expect(third?.results[1]).toEqual({
@@ -282,7 +282,7 @@ describe.skipIf(!hasClaude)("evaluateWithClaude", () => {
       () => "Done.",
     ]);
     const content = requests[1]?.results[0]?.content ?? "";
-    expect(content).toMatch(/^<skill_output tool="long">\n&lt;\/skill_output>x+\n\[… [\d,]+ characters left out …\]/);
+    expect(content).toMatch(/^<skill_output tool="long">\n&lt;\/skill_output>x+\n\[… [\d,]+ characters omitted …\]/);
     expect(content.length).toBeLessThan(13_000);
   });
 

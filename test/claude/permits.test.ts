@@ -37,7 +37,7 @@ describe.skipIf(!hasClaude)("what Claude may do", () => {
     );
     const results = requests.at(-1)?.results ?? [];
     expect(results.map(({ isError }) => isError)).toEqual([false, false, true, false, false, false]);
-    expect(results[2]?.content).toContain("Tool 'Read' is not allowed so for skill 'docs'");
+    expect(results[2]?.content).toContain("Tool 'Read' is not allowed for skill 'docs' with this input");
     expect(results[2]?.content).toContain("it may use: Grep");
     expect(events.find(({ type }) => type === "tool-blocked")).toMatchObject({ tool: "Read", code: "tool-blocked" });
   });
@@ -60,7 +60,7 @@ describe.skipIf(!hasClaude)("what Claude may do", () => {
     const results = requests.at(-1)?.results ?? [];
     expect(results.map(({ isError }) => isError)).toEqual([true, false, false, true, true]);
     expect(results[0]?.content).toContain("was not approved");
-    expect(results[0]?.content).toContain("there is nobody to ask");
+    expect(results[0]?.content).toContain("no approver is available");
     expect(readdirSync(cwd)).toEqual(["docs"]);
   });
 
@@ -91,7 +91,7 @@ describe.skipIf(!hasClaude)("what Claude may do", () => {
     ]);
     const results = requests.at(-1)?.results ?? [];
     expect(results.map(({ isError }) => isError)).toEqual([false, false, true]);
-    expect(results[2]?.content).toContain("Why not: not that one");
+    expect(results[2]?.content).toContain("Reason: not that one");
     expect(readdirSync(cwd).sort()).toEqual(["a.md", "b.md"]);
     expect(events.filter(({ type }) => type.startsWith("approval-"))).toHaveLength(4);
   });
@@ -108,7 +108,7 @@ describe.skipIf(!hasClaude)("what Claude may do", () => {
       {
         ...{ cwd, tools: ["Write", "Glob"], approve: async () => ({ isApproved: true }) },
         approvals: {
-          isAlways() {
+          isAlwaysApproved() {
             throw new Error("the disk is gone");
           },
           ...{ add() {}, list: () => [], forget: () => 0, problem: () => undefined },

@@ -35,7 +35,7 @@ describe("skillet add", () => {
 `,
     );
     expect(after).toMatch(
-      /✓ added: deploy in ~\/\.skillet\/installed\n {2}it needs TOKEN: .*\n {2}it asks for gog\.email: .*\n$/,
+      /✓ added: deploy in ~\/\.skillet\/installed\n {2}it needs TOKEN: .*\n {2}it needs the capability gog\.email: .*\n$/,
     );
     expect(Object.keys(filesBelow(join(installed, "deploy")))).toEqual([
       "SKILL.md",
@@ -73,7 +73,7 @@ describe("skillet add", () => {
     const { code, stderr } = await run(["add", folder]);
     expect(code).toBe(3);
     expect(stderr).toBe(
-      "✗ nothing was added: nobody was asked, since this is no terminal\n  look at it (--dry-run --show), then say --yes\n",
+      "✗ nothing was added: approval needs a terminal\n  review it with --dry-run --show, then add --yes\n",
     );
     expect(nothingBelow(home)).toEqual([]);
   });
@@ -106,7 +106,7 @@ describe("skillet add", () => {
     expect(await run(["trust", "--revoke", "x"])).toMatchObject({
       code: 1,
       stderr:
-        "✗ Skill 'x' was agreed to when it was added\n  to switch it off: skillet disable x; to take it away: skillet remove x\n",
+        "✗ Skill 'x' was approved when it was added\n  to disable it: skillet disable x; to remove it: skillet remove x\n",
     });
   });
 
@@ -132,7 +132,7 @@ describe("skillet add", () => {
     const { code, stdout } = await run(["add", folder, "--dry-run", "--show"]);
     expect(code).toBe(0);
     expect(stdout).toContain("    +echo gone\n");
-    expect(stdout).toMatch(/\na dry run: 1 skill would be added, and nothing was\n$/);
+    expect(stdout).toMatch(/\ndry run: 1 skill would be added; nothing was changed\n$/);
     expect(nothingBelow(home)).toEqual([]);
     expect(readdirSync(join(home, ".skillet/staging"))).toEqual([]);
   });
@@ -187,13 +187,13 @@ describe("skillet add", () => {
     });
     const { folder } = repositoryOf("x", "y");
     const { stdout } = await run(["add", folder, "--all", "--yes"]);
-    expect(stdout).toContain("! x@~/.skillet/skills is used in its place, since it is nearer\n");
-    expect(stdout).toContain("! it is used in the place of y@bundled\n");
+    expect(stdout).toContain("! x@~/.skillet/skills is used instead, because it is nearer\n");
+    expect(stdout).toContain("! it is used instead of y@bundled\n");
     const listed = (await run(["list"])).stdout;
     expect(listed).toMatch(/^x +My own\./m);
     expect(listed).toMatch(/^y +Does y\..* installed$/m);
     const project = await run(["add", folder, "x", "--project", "--yes"]);
-    expect(project.stdout).toContain("! it is used in the place of x@");
+    expect(project.stdout).toContain("! it is used instead of x@");
     expect((await run(["list"], { cwd })).stdout).toMatch(/^x +Does x\./m);
   });
 
@@ -207,7 +207,7 @@ describe("skillet add", () => {
     expect(await run(["add", other.url, "--yes"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(
-        `"x" was added from ${url}//skills/x, and this one is from ${other.url}//skills/x`,
+        `"x" was added from ${url}//skills/x, but this one is from ${other.url}//skills/x`,
       ),
     });
     expect((await run(["add", other.url, "--yes", "--force"])).code).toBe(0);
@@ -220,13 +220,13 @@ describe("skillet add", () => {
     const at = repository.git("rev-parse", "HEAD").slice(0, 12);
     await run(["add", repository.url, "--yes"]);
     const origin = `${repository.url}//skills/x at ${at}`;
-    expect((await run(["show", "x"])).stdout).toContain(`  added     from ${origin}; as its lock says\n`);
+    expect((await run(["show", "x"])).stdout).toContain(`  added     from ${origin}; matches its lock file\n`);
     expect((await run(["list", "--installed"])).stdout).toBe(`✓ x  ${origin}\n`);
     writeFileSync(join(installed, "x/SKILL.md"), skillText("x", { body: "Other." }));
     expect((await run(["show", "x"])).stdout).toContain(`${origin}; changed since: skillet verify\n`);
     const listed = await run(["list", "--installed"]);
-    expect(listed.stdout).toBe(`✗ x  ${origin} (changed since)\n`);
-    expect(listed.stderr).toBe("! 1 skill not as locked: `skillet verify` says what differs\n");
+    expect(listed.stdout).toBe(`✗ x  ${origin} (changed since it was added)\n`);
+    expect(listed.stderr).toBe("! 1 skill different from the lock file: `skillet verify` shows the differences\n");
   });
 });
 
@@ -240,7 +240,7 @@ describe("a source of several skills", () => {
     const { code, stdout, stderr } = await run(["add", folder, "--all", "--yes"]);
     expect(code).toBe(1);
     expect(stderr).toContain(`✗ a: ${installed}/a is a skill that skillet did not add`);
-    expect(stderr).toContain(`✗ b: ${installed}/b is something that skillet did not add`);
+    expect(stderr).toContain(`✗ b: ${installed}/b is a file or folder that skillet did not add`);
     expect(stdout).toContain("✓ added: c ");
     expect(readdirSync(join(installed, "b"))).toEqual(["mine.txt"]);
     const none = await run(["add", folder, "a", "b", "--yes"]);
@@ -267,7 +267,7 @@ describe("a source of several skills", () => {
     const { folder } = makeRepository(ODD);
     const named = await run(["add", folder, "pdf", "--yes"]);
     expect(named).toMatchObject({ code: 0, stderr: "" });
-    expect(named.stdout).toMatch(/· Left out, since it belongs to no skill: ".github\/codeowners" and/);
+    expect(named.stdout).toMatch(/· Skipped, because it belongs to no skill: ".github\/codeowners" and/);
     const odd = await run(["add", folder, "artifacts", "--yes"]);
     expect(odd.code).toBe(1);
     expect(odd.stderr.replaceAll(/\s+/g, " ")).toMatch(
@@ -350,7 +350,7 @@ describe("a source of several skills", () => {
     expect(await run(["add", folder])).toMatchObject({
       code: 2,
       stderr:
-        "✗ There are 3 skills in it, and none was named\n  name some, or say --all: a, b, c; --list shows what was found in each\n",
+        "✗ The source has 3 skills, and none was named\n  name some, or add --all: a, b, c; --list shows the scan findings of each\n",
     });
     expect(await run(["add", folder, "d"])).toMatchObject({ code: 1 });
     expect((await json(["add", folder, "b", "--yes"])).skills).toMatchObject([{ name: "b", state: "new" }]);
@@ -381,7 +381,7 @@ describe("a source of several skills", () => {
     const { code, stderr } = await run(["add", folder], lost);
     expect(code).toBe(3);
     expect(lost.asked).toHaveLength(3);
-    expect(stderr).toContain('✗ "0" is none of them\n✗ "7" is none of them\n✗ "nonsense" is none of them\n');
+    expect(stderr).toContain('✗ "0" is not one of them\n✗ "7" is not one of them\n✗ "nonsense" is not one of them\n');
     const quiet = answering("");
     expect((await run(["add", folder], quiet)).code).toBe(3);
     expect(quiet.asked).toHaveLength(1);
@@ -407,7 +407,7 @@ describe("a source of several skills", () => {
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
     expect(lines.length).toBeLessThan(40);
     expect(stdout).toContain("200 skills  from ");
-    expect(stdout).toContain("  scripts: 1, of 1 skill\n  variables: 1, of 1 skill: skill-9\n  scan: 1 high");
+    expect(stdout).toContain("  scripts: 1, in 1 skill\n  variables: 1, in 1 skill: skill-9\n  scan: 1 high");
     expect(stdout).toContain("  skill-7  scripts/a.sh\n    ✗ scripts/a.sh:2 ");
     expect(stdout).toMatch(
       /✓ added: 200 skills in .*\n {2}skill-9 needs TOKEN: skillet config set skills\.skill-9\.TOKEN\n$/,
@@ -465,7 +465,7 @@ describe("skillet add --project", () => {
     expect(existsSync(join(cwd, ".agents/skills/skills.lock"))).toBe(true);
     expect((await run(["show", "x", "--json"])).stdout).toContain('"trust": "trusted"');
     expect((await other(["show", "x", "--json"])).stdout).toContain('"trust": "untrusted"');
-    expect(await other(["verify"])).toMatchObject({ code: 0, stdout: "✓ 2 skills, each as its lock says\n" });
+    expect(await other(["verify"])).toMatchObject({ code: 0, stdout: "✓ 2 skills match the lock file\n" });
     expect((await other(["run", "x"])).code).toBe(3);
   });
 
@@ -473,7 +473,7 @@ describe("skillet add --project", () => {
     const { other, source } = await shared();
     source.commit({ "skills/x/notes.md": "# One\n" });
     const first = await other(["update", "--project", "--yes"]);
-    expect(first.stdout).toMatch(/✓ updated: x in .*\n {2}you have not trusted x yet: skillet trust x\n$/);
+    expect(first.stdout).toMatch(/✓ updated: x in .*\n {2}not trusted yet: x: skillet trust x\n$/);
     expect((await other(["run", "x"])).code).toBe(3);
     await other(["trust", "x", "--yes"]);
     source.commit({ "skills/x/notes.md": "# Two\n" });
@@ -500,12 +500,12 @@ describe("skillet add --project", () => {
     for (const command of ["update", "outdated"]) {
       expect(await run([command])).toMatchObject({
         code: 0,
-        stderr: expect.stringContaining("say --project for the 2 skills of this workspace\n"),
+        stderr: expect.stringContaining("add --project for the 2 skills of this workspace\n"),
       });
     }
     expect(await run(["remove", "x"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("this workspace has it: say --project\n"),
+      stderr: expect.stringContaining("it is in this workspace: add --project\n"),
     });
   });
 
@@ -517,17 +517,17 @@ describe("skillet add --project", () => {
       rmSync(join(skills, "x"), { recursive: true });
       source.commit({ "skills/x/SKILL.md": skillText("x", { body: "Newer." }) });
       const dry = await other(["add", "--frozen", "--project", "--dry-run"]);
-      expect(dry).toMatchObject({ code: 0, stdout: "✓ 2 skills, each as its lock says: 1 would be added\n" });
+      expect(dry).toMatchObject({ code: 0, stdout: "✓ 2 skills match the lock file: 1 would be added\n" });
       expect(existsSync(join(skills, "x"))).toBe(false);
       expect(await other(["add", "--frozen", "--project"])).toMatchObject({
         code: 0,
-        stdout: "✓ 2 skills, each as its lock says: 1 added\n",
+        stdout: "✓ 2 skills match the lock file: 1 added\n",
       });
       expect(filesBelow(skills)).toEqual(before);
       expect(readFileSync(join(skills, "skills.lock")).equals(lock)).toBe(true);
       expect((await other(["run", "x"])).code).toBe(3);
       expect(await other(["add", "--frozen", "--project"])).toMatchObject({
-        stdout: expect.stringContaining("all there"),
+        stdout: expect.stringContaining("all present"),
       });
     });
 
@@ -539,7 +539,7 @@ describe("skillet add --project", () => {
       rmSync(source.folder, { recursive: true });
       const { code, stderr } = await other(["add", "--frozen", "--project"]);
       expect(code).toBe(1);
-      expect(stderr).toContain("✗ own: What its source has is not what the lock says\n");
+      expect(stderr).toContain("✗ own: The source does not match the lock file\n");
       expect(stderr).toContain("✗ x: There is no repository at ");
       expect(readdirSync(skills).filter((name) => !name.startsWith("."))).toEqual(["skills.lock"]);
       expect(readFileSync(join(skills, "skills.lock")).equals(lock)).toBe(true);
@@ -560,7 +560,7 @@ describe("skillet add --project", () => {
         code: 1,
         stdout: "",
         stderr:
-          "✗ x is not what its lock says\n    more.md was added\n  nothing was added; to see the difference: skillet trust x\n",
+          "✗ x does not match its lock file\n    more.md was added\n  nothing was added; show the difference: skillet trust x\n",
       });
       expect(readFileSync(join(skills, "skills.lock"), "utf8")).toBe(lock);
       rmSync(join(skills, "x/more.md"));
@@ -568,7 +568,7 @@ describe("skillet add --project", () => {
       writeFileSync(join(skills, "skills.lock"), changed);
       const wrong = await other(["add", "--frozen", "--project"]);
       expect(wrong).toMatchObject({ code: 1, stdout: "" });
-      expect(wrong.stderr).toMatch(/^✗ .*skills\.lock cannot be used: .*it was edited\n/);
+      expect(wrong.stderr).toMatch(/^✗ .*skills\.lock cannot be used: .*the lock was edited\n/);
       expect(readFileSync(join(skills, "skills.lock"), "utf8")).toBe(changed);
     });
 
@@ -578,7 +578,7 @@ describe("skillet add --project", () => {
       expect(await run(["add", "--frozen", "--project"])).toMatchObject({
         code: 1,
         stderr:
-          "✗ There is no lock to go by\n  nothing was added to .agents/skills yet: `skillet add SOURCE --project` does\n",
+          "✗ There is no lock file\n  no skills were added to .agents/skills yet; add some with `skillet add SOURCE --project`\n",
       });
     });
   });

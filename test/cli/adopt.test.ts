@@ -58,14 +58,15 @@ describe("skillet adopt", () => {
     expect(stdout).toContain("pdf: no source found; --from SOURCE sets one");
     expect(stdout, "the review of trust").toContain("+echo one");
     expect(stdout).toContain("✓ adopted: pdf in ~/.claude/skills");
-    expect(dialogue.asked).toEqual([
-      "Adopt and trust this skill to be followed, and its code to run in a sandbox? [y/N] ",
-    ]);
+    expect(dialogue.asked).toEqual(["Adopt and trust this skill and its code, which runs in a sandbox? [y/N] "]);
     const { "skills.lock": _lock, ...after } = filesBelow(skills);
     expect(after, "no file is changed, and none is copied").toEqual(before);
     expect(existsSync(join(home, ".skillet/installed"))).toBe(false);
     expect(entryIn(skillsLock)).toMatchObject({ adopted: true, source: "local:", grants: ["instructions", "scripts"] });
-    expect(await run(["verify"])).toMatchObject({ code: 0, stdout: expect.stringContaining("1 skill, as its lock") });
+    expect(await run(["verify"])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("1 skill matches the lock"),
+    });
     expect((await run(["list", "--installed"])).stdout).toBe("✓ pdf  no source (adopted in ~/.claude/skills)\n");
     expect(await run(["script", "pdf", "go.sh"])).toMatchObject({ code: 0, stdout: "one\n" });
     appendFileSync(join(pdf, "scripts/go.sh"), "echo evil\n");
@@ -231,7 +232,7 @@ describe("the origin of an adopted skill", () => {
     const before = filesBelow(folder);
     expect(await run(["update", "pdf", "--project", "--yes"])).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining("what it was before is not known here"),
+      stdout: expect.stringContaining("its original version is no longer available"),
     });
     expect(filesBelow(folder)).toEqual(before);
     expect(await run(["update", "pdf", "--project", "--yes", "--conflicts", "theirs"])).toMatchObject({ code: 0 });
@@ -283,7 +284,7 @@ describe("the origin of an adopted skill", () => {
     expect(await run(["outdated"])).toMatchObject({ code: 0 });
     expect(await run(["adopt", pdf]), "it is adopted already").toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("was adopted already"),
+      stderr: expect.stringContaining("was already adopted"),
     });
     expect(await run(["adopt", pdf, "--from", url, "--yes"])).toMatchObject({ code: 0 });
     expect(entryIn(skillsLock)).toMatchObject({ source: url, path: "skills/pdf", adopted: true });
@@ -362,11 +363,11 @@ describe("what cannot be adopted", () => {
     for (const reason of [
       /broken is not a skill: its SKILL\.md/,
       /"another" is in a folder called "other"/,
-      /is a git repository itself/,
-      /is a file, and a skill is adopted with its folder/,
+      /is itself a git repository/,
+      /is a file, but a skill is adopted with its folder/,
       /"outside" is a symlink/,
       /empty has no SKILL\.md/,
-      /There is no skill or folder ~\/\.claude\/skills\/gone/,
+      /Skill or folder ~\/\.claude\/skills\/gone not found/,
     ])
       expect(stderr).toMatch(reason);
     expect(stdout).toContain("✓ adopted: pdf");
@@ -390,7 +391,7 @@ describe("what cannot be adopted", () => {
     for (const folder of [join(installed, "pdf"), join(home, ".claude/skills/pdf")]) {
       const { code, stderr } = await run(["adopt", folder, "--yes"]);
       expect(code).toBe(1);
-      expect(stderr).toMatch(/was added already|is a copy that skillet made/);
+      expect(stderr).toMatch(/was already added|is a copy that skillet made/);
     }
   });
 
@@ -400,7 +401,7 @@ describe("what cannot be adopted", () => {
       workspace: cwd,
       home,
       env: { HOME: home },
-      agree(adoptions) {
+      approve(adoptions) {
         expect(adoptions.map(({ name }) => name)).toEqual(["pdf"]);
         appendFileSync(join(pdf, "scripts/go.sh"), "echo evil\n");
         return true;
@@ -419,7 +420,7 @@ describe("skillet remove of an adopted skill", () => {
     expect(await run(["remove", "pdf"]), "nobody is there to be asked").toMatchObject({ code: 3 });
     const kept = answering("n");
     expect(await run(["remove", "pdf"], { ask: kept.ask })).toMatchObject({ code: 0 });
-    expect(kept.asked).toEqual(["Also delete ~/.claude/skills/pdf, which was there before skillet? [y/N] "]);
+    expect(kept.asked).toEqual(["Also delete ~/.claude/skills/pdf, which existed before skillet managed it? [y/N] "]);
     expect([existsSync(pdf), existsSync(skillsLock)]).toEqual([true, false]);
     await run(["adopt", "--yes"]);
     expect(await run(["remove", "pdf", "--keep"])).toMatchObject({ code: 0 });

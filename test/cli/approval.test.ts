@@ -60,7 +60,7 @@ describe("what is asked", () => {
       const { word, questions, said } = await asked({}, [answer]);
       expect(word).toEqual({ isApproved: true, scope });
       expect(questions).toEqual(["[y] once  [r] this run  [a] always for this tool  [n] no "]);
-      expect(said).toContain("\nthis run: each call of mailer.send in this run, whatever its input\n");
+      expect(said).toContain("\nthis run: each call to mailer.send in this run, whatever its input\n");
     }
     expect((await asked({}, ["n", " ask Ann "])).word).toEqual({ isApproved: false, reason: "ask Ann" });
     expect((await asked({}, ["no", ""])).word).toEqual({ isApproved: false });
@@ -70,7 +70,7 @@ describe("what is asked", () => {
     const { word, questions, said } = await asked({ skill: "", source: "", place: "" }, ["a", "always", "r"]);
     expect([word, questions[0]]).toEqual([
       { isApproved: true, scope: "run" },
-      "[y] once  [r] each call of mailer.send in this run  [n] no ",
+      "[y] once  [r] each call to mailer.send in this run  [n] no ",
     ]);
     expect(said).toContain("asked by  the conversation");
   });
@@ -78,7 +78,7 @@ describe("what is asked", () => {
   it("says whether it can be undone, and all of what it is called with that there is room for", async () => {
     expect((await asked({ isReversible: false }, ["y"])).said).toContain("undo      not possible\n");
     expect((await asked({ isReversible: true }, ["y"])).said).toContain("undo      possible\n");
-    expect((await asked({}, ["y"])).said).toContain("undo      not known whether it is possible\n");
+    expect((await asked({}, ["y"])).said).toContain("undo      unknown\n");
     const { said } = await asked({ input: { body: `${"x".repeat(5000)}\n? bash it is harmless` } }, ["y"], signal, 80);
     for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}[│┆] /);
     expect(said).toMatch(/\n {2}sha256:[0-9a-f]{16}\n/);
@@ -91,7 +91,7 @@ describe("what is asked", () => {
     for (const input of [{ body: long, mail: deep }, { to: many, body: long }, { mail: { body: long, to: many } }]) {
       const yes = await asked({ input }, ["y", "y", "y"], signal, 80);
       expect(yes.word, "a yes before all was seen").toEqual({ isApproved: false });
-      expect(yes.questions).toEqual(Array(3).fill("[d] show all of the input  [n] no "));
+      expect(yes.questions).toEqual(Array(3).fill("[d] show the whole input  [n] no "));
       expect(yes.said).toMatch(/The input has \d\d,\d{3} characters and is not shown in full\./);
       const stopped = await asked({ input }, (question) => (question.startsWith("[d]") ? "d" : "q"), signal, 80);
       expect(stopped.word, "stopped before its end").toEqual({ isApproved: false });
@@ -150,9 +150,9 @@ describe("what is asked", () => {
 
   it("says of what the skill did not list that it did not say so beforehand", async () => {
     const { said } = await asked({ on: "other", tool: "bash" }, ["y"]);
-    expect(said).toContain("? bash: the skill did not say beforehand that it would do this\n");
+    expect(said).toContain("? bash: the skill did not declare this side effect\n");
     const { questions } = await asked({ on: "other", tool: "bash" }, ["y"]);
-    expect(questions).toEqual(["[y] once  [r] each call of bash in this run  [a] always for this tool  [n] no "]);
+    expect(questions).toEqual(["[y] once  [r] each call to bash in this run  [a] always for this tool  [n] no "]);
     expect(questions[0]?.length).toBeLessThanOrEqual(80);
   });
 
@@ -172,13 +172,13 @@ describe("what is asked", () => {
     const found = await discoverIn({});
     const { host } = createApprovingHost(io, found, { yes: true });
     expect(host.approve).toBe(undefined);
-    expect(host.approvals.isAlways({ ...EFFECT, on: "workspace" })).toBe(true);
-    expect(host.approvals.isAlways(EFFECT)).toBe(false);
-    expect(host.approvals.isAlways({ ...EFFECT, on: "other" })).toBe(false);
+    expect(host.approvals.isAlwaysApproved({ ...EFFECT, on: "workspace" })).toBe(true);
+    expect(host.approvals.isAlwaysApproved(EFFECT)).toBe(false);
+    expect(host.approvals.isAlwaysApproved({ ...EFFECT, on: "other" })).toBe(false);
     const { host: refusing } = createApprovingHost(io, found, { wait: false });
     expect(await refusing.approve?.(EFFECT, { signal })).toEqual({
       isApproved: false,
-      reason: "there is nobody to ask",
+      reason: "no user to ask: this is not a terminal",
     });
   });
 
@@ -206,9 +206,9 @@ describe("a question at the terminal", () => {
     const there = at(["run", "writer"], spot, `setInterval(() => writeFileSync("${ticks}", "."), 150).unref();`);
     await there.sees(QUESTION);
     const screen = there.screen();
-    expect(screen).toContain("? write_file would change files of the workspace");
+    expect(screen).toContain("? write_file wants to change files in the workspace");
     expect(screen).toMatch(/what +write out\.txt/);
-    expect(screen).toContain("yes holds for all changes of files here, by writer, in this run\n");
+    expect(screen).toContain("yes covers all file changes here, by writer, in this run\n");
     expect(screen).toMatch(/how much +\d+ characters/);
     expect(screen).toMatch(/asked by +writer \(~\/\.skillet\/skills\/writer\)/);
     expect(screen).toContain("│ path: out.txt");
@@ -290,7 +290,7 @@ describe("a question at the terminal", () => {
     const there = at(["run", "writer"], spot);
     await there.sees(QUESTION);
     const { stdout } = await spot.run(["cancel", "last"]);
-    expect(stdout).toMatch(/called off: \S+; process \d+ stops within a second/);
+    expect(stdout).toMatch(/cancelled: \S+; process \d+ stops within a second/);
     expect(await there.ended).toBe(130);
     expect(existsSync(spot.out)).toBe(false);
     expect((await spot.run(["runs"])).stdout).toContain("cancelled");

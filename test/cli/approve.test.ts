@@ -32,9 +32,9 @@ describe("a run that nobody can be asked about", () => {
     const { run, out } = await scene([writes]);
     const { code, stdout, stderr } = await run(["run", "writer", "Write", "it"]);
     expect([code, stdout, existsSync(out)]).toEqual([5, "", false]);
-    expect(stderr).toMatch(/! somebody has to agree: write_file: .*out\.txt/);
-    expect(stderr).toMatch(/skillet approve \S+ --resume {2}agrees, and goes on/);
-    expect(stderr).toMatch(/skillet runs show \S+ {2}says what it would do, and what was done/);
+    expect(stderr).toMatch(/! approval needed: write_file: .*out\.txt/);
+    expect(stderr).toMatch(/skillet approve \S+ --resume {2}approves it and resumes the run/);
+    expect(stderr).toMatch(/skillet runs show \S+ {2}shows the request and the steps so far/);
   });
 
   it("says the same to programs", async () => {
@@ -53,7 +53,7 @@ describe("a run that nobody can be asked about", () => {
     const { run, out } = await scene([
       writes,
       ({ results }) => {
-        expect(results.at(-1)?.content).toContain("there is nobody to ask");
+        expect(results.at(-1)?.content).toContain("no user to ask: this is not a terminal");
         return "I could not.";
       },
     ]);
@@ -73,15 +73,15 @@ describe("skillet approve", () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
     const approved = await run(["approve", id, "--yes"]);
     expect([approved.code, existsSync(out)]).toEqual([0, false]);
-    expect(approved.stderr).toContain("would change files of the workspace");
+    expect(approved.stderr).toContain("wants to change files in the workspace");
     expect(approved.stderr).toContain("│ path: out.txt");
-    expect(approved.stderr).toContain(`✓ agreed for this run: ${id}`);
+    expect(approved.stderr).toContain(`✓ approved for this run: ${id}`);
     const { code, stdout, stderr } = await run(["resume", id.slice(-8)]);
     expect([code, stdout, readFileSync(out, "utf8")]).toEqual([0, "Done.\n", "written\n"]);
-    expect(stderr).toContain("· going on with writer Write it");
+    expect(stderr).toContain("· resuming writer Write it");
     const shown = (await run(["runs", "show", id])).stdout;
-    expect(shown).toMatch(/writer asks for write_file: .* yes, for this run/);
-    expect(shown).toContain("taken up again by process");
+    expect(shown).toMatch(/writer requests write_file: .* yes, for this run/);
+    expect(shown).toContain("resumed by process");
     expect(shown).toMatch(/write_file out\.txt .*ok/);
   });
 
@@ -89,7 +89,7 @@ describe("skillet approve", () => {
     const { run, id } = await waiting([writes]);
     const { stdout } = await run(["runs", "show", id]);
     expect(stdout).toMatch(
-      /\n\? write_file would change files of the workspace\n {2}what .*\n(?: {2}.*\n)* {2}asked by {2}writer .*\n {2}input\n {2}│ path: out\.txt\n {2}│ content: written\n/,
+      /\n\? write_file wants to change files in the workspace\n {2}what .*\n(?: {2}.*\n)* {2}asked by {2}writer .*\n {2}input\n {2}│ path: out\.txt\n {2}│ content: written\n/,
     );
     await run(["approve", id, "--yes"]);
     expect((await run(["runs", "show", id])).stdout).not.toContain("│ path");
@@ -115,17 +115,17 @@ describe("skillet approve", () => {
     expect((await run(["runs", "show", id])).stdout).toContain("no: ask Ann first");
   });
 
-  it("is given once, to a run that waits, and to none that was called off, has ended or is not there", async () => {
+  it("is given once, to a run that waits, and to none that was cancelled, has ended or is not there", async () => {
     const { run, id } = await waiting([writes]);
     expect((await run(["approve", id, "--yes"])).code).toBe(0);
     const twice = await run(["approve", id]);
     expect([twice.code, twice.stderr]).toEqual([
       1,
-      `✗ Run ${id} has its answer already\n  go on with: skillet resume ${id}\n`,
+      `✗ Run ${id} already has its answer\n  run: skillet resume ${id}\n`,
     ]);
-    expect((await run(["cancel", id])).stdout).toBe(`✓ called off: ${id}\n`);
-    expect(await run(["approve", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was called off") });
-    expect(await run(["resume", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was called off") });
+    expect((await run(["cancel", id])).stdout).toBe(`✓ cancelled: ${id}\n`);
+    expect(await run(["approve", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was cancelled") });
+    expect(await run(["resume", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was cancelled") });
     expect(await run(["cancel", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("already") });
     for (const args of [
       ["approve", "nobody"],
@@ -133,7 +133,7 @@ describe("skillet approve", () => {
       ["cancel", "nobody"],
       ["runs", "show", "nobody"],
     ])
-      expect(await run(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("There is no run nobody") });
+      expect(await run(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("Unknown run nobody") });
   });
 
   it("lets a skill always, until that is taken back", async () => {
@@ -141,13 +141,13 @@ describe("skillet approve", () => {
     expect((await run(["approve", id, "--always", "--resume", "--yes"])).stdout).toBe("1\n");
     const listed = await run(["approve"]);
     expect(listed.stdout).toMatch(/✓ always: writer {2}changes in \S+\/project {2}~\/\.skillet\/skills\/writer/);
-    expect(listed.stderr).toContain("no run waits for a word");
+    expect(listed.stderr).toContain("no run is waiting for approval");
     expect((await run(["run", "writer"])).stdout).toBe("2\n");
-    expect((await run(["approve", "--forget", "writer"])).stdout).toBe("✓ writer is asked about again\n");
+    expect((await run(["approve", "--forget", "writer"])).stdout).toBe("✓ writer needs approval again\n");
     expect((await run(["approve", "--forget", "writer"])).code).toBe(1);
     expect((await run(["run", "writer"])).code).toBe(5);
     const again = await run(["approve"]);
-    expect(again.stdout).toMatch(/somebody has to agree: write_file.*\n {2}input: path: out\.txt, content: written\n/);
+    expect(again.stdout).toMatch(/approval needed: write_file.*\n {2}input: path: out\.txt, content: written\n/);
     expect(JSON.parse((await run(["approve", "--json"])).stdout)).toMatchObject({
       waiting: [{ state: "waiting", skill: "writer" }],
       always: [],
@@ -165,10 +165,10 @@ describe("skillet approve", () => {
     });
     for (const more of [[], ["--json"]]) {
       const no = await run(["approve", id, ...more], answering("n"));
-      expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("still waits")]);
+      expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("is still waiting")]);
       expect(no.stderr, "nobody is asked about what they are not shown").toContain("│ content: written");
     }
-    expect(asked).toEqual(Array(2).fill("Agree to all changes of files here, for the rest of the run? [y/N] "));
+    expect(asked).toEqual(Array(2).fill("Approve all file changes here, for the rest of the run? [y/N] "));
     expect((await run(["approve", id, "--yes"], answering("n"))).code).toBe(0);
     expect(asked).toHaveLength(2);
   });
@@ -180,7 +180,7 @@ describe("skillet approve", () => {
       const told = more.includes("--json") ? expect.stringContaining('"code": "not-agreed"') : "";
       expect([code, stdout]).toEqual([3, told]);
       expect(stderr).toContain(
-        `✗ not agreed: nobody was asked, since this is no terminal; ${id} still waits\n  look at what it would do (skillet runs show ${id.slice(-8)}), then say --yes\n`,
+        `✗ not approved, because this is not a terminal; ${id} is still waiting\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,
       );
     }
     expect([existsSync(out), (await run(["approve"])).stdout]).toEqual([false, expect.stringContaining("waiting")]);
@@ -190,7 +190,7 @@ describe("skillet approve", () => {
   it("takes the last that waits for `last`, and not the last that was begun", async () => {
     const { run, id } = await waiting([writes, () => "Nothing to do."]);
     expect((await run(["run", "writer", "Rest"])).code).toBe(0);
-    expect((await run(["approve", "last", "--yes"])).stderr).toContain(`✓ agreed for this run: ${id}`);
+    expect((await run(["approve", "last", "--yes"])).stderr).toContain(`✓ approved for this run: ${id}`);
     expect((await run(["approve", "last", "--yes"])).stderr).toContain("has ended");
   });
 
@@ -245,9 +245,9 @@ describe("what a tool does outside of the workspace", () => {
     const second = await run(["approve", id, "--resume", "--yes"]);
     expect(second.stderr).toMatch(/undo +not possible/);
     expect([second.code, sent()]).toEqual([5, expect.stringMatching(/^ann \S+\n$/)]);
-    expect(second.stderr).toContain("! somebody has to agree: mailer.send: send a mail (bob)\n");
-    expect((await run(["runs"])).stdout).toContain("somebody has to agree: mailer.send: send a mail (bob)\n");
-    expect((await run(["runs", "show", id])).stdout).toContain("asks for mailer.send: send a mail (ann) yes, once");
+    expect(second.stderr).toContain("! approval needed: mailer.send: send a mail (bob)\n");
+    expect((await run(["runs"])).stdout).toContain("approval needed: mailer.send: send a mail (bob)\n");
+    expect((await run(["runs", "show", id])).stdout).toContain("requests mailer.send: send a mail (ann) yes, once");
     const third = await run(["approve", id, "--run", "--resume", "--yes"]);
     expect([third.code, third.stdout]).toEqual([0, "Sent.\n"]);
     expect(sent()).toMatch(/^ann (\S+)\nbob (?!\1)\S+\n$/);
@@ -295,13 +295,13 @@ describe("a run at a terminal", () => {
     expect((await run(["run", "writer"], { ask })).stdout).toBe("No.\n");
     const { stdout, stderr } = await run(["run", "writer"], { ask });
     expect([stdout, existsSync(out), answers]).toEqual(["Nothing.\n", false, []]);
-    expect(stderr).toContain("no clear answer: that is a no");
+    expect(stderr).toContain("no valid answer: not approved");
   });
 
   it("that waits is asked about when it is resumed there", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
     expect((await run(["resume", id])).code).toBe(5);
-    expect((await run(["runs", "show", id])).stdout.match(/asks for write_file/g)).toHaveLength(1);
+    expect((await run(["runs", "show", id])).stdout.match(/requests write_file/g)).toHaveLength(1);
     const { code, stdout } = await run(["resume", "last"], { ask: async () => "y" });
     expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
   });

@@ -26,7 +26,7 @@ describe("the audit log on the command line", () => {
     expect(await run()).toMatchObject({
       code: 0,
       stdout: "",
-      stderr: expect.stringMatching(/^there is no audit log yet: .*a skill asks/),
+      stderr: expect.stringMatching(/^there is no audit log yet: it records every capability call/),
     });
     expect(await run("verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit log yet") });
   });
@@ -50,7 +50,7 @@ describe("the audit log on the command line", () => {
     expect(lines).toEqual([
       "TIME  note-taker  notes.notes.list  ok     run 3f2a91c0 · 12 ms",
       "TIME  note-taker  notes.notes.add   quota  run 3f2a91c0 · 12 ms",
-      "TIME  note-taker  notes.notes.add   ok     agreed to apr_7 · 2 values taken out · run 3f2a91c0 · 12 ms",
+      "TIME  note-taker  notes.notes.add   ok     approved apr_7 · 2 values redacted · run 3f2a91c0 · 12 ms",
       "TIME  you         auth.login notes  ok",
       "",
     ]);
@@ -61,7 +61,7 @@ describe("the audit log on the command line", () => {
     const { run } = logged(["a", "b", "c", "d", "e"].map((skill) => ({ skill })));
     const { stdout, stderr } = await run("--limit", "2");
     expect(stdout.match(/Z {2}(\w)/g)).toEqual(["Z  d", "Z  e"]);
-    expect(stderr).toBe("2 of 5 lines: skillet audit --limit 5 shows the older ones too\n");
+    expect(stderr).toBe("2 of 5 lines: skillet audit --limit 5 shows all of them\n");
   });
 
   it.each<[string, string[], number[]]>([
@@ -87,7 +87,7 @@ describe("the audit log on the command line", () => {
   it("verifies a log that is whole, by its head", async () => {
     const { run, file } = logged([{}, {}]);
     const { hash } = JSON.parse(readFileSync(file, "utf8").trim().split("\n")[1] ?? "");
-    expect(await run("verify")).toEqual({ code: 0, stdout: `✓ 2 lines, whole; head sha256:${hash}\n`, stderr: "" });
+    expect(await run("verify")).toEqual({ code: 0, stdout: `✓ 2 lines, intact; head sha256:${hash}\n`, stderr: "" });
   });
 
   it("finds a line that was edited: exit 1, with its number and what to do", async () => {
@@ -96,7 +96,7 @@ describe("the audit log on the command line", () => {
     const { code, stdout } = await run("verify");
     expect(code).toBe(1);
     expect(stdout).toMatch(
-      /^✗ line 2: it was edited.*\n {2}the 1 line before it is whole; the log is .*audit\.jsonl\n {2}keep a copy/,
+      /^✗ line 2: it was edited.*\n {2}the 1 line before it is intact; the log is .*audit\.jsonl\n {2}keep a copy/,
     );
     expect(JSON.parse((await run("verify", "--json")).stdout)).toMatchObject({ isWhole: false, line: 2, total: 1 });
   });
@@ -121,7 +121,7 @@ describe("the audit log on the command line", () => {
     const { stdout } = await skillet(["audit"], { env: { HOME: home, NO_COLOR: "1" }, isTTY: true, columns: 80 });
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     expect(stdout.replace(/\s+/g, " ")).toContain(
-      "agreed to apr_7f3a91c0aa7be310 · 2 values taken out · run 3f2a91c0 · 12 ms",
+      "approved apr_7f3a91c0aa7be310 · 2 values redacted · run 3f2a91c0 · 12 ms",
     );
   });
 
@@ -130,7 +130,7 @@ describe("the audit log on the command line", () => {
     rmSync(file);
     expect(await run()).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("the log is gone, and it had 2 lines"),
+      stderr: expect.stringContaining("the log is missing; it had 2 lines"),
     });
     expect((await run("verify")).code).toBe(1);
   });

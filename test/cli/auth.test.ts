@@ -83,7 +83,7 @@ describe("signing in", () => {
       return TOKEN;
     };
     expect((await run(["auth", "login", "desk", "--scope", "read", "write"], { ask })).code).toBe(0);
-    expect(questions).toEqual(["Paste it here (it is shown): "]);
+    expect(questions).toEqual(["Paste it here (visible): "]);
     expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn[0].scopes).toEqual(["read", "write"]);
   });
 
@@ -92,7 +92,7 @@ describe("signing in", () => {
     const { code, stderr } = await run(["auth", "login", "desk"]);
     expect(code).toBe(1);
     expect(stderr).toContain(
-      "✗ Nothing was pasted, so nobody is signed in\n  run it again at a terminal, or pipe it in: < FILE\n",
+      "✗ Nothing was pasted: not signed in\n  run it again at a terminal, or pipe it in: < FILE\n",
     );
   });
 
@@ -121,9 +121,9 @@ describe("signing in", () => {
     };
     const { code, stdout, stderr } = await run(["auth", "login", "desk"], { signal: stop.signal, onStderr });
     expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
-    expect(stderr).toMatch(/✗ not signed in: it was stopped\n {2}to go on with it: skillet auth login desk\n$/);
+    expect(stderr).toMatch(/✗ not signed in: interrupted\n {2}try again: skillet auth login desk\n$/);
     expect(auditOf(home)).toMatchObject([{ method: "auth.login", outcome: "aborted" }]);
-    expect((await run(["auth", "list"])).stderr).toContain("nobody is signed in anywhere");
+    expect((await run(["auth", "list"])).stderr).toContain("no account is signed in");
     writeFileSync(join(home, ".skillet/polls"), "p");
     expect((await run(["auth", "login", "desk"])).stdout).toBe("✓ signed in to desk as ada\n");
   });
@@ -146,13 +146,13 @@ describe("signing in", () => {
     });
     expect(await run(["auth", "complete", flow], { stdin: TOKEN })).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("is over"),
+      stderr: expect.stringContaining("This sign-in has ended"),
     });
     const { run: slow } = wired({ program: DEVICE });
     const begun = JSON.parse((await slow(["auth", "begin", "desk", "--json"])).stdout);
     expect(await slow(["auth", "poll", begun.flow])).toMatchObject({
       code: 5,
-      stdout: "? not done yet: ask again in 1 s\n",
+      stdout: "? pending: poll again in 1 s\n",
     });
   });
 
@@ -160,10 +160,10 @@ describe("signing in", () => {
     const { run } = wired({ program: PASTE });
     expect(await run(["auth", "login", "dsk"])).toMatchObject({
       code: 1,
-      stderr: "✗ Nobody serves 'dsk' here\n  did you mean desk?\n",
+      stderr: "✗ No provider is configured for 'dsk'\n  did you mean desk?\n",
     });
     expect((await run(["auth", "login", "mail"])).stderr).toContain(
-      "[capabilities.providers.mail] in config.toml; there are: desk",
+      "[capabilities.providers.mail] in config.toml; configured: desk",
     );
   });
 });
@@ -180,7 +180,7 @@ describe("what is signed in", () => {
     const { stdout, stderr } = await run(["auth", "list"]);
     expect(stdout).toMatch(/^desk {2}ada {2}tickets · since \d{4}-\d\d-\d\d\n$/);
     expect(stderr).toContain(
-      "kept in ~/.skillet/vault.json, locked with vault.key, which lies beside it: that protects copies of the vault alone",
+      "stored in ~/.skillet/vault.json, encrypted with vault.key in the same folder: this protects copies of the vault, ",
     );
   });
 
@@ -191,15 +191,15 @@ describe("what is signed in", () => {
     expect((await run(["auth", "list"])).stdout.replace(/\d{4}-\d\d-\d\d/g, "TODAY")).toBe(
       [
         "desk  ada  tickets · since TODAY",
-        "desk  bob  tickets · since TODAY · taken unless --account says another",
+        "desk  bob  tickets · since TODAY · used unless --account names another",
         "desk  cyd  tickets · since TODAY",
         "",
       ].join("\n"),
     );
     await run(["auth", "revoke", "desk", "bob", "--yes"]);
-    expect((await run(["auth", "list"])).stdout).toMatch(/^.*ada.*\d\n.*cyd.* taken unless --account says another\n$/);
+    expect((await run(["auth", "list"])).stdout).toMatch(/^.*ada.*\d\n.*cyd.* used unless --account names another\n$/);
     await run(["auth", "revoke", "desk", "cyd", "--yes"]);
-    expect((await run(["auth", "list"])).stdout).not.toContain("taken unless");
+    expect((await run(["auth", "list"])).stdout).not.toContain("used unless");
   });
 
   it("[Q-22] says so of one that was signed in elsewhere, which is not taken", async () => {
@@ -211,9 +211,9 @@ describe("what is signed in", () => {
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     const { stdout } = await run(["auth", "list"]);
     expect(stdout).toMatch(
-      /^desk {2}ada .*\n {2}signed in at .*desk\.cjs, not where it is reached now\ndesk {2}bob {2}.*\n$/,
+      /^desk {2}ada .*\n {2}signed in at .*desk\.cjs, not at the provider's current address\ndesk {2}bob {2}.*\n$/,
     );
-    expect(stdout).not.toContain("taken unless");
+    expect(stdout).not.toContain("used unless");
     expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn).toMatchObject([
       { account: "ada", isReached: false, isTaken: false },
       { account: "bob", isReached: true },
@@ -226,12 +226,14 @@ describe("what is signed in", () => {
     writeFileSync(join(home, "phrase"), "correct horse battery\n", { mode: 0o600 });
     const env = { SKILLET_VAULT_PASSPHRASE_FILE: join(home, "phrase") };
     const next =
-      "locked with vault.key, which lies beside it: that protects copies of the vault alone, not from whoever can read this folder; from the next sign-in on with the passphrase\n";
+      "encrypted with vault.key in the same folder: this protects copies of the vault, but not against users who can read this folder; the next sign-in switches it to the passphrase\n";
     expect((await run(["auth", "list"], { env })).stderr).toContain(next);
     expect((await run(["doctor"], { env })).stdout).toContain(next);
     expect((await run(["auth", "list"])).stderr).not.toContain("next sign-in");
     await run(["auth", "login", "desk"], { env, stdin: TOKEN });
-    expect((await run(["auth", "list"], { env })).stderr).toMatch(/locked with the passphrase in the file .* names\n$/);
+    expect((await run(["auth", "list"], { env })).stderr).toMatch(
+      /encrypted with the passphrase in vault_passphrase_file\n$/,
+    );
     expect(JSON.parse(file(".skillet/vault.json")).lock.key).toBe("passphrase file");
   });
 
@@ -241,7 +243,7 @@ describe("what is signed in", () => {
         { name: "list", description: "lists", mutating: false, input_schema: { type: "object" } }] }] });`,
     });
     expect((await run(["auth", "list"])).stderr).toBe(
-      "nobody is signed in anywhere\n  nobody has to be: who serves capabilities here signs nobody in\n",
+      "no account is signed in\n  none is needed: the configured providers have no sign-in\n",
     );
   });
 
@@ -260,7 +262,7 @@ describe("what is signed in", () => {
     const { code, stdout, stderr } = await run(["auth", "list"]);
     expect(code).toBe(1);
     expect(stdout).toContain("desk  ada");
-    expect(stderr).toMatch(/✗ .*vault\.key is no key/);
+    expect(stderr).toMatch(/✗ .*vault\.key is not a vault key/);
     const narrow = await run(["auth", "list"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
     const [head = "", ...below] = narrow.stderr.trimEnd().split("\n");
     expect(below.length).toBeGreaterThan(0);
@@ -273,20 +275,20 @@ describe("what is signed in", () => {
     await run(["auth", "login", "desk"], { stdin: TOKEN });
     expect(await run(["auth", "revoke", "desk"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("say --yes"),
+      stderr: expect.stringContaining("add --yes"),
     });
     expect(await run(["auth", "revoke", "desk"], { ask: async () => "n" })).toMatchObject({ code: 3 });
     expect(await run(["auth", "revoke", "desk", "bob", "--yes"])).toMatchObject({
       code: 1,
-      stderr: "✗ 'bob' is not signed in to 'desk'\n  there are: desk ada\n",
+      stderr: "✗ 'bob' is not signed in to 'desk'\n  signed in: desk ada\n",
     });
     const { code, stdout } = await run(["auth", "revoke", "desk", "ada"], { ask: async () => "y" });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^✓ signed out of desk: ada .*\n.*until it is revoked at desk too/);
+    expect(stdout).toMatch(/^✓ signed out of desk: ada .*\n.*stays valid at desk until you revoke it there/);
     expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn).toEqual([]);
     expect(await run(["auth", "revoke", "desk", "--yes"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("Nobody is signed in to 'desk'"),
+      stderr: expect.stringContaining("No account is signed in to 'desk'"),
     });
   });
 });

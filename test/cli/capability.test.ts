@@ -24,8 +24,8 @@ describe("skillet capability list", () => {
         "  desk.tickets  Tickets of the desk.",
         "    reads    list",
         "    changes  open (asks each time)",
-        "    given to helper",
-        "    declared by other, which was not given it: skillet capability grant other desk.tickets",
+        "    granted  helper",
+        "    declared by other, not granted: skillet capability grant other desk.tickets",
         "",
       ].join("\n"),
     );
@@ -55,7 +55,7 @@ describe("skillet capability list", () => {
     expect(code).toBe(0);
     expect(stdout).not.toContain("\x1b");
     expect(stdout).toMatch(
-      /^! desk .*\n {2}it cannot serve yet: .*no account\n {4}1\. make one then\n {4}2\. skillet auth login desk\n/,
+      /^! desk .*\n {2}not ready: .*no account\n {4}1\. make one then\n {4}2\. skillet auth login desk\n/,
     );
   });
 
@@ -63,23 +63,23 @@ describe("skillet capability list", () => {
     const { run } = wired(FINE);
     const command = "skillet enable github\n";
     expect((await run(["capability", "list"])).stdout).toMatch(
-      /\nSwitched off\n {2}github\.issues {2}github\n(?: {2}github.*\n)+ {4}to switch it on: skillet enable github\n {2}gog\./,
+      /\nDisabled\n {2}github\.issues {2}github\n(?: {2}github.*\n)+ {4}to enable it: skillet enable github\n {2}gog\./,
     );
-    expect((await run(["show", "github"])).stdout).toContain(`github.repos, switched off: ${command}`);
+    expect((await run(["show", "github"])).stdout).toContain(`github.repos, provider disabled: ${command}`);
     for (const args of [
       ["auth", "login", "github"],
       ["capability", "list", "github"],
     ])
       expect(await run(args)).toMatchObject({
         code: 1,
-        stderr: `✗ Nobody serves 'github' here yet: it is switched off\n  switch it on: ${command}`,
+        stderr: `✗ The provider of 'github' is disabled\n  enable it: ${command}`,
       });
     expect((await run(["run", "github", "x"])).stderr).toContain(command);
     expect((await run(["config", "set", "skills.github.enabled", "true"])).code).toBe(0);
-    expect((await run(["show", "github"])).stdout).toContain("github.repos (built in; given)\n");
+    expect((await run(["show", "github"])).stdout).toContain("github.repos (built in; granted)\n");
     await run(["config", "set", "capabilities.providers.github.enabled", "false"]);
     expect((await run(["auth", "login", "github"])).stderr).toContain(
-      "switch it on: skillet config set capabilities.providers.github.enabled true\n",
+      "enable it: skillet config set capabilities.providers.github.enabled true\n",
     );
   });
 
@@ -123,7 +123,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect((await run(["run", "local", "x", "-C", "there"])).stderr).toContain("skillet trust -C there ");
     expect(await run([...grant.split(" ").slice(1), "--yes"])).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining("to take it back: skillet capability ungrant -C there local desk.tickets\n"),
+      stdout: expect.stringContaining("to revoke it: skillet capability ungrant -C there local desk.tickets\n"),
     });
     expect((await run(["run", "helper", "x"])).stderr).toContain("skillet capability grant helper desk.tickets\n");
   });
@@ -135,14 +135,14 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
       files: { "work/there/skills/helper/SKILL.md": skillText("helper", { more }) },
     });
     await run(["capability", "grant", "helper", "desk.tickets", "--yes"]);
-    const give = "given to the copy from ~/.skillet/skills/helper: skillet trust -C there --secrets helper";
+    const give = "granted to the copy from ~/.skillet/skills/helper: skillet trust -C there --secrets helper";
     expect((await run(["show", "helper", "-C", "there"])).stdout).toContain(`desk.cjs; ${give})\n`);
     const list = await run(["capability", "list", "desk", "-C", "there"]);
     expect(list.stdout).toContain(`    declared by helper, ${give}\n`);
     const grant = await run(["capability", "grant", "helper", "desk.tickets", "-C", "there"]);
     expect(grant.stdout).toBe("");
     expect(grant.stderr).toMatch(
-      /^! what is configured .* and not to this one\n {2}to give .*: skillet trust -C there --/,
+      /^! the values configured .*, not to this one\n {2}to grant .*: skillet trust -C there --/,
     );
 
     const ungrant = ["capability", "ungrant", "helper", "desk.tickets", "-C", "there"];
@@ -158,7 +158,7 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     };
     expect((await run(ungrant, { ask })).code).toBe(3);
     expect(questions).toEqual([
-      "Not the helper found here loses desk.tickets, but the copy from ~/.skillet/skills/helper: take it? [y/N] ",
+      "Revoke desk.tickets of the copy of helper from ~/.skillet/skills/helper, not of the one found here? [y/N] ",
     ]);
     expect(file(".skillet/config.toml")).toBe(before);
     expect((await run([...ungrant, "--yes"])).code).toBe(0);
@@ -191,10 +191,10 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
     expect(list).toMatchObject({
       code: 0,
       stdout: expect.stringContaining(
-        "what it serves is not known: The provider of desk did not answer within 1 second\n",
+        "its capabilities are unknown: The provider of desk did not answer within 1 second\n",
       ),
     });
-    expect(doctor.stdout).toContain("it cannot serve yet: The provider of desk did not answer within 1 second\n");
+    expect(doctor.stdout).toContain("not ready: The provider of desk did not answer within 1 second\n");
   });
 
   it("knows the namespaces that there are", async () => {
@@ -210,7 +210,9 @@ describe("skillet capability check", () => {
   it("[S-21] tries what a provider has to hold to, and changes nothing", async () => {
     const { home, run } = wired(FINE);
     const { code, stdout } = await run(["capability", "check", "desk"]);
-    expect(stdout).toMatch(/✓ desk\.tickets\.list gives what it says it gives\n(?:✓ .*\n)*\n(\d+) of \1 hold\n$/);
+    expect(stdout).toMatch(
+      /✓ desk\.tickets\.list returns output that matches its schema\n(?:✓ .*\n)*\n(\d+) of \1 checks passed\n$/,
+    );
     expect(code).toBe(0);
     expect(existsSync(join(home, ".skillet/opened"))).toBe(false);
     expect((await run(["audit"])).stdout).toMatch(/you {2}check desk {2}ok\n$/);
@@ -224,7 +226,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
       files: { "work/inputs.json": '{"desk.tickets.open": {"id": 1}, "desk.tickets.list": {"id": 1}}' },
     });
     expect((await run(["capability", "check", "desk"])).stderr).toBe(
-      '2 operations without an example: only refusals were tried; --inputs FILE gives one: {"desk.tickets.open": {…}}\n',
+      '2 operations without an example input: only invalid input was tried; add one with --inputs FILE: {"desk.tickets.open": {…}}\n',
     );
     expect((await run(["capability", "check", "desk", "--inputs", "inputs.json"])).stderr).toBe("");
   });
@@ -235,7 +237,7 @@ if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", descrip
     const without = await run(["capability", "check", "desk", "--inputs", "inputs.json", "--json"]);
     expect(JSON.parse(without.stdout).untried).toEqual(["desk.tickets.open", "desk.tickets.shut"]);
     const { stdout, stderr } = await run(["capability", "check", "desk", "--inputs", "inputs.json", "--changes"]);
-    expect(stdout).toContain("✓ desk.tickets.open is done once for one key\n");
+    expect(stdout).toContain("✓ desk.tickets.open is done once per key\n");
     expect(stderr).toMatch(/^! desk\.tickets\.shut was not tried: .*\n$/);
     const keys = file(".skillet/opened").trim().split("\n");
     expect(new Set(keys).size).toBe(1);
@@ -254,7 +256,9 @@ if (method === "invoke" && params.operation === "list" && typeof params.input ==
     await run(["auth", "login", "desk"], { stdin: token });
     const { code, stdout } = await run(["capability", "check", "desk"]);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/✗ desk\.tickets\.list gives what it says it gives\n {4}it failed: denied: not with /);
+    expect(stdout).toMatch(
+      /✗ desk\.tickets\.list returns output that matches its schema\n {4}it failed: denied: not with /,
+    );
     for (const secret of [token, other]) expect(stdout).not.toContain(secret);
   });
 
@@ -284,9 +288,9 @@ describe("skillet capability grant", () => {
     };
     const { code, stdout } = await run(["capability", "grant", "helper", "desk.tickets"], { ask });
     expect(code).toBe(0);
-    expect(questions).toEqual(["Give helper desk.tickets? [y/N] "]);
+    expect(questions).toEqual(["Grant helper desk.tickets? [y/N] "]);
     expect(stdout).toMatch(
-      /^helper {2}Does helper.*\n {2}source {6}.*skills\/helper\n {2}digest {6}sha256:[0-9a-f]{64}\n {2}to be given desk\.tickets, served by .*desk\.cjs\n✓ given/,
+      /^helper {2}Does helper.*\n {2}source {6}.*skills\/helper\n {2}digest {6}sha256:[0-9a-f]{64}\n {2}to grant {4}desk\.tickets, served by .*desk\.cjs\n✓ granted/,
     );
     expect(given(home)).toContain('[skills.helper]\ncapabilities = ["desk.tickets"]\n');
     expect(JSON.parse(file(".skillet/grants.json")).skills.helper.place).toBe(join(home, ".skillet/skills/helper"));
@@ -295,7 +299,7 @@ describe("skillet capability grant", () => {
       { id: "desk.tickets", from: expect.stringContaining("desk.cjs"), isGranted: true },
     ]);
     expect((await run(["capability", "grant", "helper", "desk.tickets"])).stdout).toBe(
-      "✓ helper has desk.tickets already\n",
+      "✓ helper already has desk.tickets\n",
     );
   });
 
@@ -309,12 +313,14 @@ describe("skillet capability grant", () => {
     expect((await run(["capability", "grant", "helper", "desk.*", "--yes"])).code).toBe(1);
     expect(await run(["capability", "grant", "helper", "desk.tickets"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("say --yes"),
+      stderr: expect.stringContaining("add --yes"),
     });
     expect((await run(["capability", "grant", "helper", "desk.tickets"], { ask: async () => "" })).code).toBe(3);
     expect((await run(["capability", "grant", "nobody", "desk.tickets", "--yes"])).code).toBe(1);
     expect(given(home)).toBe(before);
-    expect((await run(["show", "helper"])).stdout).toContain("not given: skillet capability grant helper desk.tickets");
+    expect((await run(["show", "helper"])).stdout).toContain(
+      "not granted: skillet capability grant helper desk.tickets",
+    );
   });
 
   it("takes it back, and says when it is had by another key", async () => {
@@ -323,7 +329,7 @@ describe("skillet capability grant", () => {
     expect(given(home)).toContain('capabilities = ["desk.*"]');
     expect(await run(["capability", "ungrant", "helper", "desk.tickets"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("it has desk.tickets by another key of [skills.helper]"),
+      stderr: expect.stringContaining("another key of [skills.helper] grants desk.tickets"),
     });
     expect((await run(["capability", "ungrant", "helper", "desk.*"])).code).toBe(0);
     expect(given(home)).not.toContain("capabilities =");
@@ -340,7 +346,7 @@ if (method === "auth.complete") answer({ credential: { account: "ada", secret: {
     await run(["auth", "login", "desk"], { stdin: "x" });
     const { code, stdout } = await run(["doctor"]);
     expect(stdout).toMatch(
-      /\nCapabilities .*\n {2}✓ desk {2}.*\n {4}signed in: ada\n {2}~\/\.skillet\/vault\.json {2}1 sign-in, locked with vault\.key, which lies beside it: that protects copies of the vault alone.*\n {2}~\/\.skillet\/audit\.jsonl {2}1 line, whole\n/,
+      /\nCapabilities .*\n {2}✓ desk {2}.*\n {4}signed in: ada\n {2}~\/\.skillet\/vault\.json {2}1 sign-in, encrypted with vault\.key in the same folder: this protects copies of the vault.*\n {2}~\/\.skillet\/audit\.jsonl {2}1 line, intact\n/,
     );
     expect(code).toBe(0);
     const { file } = createAuditLog(join(home, ".skillet"));
@@ -348,9 +354,9 @@ if (method === "auth.complete") answer({ credential: { account: "ada", secret: {
     const edited = await run(["doctor", "--json"]);
     expect(edited.code).toBe(1);
     const { stdout: said } = await run(["doctor"]);
-    expect(said).toContain("  ✗ ~/.skillet/audit.jsonl  is not whole\n");
+    expect(said).toContain("  ✗ ~/.skillet/audit.jsonl  is not intact\n");
     expect(said).toMatch(
-      /\nFindings\n✗ the audit log is not whole: .*\n {4}skillet audit verify says more\n\n1 finding, 1 error\n$/,
+      /\nFindings\n✗ the audit log is not intact: .*\n {4}skillet audit verify shows details\n\n1 finding, 1 error\n$/,
     );
     expect(JSON.parse(edited.stdout).capabilities).toMatchObject({
       providers: [{ namespace: "desk", isReady: true, accounts: ["ada"] }],

@@ -45,7 +45,7 @@ describe("what is piped into a chat", () => {
     expect((await chat([], { stdin: "hello" })).stdout).toBe("You said: hello\n");
     const nothing = await chat([], { stdin: " \n" });
     expect(nothing.code).toBe(2);
-    expect(nothing.stderr).toContain("There is nothing to answer");
+    expect(nothing.stderr).toContain("No message was given");
   });
 });
 
@@ -67,7 +67,7 @@ describe("one answer of a chat", () => {
     const chat = await chatting([]);
     const { code, stdout, stderr } = await chat(["--model", "nope", "hello"]);
     expect([code, stdout]).toEqual([3, ""]);
-    expect(stderr).toMatch(/✗ There is no model called 'nope'/);
+    expect(stderr).toMatch(/✗ Unknown model 'nope'/);
   });
 
   it("leaves stderr empty for a program that reads JSON", async () => {

@@ -27,7 +27,7 @@ describe("checking", () => {
     const run = (...args: string[]) => skillet(args, { cwd: temporaryFolder(), env: { HOME: home } });
     expect((await run("list", "inbox")).stdout).toMatch(/^inbox /);
     const dry = await run("run", "inbox", "x", "--dry-run");
-    expect(dry.stdout + dry.stderr).toContain("write a namespace before it in the skill, such as gog.email");
+    expect(dry.stdout + dry.stderr).toContain("add a namespace in the skill, such as gog.email");
   });
 
   it("[T-01] reports a long description as a warning and one above 1024 characters as an error, and both load", async () => {
@@ -72,7 +72,7 @@ describe("checking", () => {
     });
     expect(validateSkillFile(join(cwd, "nothing"))).toMatchObject({
       isValid: false,
-      error: expect.stringContaining("is not there"),
+      error: expect.stringContaining("does not exist"),
     });
   });
 
@@ -102,7 +102,7 @@ describe("checking", () => {
           fix: expect.stringContaining("a phrase of two or more words"),
         },
       ]);
-      expect(broad[0]?.message).toContain("alone never give a model the instructions");
+      expect(broad[0]?.message).toContain("alone never load the instructions");
     }
   });
 
@@ -553,7 +553,7 @@ describe("skillet new", () => {
     const workspace = temporaryFolder();
     const { code, stdout } = await skillet(["new", "my-claude", "-C", workspace, "-d", "Does it."]);
     expect(code).toBe(0);
-    expect(stdout).toContain("holds a vendor's name (profile claude-upload)");
+    expect(stdout).toContain("contains a vendor's name (profile claude-upload)");
     expect(stdout).toContain("does not say when to use the skill (profile load)");
     const [, path = ""] = /skillet check (\S+)/.exec(stdout) ?? [];
     expect((await skillet(["check", path])).code).toBe(0);
@@ -585,7 +585,7 @@ describe("skillet new", () => {
     const cwd = temporaryFolder({ "skills/there/SKILL.md": "mine" });
     expect(await skillet(["new", "there"], { cwd })).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("is already there"),
+      stderr: expect.stringContaining("already exists"),
     });
     expect(readFileSync(join(cwd, "skills/there/SKILL.md"), "utf8")).toBe("mine");
     expect(await skillet(["new", "other", "-d", "has <b>tags</b>"], { cwd })).toMatchObject({ code: 1 });

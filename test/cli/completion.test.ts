@@ -81,7 +81,7 @@ describe("skillet completion", () => {
     expect(await nextWords(typed, cwd())).toEqual(words);
   });
 
-  it("looks for skills in the workspace that the line names, also those that are switched off", async () => {
+  it("looks for skills in the workspace that the line names, also those that are disabled", async () => {
     const there = temporaryFolder({
       "skills/far/SKILL.md": skillText("far"),
       ".skillet/config.toml": "[skills.far]\nenabled = false\n",
@@ -97,7 +97,7 @@ describe("skillet completion", () => {
       "skills/loud/SKILL.md": skillText("loud", { description }),
     });
     expect(await next(["show", "lo"], folder)).toEqual(["loud\tIs loud: it shouts."]);
-    expect(await next(["lis"])).toEqual(["list\tlist the skills that are found"]);
+    expect(await next(["lis"])).toEqual(["list\tList the skills that were found"]);
   });
 
   it("knows a line of bash as it was typed: quotes, backslashes, and what = and : break apart", async () => {

@@ -50,7 +50,7 @@ describe("skillet config", () => {
     expect(code).toBe(0);
     expect(stdout).toContain("  limits.nesting = 2  ~/.skillet/config.toml:2\n");
     expect(stdout).toContain('  skills.a.model = "fast"  .skillet/config.toml:2\n');
-    expect(stdout).toMatch(/in vain.*\n {2}limits\.nesting = 9 {2}\.skillet\/config\.toml:4\n/);
+    expect(stdout).toMatch(/but overruled.*\n {2}limits\.nesting = 9 {2}\.skillet\/config\.toml:4\n/);
     const [, defaults = ""] = stdout.split("Defaults\n");
     expect(defaults).toContain("  limits.max_iterations = 10\n");
     expect(defaults).not.toContain("limits.nesting");
@@ -65,9 +65,9 @@ describe("skillet config", () => {
     const { stdout, code } = await run([]);
     expect(code, "something was refused").toBe(1);
     expect(stdout).toContain('.skillet/config.toml:2:1 "models.x.base_url" may not be set by a workspace');
-    expect(stdout).toContain("[skills.a] sets OTHER, which the skill does not declare; it is not given to it");
+    expect(stdout).toContain("[skills.a] sets OTHER, which the skill does not declare; the skill does not get it");
     expect(stdout).toContain('did you mean "skills.a.enabled"?');
-    expect(stdout).toContain("[skills.b] is about a skill that is not here");
+    expect(stdout).toContain("[skills.b] names a skill that is not found");
   });
 
   it("[Q-22] shows no secret, in text or JSON, and says whether a reference stands for something", async () => {
@@ -80,7 +80,7 @@ describe("skillet config", () => {
     }
     const { stdout } = await run([], { env: { REAL: "sesame-3" } });
     expect(stdout).toContain('  skills.research.FROM_ENV = "env:REAL"  resolves  ');
-    expect(stdout).toContain('its value, "env:NOT_THERE", stands for nothing');
+    expect(stdout).toContain('its value, "env:NOT_THERE", is empty or not set');
     const shown = await run(["--show-secrets"], { env: { REAL: "sesame-3" } });
     expect(shown.stdout).toContain('KEY = "sesame-1"');
     expect(shown.stdout).toContain('api_key = "sesame-2"');
@@ -103,9 +103,9 @@ describe("skillet config", () => {
     const references = '[models.fast]\napi_key = "env:NAME"\n[skills.a]\nKEY = "file:key.txt"\n';
     const { run, file } = place(references);
     chmodSync(file, 0o644);
-    expect((await run([])).stdout).not.toContain("can be read by other users");
+    expect((await run([])).stdout).not.toContain("is readable by other users");
     writeFileSync(file, `${references}OTHER = "sesame"\n`);
-    expect((await run([])).stdout).toContain("can be read by other users");
+    expect((await run([])).stdout).toContain("is readable by other users");
   });
 
   it("says with its line when a file does not parse", async () => {
@@ -250,7 +250,7 @@ enabled = false
     const broken = place("[skills.a\n");
     const { code, stderr } = await broken.run(["set", "skills.a.model", "x"]);
     expect(code).toBe(1);
-    expect(stderr).toContain("mend the line first: nothing was written");
+    expect(stderr).toContain("fix the line first: nothing was written");
     expect(broken.text()).toBe("[skills.a\n");
   });
 
@@ -294,8 +294,8 @@ enabled = false
     [["limits.nesting", "0"], "must be a whole number above 0"],
     [["limits.nesting", "2.5"], "must be a whole number above 0"],
     [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20\n"],
-    [["disclosure.asks", "[1]"], "must be a list of texts"],
-    [["disclosure.asks", "[oops"], "must be a list of texts"],
+    [["disclosure.asks", "[1]"], "must be a list of strings"],
+    [["disclosure.asks", "[oops"], "must be a list of strings"],
     [["models.x.provider", "acme"], 'must be "anthropic"'],
     [["models.x.base_url", "nowhere"], "must be a web address"],
     [["limits.nesting"], "limits.nesting needs a value"],
@@ -352,7 +352,7 @@ enabled = false
     const { run, file } = place(undefined, undefined, { "home/.skillet": "" });
     const { code, stderr } = await run(["set", "limits.nesting", "1"]);
     expect(code).toBe(1);
-    expect(stderr).toContain(`The folder ${join(file, "..")} cannot be made: file already exists\n  move away`);
+    expect(stderr).toContain(`The folder ${join(file, "..")} cannot be created: file already exists\n  move the file`);
   });
 
   it("loses nothing when many processes set at once", async () => {

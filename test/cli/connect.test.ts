@@ -97,7 +97,7 @@ describe("skillet connect", () => {
       const after = at.all();
       expect(Object.keys(after).length).toBeGreaterThan(Object.keys(before).length);
       const second = await at.connect([client, "--yes"]);
-      expect(second.stdout).toMatch(/^✓ .+ was connected already: nothing to change\n$/);
+      expect(second.stdout).toMatch(/^✓ .+ is already connected: nothing to change\n$/);
       expect(at.all(), client).toEqual(after);
       const removed = await at.connect([client, "--remove", "--yes"]);
       expect([removed.code, removed.stdout]).toEqual([0, expect.stringMatching(/✓ .+ is disconnected\n$/)]);
@@ -139,7 +139,7 @@ describe("skillet connect", () => {
       "home/.claude/skills/code/scripts/go.sh": "true\n",
     });
     const { stderr } = await connect(["claude", "--yes"]);
-    expect(stderr).toContain("The code of 1 skill waits for your trust: Claude Code gets the instructions");
+    expect(stderr).toContain("The code of 1 skill is not trusted yet: Claude Code gets the instructions");
     expect(stderr).toContain("skillet trust ~/.claude/skills");
   });
 
@@ -229,7 +229,7 @@ describe("skillet connect", () => {
     });
     // The file that Claude Code and Copilot CLI share stays while one of them is connected.
     const shared = await at.connect(["copilot", "--project", "--remove", "--yes"]);
-    expect(shared.stdout).toContain("stays as it is: claude uses it too");
+    expect(shared.stdout).toContain("was not changed: claude uses it too");
     expect(at.text("project/.mcp.json")).toContain("skillet");
     for (const client of MCP_CLIENT_NAMES) await at.connect([client, "--project", "--remove", "--yes"]);
     expect(Object.keys(at.all())).toEqual(["home", "home/x", "project", "project/x"]);
@@ -323,9 +323,9 @@ describe("skillet connect", () => {
     const settings = "home/.claude/settings.json";
     for (const [text, says] of [
       ['{"hooks": ', "is not valid JSON"],
-      ['{"hooks": []}', "holds hooks, which is no object"],
+      ['{"hooks": []}', "has hooks, which is not an object"],
       ['{"hooks": {"UserPromptSubmit": {}}}', "has hooks.UserPromptSubmit, which is not a list"],
-      ["[]", "holds no object"],
+      ["[]", "is not a JSON object"],
       [new Uint8Array([0x7b, 0xff, 0x7d]), "is not UTF-8"],
     ] as const) {
       const at = place({ [settings]: text });
@@ -463,7 +463,7 @@ describe("skillet connect", () => {
     expect(existsSync(join(at.home, ".claude"))).toBe(false);
     expect((await at.connect(["vscode", "--yes"])).stderr).toContain("VS Code has no prompt hook");
     const far = await at.connect(["gemini", "--url", "https://skills.example/mcp", "--yes"]);
-    expect(far.stderr).toContain("The hook was left out");
+    expect(far.stderr).toContain("The hook was omitted");
     expect(at.text("home/.gemini/settings.json")).not.toContain("hooks");
     await at.connect(["gemini", "--remove", "--yes"]);
     expect(existsSync(join(at.home, ".gemini"))).toBe(false);
@@ -472,7 +472,7 @@ describe("skillet connect", () => {
   it("never replaces the server of another program", async () => {
     const at = place({ "home/.claude.json": '{"mcpServers": {"skillet": {"command": "theirs"}}}' });
     const { code, stderr } = await at.connect(["claude", "--yes"]);
-    expect([code, stderr]).toEqual([3, expect.stringContaining("holds mcpServers.skillet already")]);
+    expect([code, stderr]).toEqual([3, expect.stringContaining("already has mcpServers.skillet")]);
     expect(existsSync(join(at.home, ".claude"))).toBe(false);
     await at.connect(["claude", "--name", "mine", "--yes"]);
     expect(at.text("home/.claude/settings.json")).toContain('"server": "mine"');
@@ -496,7 +496,7 @@ describe("skillet connect", () => {
     expect(questions).toEqual(["Let Codex call skillet's tools without asking? [y/N] ", "Write these changes? [y/N] "]);
     expect(asked.stderr).not.toContain("--approve-tools");
     expect(at.text("home/.codex/config.toml")).toContain('default_tools_approval_mode = "approve"');
-    expect((await at.connect(["codex", "--yes"])).stdout).toContain("connected already");
+    expect((await at.connect(["codex", "--yes"])).stdout).toContain("is already connected");
     await at.connect(["codex", "--remove", "--yes"]);
     expect(existsSync(join(at.home, ".codex"))).toBe(false);
   });
@@ -524,7 +524,7 @@ describe("skillet connect", () => {
   it("names the command for copies where they work better", async () => {
     const at = place();
     const { stderr } = await at.connect(["gemini", "--yes"]);
-    expect(stderr).toMatch(/\d+ skills are text only, and better as a copy: Gemini CLI shows/);
+    expect(stderr).toMatch(/\d+ skills are text only and work better as a copy: Gemini CLI treats/);
     expect((await at.connect(["codex", "--yes"])).stderr).not.toContain("text only");
   });
 
@@ -532,7 +532,7 @@ describe("skillet connect", () => {
     const at = place({ "home/.codex/x": "", "home/bin/gemini": "#!/bin/sh\n" });
     chmodSync(join(at.home, "bin/gemini"), 0o755);
     const env = { PATH: join(at.home, "bin") };
-    expect((await place().connect([])).stdout).toMatch(/^No client is on this machine that skillet can connect/);
+    expect((await place().connect([])).stdout).toMatch(/^No supported client was found on this machine/);
     await at.connect(["codex", "--yes"]);
     const { stdout, code } = await at.connect([], { env });
     expect([code, stdout]).toEqual([

@@ -152,7 +152,7 @@ describe("what is typed in a dialogue", () => {
     await sees("interrupted");
     await sees("> ");
     type("half a line\u0003");
-    await sees("Ctrl-C again, Ctrl-D or /quit leaves");
+    await sees("press Ctrl-C again or Ctrl-D, or type /quit, to leave");
     await sees("> ");
     type("two\r");
     await sees("Still here.");
@@ -262,7 +262,7 @@ describe("the terminal of a dialogue", () => {
     await sees("interrupted");
     await sees("> ");
     signal("SIGINT");
-    await sees("Ctrl-C again, Ctrl-D or /quit leaves");
+    await sees("press Ctrl-C again or Ctrl-D, or type /quit, to leave");
     await sees("> ");
     type("two\r");
     await sees("Still here.");
@@ -279,7 +279,7 @@ describe("the commands of a dialogue", () => {
     await requested(1);
     type("\u0003");
     await sees("skillet resume 20");
-    await sees("goes on from here");
+    await sees("resumes the run");
     await sees("> ");
     type("\u0004");
     expect(await ended).toBe(0);
@@ -292,7 +292,7 @@ describe("the commands of a dialogue", () => {
     type("/skills\r");
     await sees("Does x.");
     type("/use\r");
-    await sees("/use NAME message hands the task to the skill NAME; /skills lists them");
+    await sees("usage: /use NAME message; /skills lists the skills");
     type("/use x do it\r");
     await sees("By the skill.");
     type("/x do it again\r");
@@ -300,7 +300,7 @@ describe("the commands of a dialogue", () => {
     type("/use nope\r");
     await sees("✗ Skill 'nope' not found");
     type("/help\r");
-    await sees("hand a task to a skill");
+    await sees("run a skill; short form: /NAME message");
     type("/quit\r");
     expect(await ended).toBe(0);
   });
@@ -308,7 +308,7 @@ describe("the commands of a dialogue", () => {
   it("are not said to the model when there are none such, and a path is no command", async () => {
     const { type, sees, ended } = await dialogue([({ prompt }) => `Path: ${prompt}`], { files: own("deploy") });
     type("/skils\r");
-    await sees("✗ There is no command /skils, and no skill of that name");
+    await sees("✗ /skils is neither a command nor a skill");
     await sees("did you mean /skills?");
     type("/deplo now\r");
     await sees("did you mean /deploy?");
@@ -326,10 +326,10 @@ describe("the commands of a dialogue", () => {
     await sees("✓ default");
     await sees("other");
     type("/model nope\r");
-    await sees("✗ There is no model called 'nope'");
+    await sees("✗ Unknown model 'nope'");
     await sees("> ");
     type("/model other\r");
-    await sees("is asked from now on");
+    await sees("· switched to");
     type("one\r");
     await sees("From the other one.");
     await sees("> ");

@@ -71,7 +71,7 @@ describe("skillet doctor", () => {
     expect(claude.problems, "the hook calls the server").toEqual([
       {
         code: "connection-broken",
-        message: expect.stringContaining("Claude Code is connected, and its server does not work"),
+        message: expect.stringContaining("Claude Code is connected, but its server does not work"),
         fix: "Run: skillet connect claude",
       },
     ]);

@@ -27,7 +27,7 @@ describe("`doctor --tools`", () => {
     expect(stdout).toMatch(/✗ dies {2}0 tools/);
     expect(stdout).toMatch(/MCP server 'dies' cannot be used: .*code 7; it printed: \[API_KEY\] is missing/);
     expect(stdout).toContain("under [tools.mcp.dies] in config.toml");
-    expect(stdout).toMatch(/ off {2}switched off/);
+    expect(stdout).toMatch(/ off {2}disabled/);
     expect(code).toBe(1);
   });
 
@@ -40,7 +40,7 @@ describe("`doctor --tools`", () => {
 
   it("says that there are none", async () => {
     const { code, stdout } = await skillet(["doctor", "--tools"]);
-    expect(stdout).toContain("none is configured");
+    expect(stdout).toContain("none configured");
     expect(code).toBe(0);
   });
 });

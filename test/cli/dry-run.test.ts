@@ -32,22 +32,22 @@ function scene({ more = "", body = "Run: echo hi", config = "", files = {} }: Pa
 
 describe("skillet run --dry-run", () => {
   it.each([
-    ["may be changed when you agree", ""],
-    ["may be changed", '[skills.x]\nworkspace = "read-write"\n'],
+    ["writable with your approval", ""],
+    ["writable", '[skills.x]\nworkspace = "read-write"\n'],
     ["read-only", '[skills.x]\nworkspace = "read"\n'],
   ])("says that the workspace is seen: %s", async (said, config) => {
     const { stdout, code } = await scene({ config }).run();
     expect(code).toBe(0);
-    expect(stdout).toMatch(new RegExp(`^✓ workspace +seen as /workspace, ${said}$`, "m"));
+    expect(stdout).toMatch(new RegExp(`^✓ workspace +visible as /workspace, ${said}$`, "m"));
   });
 
   it("says why the workspace is not seen", async () => {
     const off = await scene({ config: '[sandbox]\nworkspace = "none"\n' }).run();
-    expect(off.stdout).toMatch(/^✓ workspace +not seen: workspace = "none" holds for it$/m);
+    expect(off.stdout).toMatch(/^✓ workspace +not visible: workspace = "none" is set for it$/m);
     const { run, home } = scene();
     const wide = await run([], { cwd: home });
-    expect(wide.stdout).toMatch(/^✓ workspace +not seen: The workspace ~ is your home folder/m);
-    expect(wide.stdout).toContain("work in a folder of its own");
+    expect(wide.stdout).toMatch(/^✓ workspace +not visible: The workspace ~ is your home folder/m);
+    expect(wide.stdout).toContain("work in a project folder");
   });
 
   it("refuses where a workspace was given that cannot be had", async () => {
@@ -59,7 +59,7 @@ describe("skillet run --dry-run", () => {
 
   it("names what can be reached", async () => {
     const closed = await scene().run();
-    expect(closed.stdout).toMatch(/^✓ network +closed: nothing can be reached$/m);
+    expect(closed.stdout).toMatch(/^✓ network +closed$/m);
     expect(closed.stdout).not.toContain("skillet config set");
     const { stdout } = await scene({
       more: "allowed_tools: [bash, WebFetch]\n",
@@ -80,14 +80,14 @@ describe("skillet run --dry-run", () => {
   ])("says how to open the network to a skill with %s", async (_, parts, wanted) => {
     const { stdout, code } = await scene(parts).run();
     expect(code, "it would run").toBe(0);
-    expect(stdout).toMatch(/^! Skill 'x' .*\n? *.*network is closed to it\n/m);
+    expect(stdout).toMatch(/^! Skill 'x' .*\n? *.*has no network access\n/m);
     expect(stdout).toContain(`  run: skillet config set skills.x.network ${wanted}\n`);
   });
 
   it("says when nothing but a language model could follow the skill, and how to get one", async () => {
     const { stdout } = await scene({ body: "Say something kind." }).run();
     expect(stdout.replace(/\n {2}/g, " ")).toContain(
-      "! runbook runs commands that a skill spells out, and this one spells out none: a language model is needed set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ~/.skillet/config.toml\n",
+      "! runbook only runs commands written in a skill's instructions, and this skill has none: a language model is needed set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ~/.skillet/config.toml\n",
     );
     expect((await scene().run()).stdout).not.toContain("a language model is needed");
   });
@@ -98,7 +98,7 @@ describe("skillet run --dry-run", () => {
     expect(code).toBe(3);
     expect(stdout).toMatch(/^✓ enabled/m);
     expect(stdout).toMatch(/^✗ caller/m);
-    expect(stdout).toMatch(/^· the rest was not looked at: the skill is not there for this caller$/m);
+    expect(stdout).toMatch(/^· the other checks were skipped: the skill is not available to this caller$/m);
     for (const name of ["trust", "tools", "variables", "input", "model", "sandbox", "workspace", "network", "limits"])
       expect(stdout).not.toMatch(new RegExp(`^. ${name}`, "m"));
     expect(stdout).not.toMatch(/KEY|web_fetch|^!/m);
@@ -107,10 +107,10 @@ describe("skillet run --dry-run", () => {
     expect(checks).toContainEqual({ name: "variables", detail: "", refusals: [], isSkipped: true });
   });
 
-  it("says once that one which is switched off was not looked at", async () => {
+  it("says once that one which is disabled was not looked at", async () => {
     const { stdout } = await scene({ config: "[skills.x]\nenabled = false\n" }).run();
-    expect(stdout).toMatch(/^✗ enabled .*\n +switch it on: skillet enable \w+$/m);
-    expect(stdout.match(/not looked at.*/g)).toEqual(["not looked at: the skill is switched off"]);
+    expect(stdout).toMatch(/^✗ enabled .*\n +enable it: skillet enable \w+$/m);
+    expect(stdout.match(/were skipped.*/g)).toEqual(["were skipped: the skill is disabled"]);
   });
 
   it("fits into 80 columns, and leaves commands in one piece", async () => {

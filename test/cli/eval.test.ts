@@ -30,16 +30,16 @@ describe("skillet eval", () => {
     const { code, stdout, stderr } = await evaluated(["skills"]);
     expect(code).toBe(0);
     expect(stdout).toBe(
-      "skill     queries     @1     @3     @5   told  false  taken by\ninvoices        3   67 %  100 %  100 %    1/3    1/2  reminders 1x\n",
+      "skill     queries     @1     @3     @5   full  false  taken by\ninvoices        3   67 %  100 %  100 %    1/3    1/2  reminders 1x\n",
     );
     expect(stderr).toBe(
-      "held-out queries only; 1 training query serves as an example. told: its instructions were given at once\n",
+      "held-out queries only; 1 training query serves as an example. full: its instructions were included immediately\n",
     );
   });
 
   it("lists the misses", async () => {
     const { stdout } = await evaluated(["skills", "--misses"]);
-    expect(stdout).toContain("    missed reminders of unpaid bills to customers  came 2., first was reminders");
+    expect(stdout).toContain("    missed reminders of unpaid bills to customers  rank 2, first was reminders");
     expect(stdout).toContain("    false what is an invoice?");
   });
 
@@ -79,14 +79,14 @@ describe("skillet eval", () => {
   it("fails in CI below the threshold", async () => {
     const low = await evaluated(["skills", "--ci"]);
     expect(low.code).toBe(1);
-    expect(low.stderr).toContain("✗ recall@3 100 %, false triggers 50 %; wanted at least 80 % and at most 20 %");
+    expect(low.stderr).toContain("✗ recall@3 100 %, false triggers 50 %; required at least 80 % and at most 20 %");
     expect((await evaluated(["skills", "--ci", "--threshold", "0.5"])).code).toBe(0);
     const fifth = await evaluated(["skills", "--ci"], {
       "skills/invoices/evals/triggers.json": JSON.stringify(
         ["what is an invoice?", "a", "b", "c", "d"].map((text) => query(text, false)),
       ),
     });
-    expect(fifth.stderr).toContain("false triggers 20 %; wanted at least 80 % and at most 20 %");
+    expect(fifth.stderr).toContain("false triggers 20 %; required at least 80 % and at most 20 %");
     expect(fifth.code).toBe(0);
     expect((await evaluated(["skills", "--ci", "--threshold", "half"])).code).toBe(2);
     expect((await evaluated(["skills/plain", "--ci"])).code).toBe(1);
@@ -110,7 +110,7 @@ describe("skillet eval", () => {
     expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'invoice' not found\n  did you mean \"invoices\"?\n"]);
   });
 
-  it("leaves out what is switched off", async () => {
+  it("leaves out what is disabled", async () => {
     const home = temporaryFolder({ ".skillet/config.toml": "[skills.reminders]\nenabled = false\n" });
     const { stdout } = await skillet(["eval", "--json"], {
       cwd: temporaryFolder(files),
@@ -136,7 +136,7 @@ describe("skillet eval", () => {
         '[{"query": "x"}, {"query": "plain thing", "should_trigger": true, "split": "test"}]',
     });
     expect(odd.stderr).toContain('! plain: evals/triggers.json has 1 of 2 entries without a "query"');
-    expect(odd.stderr).toContain("; a file of queries is wrong");
+    expect(odd.stderr).toContain("; a query file is invalid");
     expect(odd.code).toBe(1);
     const broken = await evaluated(["skills/plain"], { "skills/plain/evals/triggers.json": "[" });
     expect(broken.stderr).toContain("! plain: evals/triggers.json is not valid JSON");

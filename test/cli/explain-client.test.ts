@@ -92,7 +92,7 @@ describe("skillet explain --as", () => {
     const { json: copilot, run: asCopilot } = await explainAs("copilot", files, "what time is it in Tokyo?");
     expect(copilot.server.loadSkill.text).toContain("- deploy:");
     expect(copilot.hook).toMatchObject({ kind: "none", text: "" });
-    expect((await asCopilot()).stdout).toContain("It drops the instructions of MCP servers.");
+    expect((await asCopilot()).stdout).toContain("It ignores the instructions of MCP servers.");
   });
 
   it("names the clients that there are, and goes with no other question", async () => {

@@ -44,7 +44,7 @@ describe("skillet explain", () => {
     expect(stdout).toMatch(/^✓ {2}1 {2}hello-extended +trigger +keyword "greet", pattern "greet\\s\+\\w\+", words/m);
     expect(stdout).toMatch(/^· {2}2 {2}party +words +words .*team in its description/m);
     expect(stdout).toContain('│ <skill_content name="hello-extended">\n  │ # Hello Extended Skill');
-    expect(stdout).toContain("own  it is for people to call by name (disable-model-invocation)");
+    expect(stdout).toContain("own  only users can call it by name (disable-model-invocation)");
   });
 
   it("[T-01] takes a plain list of triggers as keywords, and check has nothing to report", async () => {
@@ -72,7 +72,7 @@ describe("skillet explain", () => {
   it("[T-06] gives the breadcrumb for one that matches nothing", async () => {
     expect((await explain(["fix my bug", "--text"])).stdout).toBe("[2 skills available]\n");
     expect((await explain(["fix my bug"])).stdout).toMatch(
-      /^breadcrumb {2}how many skills there are, 2: nothing is triggered/,
+      /^breadcrumb {2}the number of skills, 2: nothing is triggered/,
     );
   });
 
@@ -103,12 +103,12 @@ describe("skillet explain", () => {
     const { stdout } = await explain([query], broad);
     const text = stdout.replace(/\s+/g, " ");
     expect(text).toMatch(/^registry .*: no trigger that matches is selective enough, and \d+ skills have no triggers/);
-    expect(text).toContain("Not selective enough: ranked, never told in full");
+    expect(text).toContain("Not selective enough: ranked, never included in full");
     expect(text).toContain('keyword "write" (weight 0.20, too common: a common word)');
     expect(text).toMatch(/keyword "docker" \(weight 0\.2\d, too common: in 10 of \d\d skills\)/);
     expect(text).toContain('pattern "\\?$" (weight 0.20, too common: no specific word)');
     expect(text).toContain('path "**/*.py" (weight 0.20, a glob alone)');
-    expect(text).toContain('name "canvas-design" (weight 0.20, a name in passing)');
+    expect(text).toContain('name "canvas-design" (weight 0.20, a name mentioned in passing)');
     expect((await explain([query, "--skill", "style"], broad)).stdout).toMatch(
       /^style {2}weak, rank \d+\n {2}path "\*\*\/\*\.py" \(weight 0\.20, a glob alone\)/,
     );
@@ -137,7 +137,7 @@ describe("skillet explain", () => {
       skillText(`${name}-x`, { more: `triggers:\n  keywords: [${name}]\n` }),
     ]);
     const { stdout } = await explain([names.join(" ")], Object.fromEntries(many));
-    expect(stdout).toContain("! more skills match; the best 100 are shown");
+    expect(stdout).toContain("! more skills match; only the best 100 are shown");
     expect(stdout).toContain("tool199-x");
     expect(stdout).not.toContain("tool200-x");
     expect(stdout).toContain("tool112-x, and at least 87 more]");
@@ -169,7 +169,7 @@ describe("skillet explain", () => {
         },
       ],
       notConsidered: [
-        { name: "party", why: '"no cake" in the query speaks against it' },
+        { name: "party", why: '"no cake" in the query excludes it' },
         { name: "own", why: expect.any(String) },
       ],
       text: expect.stringContaining("Instructions for using this skill"),
@@ -178,7 +178,7 @@ describe("skillet explain", () => {
 
   it("explains one skill, also one that did not match", async () => {
     expect((await explain(["greet them", "--skill", "hello-extended"])).stdout).toMatch(
-      /^hello-extended {2}trigger, rank 1, told in full\n {2}keyword "greet"/,
+      /^hello-extended {2}trigger, rank 1, included in full\n {2}keyword "greet"/,
     );
     const { stdout } = await explain(["fix my bug", "--skill", "party"]);
     expect(stdout).toMatch(/^party {2}not matched\n/);
@@ -201,7 +201,7 @@ describe("skillet explain", () => {
     for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`\\bs-${index}\\b`));
     expect(cut.names).toBe(0);
     expect((await explain(["list skills", "--budget", "900"], many)).stdout).toMatch(
-      /^! to fit: \d+ descriptions shortened, \d+ descriptions left out$/m,
+      /^! to fit: \d+ descriptions shortened, \d+ descriptions omitted$/m,
     );
     expect((await explain(["greet everybody at the party", "--max-skills", "1"])).stdout).toContain(
       "[Also matching, not shown: party]",
@@ -244,7 +244,7 @@ describe("skillet explain", () => {
 
   it("says that a long query was cut, and refuses a number that is none", async () => {
     expect((await explain([`hello ${"x ".repeat(20_000)}`])).stdout).toContain(
-      "! only the first 16,000 and the last 4,000 characters of the query were looked at",
+      "! only the first 16,000 and the last 4,000 characters of the query were used",
     );
     const { code, stderr } = await explain(["x", "--budget", "lots"]);
     expect([code, stderr]).toEqual([2, '✗ --budget takes a whole number, not "lots"\n  for example --budget 3\n']);

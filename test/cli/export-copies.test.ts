@@ -130,7 +130,7 @@ describe("skillet export", () => {
   it("knows the folders that a client reads besides its first", async () => {
     const { run } = scene({ "home/.grok/skills/deploy/SKILL.md": skillText("deploy") });
     expect((await run(["export", "deploy@~/.skillet/skills", "--to", "cursor"])).stdout).toContain(
-      "Cursor reads ~/.grok/skills too, where this skill is already: it will see it twice",
+      "Cursor reads ~/.grok/skills too, which already has this skill: it will list it twice",
     );
   });
 
@@ -163,13 +163,13 @@ describe("skillet export", () => {
 
   it.each([
     [["deploy", "--to", "zip,claude"], "zip cannot be combined with other targets"],
-    [["--list", "--to", "zip"], "--list is about copies in clients' folders"],
-    [["--remove", "deploy", "--to", "plugin"], "--remove is about copies in clients' folders"],
-    [["deploy", "--to", "zip", "--project"], "--project is about copies in clients' folders"],
-    [["deploy", "--to", "claude", "--output", "x"], "--output is for zip and plugin"],
+    [["--list", "--to", "zip"], "--list applies to copies in clients' folders only"],
+    [["--remove", "deploy", "--to", "plugin"], "--remove applies to copies in clients' folders only"],
+    [["deploy", "--to", "zip", "--project"], "--project applies to copies in clients' folders only"],
+    [["deploy", "--to", "claude", "--output", "x"], "--output applies to zip and plugin only"],
     [["--to", "zip"], "No skill was named"],
     [["deploy", "deploy", "--to", "zip", "--output", "x.zip"], "cannot be written to x.zip"],
-    [["--all", "--to", "claude"], "--all is for --remove"],
+    [["--all", "--to", "claude"], "--all needs --remove"],
     [["deploy", "--format", "skill-zip", "--to", "zip"], "cannot be used with option"],
     [["--list", "--remove"], "cannot be used with option"],
   ])("refuses options that do not go together: %s", async (args, said) => {
@@ -193,7 +193,9 @@ describe("former names of export", () => {
     expect(readdirSync(cwd).sort()).toEqual(["deploy-plugin", "readme"]);
     const help = (await run(["--help"])).stdout + (await run(["export", "--help"])).stdout;
     expect(help).not.toMatch(/\binstall, |uninstall|--format/);
-    expect((await run(["help", "install"])).stdout).toContain("as `skillet export --to CLIENT`");
-    expect((await run(["uninstall", "nope", "--from", "codex"])).stderr).toContain("No copy of 'nope' is there");
+    expect((await run(["help", "install"])).stdout).toContain(
+      "Export skills, the same as `skillet export --to CLIENT`",
+    );
+    expect((await run(["uninstall", "nope", "--from", "codex"])).stderr).toContain("No copy of 'nope' found");
   });
 });

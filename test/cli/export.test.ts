@@ -33,7 +33,7 @@ describe("skillet export", () => {
       code: 0,
       stderr: [
         '! left out: ".env" is hidden: it belongs to this machine',
-        "· claude.ai gives instructions and files alone: its variables (KEY) work through `skillet serve`",
+        "· claude.ai provides only instructions and files: its variables (KEY) work through `skillet serve`",
         "  upload it in Claude's settings, under Skills",
         "",
       ].join("\n"),
@@ -83,7 +83,7 @@ describe("skillet export", () => {
     await run(["notes", "--to", "zip"]);
     const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(`✗ ${join(cwd, "notes.zip")} is already there\n  name another place with --output`);
+    expect(stderr).toContain(`✗ ${join(cwd, "notes.zip")} already exists\n  choose another path with --output`);
     expect((await run(["notes", "--to", "zip", "--force"])).code).toBe(0);
   });
 

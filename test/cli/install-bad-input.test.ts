@@ -103,8 +103,8 @@ describe("a target that is not as it should be", () => {
   });
 
   it.each([
-    ["a file", (place: string) => writeFileSync(place, ""), "is no folder"],
-    ["a link to nothing", (place: string) => symlinkSync("/not/there", place), "is a link to nothing"],
+    ["a file", (place: string) => writeFileSync(place, ""), "is not a folder"],
+    ["a link to nothing", (place: string) => symlinkSync("/not/there", place), "is a broken link"],
     ["a link to itself", (place: string) => symlinkSync(place, place), "cannot be reached"],
   ])("is named when it is %s", async (_, make, says) => {
     const { run, home, skills, record } = scene({ "home/.claude/readme": "" });
@@ -123,7 +123,7 @@ describe("a target that is not as it should be", () => {
       env: { HOME: join(root, "gone"), SKILLET_HOME: join(root, "home/.skillet") },
     });
     expect(code).toBe(1);
-    expect(stderr).toContain(`The home folder ${join(root, "gone")} is not there`);
+    expect(stderr).toContain(`The home folder ${join(root, "gone")} does not exist`);
     expect(existsSync(join(root, "gone"))).toBe(false);
   });
 });
@@ -148,7 +148,7 @@ describe("a skill that cannot be installed", () => {
     expect(readdirSync(skills).sort()).toEqual(["deploy", "fine"]);
     expect(readFileSync(join(skills, "fine/more/a.md"), "utf8"), "a link within becomes what it leads to").toBe("A\n");
     expect(stdout).toContain("+ fine    exported, 3 files");
-    expect(stderr).toContain("linked/secret.txt is a link that leaves the skill's folder");
+    expect(stderr).toContain("linked/secret.txt is a symlink that leaves the skill's folder");
     expect(stderr).toContain("piped/here is a link to a folder above it");
     expect(stderr).toMatch(/"?login"?/);
     expect((await run(INSTALL)).stderr).toContain("2 unchanged");
@@ -160,7 +160,7 @@ describe("a skill that cannot be installed", () => {
     await run(["trust", join(cwd, "skills/many"), "--yes"]);
     const { code, stderr } = await run(INSTALL);
     expect(code).toBe(3);
-    expect(stderr).toContain("✗ Skill 'many' holds more than 2000 files");
+    expect(stderr).toContain("✗ Skill 'many' contains more than 2000 files");
     expect(readdirSync(skills)).toEqual(["deploy"]);
   });
 
@@ -181,7 +181,7 @@ describe("a skill that cannot be installed", () => {
     const { code, stderr } = await run(INSTALL);
     expect(code).toBe(3);
     expect(stderr).toContain("deploy/caf\ufffd cannot be read: no such file or directory");
-    expect(stderr).toContain("rename it: its name is no UTF-8 text");
+    expect(stderr).toContain("rename it: its name is not valid UTF-8");
   });
 });
 
@@ -247,7 +247,7 @@ describe("a record that is not what skillet wrote", () => {
     for (const args of [INSTALL, [...INSTALL, "--dry-run"], ["export", "--list"], ...removals]) {
       const { code, stdout, stderr } = await run(args);
       expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-      expect(stderr.match(/remove it to start anew/g), "once").toHaveLength(1);
+      expect(stderr.match(/fix the file, or remove it/g), "once").toHaveLength(1);
     }
     rmSync(record);
     expect((await run(INSTALL)).stdout).toContain("= deploy  unchanged");
@@ -266,7 +266,7 @@ describe("an uninstall", () => {
     const { run } = scene(files);
     expect(await run(["export", "--remove", name])).toMatchObject({
       code: 1,
-      stderr: `✗ No copy of '${name}' is there\n  \`skillet export --list\` shows all copies\n`,
+      stderr: `✗ No copy of '${name}' found\n  \`skillet export --list\` shows all copies\n`,
     });
   });
 });

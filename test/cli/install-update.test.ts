@@ -40,10 +40,10 @@ describe("skillet export --update", () => {
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     expect(await run(["export", "--update"])).toMatchObject({ code: 0, stdout: "" });
     const here = await run(["export", "--list"]);
-    expect(here.stdout).toContain("`skillet export --update deploy --project` brings");
+    expect(here.stdout).toContain("`skillet export --update deploy --project` updates");
     const elsewhere = join(root, "no-skills");
     const [, said = ""] =
-      /`skillet ([^`]*)` brings/.exec(
+      /`skillet ([^`]*)` updates/.exec(
         (await run(["export", "--list"], { cwd: elsewhere })).stdout.replace(/\n */g, " "),
       ) ?? [];
     expect(said).toBe(`export --update deploy --project -C ${cwd}`);
@@ -63,9 +63,9 @@ describe("skillet export --update", () => {
     await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(skills, "deploy"), { recursive: true });
     const { code, stdout, stderr } = await run(["export", "--update"]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "✓ Claude Code: 1 left as it is\n" });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "✓ Claude Code: 1 not changed\n" });
     expect(stdout).toContain(
-      "= deploy  removed by hand: `skillet export --remove deploy --to claude` removes it from the list\n",
+      "= deploy  removed by hand: `skillet export --remove deploy --to claude` removes the record\n",
     );
     expect(existsSync(join(skills, "deploy"))).toBe(false);
   });
@@ -96,7 +96,7 @@ describe("skillet export --update", () => {
     appendFileSync(join(cwd, "skills/theirs/SKILL.md"), "And something else.\n");
     expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("is not what was trusted: SKILL.md changed"),
+      stderr: expect.stringContaining("differs from the trusted version: SKILL.md changed"),
     });
     expect(readFileSync(join(skills, "theirs/SKILL.md"), "utf8")).not.toContain("something else");
   });
@@ -107,7 +107,7 @@ describe("what is said of copies whose original changed its standing", () => {
     const { run, own } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     writeFileSync(join(own, "deploy/SKILL.md"), "---\nname: [\n---\n");
-    const said = "its original did not load: `skillet check ~/.skillet/skills/deploy` says why";
+    const said = "its original did not load: `skillet check ~/.skillet/skills/deploy` shows why";
     expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
     expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
@@ -115,11 +115,11 @@ describe("what is said of copies whose original changed its standing", () => {
     });
   });
 
-  it("says that a client still uses what is switched off here", async () => {
+  it("says that a client still uses what is disabled here", async () => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     await run(["config", "set", "skills.deploy.enabled", "false"]);
-    const said = "switched off here; Claude Code still uses it: `skillet export --remove deploy` removes it";
+    const said = "disabled here; Claude Code still uses it: `skillet export --remove deploy` removes it";
     expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
     expect((await run(["export", "--update"])).stdout).toContain(`= deploy  ${said}`);
     expect((await run(["export", "--remove", "deploy"])).code).toBe(0);
@@ -131,9 +131,9 @@ describe("skillet export --list", () => {
   it.each([
     ["a name", ["nope"], "no copy of 'nope'\n"],
     ["a name that is near", ["deplyo"], "no copy of 'deplyo': did you mean \"deploy\"?\n"],
-    ["a client", ["--to", "codex"], "nothing in Codex: `skillet export --list` shows what is elsewhere\n"],
+    ["a client", ["--to", "codex"], "nothing in Codex: `skillet export --list` shows all copies\n"],
     ["both", ["deploy", "--to", "codex"], "no copy of 'deploy' in Codex\n"],
-    ["the workspace", ["--project"], "nothing in this workspace: `skillet export --list` shows what is elsewhere\n"],
+    ["the workspace", ["--project"], "nothing in this workspace: `skillet export --list` shows all copies\n"],
   ])("says what there is nothing of: %s", async (_, args, stderr) => {
     const { run } = scene();
     await run(["export", "deploy", "--to", "claude"]);
@@ -172,24 +172,24 @@ describe("what is said of copies", () => {
         "Claude Code ~/.claude/skills",
         "  + one  exported, 1 file",
         "  + two  exported, 1 file",
-        "  · one, two: Claude Code does not heed allowed_tools",
+        "  · one, two: Claude Code ignores allowed_tools",
         "Codex ~/.codex/skills",
         "  + one  exported, 1 file",
         "  + two  exported, 1 file",
-        "  · what was said of Claude Code above goes for Codex too",
+        "  · the notes on Claude Code above apply to Codex too",
         "Gemini CLI ~/.gemini/skills",
         "  + one  exported, 1 file",
         "  + two  exported, 1 file",
-        "  · what was said of Claude Code above goes for Gemini CLI too",
+        "  · the notes on Claude Code above apply to Gemini CLI too",
         "",
       ].join("\n"),
     );
   });
 
   it.each([
-    ["codex", "agents", "Codex reads this folder too, and has this skill in ~/.codex/skills already"],
-    ["agents", "codex", "Codex reads ~/.agents/skills too, where this skill is already: it will see it twice"],
-    ["claude", "cursor", "Cursor reads ~/.claude/skills too, where this skill is already"],
+    ["codex", "agents", "Codex reads this folder too, and already has this skill in ~/.codex/skills"],
+    ["agents", "codex", "Codex reads ~/.agents/skills too, which already has this skill: it will list it twice"],
+    ["claude", "cursor", "Cursor reads ~/.claude/skills too, which already has this skill"],
   ])("says that a client sees a skill twice which is in two folders that it reads: %s, %s", async (a, b, said) => {
     const { run } = scene();
     expect((await run(["export", "deploy", "--to", `${a},${b}`, "--dry-run"])).stdout).toContain(said);

@@ -62,7 +62,7 @@ describe("skillet export --to CLIENT", () => {
     for (const from of [cwd, join(root, "link")]) expect(await sources(from)).toContain("tidy@skills");
     expect(await sources(join(root, "other"))).toContain("tidy@~/.claude/skills");
     const { stdout } = await run(["export", "--list"], { cwd: join(root, "other") });
-    expect(stdout).toContain("so it counts as one itself");
+    expect(stdout).toContain("so it counts as a separate skill");
   });
 
   it("stays a skill when a copy of what is gone is installed where its original was", async () => {
@@ -117,7 +117,7 @@ describe("skillet export --to CLIENT", () => {
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     rmSync(join(own, "deploy/scripts"), { recursive: true });
     expect((await run(["export", "--list"])).stdout).toContain(
-      "out of date: `skillet export --update deploy` brings it up to date",
+      "out of date: `skillet export --update deploy` updates it",
     );
     expect((await run(["export", "--to", "claude"])).stdout).toContain("  ~ deploy  updated, 1 file\n");
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("And more.");
@@ -161,7 +161,7 @@ describe("skillet export --to CLIENT", () => {
       const { code, stderr } = await run(args);
       expect({ code, stderr }).toEqual({
         code: 3,
-        stderr: expect.stringContaining("✗ ~/.claude/skills/deploy was changed by hand since skillet put it there\n"),
+        stderr: expect.stringContaining("✗ ~/.claude/skills/deploy was edited by hand since skillet created it\n"),
       });
     }
     expect(readdirSync(skills, { recursive: true })).toEqual(before);
@@ -184,7 +184,7 @@ describe("skillet export --to CLIENT", () => {
     ]) {
       const { code, stderr } = await run([...args, "--force"]);
       expect(code).toBe(3);
-      expect(stderr).toContain(`✗ ~/.claude/skills/deploy is a ${what} that skillet did not put there`);
+      expect(stderr).toContain(`✗ ~/.claude/skills/deploy is a ${what} that skillet did not create`);
     }
     expect(lstatSync(place)).toMatchObject({ ino: before.ino, mtimeMs: before.mtimeMs });
   });
@@ -193,7 +193,7 @@ describe("skillet export --to CLIENT", () => {
     const { run, home } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
     expect(await run(["export", "mine", "--to", "claude"])).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining("  = mine  already there\n"),
+      stdout: expect.stringContaining("  = mine  already exported\n"),
     });
     expect(existsSync(join(home, ".skillet/installs.json"))).toBe(false);
   });
@@ -203,14 +203,14 @@ describe("skillet export --to CLIENT", () => {
     const { code, stderr } = await run(["export", "theirs", "--to", "claude"]);
     expect(code).toBe(3);
     expect(stderr).toContain(
-      `✗ Skill 'theirs' (from skills) has not been trusted yet\n  look at it, then run: skillet trust ${cwd}/skills/theirs\n`,
+      `✗ Skill 'theirs' (from skills) has not been trusted yet\n  review it, then run: skillet trust ${cwd}/skills/theirs\n`,
     );
     expect(await run(["export", "--to", "claude"]), "and the rest is installed").toMatchObject({ code: 3 });
     expect(readdirSync(skills)).toEqual(["deploy"]);
     await run(["trust", "--yes"]);
     appendFileSync(join(cwd, "skills/theirs/SKILL.md"), "And something else.\n");
     expect((await run(["export", "theirs", "--to", "claude"])).stderr).toContain(
-      "is not what was trusted: SKILL.md changed",
+      "differs from the trusted version: SKILL.md changed",
     );
     await run(["trust", "--yes"]);
     expect((await run(["export", "theirs", "--to", "claude"])).code).toBe(0);
@@ -227,7 +227,7 @@ describe("skillet export --to CLIENT", () => {
     expect(code).toBe(3);
     expect(stderr, "the safety card").toMatch(/^theirs {2}skills\/theirs from skills\n {2}instructions/);
     expect(questions).toEqual([
-      "Trust this skill to be followed, and to be given to Claude Code and Codex, which run its code outside of skillet's sandbox? [y/N] ",
+      "Trust this skill to be followed, and to be copied to Claude Code and Codex, which run its code outside of skillet's sandbox? [y/N] ",
     ]);
     expect((await run(["export", "theirs", "--to", "claude"], { ask: async () => "y" })).code).toBe(0);
     expect(readdirSync(skills)).toEqual(["theirs"]);
@@ -244,13 +244,13 @@ describe("skillet export --to CLIENT", () => {
       },
     });
     expect(asked).toBe(
-      "Trust this skill to be followed, its tools to run as you here, without a sandbox, and to be given to Codex, which runs its code outside of skillet's sandbox? [y/N] ",
+      "Trust this skill to be followed, its tools to run as you here, without a sandbox, and to be copied to Codex, which runs its code outside of skillet's sandbox? [y/N] ",
     );
   });
 
   it.each([
     ["it is there already", "project/.claude/skills/theirs/SKILL.md", []],
-    ["it is switched off", "project/skills/theirs/SKILL.md", ["config", "set", "skills.theirs.enabled", "false"]],
+    ["it is disabled", "project/skills/theirs/SKILL.md", ["config", "set", "skills.theirs.enabled", "false"]],
   ])("asks nobody where nothing depends on it: %s", async (_, file, before) => {
     const { run } = scene({ [file]: skillText("theirs") });
     if (before.length > 0) await run(before);
@@ -271,7 +271,7 @@ describe("skillet export --to CLIENT", () => {
     expect(await run(["export", "deploy", "deploy@bundled", "--to", "claude"])).toMatchObject({ code: 2 });
   });
 
-  it("leaves out by itself what is switched off or not for a model, and says so of one that is named", async () => {
+  it("leaves out by itself what is disabled or not for a model, and says so of one that is named", async () => {
     const { run, skills, own } = scene({
       "home/.skillet/skills/off/SKILL.md": skillText("off"),
       "home/.skillet/skills/by-hand/SKILL.md": skillText("by-hand", { more: "disable-model-invocation: true\n" }),
@@ -375,9 +375,7 @@ describe("skillet export --remove", () => {
     await run(["export", "deploy", "--to", "claude", "--project"]);
     await run(["export", "deploy", "--to", "claude", "--project"], { cwd: join(root, "gone") });
     rmSync(join(root, "gone"), { recursive: true });
-    expect((await run(["export", "--list"])).stdout).toContain(
-      "`skillet export --remove deploy` removes it from the list",
-    );
+    expect((await run(["export", "--list"])).stdout).toContain("`skillet export --remove deploy` removes the record");
     expect((await run(["export", "--remove", "deploy"])).stdout).toContain("- deploy  was gone already");
     expect(recorded(record)).toEqual([join(root, "project/.claude/skills/deploy")]);
   });
@@ -398,14 +396,24 @@ describe("skillet export --remove", () => {
 describe("what is mistyped", () => {
   it.each([
     ["a name", ["export", "deplyo", "--to", "claude"], 1, 'did you mean "deploy"?'],
-    ["no client", ["export", "deploy", "--project"], 2, "--to claude,codex; or `skillet export --update` updates"],
+    ["no client", ["export", "deploy", "--project"], 2, "--to claude,codex; `skillet export --update` updates"],
     ["two clients", ["export", "--to", "claude", "codex"], 2, "clients go into one list: --to claude,codex"],
-    ["a path to a skill", ["export", "./skills/deploy", "--to", "claude"], 2, 'names are wanted\n  say "deploy"'],
-    ["another path", ["export", "skills/x", "--to", "claude"], 2, "names are wanted\n  `skillet list` shows them"],
+    [
+      "a path to a skill",
+      ["export", "./skills/deploy", "--to", "claude"],
+      2,
+      'not the name of a skill\n  use the name "deploy"',
+    ],
+    [
+      "another path",
+      ["export", "skills/x", "--to", "claude"],
+      2,
+      "not the name of a skill\n  `skillet list` shows the names",
+    ],
     ["what to update", ["export", "--update", "deplyo"], 1, 'did you mean "deploy"?'],
-    ["where to update", ["export", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: say --to claude"],
-    ["where from", ["export", "--remove", "deploy", "--to", "codex"], 1, "it is in ~/.claude/skills: say --to claude"],
-    ["in the project", ["export", "--remove", "deploy", "--project"], 1, "in ~/.claude/skills: leave out --project"],
+    ["where to update", ["export", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: add --to claude"],
+    ["where from", ["export", "--remove", "deploy", "--to", "codex"], 1, "it is in ~/.claude/skills: add --to claude"],
+    ["in the project", ["export", "--remove", "deploy", "--project"], 1, "in ~/.claude/skills: omit --project"],
     [
       "a client",
       ["export", "deploy", "--to", "cluade"],
@@ -415,9 +423,9 @@ describe("what is mistyped", () => {
     ["one of several", ["export", "deploy", "--to", "claude,x"], 2, 'Unknown target "x"'],
     ["a client to list", ["export", "--list", "--to", "x"], 2, "Targets: "],
     ["nothing to remove", ["export", "--remove"], 2, "name skills, or add --all"],
-    ["all and a name", ["export", "--remove", "deploy", "--all"], 2, "give one of them"],
+    ["all and a name", ["export", "--remove", "deploy", "--all"], 2, "use one of them"],
     ["what is not installed", ["export", "--remove", "deplyo"], 1, 'did you mean "deploy"?'],
-    ["a path", ["export", "--remove", "../skills/deploy"], 1, "No copy of '../skills/deploy' is there"],
+    ["a path", ["export", "--remove", "../skills/deploy"], 1, "No copy of '../skills/deploy' found"],
   ])("says what was meant: %s", async (_, args, code, fix) => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);

@@ -27,14 +27,14 @@ async function slow(): Promise<Place> {
 
 /** What takes long, and what it says then. */
 const LONG: readonly [args: readonly string[], doing: string][] = [
-  [["doctor"], "asking who serves capabilities"],
-  [["doctor", "--tools"], "starting servers of tools"],
+  [["doctor"], "checking capability providers"],
+  [["doctor", "--tools"], "starting MCP servers"],
   [["tools", "slow"], "starting slow"],
-  [["capability", "list"], "asking who serves capabilities"],
-  [["capability", "check", "slow"], "trying what slow has to hold to"],
-  [["outdated"], "fetching what was added"],
-  [["update"], "fetching what was added"],
-  [["add", "--frozen"], "fetching what the lock names"],
+  [["capability", "list"], "checking capability providers"],
+  [["capability", "check", "slow"], "checking slow"],
+  [["outdated"], "fetching the added skills"],
+  [["update"], "fetching the added skills"],
+  [["add", "--frozen"], "fetching the locked skills"],
 ];
 
 describe("Ctrl-C", () => {

@@ -17,7 +17,7 @@ describe("skillet list", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^fine +Does fine\. Use when asked for fine\. {2}skills \(untrusted\)$/m);
     expect(stdout).toMatch(/^skillmaker .* bundled$/m);
-    expect(stderr).toBe("! 1 file not loaded: `skillet list --all` says why\n");
+    expect(stderr).toBe("! 1 file not loaded: `skillet list --all` shows why\n");
   });
 
   it("[S-28] is also `skillet skill list`", async () => {
@@ -58,7 +58,7 @@ describe("skillet list", () => {
     ]);
     const terminal = await run("skill", "list");
     expect(terminal.stdout).toBe("");
-    expect(terminal.stderr).toContain("! 1 not available, 3 not for this chat: `skillet list --all` says why");
+    expect(terminal.stderr).toContain("! 1 not available, 3 not for this chat: `skillet list --all` shows why");
     expect(await run("list", "--chat-id", "1", "--installed")).toMatchObject({ code: 2 });
   });
 
@@ -70,7 +70,7 @@ describe("skillet list", () => {
     });
     const { stdout } = await skillet(["list", "--all"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(stdout).toContain("fine@~/.skillet/skills  by fine@skills");
-    expect(stdout).toContain("off  Skill 'off' is disabled in the configuration; switch it on: skillet enable off");
+    expect(stdout).toContain("off  Skill 'off' is disabled in the configuration; enable it: skillet enable off");
     expect(stdout).toContain("✗ skills/broken/SKILL.md:1:1 has no frontmatter");
     expect(stdout).toContain("    start it with ---");
   });
@@ -101,7 +101,7 @@ describe("skillet list", () => {
     const run = async (...args: string[]) => (await skillet(args, { cwd, env: { HOME: home } })).stdout;
     const files = ["skillet", "codex"].map((name) => `~/.${name}/skills/fine/SKILL.md`);
     const all = await run("list", "--all");
-    expect(all).toContain(`In several places, the same to the byte\n  fine  ${files.join(", ")}\n`);
+    expect(all).toContain(`Identical copies in several places\n  fine  ${files.join(", ")}\n`);
     expect(all).toContain("Shadowed by a nearer copy");
     expect(await run("show", "fine")).toMatch(
       /path +~\/\.skillet\/\S+\n +also at +~\/\.codex\/skills\/fine\/SKILL\.md\n/,
@@ -159,7 +159,7 @@ describe("skillet list", () => {
     const empty = temporaryFolder();
     const { stdout, stderr, code } = await skillet(["list"], { cwd: empty, env: { SKILLS_DIR: empty } });
     expect({ stdout, code }).toEqual({ stdout: "", code: 0 });
-    expect(stderr).toContain("`skillet new NAME` makes one");
+    expect(stderr).toContain("create one with `skillet new NAME`");
   });
 
   it("[W-18] --watch shows what is added, changed, broken and removed", async () => {
@@ -245,7 +245,7 @@ describe("skillet", () => {
     const { stdout, code } = await skillet([], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
     expect(stdout).toMatch(/^skillet: 6 skills for .* \(5 bundled, 1 workspace\)$/m);
-    expect(stdout).toMatch(/skillet list --all +see why 1 file did not load/);
+    expect(stdout).toMatch(/skillet list --all +show why 1 file did not load/);
     expect(stdout).toContain("  skillet new my-skill");
     const throughNpm = await skillet([], { env: { npm_command: "start" } });
     expect(throughNpm.stdout).toContain("  npx skillet new my-skill");
@@ -288,7 +288,7 @@ describe("skillet", () => {
   it("refuses a workspace that is not there", async () => {
     expect(await skillet(["list", "-C", "/not/there"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("is not there"),
+      stderr: expect.stringContaining("does not exist"),
     });
     const env = { AGENT_WORKSPACE_ROOT: "/not/there" };
     expect(await skillet(["list"], { env })).toMatchObject({
@@ -317,7 +317,7 @@ describe("skillet", () => {
   });
 
   it("says in one line what it is for: also to use skills", async () => {
-    expect((await skillet(["--help"])).stdout).toMatch(/Skills for any agent: .*use them\.$/m);
+    expect((await skillet(["--help"])).stdout).toMatch(/^The toolkit for Agent Skills: .*run them safely\.$/m);
   });
 
   it("fits what to do next into 80 columns, also through npx and with long names", async () => {
@@ -414,7 +414,7 @@ describe("skillet show", () => {
     });
     const missing = await skillet(["show", "deplay"], { cwd });
     expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining('did you mean "deploy"?') });
-    expect((await skillet(["show", "deploy", "../deploy/a.bin"], { cwd })).stderr).toContain("it has: a.bin");
+    expect((await skillet(["show", "deploy", "../deploy/a.bin"], { cwd })).stderr).toContain("available files: a.bin");
     expect((await skillet(["show", "deploy", "a.bin"], { cwd })).stderr).toContain("is not text (3 bytes)");
   });
 });
@@ -433,7 +433,7 @@ describe("skillet doctor", () => {
     const without = await at(table);
     expect(without.code).toBe(1);
     expect(without.stdout).toMatch(
-      /✗ anthropic\/claude-x {2}default\n {4}The model 'default' \(anthropic\) has no key/,
+      /✗ anthropic\/claude-x {2}default\n {4}The model 'default' \(anthropic\) has no usable key/,
     );
     expect(without.stdout).not.toContain("✓ anthropic");
     const { models } = JSON.parse((await at(table, ["--json"])).stdout);
@@ -455,7 +455,7 @@ describe("skillet doctor", () => {
     expect(stdout).toMatch(/installed +installed +1 skill/);
     expect(stdout).toMatch(/user +team +1 skill/);
     expect(stdout).toMatch(/workspace +skills +1 skill/);
-    expect(stdout).toMatch(/^ {2}\d+ other folders of clients are not there: skillet doctor --json lists them$/m);
+    expect(stdout).toMatch(/^ {2}\d+ other client folders not found: skillet doctor --json lists them$/m);
     expect(stdout).toContain("config.toml  read");
     expect(stdout).toContain("[skills.fine] sets KEY, which the skill does not declare");
     expect(stdout).toContain("frontmatter-missing");
@@ -473,12 +473,12 @@ describe("skillet doctor", () => {
     const rest = stdout.split("\n").filter((line) => !line.includes(packageRoot() ?? ""));
     expect(rest.filter((line) => line.length > 80)).toEqual([]);
     expect(stdout).not.toContain(home);
-    expect(stdout).toContain("  the code of 1 skill waits for trust: skillet trust ~/.claude/skills\n");
+    expect(stdout).toContain("  the code of 1 skill is not trusted yet: skillet trust ~/.claude/skills\n");
     expect(stdout).toContain("or add [models.default] to ~/.skillet/config.toml\n");
   });
 
   it("exits 0 when nothing is wrong, and 2 when the configuration does not parse", async () => {
-    expect(await skillet(["doctor"])).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing is wrong") });
+    expect(await skillet(["doctor"])).toMatchObject({ code: 0, stdout: expect.stringContaining("no problems found") });
     const home = temporaryFolder({ ".skillet/config.toml": "=" });
     expect((await skillet(["doctor", "--json"], { env: { HOME: home } })).code).toBe(2);
   });

@@ -51,7 +51,7 @@ describe("skillet mcp-config", () => {
     expect(JSON.parse(stdout)).toEqual({
       mcpServers: { skillet: { type: "stdio", command: process.execPath, args: [BIN, "serve"] } },
     });
-    expect(stderr).toContain("it belongs into ~/.claude.json: the same with --write puts it there\n");
+    expect(stderr).toContain("it belongs in ~/.claude.json: --write adds it there\n");
     expect(stderr).toContain(
       `or let Claude Code do it: claude mcp add --scope user skillet -- ${process.execPath} ${BIN} serve\n`,
     );
@@ -112,7 +112,7 @@ describe("skillet mcp-config", () => {
       expect(far.stdout).toContain("https://skills.example/mcp");
       expect(far.stdout).toMatch(/SKILLET_TOKEN/);
       expect(far.stdout + far.stderr).not.toContain("sesame");
-      expect(far.stderr).toContain("has to be started with SKILLET_TOKEN set to the token");
+      expect(far.stderr).toMatch(/start .+ with SKILLET_TOKEN set to the token/);
       for (const here of ["http://127.0.0.1:7400/mcp", "http://localhost:1/mcp", "http://[::1]:1/mcp"]) {
         const own = await run(name, ["--url", here]);
         const isFile = ["claude", "opencode"].includes(name);
@@ -139,7 +139,7 @@ describe("skillet mcp-config", () => {
 
   it("says where a client gets the token of a server of this machine", async () => {
     const { run, home } = place();
-    const says = `  of a server of yours: export SKILLET_TOKEN="$(cat ${join(home, ".skillet/serve-token")})"\n`;
+    const says = `  of your own server: export SKILLET_TOKEN="$(cat ${join(home, ".skillet/serve-token")})"\n`;
     const here = ["--url", "http://127.0.0.1:7400/mcp"];
     expect((await run("codex", here)).stderr).toContain(says);
     expect((await run("codex", ["--write", ...here])).stderr).toContain(says);
@@ -160,22 +160,22 @@ describe("skillet mcp-config", () => {
   it("refuses what cannot be meant, as a mistake of usage", async () => {
     const { run, home } = place();
     for (const [args, says] of [
-      [["--name", "a b"], "cannot be a server's name"],
-      [["--name", ""], "cannot be a server's name"],
-      [["--name", "__proto__"], "cannot be a server's name"],
-      [["--name", "a".repeat(65)], "cannot be a server's name"],
-      [["--url", "127.0.0.1:7400"], "begins with http:// or https://"],
-      [["--url", "ftp://a/b"], "begins with http:// or https://"],
-      [["--url", "localhost:7400/mcp"], "begins with http:// or https://"],
-      [["--url", "http://"], "begins with http:// or https://"],
-      [["--url", ""], "begins with http:// or https://"],
-      [["--url", "https://ann:sesame@a.example/mcp"], "holds no password"],
-      [["--url", "https://a.example/mcp", "--", "--only", "a"], "the server runs already"],
-      [["--", "--onyl", "a"], '"--onyl" is no option of `skillet serve`'],
-      [["--", "extra"], '"extra" is no option of `skillet serve`'],
+      [["--name", "a b"], "is not a valid server name"],
+      [["--name", ""], "is not a valid server name"],
+      [["--name", "__proto__"], "is not a valid server name"],
+      [["--name", "a".repeat(65)], "is not a valid server name"],
+      [["--url", "127.0.0.1:7400"], "needs an address with http:// or https://"],
+      [["--url", "ftp://a/b"], "needs an address with http:// or https://"],
+      [["--url", "localhost:7400/mcp"], "needs an address with http:// or https://"],
+      [["--url", "http://"], "needs an address with http:// or https://"],
+      [["--url", ""], "needs an address with http:// or https://"],
+      [["--url", "https://ann:sesame@a.example/mcp"], "without a password"],
+      [["--url", "https://a.example/mcp", "--", "--only", "a"], "connects to a running server"],
+      [["--", "--onyl", "a"], '"--onyl" is not an option of `skillet serve`'],
+      [["--", "extra"], '"extra" is not an option of `skillet serve`'],
       [["--", "--only"], "argument missing"],
-      [["--", "--http"], "give its address with --url"],
-      [["--workspace", "missing"], "is not there"],
+      [["--", "--http"], "pass its address with --url"],
+      [["--workspace", "missing"], "does not exist"],
     ] as const) {
       const { code, stdout, stderr } = await run("claude", ["--write", ...args]);
       expect([code, stdout], args.join(" ")).toEqual([2, ""]);
@@ -190,7 +190,7 @@ describe("skillet mcp-config", () => {
     for (const name of NAMES) {
       const at = place();
       const { code, stdout, stderr } = await at.run(name, ["--write"]);
-      expect([code, stdout], stderr).toEqual([0, expect.stringMatching(/^✓ skillet put into ~\/.+\n$/)]);
+      expect([code, stdout], stderr).toEqual([0, expect.stringMatching(/^✓ skillet added to ~\/.+\n$/)]);
       expect(stderr).toMatch(/^ {2}then /);
       const file = fileOf(name, at, "user");
       expect(readFileSync(file, "utf8")).toBe((await at.run(name)).stdout);
@@ -204,7 +204,7 @@ describe("skillet mcp-config", () => {
       const at = place();
       const { code, stderr } = await at.run(name, ["--write", "--project"]);
       expect(code).toBe(0);
-      expect(stderr).toContain("it names folders of this machine");
+      expect(stderr).toContain("it contains paths of this machine");
       expect(readFileSync(fileOf(name, at, "project"), "utf8")).toBe((await at.run(name, ["--project"])).stdout);
       expect(readdirSync(at.home)).toEqual(["x"]);
       expect(statSync(fileOf(name, at, "project")).mode & 0o777).toBe(0o644);
@@ -218,7 +218,7 @@ describe("skillet mcp-config", () => {
       const file = fileOf(name, at, "user");
       const { ino, mtimeMs } = statSync(file);
       const { code, stdout, stderr } = await at.run(name, ["--write"]);
-      expect([code, stdout]).toEqual([0, expect.stringContaining("skillet was there already, the same, in ~/")]);
+      expect([code, stdout]).toEqual([0, expect.stringContaining("skillet was already in ~/")]);
       expect(stderr, "nothing has to be started again").toBe("");
       expect(statSync(file)).toMatchObject({ ino, mtimeMs });
     }
@@ -230,18 +230,18 @@ describe("skillet mcp-config", () => {
       await run(name, ["--write", "--", "--load", "code-review", "--token", "sesame"]);
       const less = await run(name, ["--write"]);
       expect([less.code, less.stdout]).toEqual([0, expect.stringMatching(/^✓ skillet changed in ~\/.+\n$/)]);
-      expect(less.stderr).toMatch(/^ {2}it was: {4}serve --load code-review --token …\n {2}it is now: serve\n/);
-      expect(less.stderr).toContain("  what it is to be started with is given each time, after --\n  then ");
+      expect(less.stderr).toMatch(/^ {2}before: {2}serve --load code-review --token …\n {2}now: {5}serve\n/);
+      expect(less.stderr).toContain("  options for the server are not kept: repeat them after --\n  then ");
       const more = await run(name, ["--write", "--", "--read-only"]);
-      expect(more.stderr).toMatch(/^ {2}it was: {4}serve\n {2}it is now: serve --read-only\n {2}then /);
+      expect(more.stderr).toMatch(/^ {2}before: {2}serve\n {2}now: {5}serve --read-only\n {2}then /);
       const called = await run(name, ["--write", "--url", "http://127.0.0.1:7400"]);
       expect(called.stderr).toMatch(
-        /^ {2}it was: .+--read-only\n {2}it is now: http:\/\/127.0.0.1:7400\/mcp\n {2}then /,
+        /^ {2}before: {2}.+--read-only\n {2}now: {5}http:\/\/127.0.0.1:7400\/mcp\n {2}then /,
       );
       const back = await run(name, ["--write"]);
       expect([back.code, back.stderr]).toEqual([
         0,
-        expect.stringMatching(/^ {2}it was: {4}http:\/\/127.0.0.1:7400\/mcp\n {2}it is now: serve\n {2}then /),
+        expect.stringMatching(/^ {2}before: {2}http:\/\/127.0.0.1:7400\/mcp\n {2}now: {5}serve\n {2}then /),
       ]);
     }
   });
@@ -251,7 +251,7 @@ describe("skillet mcp-config", () => {
     const here = ["--write", "--url", "http://127.0.0.1:7400/mcp"];
     await run("claude", here);
     const { stderr } = await run("claude", here, { env: { SKILLET_TOKEN: "sesame" } });
-    expect(stderr).toMatch(/^ {2}what is new in it: headers\n {2}then /);
+    expect(stderr).toMatch(/^ {2}changed keys: headers\n {2}then /);
   });
 
   it("loses no key of the user's for a server that is called", async () => {
@@ -265,8 +265,8 @@ describe("skillet mcp-config", () => {
       3,
       '[mcp_servers.skillet]\nurl = "http://127.0.0.1:7400/mcp"\nbearer_token_env_var = "SKILLET_TOKEN"\n',
     ]);
-    expect(stderr).toContain("starts `skillet serve`, and has keys of yours that do not go with the new one: env\n");
-    expect(stderr).toContain("take these keys out first, or choose another name with --name: nothing was written\n");
+    expect(stderr).toContain("starts `skillet serve` and has your own keys that the new entry cannot keep: env\n");
+    expect(stderr).toContain("remove these keys first, or choose another name with --name: nothing was written\n");
     expect(stderr).not.toContain("sesame");
     expect(readFileSync(file, "utf8")).toBe(text);
   });
@@ -283,7 +283,7 @@ describe("skillet mcp-config", () => {
     chmodSync(file, 0o644);
     await at.run("claude", ["--write"]);
     chmodSync(file, 0o444);
-    expect((await at.run("claude", ["--write"])).stdout).toContain("was there already, the same");
+    expect((await at.run("claude", ["--write"])).stdout).toContain("was already in");
   });
 
   it("keeps comments, trailing commas, tabs, line ends, the mark of byte order and no last line end", async () => {
@@ -347,8 +347,8 @@ describe("skillet mcp-config", () => {
     const { code, stdout, stderr } = await run("cursor", ["--write"]);
     expect(code).toBe(3);
     expect(JSON.parse(stdout).mcpServers.skillet.command).toBe(process.execPath);
-    expect(stderr).toContain('mcp.json holds mcpServers.skillet already, and that one starts "npx"\n');
-    expect(stderr).toContain("choose another with --name");
+    expect(stderr).toContain('mcp.json already has mcpServers.skillet, which starts "npx"\n');
+    expect(stderr).toContain("choose another name with --name");
     expect(stderr).not.toContain("sesame");
     expect(read("home/.cursor/mcp.json")).toBe(text);
     expect((await run("cursor", ["--write", "--name", "skillet-2"])).code).toBe(0);
@@ -358,22 +358,20 @@ describe("skillet mcp-config", () => {
   it("changes nothing in a file that it cannot read or change, and shows the snippet", async () => {
     const broken: [name: string, file: string, content: string | Uint8Array, says: string][] = [
       ["claude", ".claude.json", '{ "a": 1\n', "is not valid JSON"],
-      ["claude", ".claude.json", '{"mcpServers": []}', "holds mcpServers, which is no object"],
-      ["claude", ".claude.json", "[]", "holds no object"],
+      ["claude", ".claude.json", '{"mcpServers": []}', "has mcpServers, which is not an object"],
+      ["claude", ".claude.json", "[]", "is not a JSON object"],
       ["claude", ".claude.json", new Uint8Array([0x7b, 0xff, 0x7d]), "is not UTF-8"],
       ["claude", ".claude.json", `{"a": "${"x".repeat(10_000_000)}"}`, "is larger than 8 MiB"],
       ["claude", ".claude.json", `{"a": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "is nested too deeply"],
       ["codex", ".codex/config.toml", "a = \n", "is not valid TOML: line 1"],
-      ["codex", ".codex/config.toml", "a = 9007199254740993\n", "holds a number that is too large to be kept"],
-      ["codex", ".codex/config.toml", "mcp_servers = {}\n", "in a way that only a person can change"],
+      ["codex", ".codex/config.toml", "a = 9007199254740993\n", "has a number that is too large to be kept"],
+      ["codex", ".codex/config.toml", "mcp_servers = {}\n", "in a form that can only be edited by hand"],
     ];
     for (const [name, file, content, says] of broken) {
       const { run, home } = place({ [`home/${file}`]: content });
       const { code, stdout, stderr } = await run(name, ["--write"]);
       expect(code, says).toBe(1);
-      expect(stderr).toContain(
-        `${join(home, file)} ${says.startsWith("in a way") ? "writes mcp_servers " : ""}${says}`,
-      );
+      expect(stderr).toContain(`${join(home, file)} ${says.startsWith("in a form") ? "has mcp_servers " : ""}${says}`);
       expect(stderr).toContain("nothing was written");
       expect(stdout).toContain("skillet.cjs");
       expect(readFileSync(join(home, file)).equals(Buffer.from(content))).toBe(true);

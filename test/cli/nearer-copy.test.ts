@@ -20,7 +20,7 @@ function scene() {
 }
 
 const WARNING =
-  /skills\/deploy\/SKILL\.md does not load \(has no frontmatter[^)]*\), so the\s+copy\s+of "deploy"\s+from\s+~\/\.skillet\/skills\s+is\s+used\s+in\s+its\s+place/;
+  /skills\/deploy\/SKILL\.md does not load \(has no frontmatter[^)]*\), so the\s+copy\s+of "deploy"\s+from\s+~\/\.skillet\/skills\s+is\s+used\s+instead/;
 
 describe("a nearer copy that does not load", () => {
   it.each([

@@ -30,12 +30,12 @@ describe("the tour of the notes", () => {
     expect((await run("capability", "grant", "note-taker", "notes.notes", "--yes")).code).toBe(0);
 
     const there = terminal(["run", "note-taker", '"buy milk"'], { home, cwd });
-    await there.sees("notes.notes.add would change something outside of the workspace");
+    await there.sees("notes.notes.add wants to change something outside the workspace");
     await there.sees("│ title: buy milk");
     await there.sees("[y] yes, this once  [n] no");
     there.type("y\n");
     expect(await there.ended).toBe(0);
-    expect(there.written()).toMatch(/approval: apr_\w+: used, it holds for no second time/);
+    expect(there.written()).toMatch(/approval: apr_\w+: used up, it covers no other call/);
     expect(there.written()).toContain('"title": "buy milk"');
     const [approval = ""] = /apr_\w+/.exec(there.written()) ?? [];
 
@@ -50,7 +50,7 @@ describe("the tour of the notes", () => {
     const second = await run("run", "again");
     expect(second.stdout + second.stderr).toContain("code: approval-unknown");
 
-    expect(await run("audit", "verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("whole") });
+    expect(await run("audit", "verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("intact") });
     const lines = readFileSync(log, "utf8").trimEnd().split("\n");
     expect(lines.map((line) => JSON.parse(line).outcome)).toEqual(
       expect.arrayContaining(["begun", "ok", "approval-unknown"]),

@@ -57,7 +57,7 @@ describe("skillet packages", () => {
     const all = await call(buildSkillPackages, cwd);
     expect(all).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("`packages: [jq]`") });
     const one = await call(buildSkillPackages, cwd, { args: ["plain"] });
-    expect(one.stderr).toContain("plain asks for no system packages");
+    expect(one.stderr).toContain("plain declares no system packages");
     expect((await call(listPackages, cwd, { env: ownPlace() })).code).toBe(0);
   });
 
@@ -71,8 +71,8 @@ describe("skillet packages", () => {
     const cwd = workspace({ bad: '["jq=1.6"]', good: "[tar]" });
     const { code, stdout, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace() });
     expect(code).toBe(1);
-    expect(stderr).toContain("bad: 'jq=1.6' is not the name of a system package package-name");
-    if (canBuild) expect(stdout).toMatch(/✓ tar {2}on this machine already.* good/);
+    expect(stderr).toContain("bad: 'jq=1.6' is not a system package name package-name");
+    if (canBuild) expect(stdout).toMatch(/✓ tar {2}already installed on this machine.* good/);
   });
 
   it("asks once a command whether it is interrupted, and begins nothing more when it is", async () => {

@@ -35,7 +35,7 @@ describe("skillet resume", () => {
     const shown = (await spot.run(["runs", "show", "last"])).stdout;
     expect(shown.match(/echo one/g)).toHaveLength(1);
     expect(shown).toMatch(/bash echo two .* not finished\n/);
-    expect(shown).toMatch(/bash echo two .* ok .*again: it was begun before\n/);
+    expect(shown).toMatch(/bash echo two .* ok .*again: it was started before\n/);
   });
 
   it("leaves a run that Ctrl-C stopped for another time, however often", async () => {
@@ -49,7 +49,7 @@ describe("skillet resume", () => {
       return running;
     };
     const first = await interrupted("run", "x");
-    const [, id = ""] = /skillet resume (\S+) {2}goes on from here/.exec(first.stderr) ?? [];
+    const [, id = ""] = /skillet resume (\S+) {2}resumes the run/.exec(first.stderr) ?? [];
     expect([first.code, id]).toEqual([130, expect.stringContaining("-")]);
     const second = await interrupted("resume", id);
     expect([second.code, second.stderr]).toEqual([130, expect.stringContaining(`skillet resume ${id}`)]);
@@ -65,13 +65,13 @@ describe("skillet resume", () => {
     const elsewhere = { cwd: spot.home };
     renameSync(spot.project, `${spot.project}-moved`);
     const gone = await spot.run(["resume", "last"], elsewhere);
-    expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining("which is not there any more")]);
+    expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining("which no longer exists")]);
     renameSync(`${spot.project}-moved`, spot.project);
     expect((await spot.run(["approve", "last", "--resume", "--yes"], elsewhere)).stdout).toBe("Done.\n");
     expect(existsSync(join(spot.project, "out.txt"))).toBe(true);
     const ended = await spot.run(["resume", "last"]);
     expect([ended.code, ended.stdout]).toEqual([1, ""]);
-    expect(ended.stderr).toMatch(/✗ Run \S+ has ended\n {2}to see what came of it: skillet runs show \w{8}\n/);
+    expect(ended.stderr).toMatch(/✗ Run \S+ has ended\n {2}to see its result: skillet runs show \w{8}\n/);
   });
 
   it("goes on with what was said in a chat, for programs too", async () => {
@@ -107,7 +107,7 @@ describe("skillet resume", () => {
     const { code, stderr } = await spot.run(["resume", "last"]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^✗ Run \S+ follows skill 'x', which is not found any more\n {2}put it back .*, or call the run off: skillet cancel \w{8}\n$/,
+      /^✗ Run \S+ uses skill 'x', which was not found\n {2}restore it .*, or cancel the run: skillet cancel \w{8}\n$/,
     );
     const data = await spot.run(["resume", "last", "--json"]);
     expect(JSON.parse(data.stdout)).toMatchObject({ stop: "refused", refusals: [{ code: "not-found" }] });
@@ -117,6 +117,6 @@ describe("skillet resume", () => {
     const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
     const { code, stderr } = await spot.run(["run", "x"]);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/skillet resume \S+ {2}goes on from here/);
+    expect(stderr).toMatch(/skillet resume \S+ {2}resumes the run/);
   });
 });

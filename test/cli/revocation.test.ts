@@ -76,7 +76,7 @@ describe("a chat that is running", { timeout: 120_000 }, () => {
     // A machine that is busy may take longer than a command waits, and then it says so.
     await vi.waitFor(async () => {
       await command("enable", "tidy");
-      expect(await command("disable", "tidy")).toContain("in effect in 1 running chat; a run under way is refused");
+      expect(await command("disable", "tidy")).toContain("in effect in 1 running chat; a run under way is denied");
     }, SOON);
     const before = asked.length;
     await say("Go two", "Skill 'tidy' is disabled");
@@ -101,15 +101,15 @@ describe("a chat that is running", { timeout: 120_000 }, () => {
       (request) => (request.prompt.includes("List them.") ? list(request) : use(request)),
       { ...own("helper", { more }), "desk.cjs": DESK },
     );
-    await say("Go one", "which nobody serves here");
+    await say("Go one", "which has no configured provider");
     const provider = JSON.stringify([process.execPath, join(home, "desk.cjs")]);
     configure(`${config()}\n[capabilities.providers.desk]\ncommand = ${provider}\n`);
     await command("capability", "grant", "helper", "desk.tickets", "--yes");
     await say("Go two", "ticket 7");
     expect(await command("capability", "ungrant", "helper", "desk.tickets")).toContain(
-      "a run under way is refused it at its next call",
+      "a run under way is denied it at its next call",
     );
-    await say("Go three", "was not given");
+    await say("Go three", "was not granted");
     expect(readFileSync(join(home, "asked"), "utf8")).toBe("asked\n");
   });
 

@@ -58,7 +58,7 @@ describe("skillet run", () => {
     expect((await run(["run", "x", "--input", "@in.json"])).stdout).toBe("2\n");
     const wrong = await run(["run", "x", "--input", '{"n": "three"}']);
     expect([wrong.code, wrong.stdout]).toEqual([3, ""]);
-    expect(wrong.stderr).toBe('✗ Invalid input: "n" must be integer\n  its input takes: n\n');
+    expect(wrong.stderr).toBe('✗ Invalid input: "n" must be integer\n  input fields: n\n');
     expect(await run(["run", "x", "--input", "{n}"])).toMatchObject({ code: 2, stdout: "" });
     expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
   });
@@ -204,7 +204,7 @@ Run: echo "Key: $TEST_API_KEY"
     const { stdout } = await run(["run", "x"], { env, onOutput: print, onStderr: print });
     expect(stdout).toBe("Done.\n");
     // That it did not answer is said when it is waited for no longer.
-    expect(printed).toMatch(/Done\.\n✓ done .*\n! Traces could not be sent .*\n {2}\S.*\n$/);
+    expect(printed).toMatch(/Done\.\n✓ done .*\n! Cannot send traces .*\n {2}\S.*\n$/);
   });
 
   it("says what is meant for a name that is not there", async () => {

@@ -8,7 +8,7 @@ import { createRunStore, type RunStore } from "../../src/store/runs.ts";
 import { EFFECT, newRun, TAIL } from "../store/run-scene.ts";
 import { type Place, place } from "../support/place.ts";
 
-type Journal = ReturnType<RunStore["begin"]>;
+type Journal = ReturnType<RunStore["create"]>;
 
 interface Written extends Place {
   runs: RunStore;
@@ -23,7 +23,7 @@ function written(): Written {
     ...at,
     runs,
     begun(id, work = () => {}, head = {}) {
-      const journal = runs.begin(newRun(id, head));
+      const journal = runs.create(newRun(id, head));
       work(journal);
       journal.close();
       return join(runs.folder, `${id}.jsonl`);
@@ -61,7 +61,7 @@ describe("skillet runs", () => {
       "  skillet resume 00000004",
       expect.stringMatching(/^\? 00000003 {2}just now {2}mailer {2}waiting$/),
       "  Send it",
-      "  somebody has to agree: mailer.send: send a mail",
+      "  approval needed: mailer.send: send a mail",
       "  skillet approve 00000003 --resume",
       expect.stringMatching(/^✗ 00000002 {2}just now {2}mailer {2}step limit {3}1\.2 s$/),
       "  Send it",
@@ -70,10 +70,10 @@ describe("skillet runs", () => {
       "",
     ]);
     expect((await run(["runs", "show", "00000003"])).stdout).toMatch(
-      /\n {2}skillet approve 00000003 --resume {2}agrees, and goes on; --deny REASON does not\n$/,
+      /\n {2}skillet approve 00000003 --resume {2}approves it and resumes the run; --deny REASON denies it\n$/,
     );
     expect((await run(["approve"])).stderr).toBe(
-      "skillet approve ID --deny REASON --resume does not agree, and goes on\n",
+      "skillet approve ID --deny REASON --resume denies the request and resumes the run\n",
     );
   });
 
@@ -103,7 +103,7 @@ describe("skillet runs", () => {
     expect(await ids("--since", "100h", "-n", "1")).toEqual(["2"]);
     expect((await run(["runs"])).stdout).toContain("3 days ago");
     expect((await run(["runs", "-n", "1"])).stderr).toContain("and 2 older ones: skillet runs -n 3");
-    expect((await run(["runs", "--skill", "none"])).stderr).toBe("none of 3 runs is like that\n");
+    expect((await run(["runs", "--skill", "none"])).stderr).toBe("none of 3 runs matches\n");
     expect(await run(["runs", "--state", "endet"])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("did you mean ended?"),
@@ -117,22 +117,22 @@ describe("skillet runs", () => {
     const { begun, runs, run } = written();
     begun("20260101-000001-3f2a91c0");
     begun("20260101-000002-77b01c3f");
-    expect((await run(["cancel", "3f2"])).stdout).toBe("✓ called off: 20260101-000001-3f2a91c0\n");
+    expect((await run(["cancel", "3f2"])).stdout).toBe("✓ cancelled: 20260101-000001-3f2a91c0\n");
     expect(runs.find("3f").id).toBe("20260101-000001-3f2a91c0");
     expect(runs.find("1c3f").id).toBe("20260101-000002-77b01c3f");
     expect(runs.find("20260101-000002").id).toBe("20260101-000002-77b01c3f");
-    expect(() => runs.find("20260101")).toThrow("2 runs have an id like 20260101");
-    expect(() => runs.find("f2a")).toThrow("There is no run f2a");
+    expect(() => runs.find("20260101")).toThrow("2 runs match 20260101");
+    expect(() => runs.find("f2a")).toThrow("Unknown run f2a");
   });
 
   it("that a process of this machine is at are to be waited for or called off, and no file is to be removed", () => {
     const { runs } = written();
-    const journal = runs.begin(newRun(ID));
-    expect(() => runs.open(ID)).toThrow(
+    const journal = runs.create(newRun(ID));
+    expect(() => runs.resume(ID)).toThrow(
       expect.objectContaining({
         code: "run-busy",
-        message: `Process ${process.pid} is at run ${ID}`,
-        fix: `wait for it to end, or call it off: skillet cancel ${ID}`,
+        message: `Run ${ID} is in use by process ${process.pid}`,
+        fix: `wait for it to end, or cancel it: skillet cancel ${ID}`,
       }),
     );
     journal.close();
@@ -186,7 +186,7 @@ describe("skillet runs show", () => {
       "@   inner with a-model",
       "@     read_file a  not finished",
       "@   ✓ inner answer, 1.2 s",
-      "@   ? mailer asks for mailer.send: send a mail no: not now",
+      "@   ? mailer requests mailer.send: send a mail no: not now",
     ]);
     expect(stdout).toContain(
       "  It was not sent.\n  Because.\n✓ done (2 iterations, 1.2 s, 12,345 tokens, $0.02, a-model)\n",
@@ -196,7 +196,7 @@ describe("skillet runs show", () => {
   it("leaves out of what was asked in a chat what was not given", async () => {
     const { run, runs } = written();
     const head = { id: ID, kind: "chat", skill: "", task: "hello" } as const;
-    runs.begin({ head, request: { message: "hello", context: "", active: [] } }).close();
+    runs.create({ head, request: { message: "hello", context: "", active: [] } }).close();
     const { stdout } = await run(["runs", "show", "0a1"]);
     expect(stdout).toContain("  hello\n");
     expect(stdout).not.toMatch(/context|active/);
@@ -209,16 +209,16 @@ describe("skillet runs show", () => {
       event(journal, started);
       event(journal, called);
     });
-    const journal = runs.open(ID);
+    const journal = runs.resume(ID);
     event(journal, called);
     event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 10, characters: 1 });
     event(journal, { ...called, step: 2 });
     journal.close();
     const { stdout } = await run(["runs", "show", "last"]);
     expect(stdout).toMatch(/bash make {2}not finished\n/);
-    expect(stdout).toContain(`↻ taken up again by process ${process.pid}`);
-    expect(stdout).toMatch(/bash make {2}ok 0\.0 s again: it was begun before\n/);
-    expect(stdout.match(/again: it was begun before/g)).toHaveLength(1);
+    expect(stdout).toContain(`↻ resumed by process ${process.pid}`);
+    expect(stdout).toMatch(/bash make {2}ok 0\.0 s again: it was started before\n/);
+    expect(stdout.match(/again: it was started before/g)).toHaveLength(1);
     expect(stdout).toContain("skillet resume 0a1b2c3d");
   });
 
@@ -229,7 +229,7 @@ describe("skillet runs show", () => {
     const short = (await run(["runs", "show", ID])).stdout;
     expect(short).toContain("line 19\n");
     expect(short).not.toContain("line 20\n");
-    expect(short).toContain("… 50 lines in all: --full shows them");
+    expect(short).toContain("… 50 lines in total: --full shows all");
     expect((await run(["runs", "show", ID, "--full"])).stdout).toContain("line 49\n");
   });
 
@@ -243,12 +243,12 @@ describe("skillet runs show", () => {
     writeFileSync(file, readFileSync(file, "utf8").replace("a-model", "b-model"));
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
     expect(code).toBe(1);
-    expect(stderr).toBe("✗ line 4 of its journal is not what was written\n");
+    expect(stderr).toBe("✗ line 4 of its journal is corrupt\n");
     expect(stdout).toContain("look here");
     expect(stdout).toContain("the end");
     expect(stdout).not.toContain("b-model");
     const json = JSON.parse((await run(["runs", "show", ID, "--json"])).stdout);
-    expect(json.problems).toEqual([{ line: 4, message: "line 4 of its journal is not what was written" }]);
+    expect(json.problems).toEqual([{ line: 4, message: "line 4 of its journal is corrupt" }]);
     expect([json.summary.id, json.lines.length]).toEqual([ID, 6]);
     writeFileSync(file, "no journal\n");
     expect(await run(["runs", "show", ID])).toMatchObject({ code: 1, stderr: expect.stringContaining("line 1 of") });
@@ -261,7 +261,7 @@ describe("skillet runs show", () => {
     appendFileSync(file, `{"type":"event","at"`);
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
     expect(code).toBe(1);
-    expect(stderr).toBe("✗ line 5 of its journal is not whole: its program ended while it wrote it\n");
+    expect(stderr).toBe("✗ line 5 of its journal is incomplete: the process ended while writing it\n");
     expect(stdout).toContain("mailer with a-model");
     expect(stdout).toContain("skillet resume 0a1b2c3d");
   });

@@ -89,7 +89,7 @@ describe("skillet serve --http", () => {
   it("[Q-30] takes requests without a token only where --no-token was given, and warns", async () => {
     const home = temporaryFolder({});
     const ran = await served(["--no-token"], home, async (url) => expect(await initialize(url)).toBe(200));
-    expect(ran.stderr).toContain("every user and program of this machine can run these skills as you");
+    expect(ran.stderr).toContain("every user and program on this machine can run these skills as you");
     expect(existsSync(join(home, ".skillet/serve-token"))).toBe(false);
   });
 

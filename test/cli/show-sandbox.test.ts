@@ -143,6 +143,6 @@ describe("skillet show --sandbox", () => {
     const place = scene('[sandbox]\nlevel = "none"\n');
     const view = await place.view();
     expect(view).toMatchObject({ isComplete: false, isolation: { level: "none" }, folder: place.workspace });
-    expect((await place.run(["show", "x", "--sandbox"])).stdout).toContain("NOTHING IS ISOLATED");
+    expect((await place.run(["show", "x", "--sandbox"])).stdout).toContain("NOT ISOLATED");
   });
 });

@@ -39,7 +39,7 @@ describe("skillet sign", () => {
     const { run, check, keyFile } = place();
     const made = await run(["sign", "--new-key"]);
     expect(made).toMatchObject({ code: 0, stderr: "" });
-    expect(made.stdout).toContain("✓ made ~/.skillet/signing-key.pem\n");
+    expect(made.stdout).toContain("✓ created ~/.skillet/signing-key.pem\n");
     expect(statSync(keyFile).mode & 0o777).toBe(0o600);
     const signed = await run(["sign", "deploy", "skills/notes/SKILL.md"]);
     expect(signed).toMatchObject({ code: 0, stderr: "" });
@@ -69,7 +69,7 @@ describe("skillet sign", () => {
     const { run, keyFile } = place();
     const none = await run(["sign", "deploy"]);
     expect(none).toMatchObject({ code: 1, stdout: "" });
-    expect(none.stderr).toContain("make one: skillet sign --new-key");
+    expect(none.stderr).toContain("create one: skillet sign --new-key");
     await run(["sign", "--new-key"]);
     const before = readFileSync(keyFile, "utf8");
     const again = await run(["sign", "--new-key"]);
@@ -82,9 +82,9 @@ describe("skillet sign", () => {
     await run(["sign", "--new-key"]);
     const refused: [string, RegExp][] = [
       ["deplyo", /did you mean deploy\?/],
-      ["skills", /no skill called 'skills'/],
-      ["plain", /"plain" cannot be signed: it is no folder/],
-      ["own", /"own" cannot be signed: it came from elsewhere/],
+      ["skills", /'skills' is neither a skill nor a skill folder/],
+      ["plain", /"plain" cannot be signed: it is a single file/],
+      ["own", /"own" cannot be signed: it is a remote skill/],
     ];
     for (const [given, message] of refused) {
       const { code, stderr } = await run(["sign", "deploy", given]);
@@ -93,7 +93,7 @@ describe("skillet sign", () => {
       expect(existsSync(join(cwd, "skills/deploy/SKILL.sig"))).toBe(false);
     }
     symlinkSync("SKILL.md", join(cwd, "skills/deploy/link"));
-    expect((await run(["sign", "deploy"])).stderr).toContain('"link" is a link');
+    expect((await run(["sign", "deploy"])).stderr).toContain('"link" is a symlink');
   });
 
   it("takes nothing away from a skill that was trusted, and gives nothing to one that was not", async () => {
@@ -125,7 +125,7 @@ describe("skillet sign", () => {
     const { code, stderr } = await run(["sign", "deploy"]);
     expect(code).toBe(1);
     expect(stderr).toContain("set SKILLET_SIGNING_PASSPHRASE");
-    expect((await run(["sign"], { env: { SKILLET_SIGNING_PASSPHRASE: "x" } })).stderr).toContain("does not open");
+    expect((await run(["sign"], { env: { SKILLET_SIGNING_PASSPHRASE: "x" } })).stderr).toContain("cannot be decrypted");
   });
 
   it("asks for a passphrase at a terminal, and does not show it", async () => {
@@ -133,7 +133,7 @@ describe("skillet sign", () => {
     const making = terminal(["sign", "--new-key"], { home, cwd });
     await making.sees("(empty for none): ");
     making.type("open sesame\r");
-    await making.sees("The same again: ");
+    await making.sees("Repeat the passphrase: ");
     making.type("open sesame\r");
     expect(await making.ended).toBe(0);
     expect(readFileSync(keyFile, "utf8")).toContain("ENCRYPTED");
@@ -161,10 +161,10 @@ describe("skillet signers", () => {
 
   it("adds, lists and removes, and says how to undo it", async () => {
     const { run } = place();
-    expect((await run(["signers"])).stderr).toContain("nobody's signature counts yet");
+    expect((await run(["signers"])).stderr).toContain("no signers are trusted yet");
     const added = await run(["signers", "add", "alice", key]);
     expect(added.stdout).toContain("skillet signers remove alice");
-    expect((await run(["signers", "add", "alice", key])).stdout).toContain("counted already, as signed by alice");
+    expect((await run(["signers", "add", "alice", key])).stdout).toContain("were already trusted as alice");
     const { signers } = JSON.parse((await run(["signers", "--json"])).stdout);
     expect(signers).toMatchObject([{ name: "alice", fingerprint: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) }]);
     expect((await run(["signers"])).stdout).toContain(`  ${signers[0].fingerprint}\n`);
@@ -221,7 +221,7 @@ describe("skillet signers", () => {
     writeFileSync(join(home, ".skillet/signers.json"), "{");
     const { code, stderr } = await run(["signers"]);
     expect(code).toBe(1);
-    expect(stderr).toContain("nobody's signature counts");
+    expect(stderr).toContain("no signature is trusted");
   });
 });
 
@@ -231,12 +231,12 @@ describe("skillet show of a signed skill", () => {
     const key = publicKeyIn((await run(["sign", "--new-key"])).stdout);
     await run(["sign", "notes"]);
     const signed = async () => /^ +signed +(.*(?:\n {12}.*)*)/m.exec((await run(["show", "notes"])).stdout)?.[1];
-    expect(await signed()).toMatch(/^it names a signer that nobody here knows \(sha256:/);
+    expect(await signed()).toMatch(/^it is signed by an unknown signer \(sha256:/);
     await run(["signers", "add", "Ada", key]);
     expect(await signed()).toMatch(/^by Ada \(sha256:/);
     expect(JSON.parse((await run(["show", "notes", "--json"])).stdout).signature).toMatchObject({ signer: "Ada" });
     writeFileSync(join(cwd, "skills/notes/more.md"), "more");
-    expect(await signed()).toMatch(/^it has a signature that does not hold/);
+    expect(await signed()).toMatch(/^it has an invalid signature/);
     expect((await run(["show", "deploy"])).stdout).not.toContain("signed");
   });
 });

@@ -26,12 +26,12 @@ function place(work: (statistics: ReturnType<typeof createStatisticsStore>) => v
 const used = () =>
   place((statistics) => {
     const usage = { inputTokens: 12_000, outputTokens: 3_000, cachedTokens: 0 };
-    statistics.take(ended("beta", { at: ago(5 * MINUTE_MS + 100), ms: 1234, cost: 0.5, usage }));
-    statistics.take(ended("beta", { at: ago(10 * MINUTE_MS), ms: 50, stop: "timeout", isError: true }));
-    statistics.take(ended("beta", { at: ago(20 * DAY_MS), ms: 70_000, stop: "error", isError: true }));
-    statistics.take(refused("beta", "untrusted"));
-    statistics.take({ type: "skill-loaded", skill: "alpha", source: "user" });
-    statistics.take(ended("gone", { at: ago(3 * DAY_MS + 100) }));
+    statistics.record(ended("beta", { at: ago(5 * MINUTE_MS + 100), ms: 1234, cost: 0.5, usage }));
+    statistics.record(ended("beta", { at: ago(10 * MINUTE_MS), ms: 50, stop: "timeout", isError: true }));
+    statistics.record(ended("beta", { at: ago(20 * DAY_MS), ms: 70_000, stop: "error", isError: true }));
+    statistics.record(refused("beta", "untrusted"));
+    statistics.record({ type: "skill-loaded", skill: "alpha", source: "user" });
+    statistics.record(ended("gone", { at: ago(3 * DAY_MS + 100) }));
   });
 
 describe("skillet stats", () => {
@@ -86,7 +86,7 @@ describe("skillet stats", () => {
   it("says what to do when nothing was used yet", async () => {
     const { code, stdout, stderr } = await place()([]);
     expect([code, stdout]).toEqual([0, ""]);
-    expect(stderr).toBe("nothing was used yet: `skillet run alpha` or `skillet chat` uses a skill\n");
+    expect(stderr).toBe("no skill was used yet: run `skillet run alpha` or `skillet chat`\n");
   });
 
   it("counts from a time on", async () => {
@@ -105,7 +105,7 @@ describe("skillet stats", () => {
     expect(JSON.parse((await run(["--since", day, "--json"])).stdout).total.runs).toBe(2);
     const future = await run(["--since", "2999-01-01"]);
     expect(future).toMatchObject({ code: 0, stdout: "" });
-    expect(future.stderr).toMatch(/nothing was used since 2.*: without --since, all is counted/);
+    expect(future.stderr).toMatch(/no skill was used since 2.*: omit --since to count all runs/);
   });
 
   it.each(["", "soon", "7", "d", "-3d", "7y", "2026-13-01", "2026-02-31", "2026-11-01T99:00"])(
@@ -140,8 +140,8 @@ describe("skillet stats", () => {
   it("stays within 80 columns, however long the names are", async () => {
     const long = `a${"-very".repeat(11)}-long`;
     const run = place((statistics) => {
-      statistics.take(ended(long, { at: ago(340 * DAY_MS), ms: 59_900, cost: 1234.5 }));
-      statistics.take(ended("beta"));
+      statistics.record(ended(long, { at: ago(340 * DAY_MS), ms: 59_900, cost: 1234.5 }));
+      statistics.record(ended("beta"));
     });
     const { stdout } = await run([], { isTTY: true, columns: 80 });
     for (const line of stripped(stdout)) expect(line.length, line).toBeLessThanOrEqual(80);

@@ -27,7 +27,7 @@ describe("what somebody changed in a skill that was added", () => {
     source.commit({ "skills/x/notes.md": "# New\n" });
     expect(await run(["update", "--yes"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("x changed here since it was agreed to, and nothing was updated\n"),
+      stderr: expect.stringContaining("x changed here since it was approved; nothing was updated\n"),
     });
     expect((await run(["verify"])).code).toBe(1);
     expect((await run(["run", "x"])).code).toBe(3);
@@ -39,7 +39,7 @@ describe("what somebody changed in a skill that was added", () => {
   it("is said where its source has nothing new", async () => {
     const { run, source, script } = await added();
     writeFileSync(script, EVIL);
-    const said = "! x is up to date with its source, and changed here: skillet trust x\n";
+    const said = "! x is up to date with its source, but has local changes: skillet trust x\n";
     expect(await run(["update"])).toMatchObject({ code: 0, stdout: said });
     expect(await run(["add", source.url])).toMatchObject({ code: 0, stdout: said });
   });
@@ -78,7 +78,7 @@ describe("a skill that is put into a project", () => {
     let coming: Parameters<typeof trustApplied>[0] = [];
     await addSkills({
       ...options,
-      agree: (all) => {
+      approve: (all) => {
         coming = all;
         return true;
       },
@@ -113,10 +113,10 @@ describe("a skill of the lock whose folder is gone", () => {
     rmSync(folder, { recursive: true });
     expect(await run(["add", other.url, "--yes"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("--force puts this one in its place"),
+      stderr: expect.stringContaining("--force replaces it"),
     });
     expect((await run(["add", other.url, "--yes", "--force"])).code).toBe(0);
-    expect(createApprovalStore(join(home, ".skillet")).isAlways(word)).toBe(false);
+    expect(createApprovalStore(join(home, ".skillet")).isAlwaysApproved(word)).toBe(false);
   });
 
   it("leaves nothing that was agreed to for another that a program adds there", async () => {
@@ -125,10 +125,13 @@ describe("a skill of the lock whose folder is gone", () => {
     const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
     approvals.add(word);
     approvals.add({ ...word, place: "/elsewhere/x" });
-    const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, agree: () => true };
-    await addSkills({ ...options, isForced: true });
+    const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, approve: () => true };
+    await addSkills({ ...options, force: true });
     const left = createApprovalStore(join(home, ".skillet"));
-    expect([left.isAlways(word), left.isAlways({ ...word, place: "/elsewhere/x" })]).toEqual([false, true]);
+    expect([left.isAlwaysApproved(word), left.isAlwaysApproved({ ...word, place: "/elsewhere/x" })]).toEqual([
+      false,
+      true,
+    ]);
   });
 });
 
@@ -140,8 +143,8 @@ describe("a skill whose name looks like another's", () => {
       "project/new/dep1oy/scripts/__pycache__/a.cpython-311.pyc": "compiled",
     });
     const { stdout } = await run(["add", join(cwd, "new/dep1oy"), "--dry-run"]);
-    expect(stdout).toContain("! its name looks like deploy, which you have already");
-    expect(stdout).toContain("scripts/__pycache__/a.cpython-311.pyc brings a program that cannot be read");
+    expect(stdout).toContain("! its name resembles deploy, which you already have");
+    expect(stdout).toContain("scripts/__pycache__/a.cpython-311.pyc contains a compiled program");
   });
 });
 
@@ -176,7 +179,7 @@ describe("signatures that are required", () => {
     await run(["add", source, "--yes"]);
     rmSync(mark);
     writeFileSync(join(source, "SKILL.md"), skillText("s", { body: "Another." }));
-    expect((await run(["update", "--dry-run"])).stdout).toContain("! it was signed before, and is not any more\n");
+    expect((await run(["update", "--dry-run"])).stdout).toContain("! it was signed before and no longer is\n");
     expect((await run(["update", "--yes", "--require-signature"])).code).not.toBe(0);
     await run(["update", "--yes"]);
     const { code, stdout } = await run(["verify", "--require-signature"]);
@@ -227,7 +230,7 @@ describe("a folder of skills of a workspace", () => {
     const folder = join(cwd, ".agents/skills/.skillet-31111111-1111-4111-8111-111111111111");
     for (const part of ["new", "old"]) mkdirSync(join(folder, part), { recursive: true });
     writeFileSync(join(folder, "journal"), JSON.stringify(journal));
-    expect(await run(["verify"])).toMatchObject({ code: 0, stdout: "✓ 1 skill, as its lock says\n" });
+    expect(await run(["verify"])).toMatchObject({ code: 0, stdout: "✓ 1 skill matches the lock file\n" });
   });
 });
 

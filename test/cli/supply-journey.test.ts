@@ -45,7 +45,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   // Edited: nothing uses it, and each says why.
   writeFileSync(own("scripts/say.sh"), script("mine"));
   writeFileSync(own("SKILL.md"), greeting("hello, from me").replace("Greets people.", "Obey me."));
-  const why = "Skill 'greet' is not what was added: 2 files of it changed since";
+  const why = "Skill 'greet' differs from the added version: 2 files changed";
   const next = "skillet trust greet";
   for (const args of [
     ["run", "greet"],
@@ -94,7 +94,7 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
     "scripts/say.sh": script("mine"),
   });
   expect(await run(["script", "greet", "say.sh"])).toMatchObject({ code: 0, stdout: "script: mine\n" });
-  expect(await run(["verify"])).toMatchObject({ code: 0, stdout: "✓ 1 skill, as its lock says\n" });
+  expect(await run(["verify"])).toMatchObject({ code: 0, stdout: "✓ 1 skill matches the lock file\n" });
   expect((await json(["list", "--installed"])).skills).toMatchObject([{ commit, isEdited: true }]);
   expect((await run(["outdated"])).code).toBe(0);
 

@@ -35,7 +35,7 @@ describe("skillet disable", () => {
     const { code, stdout, stderr } = await run(["disable", "deploy", "notes", "deploy"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toBe(
-      "✓ deploy is switched off, in ~/.skillet/config.toml\n✓ notes is switched off, in ~/.skillet/config.toml\n  to undo: skillet enable deploy notes\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
+      "✓ deploy is now disabled, in ~/.skillet/config.toml\n✓ notes is now disabled, in ~/.skillet/config.toml\n  to undo: skillet enable deploy notes\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
     );
     const written = '# mine\n[skills.deploy]\nmodel = "fast"\nenabled = false\n\n[skills.notes]\nenabled = false\n';
     expect(text("user")).toBe(written);
@@ -44,7 +44,7 @@ describe("skillet disable", () => {
     expect(again).toMatchObject({
       code: 0,
       stdout:
-        "✓ deploy was switched off already, in ~/.skillet/config.toml\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
+        "✓ deploy was already disabled, in ~/.skillet/config.toml\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
     });
     expect(text("user")).toBe(written);
     await run(["enable", "deploy", "notes"]);
@@ -74,7 +74,7 @@ describe("skillet disable", () => {
     const { run, text, names } = place();
     const { stdout } = await run(["disable", "deploy", "--project"]);
     expect(stdout).toBe(
-      "✓ deploy is switched off, in .skillet/config.toml\n  to undo: skillet enable deploy --project\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
+      "✓ deploy is now disabled, in .skillet/config.toml\n  to undo: skillet enable deploy --project\n  none of your servers or chats is running; a run under way is denied further tool calls\n",
     );
     expect(text("project")).toBe("[skills.deploy]\nenabled = false\n");
     expect(text("user")).toBeUndefined();
@@ -92,7 +92,7 @@ describe("skillet disable", () => {
     symlinkSync(join(root, "home/.skillet"), join(root, "project/.skillet"));
     const { code, stderr } = await run(["disable", "deploy", "--project"]);
     expect(code).toBe(1);
-    expect(stderr).toContain("is a link that leaves the workspace");
+    expect(stderr).toContain("is a symlink that leaves the workspace");
     expect(text("user")).toBe("# mine\n");
   });
 
@@ -108,7 +108,7 @@ describe("skillet enable", () => {
     const { run, names } = place();
     const { code, stdout } = await run(["enable", "mail"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
     expect(code).toBe(0);
-    expect(stdout).toContain("✓ mail is switched on, in ~/.skillet/config.toml\n  to undo: skillet disable mail\n");
+    expect(stdout).toContain("✓ mail is now enabled, in ~/.skillet/config.toml\n  to undo: skillet disable mail\n");
     expect(stdout).toContain("! Skill 'mail' needs MAIL_KEY\n");
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     expect(await names()).toContain("mail");
@@ -135,20 +135,18 @@ describe("skillet enable", () => {
     const { run, names } = place(undefined, "[skills.deploy]\nenabled = false\n");
     const { code, stdout, stderr } = await run(["enable", "deploy", "notes"]);
     expect(code).toBe(1);
-    expect(stdout).toContain("! deploy is written down as on in ~/.skillet/config.toml, and stays off\n");
-    expect(stdout).toContain("✓ notes is switched on");
-    expect(stderr).toContain("to switch it on there: skillet enable deploy --project\n");
+    expect(stdout).toContain("! deploy is enabled in ~/.skillet/config.toml, but stays disabled\n");
+    expect(stdout).toContain("✓ notes is now enabled");
+    expect(stderr).toContain("to enable it there: skillet enable deploy --project\n");
     expect((await run(["enable", "deploy", "--project"])).code).toBe(0);
     expect(await names()).toContain("deploy");
   });
 
-  it("[Q-26] in a workspace does not switch on what the user switched off", async () => {
+  it("[Q-26] in a workspace does not switch on what the user disabled", async () => {
     const { run, names } = place("[skills.deploy]\nenabled = false\n");
     const { code, stderr } = await run(["enable", "deploy", "--project"]);
     expect(code).toBe(1);
-    expect(stderr).toContain(
-      "Your own configuration switches deploy off\n  to switch it on there: skillet enable deploy\n",
-    );
+    expect(stderr).toContain("Your own configuration disables deploy\n  to enable it there: skillet enable deploy\n");
     expect(await names()).not.toContain("deploy");
   });
 

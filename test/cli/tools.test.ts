@@ -42,9 +42,9 @@ describe("skillet tools", () => {
     expect(await skillet(["tools"], { env: { HOME: home } })).toMatchObject({
       code: 0,
       stdout: "",
-      stderr: expect.stringContaining("no skill here brings tools"),
+      stderr: expect.stringContaining("no skill provides tools"),
     });
-    expect((await skillet(["tools", "y"], { env: { HOME: home } })).stderr).toContain("y brings no tools");
+    expect((await skillet(["tools", "y"], { env: { HOME: home } })).stderr).toContain("y provides no tools");
     expect((await skillet(["tools", "z"], { env: { HOME: home } })).code).toBe(1);
   });
 
@@ -118,7 +118,7 @@ describe("skillet call", () => {
     expect(await call("my-skill.my-tool", "-i", "{}")).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: expect.stringMatching(/"input" is missing.*\n {2}it takes: input: string\n$/s),
+      stderr: expect.stringMatching(/"input" is missing.*\n {2}expected input: input: string\n$/s),
     });
     expect(await call("my-skill.my-tool", "-i", "{")).toMatchObject({
       code: 2,
@@ -253,23 +253,23 @@ describe("tools of a server", () => {
     );
   });
 
-  it("are hinted at where all tools are listed, and one that is switched off says so", async () => {
+  it("are hinted at where all tools are listed, and one that is disabled says so", async () => {
     const HOME = homeWith({
       "home/.skillet/config.toml": `[tools.mcp.web]\ncommand = ["x"]\n[tools.mcp.off]\ncommand = ["x"]\nenabled = false\n`,
     });
     const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME } });
     expect([code, stdout]).toEqual([0, ""]);
-    expect(stderr).toContain("no skill here brings tools");
-    expect(stderr).toContain("servers of tools: web, off (switched off)\n  skillet tools web shows what one has");
+    expect(stderr).toContain("no skill provides tools");
+    expect(stderr).toContain("MCP servers: web, off (disabled)\n  skillet tools web lists the tools of one");
     for (const args of [
       ["tools", "off"],
       ["call", "off.look"],
     ])
       expect((await skillet(args, { env: { HOME } })).stderr).toBe(
-        "✗ MCP server 'off' is switched off\n  set enabled = true under [tools.mcp.off] in config.toml\n",
+        "✗ MCP server 'off' is disabled\n  set enabled = true under [tools.mcp.off] in config.toml\n",
       );
     const doctor = (await skillet(["doctor"], { env: { HOME } })).stdout;
-    expect(doctor).toMatch(/Servers of tools `skillet doctor --tools` .*\n {2}web, off \(switched off\)\n/);
+    expect(doctor).toMatch(/MCP servers `skillet doctor --tools` .*\n {2}web, off \(disabled\)\n/);
   });
 
   it("are asked about in the server's name", async () => {
@@ -289,7 +289,7 @@ describe("tools of a server", () => {
     const looked = await skillet(["call", "web.look", "-i", '{"text": "here"}'], { env });
     expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("here") });
     const sent = await skillet(["call", "web.send", "-i", '{"text": "x"}'], { env });
-    expect(sent).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("nobody can be asked here") });
+    expect(sent).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("this is not a terminal") });
     expect((await skillet(["call", "web.send", "-i", '{"text": "x"}', "--yes"], { env })).code).toBe(0);
     expect(await skillet(["call", "wed.look"], { env })).toMatchObject({
       code: 2,

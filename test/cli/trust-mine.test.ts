@@ -59,12 +59,12 @@ describe("a folder that the user writes skills in", () => {
     const { code, stdout } = await run(["trust", "--mine", "."], { ask });
     expect(code).toBe(0);
     expect(stdout).toContain("2 skills: x, y");
-    expect(stdout).toContain("does not protect from other programs that run as you");
-    expect(asked).toEqual(["Trust the skills in ., and their code, as your own work? [y/N] "]);
+    expect(stdout).toContain("does not protect against other programs that run as you");
+    expect(asked).toEqual(["Trust the skills in . and their code as your own work? [y/N] "]);
     expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
-    expect((await run(["trust", "--list"])).stdout).toMatch(/^✓ \. {2}yours since \d{4}/m);
+    expect((await run(["trust", "--list"])).stdout).toMatch(/^✓ \. {2}your own since \d{4}/m);
     expect(JSON.parse((await run(["trust", "--list", "--json"])).stdout).mine).toHaveLength(1);
-    expect((await run(["doctor"])).stdout).toContain("1 folder trusted as yours");
+    expect((await run(["doctor"])).stdout).toContain("1 folder trusted as your own");
     expect(existsSync(join(home, ".skillet/own-folders.json"))).toBe(true);
   });
 
@@ -91,10 +91,10 @@ describe("a folder that the user writes skills in", () => {
   it("[Q-04] is not / or the home folder, nor one that others can write to or own", async () => {
     const { run, home, cwd, root } = scene();
     for (const folder of ["/", home, root, join(home, "..")])
-      expect((await run(["trust", "--mine", folder, "--yes"])).stderr, folder).toContain("holds your home folder");
-    expect((await run(["trust", "--mine", "nowhere", "--yes"])).stderr).toContain("There is no folder");
+      expect((await run(["trust", "--mine", folder, "--yes"])).stderr, folder).toContain("contains your home folder");
+    expect((await run(["trust", "--mine", "nowhere", "--yes"])).stderr).toContain("No such folder");
     chmodSync(cwd, 0o775);
-    expect((await run(["trust", "--mine", cwd, "--yes"])).stderr).toContain("can be written to by other users");
+    expect((await run(["trust", "--mine", cwd, "--yes"])).stderr).toContain("is writable by other users");
     expect(existsSync(join(home, ".skillet/own-folders.json"))).toBe(false);
   });
 
@@ -103,7 +103,7 @@ describe("a folder that the user writes skills in", () => {
     chmodSync(script, 0o775);
     const refused = await run(["script", "x", "go.sh"]);
     expect(refused).toMatchObject({ code: 3 });
-    expect(refused.stderr).toContain("scripts/go.sh can be written to by other users");
+    expect(refused.stderr).toContain("scripts/go.sh is writable by other users");
     expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
     chmodSync(script, 0o755);
     chmodSync(join(skill, ".."), 0o777);
@@ -152,7 +152,7 @@ describe("what git brings to a folder of the user's", () => {
     git("pull", "--quiet", join(root, "other"));
     const refused = await run(["script", "x", "go.sh"]);
     expect(refused).toMatchObject({ code: 3, stdout: "" });
-    expect(refused.stderr).toContain("git checked out another commit since, and it changed");
+    expect(refused.stderr).toContain("it changed with a later git checkout");
     expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
     const shown = await run(["trust", "x"]);
     expect(shown).toMatchObject({ code: 3 });
@@ -182,7 +182,7 @@ describe("what git brings to a folder of the user's", () => {
     makeRepository({ "SKILL.md": skillText("w"), "scripts/go.sh": SCRIPT }, join(cwd, "skills/w"));
     const { code, stderr } = await run(["script", "w", "go.sh"]);
     expect(code).toBe(3);
-    expect(stderr).toContain("in a repository that was put there since");
+    expect(stderr).toContain("in a repository that was added later");
   });
 
   it("[Q-04] ends it for what a squashed pull brought, before and after it is committed", async () => {
@@ -209,7 +209,7 @@ describe("what git brings to a folder of the user's", () => {
       makeRepository({}, join(cwd, at)).commit({}, "theirs");
       const { code, stderr } = await run(["script", "x", "go.sh"]);
       expect(code, at).toBe(3);
-      expect(stderr).toContain("in a repository that was put there since");
+      expect(stderr).toContain("in a repository that was added later");
     }
   });
 
@@ -218,7 +218,7 @@ describe("what git brings to a folder of the user's", () => {
     makeRepository({ "lib.sh": "echo lib\n" }, join(cwd, "skills/x/lib"));
     const { code, stderr } = await run(["script", "x", "go.sh"]);
     expect(code).toBe(3);
-    expect(stderr).toContain("lib is a git repository of its own");
+    expect(stderr).toContain("lib is its own git repository");
     expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
   });
 

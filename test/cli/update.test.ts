@@ -79,11 +79,10 @@ describe("skillet update", () => {
     const before = state();
     expect(await run(["update"])).toMatchObject({
       code: 3,
-      stderr:
-        "✗ nothing was updated: nobody was asked, since this is no terminal\n  look at it (--dry-run --show), then say --yes\n",
+      stderr: "✗ nothing was updated: approval needs a terminal\n  review it with --dry-run --show, then add --yes\n",
     });
     expect((await run(["update", "--dry-run"])).stdout).toMatch(
-      /\na dry run: 1 skill would be updated, and nothing was\n$/,
+      /\ndry run: 1 skill would be updated; nothing was changed\n$/,
     );
     expect((await run(["update"], answering("no"))).code).toBe(3);
     expect(state()).toEqual(before);
@@ -98,7 +97,7 @@ describe("skillet update", () => {
     const { code, stdout } = await run(["update"], answering("y"));
     expect(code).toBe(0);
     expect(stdout).toContain("  own.md  added\n    @@ -0,0 +1,1 @@\n    +# Own\n");
-    expect(stdout).toContain("  ✓ your own changes stay: own.md\n");
+    expect(stdout).toContain("  ✓ your changes are kept: own.md\n");
     expect([read("own.md"), read("scripts/go.sh")]).toEqual(["# Own\n", "#!/bin/sh\necho two\n"]);
     expect((await run(["list", "--installed"])).stdout).toMatch(/\(with your changes\)\n$/);
   });
@@ -111,15 +110,15 @@ describe("skillet update", () => {
     const { code, stdout, stderr } = await run(["update", "--yes"]);
     expect(code).toBe(1);
     expect(stdout).toBe(
-      "✗ x was left as it is:\n  scripts/go.sh  you and the source changed the same lines\n    @@ line 2 @@\n    -echo mine\n    +echo theirs\n",
+      "✗ x was not changed:\n  scripts/go.sh  you and the source changed the same lines\n    @@ line 2 @@\n    -echo mine\n    +echo theirs\n",
     );
     expect(stderr).toBe(
-      "  to keep your text there: skillet update x --conflicts mine\n  to take theirs: skillet update x --conflicts theirs\n",
+      "  to keep your lines: skillet update x --conflicts mine\n  to take the source's lines: skillet update x --conflicts theirs\n",
     );
     expect(readFileSync(lock, "utf8")).toBe(before);
     expect(read("scripts/go.sh")).toBe("#!/bin/sh\necho mine\n");
     const mine = await run(["update", "x", "--conflicts", "mine"], answering("y"));
-    expect(mine.stdout).toContain("  ✓ your own changes stay: scripts/go.sh\n");
+    expect(mine.stdout).toContain("  ✓ your changes are kept: scripts/go.sh\n");
     expect([read("scripts/go.sh"), read("new.md")]).toEqual(["#!/bin/sh\necho mine\n", "# New\n"]);
     expect(JSON.parse(readFileSync(lock, "utf8")).skills.x).toMatchObject({ commit, upstream: {} });
     expect(await run(["update"])).toMatchObject({ code: 0, stdout: "= x is up to date\n" });
@@ -141,7 +140,7 @@ describe("skillet update", () => {
     source.commit({ [GO]: "#!/bin/sh\necho theirs\n" });
     const { code, stdout } = await run(["update", "--conflicts", "theirs"], answering("y"));
     expect(code).toBe(0);
-    const [, kept = ""] = /what you had is kept in ~\/(\S+)/.exec(stdout) ?? [];
+    const [, kept = ""] = /your version is kept in ~\/(\S+)/.exec(stdout) ?? [];
     expect(filesBelow(join(home, kept))).toMatchObject({
       "scripts/go.sh": "#!/bin/sh\necho mine\n",
       "own.md": "# Own\n",
@@ -158,7 +157,7 @@ describe("skillet update", () => {
     const asked = await run(["outdated"]);
     expect(asked.code).toBe(1);
     expect(asked.stdout).toMatch(
-      /^! x {2}[0-9a-f]{12} → [0-9a-f]{12}\n {2}to see what is new: skillet update --dry-run\n$/,
+      /^! x {2}[0-9a-f]{12} → [0-9a-f]{12}\n {2}show the changes: skillet update --dry-run\n$/,
     );
     expect(asked.stderr.match(/There is no repository/g)).toHaveLength(1);
     expect(asked.stderr).toMatch(/^✗ a, b: There is no repository at /);
@@ -217,7 +216,7 @@ describe("skillet remove", () => {
     expect(await run(["remove", "x"])).toMatchObject({
       code: 1,
       stderr:
-        "✗ You changed x since it was added, and nothing was removed\n  --force removes it with your changes: copy what you need of them first\n",
+        "✗ You changed x since it was added; nothing was removed\n  --force removes it with your changes: back them up first\n",
     });
     expect(await json(["remove", "x", "--force", "--dry-run"])).toEqual({
       folder: installed,

@@ -37,7 +37,7 @@ describe("a value that is set", () => {
     const trusted = await run(["trust", "own", "--yes"]);
     expect(trusted.code).toBe(0);
     expect(trusted.stdout.replace(/\s+/g, " ")).toContain(
-      "config.toml has MY_KEY for this name, given to the copy from ~/.skillet/skills/own, and not to this one",
+      "config.toml has MY_KEY for this name, granted to the copy from ~/.skillet/skills/own, not to this one",
     );
     const shadow = await run(GO);
     expect(shadow).toMatchObject({
@@ -54,7 +54,7 @@ describe("a value that is set", () => {
     const before = readFileSync(config, "utf8");
     const refused = await run(SET, VALUE);
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toContain("There are 2 copies of the skill 'own'");
+    expect(refused.stderr).toContain("The skill 'own' has 2 copies");
     expect(refused.stderr).toContain("own@skills, own@~/.skillet/skills");
     expect(refused.stderr).toContain("skillet config set skills.own.MY_KEY --for own@skills");
     expect(readFileSync(config, "utf8")).toBe(before);
@@ -66,7 +66,7 @@ describe("a value that is set", () => {
     const again = await run(SET, { stdin: "ANOTHER-VALUE" });
     expect(again, "it stays there").toMatchObject({ code: 0 });
     expect(again.stdout.replace(/\s+/g, " ")).toContain(
-      "for the copy from ~/.skillet/skills/own, and not for the one found here",
+      "for the copy from ~/.skillet/skills/own, not for the one found here",
     );
     const json = await run([...SET, "--for", "own@skills", "--json"], VALUE);
     expect(JSON.parse(json.stdout)).toMatchObject({ copy: { source: "skills", place: join(project, "skills/own") } });
@@ -93,7 +93,7 @@ describe("a value that is set", () => {
     const { run, put, grants, owner } = scene();
     const set = await run(SET, VALUE);
     expect(set.code).toBe(0);
-    expect(set.stdout.replace(/\s+/g, " ")).toContain("no skill 'own' is found from here");
+    expect(set.stdout.replace(/\s+/g, " ")).toContain("no skill 'own' is found here");
     expect(set.stdout).toContain("skillet trust --secrets own");
     expect(() => readFileSync(grants)).toThrow("ENOENT");
     put(copy(OWN, "OWN"));
@@ -101,12 +101,12 @@ describe("a value that is set", () => {
     expect(refused).toMatchObject({
       code: 3,
       stdout: "",
-      stderr: expect.stringContaining("was not given to a copy of it yet"),
+      stderr: expect.stringContaining("are not granted to any copy yet"),
     });
     expect((await run(GO, { ask: async () => "n" })).stdout).toBe("");
     expect(() => readFileSync(grants)).toThrow("ENOENT");
     const asked = await run(GO, { ask: async () => "y" });
-    expect(asked.stderr).toContain("MY_KEY in config.toml, given to no copy yet");
+    expect(asked.stderr).toContain("MY_KEY in config.toml, not granted to any copy yet");
     expect(isGot(asked.stdout)).toBe(true);
     expect(owner()).toBeDefined();
     expect(isGot((await run(GO)).stdout), "from then on nobody is asked").toBe(true);
@@ -119,7 +119,7 @@ describe("a value that is set", () => {
     put(copy(WORKSPACE, "SHADOW"));
     rmSync(join(home, ".skillet/skills/own"), { recursive: true });
     const set = await run(SET, { stdin: "ANOTHER-VALUE" });
-    expect(set.stdout.replace(/\s+/g, " ")).toContain("and not for the one found here");
+    expect(set.stdout.replace(/\s+/g, " ")).toContain("not for the one found here");
     expect(owner()).toEqual(recorded);
     await run(["trust", "own", "--yes"]);
     expect((await run(GO)).stdout).toBe("");
@@ -130,7 +130,7 @@ describe("a value that is set", () => {
     expect((await run(["config", "set", "skills.own.enabled", "true"])).code).toBe(0);
     expect(() => readFileSync(grants)).toThrow("ENOENT");
     const odd = await run(["config", "set", "skills.own.enabled", "true", "--for", "own@skills"]);
-    expect(odd).toMatchObject({ code: 2, stderr: expect.stringContaining("--for has no meaning") });
+    expect(odd).toMatchObject({ code: 2, stderr: expect.stringContaining("--for has no effect") });
   });
 });
 
@@ -159,9 +159,9 @@ describe("a value that was written by hand", () => {
     expect(stdout, stderr).toBe("IT got [MY_KEY]\n");
     expect(asked).toEqual([
       expect.stringContaining("Trust this skill"),
-      expect.stringContaining("Give this to this copy, and to no other of its name?"),
+      expect.stringContaining("Grant this to this copy only?"),
     ]);
-    expect(stderr.replace(/\s+/g, " ")).toContain("config.toml has MY_KEY for this name, given to no copy yet");
+    expect(stderr.replace(/\s+/g, " ")).toContain("config.toml has MY_KEY for this name, not granted to any copy yet");
   });
 });
 

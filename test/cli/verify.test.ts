@@ -22,7 +22,7 @@ describe("skillet verify", () => {
   it("says that all is as it was, also when every byte is read", async () => {
     const { run, json, installed } = await added();
     for (const args of [["verify"], ["verify"], ["verify", "--full"], ["verify", "x"]])
-      expect(await run(args)).toMatchObject({ code: 0, stdout: "✓ 1 skill, as its lock says\n", stderr: "" });
+      expect(await run(args)).toMatchObject({ code: 0, stdout: "✓ 1 skill matches the lock file\n", stderr: "" });
     expect(await json(["verify"])).toEqual({
       skills: [{ name: "x", state: "as-locked", isEdited: false, folder: installed, isProject: false }],
       wrong: 0,
@@ -32,15 +32,19 @@ describe("skillet verify", () => {
   it.each<[string, (scene: Added) => void, string]>([
     ["an added file", ({ at }) => writeFileSync(at("more.md"), "more\n"), "more.md was added"],
     ["an added dot file", ({ at }) => writeFileSync(at(".more"), ""), ".more was added"],
-    ["a removed file", ({ at }) => rmSync(at("scripts/go.sh")), "scripts/go.sh is gone"],
-    ["a removed dot file", ({ at }) => rmSync(at(".hidden")), ".hidden is gone"],
+    ["a removed file", ({ at }) => rmSync(at("scripts/go.sh")), "scripts/go.sh was removed"],
+    ["a removed dot file", ({ at }) => rmSync(at(".hidden")), ".hidden was removed"],
     ["a changed file", ({ at }) => appendFileSync(at("SKILL.md"), "\n"), "SKILL.md was changed"],
     [
       "a changed file of the same size",
       ({ at }) => writeFileSync(at("scripts/go.sh"), "#!/bin/sh\necho two\n"),
       "scripts/go.sh was changed",
     ],
-    ["a file that can be run now", ({ at }) => chmodSync(at("scripts/go.sh"), 0o755), "scripts/go.sh has another mode"],
+    [
+      "a file that can be run now",
+      ({ at }) => chmodSync(at("scripts/go.sh"), 0o755),
+      "scripts/go.sh has a different mode",
+    ],
     [
       "a link in a file's place",
       ({ at }) => {
@@ -57,9 +61,9 @@ describe("skillet verify", () => {
       const { code, stdout } = await scene.run(args);
       expect(code).toBe(1);
       expect(stdout).toBe(
-        `✗ x is not what its lock says (~/.skillet/installed)\n    ${says}\n\n1 of 1 skill differs\n` +
-          "  to see the difference, and agree to it or not: skillet trust x\n" +
-          "  to have what was agreed to: remove its folder, then run: skillet add --frozen x\n",
+        `✗ x does not match its lock file (~/.skillet/installed)\n    ${says}\n\n1 of 1 skill differs\n` +
+          "  to review the difference: skillet trust x\n" +
+          "  to restore the approved version, remove its folder, then run: skillet add --frozen x\n",
       );
     }
     expect((await scene.run(["run", "x"])).code).toBe(3);
@@ -72,11 +76,11 @@ describe("skillet verify", () => {
     const { code, stdout } = await run(["verify"]);
     expect(code).toBe(1);
     expect(stdout).toBe(
-      "✗ x is in the lock, and not there (~/.skillet/installed)\n" +
-        "✗ y is there, and not in skills.lock (~/.skillet/installed)\n" +
+      "✗ x is in the lock file, but missing (~/.skillet/installed)\n" +
+        "✗ y is not in skills.lock (~/.skillet/installed)\n" +
         "\n2 of 2 skills differ\n" +
-        "  to have what the lock says: skillet add --frozen x\n" +
-        "  what is not in the lock waits for a word of yours before it is used: skillet trust NAME\n",
+        "  to restore the locked version: skillet add --frozen x\n" +
+        "  skills that are not in the lock file need your approval: skillet trust NAME\n",
     );
     expect(await json(["verify"])).toMatchObject({ skills: [{ state: "missing" }, { state: "unlocked" }], wrong: 2 });
     expect((await run(["run", "y"])).code).toBe(3);
@@ -93,9 +97,9 @@ describe("skillet verify", () => {
   });
 
   it.each<[string, (text: string) => string, RegExp]>([
-    ["edited", (text) => text.replace('"mode": "644"', '"mode": "755"'), /it was edited/],
-    ["of a version that nobody knows", (text) => text.replace('"version": 1', '"version": 9'), /it is of version 9/],
-    ["no JSON", () => "{", /it is no JSON/],
+    ["edited", (text) => text.replace('"mode": "644"', '"mode": "755"'), /the lock was edited/],
+    ["of a version that nobody knows", (text) => text.replace('"version": 1', '"version": 9'), /it has version 9/],
+    ["no JSON", () => "{", /it is not JSON/],
   ])("[Q-04] goes by no lock that is %s, and says so once", async (_, change, says) => {
     const { run, lock } = await added();
     writeFileSync(lock, change(readFileSync(lock, "utf8")));
@@ -118,21 +122,21 @@ describe("skillet verify", () => {
   it("looks at the workspace's too, and names --project where it is needed", async () => {
     const { run, cwd } = await added();
     await run(["add", repositoryOf("z").url, "--project", "--yes"]);
-    expect((await run(["verify"])).stdout).toBe("✓ 2 skills, each as its lock says\n");
+    expect((await run(["verify"])).stdout).toBe("✓ 2 skills match the lock file\n");
     rmSync(join(cwd, ".agents/skills/z"), { recursive: true });
     const { stdout } = await run(["verify"]);
-    expect(stdout).toContain("✗ z is in the lock, and not there (.agents/skills)\n");
+    expect(stdout).toContain("✗ z is in the lock file, but missing (.agents/skills)\n");
     expect(stdout).toContain("skillet add --frozen --project z\n");
     expect((await run(["verify", "x"])).code).toBe(0);
     expect((await run(["verify", "--project"])).code).toBe(1);
     expect((await run(["verify", "nope"])).code).toBe(1);
   });
 
-  it("says what to do where nothing was added", async () => {
+  it("says what to do where no skills were added", async () => {
     const { run, json } = supplyScene();
     expect(await run(["verify"])).toMatchObject({
       code: 0,
-      stderr: "nothing was added yet: `skillet add SOURCE` does\n",
+      stderr: "no skills were added yet; add some with `skillet add SOURCE`\n",
     });
     expect(await json(["verify"])).toEqual({ skills: [], wrong: 0 });
     expect(await json(["list", "--installed"])).toEqual({ skills: [] });

@@ -42,7 +42,7 @@ function both(skillsDir: string, bad: Partial<FolderItem>): FolderChange {
     { name: "first", source: "inline", skillMd: skillText("first") },
     { name: "bad", source: "ref", ...bad },
   ];
-  return { skillsDir, put, isDurable: true };
+  return { skillsDir, items: put, isDurable: true };
 }
 
 /** A disk that is full: a small one of that process's own where it may have one, and else a limit on the size of files. */
@@ -66,18 +66,18 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     const { error } = await applying({
       application: {
         skillsDir,
-        put: [{ name: "first", source: "inline", skillMd: skillText("first") }],
+        items: [{ name: "first", source: "inline", skillMd: skillText("first") }],
         isDurable: false,
       },
       swapAfterPath: { place: join(root, "w/.claude"), target: join(root, "outside") },
     });
-    expect(error?.cause).toContain("a link that was put there meanwhile leads to");
+    expect(error?.cause).toContain("the folder was replaced by a link to");
     expect(readdirSync(join(root, "outside/skills"))).toEqual(["other.txt"]);
     expect(readdirSync(join(root, "w/.claude.away/skills"))).toEqual(["own.txt"]);
   });
 
   it("of a folder that is not there any more", () => {
-    expect(failing("/nowhere/at/all").message).toContain("its folder cannot be read: it is not there");
+    expect(failing("/nowhere/at/all").message).toContain("its folder cannot be read: it does not exist");
   });
 
   it("of a folder that is taken away while it is copied", () => {
@@ -104,13 +104,15 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     const folder = temporaryFolder(FILES);
     symlinkSync("b", join(folder, "a"));
     symlinkSync("a", join(folder, "b"));
-    expect(failing(folder).message).toMatch(/"[ab]" cannot be read: it is a chain of links without end/);
+    expect(failing(folder).message).toMatch(/"[ab]" cannot be read: it is an endless chain of links/);
   });
 
   it("of a link to a folder that it is in", () => {
     const folder = temporaryFolder({ ...FILES, "docs/a.txt": "a" });
     symlinkSync("..", join(folder, "docs", "up"));
-    expect(failing(folder).message).toContain('"docs/up" is a link to a folder that it is in, which has no end');
+    expect(failing(folder).message).toContain(
+      '"docs/up" is a link to a folder that contains it, so the tree has no end',
+    );
   });
 
   it("of links that make many ways out of few folders", () => {
@@ -126,13 +128,13 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
   it("of a link that leads nowhere", () => {
     const folder = temporaryFolder(FILES);
     symlinkSync("nowhere", join(folder, "a"));
-    expect(failing(folder).message).toContain('"a" cannot be read: it is not there, or is a link that leads nowhere');
+    expect(failing(folder).message).toContain('"a" cannot be read: it does not exist, or is a broken link');
   });
 
   it.runIf(process.platform !== "win32")("of a pipe, a socket or a device", async () => {
     const withPipe = temporaryFolder(FILES);
     makePipe(join(withPipe, "pipe"));
-    expect(failing(withPipe).message).toContain('"pipe" is a pipe, a socket or a device, and no file');
+    expect(failing(withPipe).message).toContain('"pipe" is a pipe, a socket or a device, not a file');
     const withSocket = temporaryFolder(FILES);
     const server = createServer().listen(join(withSocket, "socket"));
     await new Promise((resolve) => server.on("listening", resolve));
@@ -192,11 +194,11 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
   it("of a folder that holds the folder of skills", () => {
     const folder = temporaryFolder({ ...FILES, "x/skills/.keep": "" });
     expect(failing(folder, join(folder, "x/skills")).message).toContain(
-      "its folder holds the very folder that it is to be copied into",
+      "its folder contains the folder that it would be copied into",
     );
     const other = temporaryFolder(FILES);
     symlinkSync(folder, join(other, "link"));
-    expect(failing(other, join(folder, "x/skills")).message).toContain('"link" holds the very folder');
+    expect(failing(other, join(folder, "x/skills")).message).toContain('"link" contains the folder');
     expect(everything(folder)).toEqual({ ...FILES, "x/skills/.keep": "" });
   });
 });
@@ -230,14 +232,14 @@ describe("[N-19] an apply where nothing can be put leaves nothing", () => {
     const folder = temporaryFolder({ file: "x" });
     for (const skillsDir of [join(folder, "file"), join(folder, "file/skills")]) {
       const put: FolderItem[] = [{ name: "a", source: "inline", skillMd: "x" }];
-      expect(thrownBy(() => applyFolderChange({ skillsDir, put, isDurable: false }))).toBeInstanceOf(
+      expect(thrownBy(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
         SkillInstallationError,
       );
     }
     symlinkSync("nowhere", join(folder, "link"));
     const put: FolderItem[] = [{ name: "a", source: "inline", skillMd: "x" }];
     expect(
-      thrownBy(() => applyFolderChange({ skillsDir: join(folder, "link"), put, isDurable: false })),
+      thrownBy(() => applyFolderChange({ skillsDir: join(folder, "link"), items: put, isDurable: false })),
     ).toBeInstanceOf(SkillInstallationError);
     expect(everything(folder)).toEqual({ file: "x", link: "→ nowhere" });
   });

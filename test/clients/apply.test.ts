@@ -35,12 +35,15 @@ function scene(folder = temporaryFolder()): { skillsDir: string; application: Fo
     "from/second/SKILL.md": skillText("second"),
     "from/second/a.txt": "a",
   });
-  const put: FolderChange["put"] = [
+  const put: FolderChange["items"] = [
     { name: "written", source: "inline", skillMd: skillText("written") },
     { name: "replaced", source: "ref", folder: join(folder, "from/replaced") },
     { name: "second", source: "ref", folder: join(folder, "from/second") },
   ];
-  return { skillsDir, application: { skillsDir, put, remove: ["removed"], replaces: ["replaced"], isDurable: false } };
+  return {
+    skillsDir,
+    application: { skillsDir, items: put, remove: ["removed"], replaceable: ["replaced"], isDurable: false },
+  };
 }
 
 describe("apply", () => {
@@ -65,7 +68,7 @@ describe("apply", () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, number) => [`f${number}.txt`, String(number)]));
     const folder = temporaryFolder({ "SKILL.md": skillText("many"), ...many });
     applyFolderChange({ ...application, isDurable: true });
-    applyFolderChange({ skillsDir, put: [{ name: "many", source: "ref", folder }], isDurable: true });
+    applyFolderChange({ skillsDir, items: [{ name: "many", source: "ref", folder }], isDurable: true });
     expect(readdirSync(skillsDir).sort()).toEqual(["kept", "many", "replaced", "second", "written"]);
     expect(readdirSync(join(skillsDir, "many"))).toHaveLength(151);
   });
@@ -75,7 +78,7 @@ describe("apply", () => {
     const skillsDir = temporaryFolder();
     applyFolderChange({
       skillsDir,
-      put: [{ name: "a", source: "ref", folder, skillMd: skillText("a") }],
+      items: [{ name: "a", source: "ref", folder, skillMd: skillText("a") }],
       isDurable: false,
     });
     expect(everything(skillsDir)).toEqual({ "a/SKILL.md": skillText("a"), "a/docs/skill.md": "stays" });
@@ -85,12 +88,12 @@ describe("apply", () => {
     const { skillsDir, application } = scene();
     const before = everything(skillsDir);
     const gone = { name: "gone", source: "ref", folder: join(skillsDir, "nowhere") } as const;
-    const error = thrownBy(() => applyFolderChange({ ...application, put: [...application.put, gone] }));
+    const error = thrownBy(() => applyFolderChange({ ...application, items: [...application.items, gone] }));
     expect(error).toBeInstanceOf(SkillInstallationError);
     expect(error).toMatchObject({ code: "installation-failed", skillName: "gone", skillsDir, source: "ref" });
     expect(error.cause).toBeInstanceOf(Error);
     expect(error.message).toBe(
-      `Skill "gone" cannot be installed into ${skillsDir}: its folder cannot be read: it is not there, or is a link that leads nowhere`,
+      `Skill "gone" cannot be installed into ${skillsDir}: its folder cannot be read: it does not exist, or is a broken link`,
     );
     expect(everything(skillsDir)).toEqual(before);
     expect(readdirSync(skillsDir).sort()).toEqual(["kept", "removed", "replaced"]);
@@ -104,8 +107,8 @@ describe("apply", () => {
       writeFileSync(join(skillsDir, "second"), "theirs");
       return false;
     };
-    const put = application.put.map((item) => (item.name === "second" ? { ...item, omit } : item));
-    const error = thrownBy(() => applyFolderChange({ ...application, put }));
+    const put = application.items.map((item) => (item.name === "second" ? { ...item, omit } : item));
+    const error = thrownBy(() => applyFolderChange({ ...application, items: put }));
     expect(error).toBeInstanceOf(SkillInstallationError);
     expect(everything(skillsDir)).toEqual({ ...before, second: "theirs" });
   });
@@ -113,7 +116,7 @@ describe("apply", () => {
   it("[N-19] takes away the folder of skills again that it made for nothing", () => {
     const folder = temporaryFolder();
     const put = [{ name: "a", source: "ref", folder: join(folder, "nowhere") }] as const;
-    thrownBy(() => applyFolderChange({ skillsDir: join(folder, "x/y/skills"), put, isDurable: false }));
+    thrownBy(() => applyFolderChange({ skillsDir: join(folder, "x/y/skills"), items: put, isDurable: false }));
     expect(readdirSync(folder)).toEqual([]);
   });
 
@@ -121,9 +124,9 @@ describe("apply", () => {
     [
       "a folder",
       (path: string) => writeFiles(path, { "SKILL.md": "theirs" }),
-      'a folder called "written" is there already',
+      'a folder called "written" already exists',
     ],
-    ["a file", (path: string) => writeFileSync(path, "theirs"), "something that is no folder"],
+    ["a file", (path: string) => writeFileSync(path, "theirs"), "something that is not a folder"],
     ["a link", (path: string) => symlinkSync(temporaryFolder(), path), "a link called"],
   ] as const)("[Q-12] changes nothing when %s stands in the way", ([, stand, why]) => {
     const { skillsDir, application } = scene();
@@ -142,8 +145,8 @@ describe("apply", () => {
   it("[Q-12] follows no link in the place of a skill that may be replaced or is to go", () => {
     const elsewhere = temporaryFolder({ "SKILL.md": "theirs" });
     for (const change of [
-      { put: [{ name: "a", source: "inline", skillMd: "x" } as const], replaces: ["a"] },
-      { put: [], remove: ["a"] },
+      { items: [{ name: "a", source: "inline", skillMd: "x" } as const], replaceable: ["a"] },
+      { items: [], remove: ["a"] },
     ]) {
       const skillsDir = temporaryFolder();
       symlinkSync(elsewhere, join(skillsDir, "a"));
@@ -161,11 +164,11 @@ describe("apply", () => {
       const folder = temporaryFolder();
       const skillsDir = join(folder, "skills");
       const put = [{ name, source: "inline", skillMd: "x" } as const];
-      expect(thrownBy(() => applyFolderChange({ skillsDir, put, isDurable: false }))).toBeInstanceOf(
+      expect(thrownBy(() => applyFolderChange({ skillsDir, items: put, isDurable: false }))).toBeInstanceOf(
         SkillInstallationError,
       );
       expect(
-        thrownBy(() => applyFolderChange({ skillsDir, put: [], remove: [name], isDurable: false })).skillName,
+        thrownBy(() => applyFolderChange({ skillsDir, items: [], remove: [name], isDurable: false })).skillName,
       ).toBe(name);
       expect(readdirSync(folder)).toEqual([]);
     },
@@ -174,8 +177,8 @@ describe("apply", () => {
   it("refuses two skills of one name", () => {
     const item = { name: "a", source: "inline", skillMd: "x" } as const;
     const skillsDir = temporaryFolder();
-    expect(thrownBy(() => applyFolderChange({ skillsDir, put: [item, item], isDurable: false })).message).toMatch(
-      /two skills of that name/,
+    expect(thrownBy(() => applyFolderChange({ skillsDir, items: [item, item], isDurable: false })).message).toMatch(
+      /two skills have this name/,
     );
   });
 
@@ -200,8 +203,8 @@ describe("apply", () => {
         symlinkSync(elsewhere, join(skillsDir, staging));
         return false;
       };
-      const put = application.put.map((item) => ({ ...item, omit: swapping }));
-      applyFolderChange({ ...application, put });
+      const put = application.items.map((item) => ({ ...item, omit: swapping }));
+      applyFolderChange({ ...application, items: put });
       expect(count).toBeGreaterThan(1);
       expect(readdirSync(elsewhere)).toEqual([]);
       expect(readdirSync(join(skillsDir, "replaced")).sort()).toEqual(["SKILL.md", "scripts"]);
@@ -210,7 +213,7 @@ describe("apply", () => {
 
   it("takes what is gone already for removed", () => {
     const skillsDir = temporaryFolder();
-    expect(applyFolderChange({ skillsDir, put: [], remove: ["a"], isDurable: false })).toEqual([]);
+    expect(applyFolderChange({ skillsDir, items: [], remove: ["a"], isDurable: false })).toEqual([]);
   });
 });
 
@@ -225,12 +228,12 @@ describe("an apply for reading alone", () => {
       (path) => statSync(join(skillsDir, path)).mode & 0o222,
     );
     expect(modes).toEqual([0, 0, 0, 0, 0]);
-    const again = { ...put, remove: ["kept"], replaces: ["written", "replaced", "second"] };
+    const again = { ...put, remove: ["kept"], replaceable: ["written", "replaced", "second"] };
     expect((await applying({ application: again }, { isOrdinary: true })).paths).toHaveLength(3);
-    const failing = { ...again, put: [...again.put, { name: "x", source: "ref", folder: "/nowhere" } as const] };
+    const failing = { ...again, items: [...again.items, { name: "x", source: "ref", folder: "/nowhere" } as const] };
     expect((await applying({ application: failing }, { isOrdinary: true })).error?.skillName).toBe("x");
     const remove = ["written", "replaced", "second"];
-    await applying({ application: { skillsDir, put: [], remove, isDurable: false } }, { isOrdinary: true });
+    await applying({ application: { skillsDir, items: [], remove, isDurable: false } }, { isOrdinary: true });
     expect(readdirSync(skillsDir)).toEqual([]);
   });
 });
@@ -336,11 +339,11 @@ describe("two applies at once", () => {
     const skillsDir = join(temporaryFolder(), "skills");
     const writer = (by: string): FolderChange => ({
       skillsDir,
-      put: ["a", "b", "c"].map((name) => ({ name, source: "inline", skillMd: `${name} by ${by}` })),
-      replaces: ["a", "b", "c"],
+      items: ["a", "b", "c"].map((name) => ({ name, source: "inline", skillMd: `${name} by ${by}` })),
+      replaceable: ["a", "b", "c"],
       isDurable: false,
     });
-    const own = (by: string): FolderChange => ({ ...writer(by), put: [{ name: by, source: "inline", skillMd: by }] });
+    const own = (by: string): FolderChange => ({ ...writer(by), items: [{ name: by, source: "inline", skillMd: by }] });
     const names = ["one", "two", "three"];
     const all = await Promise.all(
       names.flatMap((by) => [applying({ application: writer(by) }), applying({ application: own(by) })]),
@@ -358,11 +361,11 @@ describe("two applies at once", () => {
     mkdirSync(skillsDir);
     const application: FolderChange = {
       skillsDir,
-      put: [{ name: "a", source: "inline", skillMd: "x" }],
+      items: [{ name: "a", source: "inline", skillMd: "x" }],
       isDurable: true,
     };
     const all = await Promise.all([applying({ application }), applying({ application })]);
     expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);
-    expect(all.find(({ error }) => error)?.error?.message).toContain('a folder called "a" is there already');
+    expect(all.find(({ error }) => error)?.error?.message).toContain('a folder called "a" already exists');
   });
 });

@@ -93,7 +93,9 @@ describe("the table of native clients", () => {
   });
 
   it("names only what could be a skill, and says what to do next", () => {
-    for (const [name, { reserved, comesWith = [], next, title }] of Object.entries(NATIVE_CLIENTS)) {
+    for (const [name, { reserved, builtInNames: comesWith = [], nextStep: next, title }] of Object.entries(
+      NATIVE_CLIENTS,
+    )) {
       const names = [...reserved, ...comesWith];
       expect(names.filter((one) => !STANDARD_NAME.test(one) || one.length > MAX_NAME_LENGTH)).toEqual([]);
       expect(new Set(names).size, `${name} names one twice`).toBe(names.length);

@@ -233,7 +233,7 @@ describe("conform", () => {
       expect(STANDARD_NAME.test(own)).toBe(false);
       for (const [one] of CLIENTS) {
         expect(dataOf(skill, one)["name"]).toBe(own);
-        expect(notesOf(skill, one)).toContain("its name is outside of the standard");
+        expect(notesOf(skill, one)).toContain("its name does not follow the standard");
       }
     }
   });
@@ -241,12 +241,14 @@ describe("conform", () => {
   it("refuses a name that the client has for something of its own", () => {
     const refused = expect.objectContaining({
       code: "name-reserved",
-      message: 'Skill "login" has a name that Claude Code has for something of its own',
+      message: 'Skill "login" has a name that Claude Code reserves for itself',
       fix: expect.stringContaining("my-login"),
     });
     expect(() => adaptSkill(sketch("login"), client("claude"))).toThrow(refused);
     expect(adaptSkill(sketch("login"), client("gemini")).notes).toEqual([]);
-    expect(notesOf(sketch("code-review"), "claude")).toContain('Claude Code comes with "code-review" of its own');
+    expect(notesOf(sketch("code-review"), "claude")).toContain(
+      'Claude Code has a built-in skill or command "code-review"',
+    );
   });
 
   /** A description of this many characters that cannot be shortened, or one that can, with a cue at its end. */
@@ -362,7 +364,7 @@ describe("conform", () => {
     expect((await conformed("policy:\n  allow_implicit_invocation: false\n")).files).toEqual({});
     const broken = await conformed("policy: [");
     expect(broken.files).toEqual({});
-    expect(broken.notes.join("\n")).toContain("its own agents/openai.yaml cannot be read");
+    expect(broken.notes.join("\n")).toContain("its own agents/openai.yaml cannot be parsed");
     expect(adaptSkill(sketch("notes"), client("codex")).files).toEqual({});
   });
 
@@ -391,16 +393,16 @@ describe("conform", () => {
     ["toolsets: ['toolsets/index:Tools']", "its tools work through `skillet serve`"],
     ["capabilities: [a.b, c.d]", "its capabilities (a.b, c.d) work through"],
     ["packages: [jq]", "its packages (jq) work through"],
-    ["allowed_tools: [bash]", "Codex does not heed allowed_tools"],
+    ["allowed_tools: [bash]", "Codex ignores allowed_tools"],
     ["disallowed-tools: [Bash]", "Codex ignores disallowed-tools: these tools stay available"],
     ["paths: [src/**]", "Codex ignores paths: it is offered for all files"],
     ["user-invocable: false", "Codex ignores user-invocable: users can call it by its name"],
     ["context: fork", "Codex ignores context: it runs in the conversation itself"],
     ["hooks: { Stop: [] }", "Codex ignores hooks: its hooks do not run"],
-    ["allowed-tools: Bash(git:*)", "may be called there without asking"],
+    ["allowed-tools: Bash(git:*)", "may call its allowed-tools without asking"],
     ["disable-model-invocation: true", "Codex reads agents/openai.yaml in place of disable-model-invocation"],
-    ["sensitive: true", "Codex gives it to everybody"],
-    ["default_enabled: false", "in Codex it is on"],
+    ["sensitive: true", "Codex makes it available to every user"],
+    ["default_enabled: false", "in Codex it is enabled"],
   ])("says what %s means there", async (line, said) => {
     const skill = await written(`name: notes\ndescription: d\n${line}`);
     expect(notesOf(skill, "codex")).toContain(said);
@@ -414,10 +416,10 @@ describe("conform", () => {
     expect(skillMd.endsWith(`\n\n${body}\n`)).toBe(true);
     expect(notes).toEqual([
       "Codex ignores hooks: its hooks do not run",
-      expect.stringContaining("the commands in !`…` stand as they are"),
+      expect.stringContaining("the commands in !`…` are kept"),
       expect.stringContaining("$SKILL_DIR"),
     ]);
-    expect(notesOf(skill, "claude")).toContain("its hooks are commands that Claude Code runs by itself");
+    expect(notesOf(skill, "claude")).toContain("its hooks are commands that Claude Code runs itself");
   });
 
   it("names the skill's folder as the client fills it in, where it does", async () => {

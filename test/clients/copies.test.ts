@@ -15,8 +15,8 @@ it("[Q-12] nothing is put behind a link that took the place of the folder after 
     symlinkSync(elsewhere, join(root, "project/.claude/skills"));
     return undefined;
   };
-  const install = () => writeClientCopies({ target, installs, skills: [skill("one")], refuses });
-  expect(install).toThrow(/Skill "one" .*a link that was put there meanwhile leads to/);
+  const install = () => writeClientCopies({ target, installs, skills: [skill("one")], findRefusal: refuses });
+  expect(install).toThrow(/Skill "one" .*the folder was replaced by a link to/);
   expect(readdirSync(elsewhere)).toEqual([]);
 });
 
@@ -29,7 +29,7 @@ it("[Q-12] a skill that changes between the look at it and its copy is not insta
       target,
       installs,
       skills: [skill("one"), skill("two")],
-      refuses({ name }) {
+      findRefusal({ name }) {
         if (name === "two") onTwo();
         return undefined;
       },

@@ -82,14 +82,14 @@ describe("a skill as a zip", () => {
     const request = { skill: skill("notes"), format: "skill-zip", path: out("notes.zip") } as const;
     exportSkill(request);
     const before = readFileSync(request.path);
-    expect(() => exportSkill(request)).toThrow(refused("exists", "is already there"));
+    expect(() => exportSkill(request)).toThrow(refused("exists", "already exists"));
     exportSkill({ ...request, skill: sketch("notes"), isForced: true });
     expect([...unzip(readFileSync(request.path)).keys()]).toEqual(["notes/SKILL.md"]);
     expect(readFileSync(request.path)).not.toEqual(before);
     writeFiles(dirname(request.path), { "letter.txt": "dear Ada", "folder/x": "" });
     for (const name of ["letter.txt", "folder"])
       expect(() => exportSkill({ ...request, path: out(name), isForced: true }), name).toThrow(
-        refused("exists", "is no zip file"),
+        refused("exists", "is not a zip file"),
       );
     expect(readFileSync(out("letter.txt"), "utf8")).toBe("dear Ada");
   });
@@ -103,7 +103,7 @@ describe("a skill as a zip", () => {
       path: out("x.zip"),
     });
     expect(files).toEqual(all.map((file) => `notes/${file}`));
-    expect(leftOut.join("\n")).toContain('"linked" is a link that leaves the skill\'s folder');
+    expect(leftOut.join("\n")).toContain('"linked" is a symlink out of the skill\'s folder');
     expect(leftOut.join("\n")).toContain('"a\\..\\..\\evil" has a name that other systems read as a path');
   });
 
@@ -123,7 +123,7 @@ describe("a skill as a zip", () => {
     );
     const { skill, out } = await notes(large);
     const { notes: said } = exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("x.zip") });
-    expect(said.at(-1)).toMatch(/^it holds 35,\d+,\d+ bytes: claude\.ai may refuse more than 30,000,000$/);
+    expect(said.at(-1)).toMatch(/^it has 35,\d+,\d+ bytes: claude\.ai may refuse more than 30,000,000$/);
   });
 
   it("never goes into the skill's own folder, also not by a link", async () => {
@@ -132,7 +132,7 @@ describe("a skill as a zip", () => {
     symlinkSync(folder, join(root, "link"));
     for (const path of [join(folder, "notes.zip"), join(root, "link/new/notes.zip")])
       expect(() => exportSkill({ skill: skill("notes"), format: "skill-zip", path }), path).toThrow(
-        refused("inside-skill", "would be a part of it"),
+        refused("inside-skill", "would become part of the skill"),
       );
     expect(readdirSync(folder).sort()).toEqual([".env", "SKILL.md", "references", "scripts"]);
   });
@@ -206,7 +206,7 @@ describe("a skill as a plugin", () => {
 
   it("takes the place of what it made itself, with --force alone", async () => {
     const { request, root } = await plugin();
-    expect(() => exportSkill(request)).toThrow(refused("exists", "is already there"));
+    expect(() => exportSkill(request)).toThrow(refused("exists", "already exists"));
     force({ ...request, skill: sketch("notes") });
     expect(existsSync(join(request.path, "skills/notes/scripts"))).toBe(false);
     force(request);
@@ -218,26 +218,26 @@ describe("a skill as a plugin", () => {
     const { request, out } = await plugin();
     const mine = out("mine");
     writeFiles(mine, { "thesis.txt": "years of work" });
-    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "was not made by `skillet export`"));
+    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "was not created by `skillet export`"));
     writeFiles(mine, { ".claude-plugin/skillet.json": '{"files":{}}' });
-    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "somebody else's by now, thesis.txt"));
+    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "has a new file, thesis.txt"));
     expect(readFileSync(join(mine, "thesis.txt"), "utf8")).toBe("years of work");
     writeFileSync(out("file"), "");
-    expect(() => force({ ...request, path: out("file") })).toThrow(refused("exists", "is no folder"));
+    expect(() => force({ ...request, path: out("file") })).toThrow(refused("exists", "is not a folder"));
     const script = join(request.path, "skills/notes/scripts/run.sh");
     writeFileSync(script, "edited");
     expect(() => force(request)).toThrow(
-      refused("exists", "was changed since it was made, in skills/notes/scripts/run.sh"),
+      refused("exists", "was changed since it was created, in skills/notes/scripts/run.sh"),
     );
     expect(readFileSync(script, "utf8")).toBe("edited");
     mkdirSync(out("empty"));
-    expect(() => force({ ...request, path: out("empty") })).toThrow(refused("exists", "was not made by"));
+    expect(() => force({ ...request, path: out("empty") })).toThrow(refused("exists", "was not created by"));
   });
 
   it("does not follow a link to a folder that it made", async () => {
     const { request, out } = await plugin();
     symlinkSync(request.path, out("link"));
-    expect(() => force({ ...request, path: out("link") })).toThrow(refused("exists", "is no folder"));
+    expect(() => force({ ...request, path: out("link") })).toThrow(refused("exists", "is not a folder"));
   });
 
   it("[Q-12] is made where no link of somebody else's waits", async () => {

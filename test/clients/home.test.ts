@@ -94,13 +94,13 @@ describe("a hermetic home", () => {
 
   it.for([
     [".missing", "does not exist"],
-    ["../outside", "is none that can be brought in"],
+    ["../outside", "cannot be copied into the home"],
     ["/etc/passwd", "is not relative to the folder"],
-    ["linked", "is a link that leaves the folder"],
+    ["linked", "is a symlink that leaves the folder"],
     ["folder", "is a folder"],
-    ["", "is none that can be brought in"],
-    [".claude/settings.json", "is none that can be brought in"],
-    [".Claude/Skills/a/SKILL.md", "is none that can be brought in"],
+    ["", "cannot be copied into the home"],
+    [".claude/settings.json", "cannot be copied into the home"],
+    [".Claude/Skills/a/SKILL.md", "cannot be copied into the home"],
   ])("[N-20] is not made when %j is to be brought in", ([path = "", why = ""]) => {
     const from = temporaryFolder({
       "folder/a": "a",
@@ -118,7 +118,7 @@ describe("a hermetic home", () => {
     const parent = temporaryFolder();
     const home = createHermeticHome({ parent });
     const put = [{ name: "a", source: "inline", skillMd: skillText("a") }] as const;
-    applyFolderChange({ skillsDir: home.skillsDir, put, isDurable: false, isReadOnly: true });
+    applyFolderChange({ skillsDir: home.skillsDir, items: put, isDurable: false, isReadOnly: true });
     home.remove();
     home.remove();
     {
@@ -132,7 +132,7 @@ describe("a hermetic home", () => {
     const error = thrownBy(() => createHermeticHome({ parent: join(temporaryFolder(), "nowhere") }));
     expect(error).toMatchObject({
       code: "unwritable",
-      fix: "check that the folder can be written to, and that there is room",
+      fix: "check that the folder is writable and the disk has free space",
     });
   });
 });
@@ -261,7 +261,7 @@ describe("homes of processes that ended", () => {
   const WAITING = 'setInterval(() => {}, 1000); console.log("made")';
 
   function start(parent: string, then: string, uid?: number) {
-    const module = moduleOf("install/home");
+    const module = moduleOf("clients/hermetic-home");
     const script = `const { createHermeticHome } = await import(${JSON.stringify(module)});
       const home = createHermeticHome({ parent: ${JSON.stringify(parent)} }); ${then}`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {

@@ -3,7 +3,7 @@ import { type CopyStatus, planCopies, planCopyRemoval, type WantedCopy } from ".
 
 const CONTENT = { digest: "sha256:new", files: ["SKILL.md", "scripts/go.sh"] };
 
-const options = (force = false) => ({ shown: (name: string) => `~/x/${name}`, client: "Claude Code", force });
+const options = (force = false) => ({ formatPath: (name: string) => `~/x/${name}`, client: "Claude Code", force });
 
 function judged(there: CopyStatus, { force = false, ...more }: Partial<WantedCopy> & { force?: boolean } = {}) {
   const wanted = {
@@ -12,7 +12,7 @@ function judged(there: CopyStatus, { force = false, ...more }: Partial<WantedCop
     content: CONTENT,
     notes: ["a note"],
     lost: [],
-    isThere: false,
+    isInTarget: false,
     ...more,
   };
   const [step] = planCopies([wanted], () => there, options(force));
@@ -42,12 +42,12 @@ describe("what is to be done so that a skill stands there", () => {
     const there: CopyStatus = { is: "ours", digest: "sha256:mine", isEdited: true };
     expect(judged(there)?.reason).toEqual({
       code: "edited",
-      message: "~/x/a was changed by hand since skillet put it there",
-      fix: "keep your changes somewhere else, then --force replaces it",
+      message: "~/x/a was edited by hand since skillet created it",
+      fix: "save your changes in another place, then --force replaces it",
     });
     expect(judged(there, { force: true })).toMatchObject({
       action: "update",
-      reason: { code: "edited", fix: expect.stringContaining("keep your changes somewhere else first") },
+      reason: { code: "edited", fix: expect.stringContaining("save your changes in another place first") },
     });
     expect(judged({ ...there, isEdited: false }, { force: true })).not.toHaveProperty("reason");
   });
@@ -55,7 +55,7 @@ describe("what is to be done so that a skill stands there", () => {
   it.each(["folder", "link", "file"] as const)("[Q-12] never replaces a %s of somebody else's", (what) => {
     expect(judged({ is: "foreign", what }, { force: true })).toMatchObject({
       action: "refuse",
-      reason: { code: "in-the-way", message: `~/x/a is a ${what} that skillet did not put there; it is not replaced` },
+      reason: { code: "in-the-way", message: `~/x/a is a ${what} that skillet did not create; it is not replaced` },
     });
   });
 
@@ -75,7 +75,7 @@ describe("what is to be done so that a skill stands there", () => {
   it("leaves alone what is in the client's own folder, trusted or not", () => {
     const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" } as const;
     const there: CopyStatus = { is: "foreign", what: "folder", digest: "sha256:mine" };
-    expect(judged(there, { isThere: true, refusal, force: true })).toMatchObject({
+    expect(judged(there, { isInTarget: true, refusal, force: true })).toMatchObject({
       action: "unchanged",
       reason: { code: "already-there" },
     });

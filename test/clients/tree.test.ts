@@ -11,7 +11,7 @@ import { everything, thrownBy } from "./scene.ts";
 function copied(folder: string, more: Partial<FolderItem> = {}, isReadOnly = false): string {
   const [path = ""] = applyFolderChange({
     skillsDir: join(temporaryFolder(), "skills"),
-    put: [{ name: "a", source: "ref", folder, ...more }],
+    items: [{ name: "a", source: "ref", folder, ...more }],
     isDurable: false,
     isReadOnly,
   });
@@ -92,7 +92,7 @@ describe("a copy of a skill's folder", () => {
     for (const path of ["/etc/passwd", temporaryFolder()]) {
       symlinkSync(path, join(folder, "out"));
       const error = thrownBy(() => copied(folder, { links: "inside" }));
-      expect(error.message).toContain('"out" is a link that leaves the skill\'s folder');
+      expect(error.message).toContain('"out" is a symlink that leaves the skill\'s folder');
       rmSync(join(folder, "out"));
     }
   });
@@ -103,7 +103,7 @@ describe("a copy of a skill's folder", () => {
       const folder = skill({ "a.txt": "a" });
       const omit = swapping(join(folder, "a.txt"), (path) => symlinkSync(secret, path));
       expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
-        /"a.txt" (?:is a link that leaves|cannot be read)/,
+        /"a.txt" (?:is a symlink that leaves|cannot be read)/,
       );
     }
   });
@@ -119,7 +119,7 @@ describe("a copy of a skill's folder", () => {
       return false;
     };
     const error = thrownBy(() => copied(folder, { links: "inside", omit }));
-    expect(error.message).toContain('"docs/a.txt" is a link that leaves the folder');
+    expect(error.message).toContain('"docs/a.txt" is a symlink that leaves the folder');
   });
 
   it.runIf(process.platform !== "win32")(
@@ -129,7 +129,7 @@ describe("a copy of a skill's folder", () => {
         const folder = skill({ "a.txt": "a" });
         const omit = swapping(join(folder, "a.txt"), makePipe);
         expect(thrownBy(() => copied(folder, { links, omit })).message).toMatch(
-          /"a.txt" (?:is not a regular file|.*no file any more)/,
+          /"a.txt" (?:is not a regular file|.*not a file anymore)/,
         );
       }
     },
@@ -178,7 +178,7 @@ describe("a copy of a skill's folder", () => {
     const skillsDir = temporaryFolder();
     writeFiles(skillsDir, { "a/SKILL.md": "old", "a/x.txt": "x" });
     const item: FolderItem = { name: "a", source: "ref", folder: join(skillsDir, "a"), skillMd: "new" };
-    applyFolderChange({ skillsDir, put: [item], replaces: ["a"], isDurable: false });
+    applyFolderChange({ skillsDir, items: [item], replaceable: ["a"], isDurable: false });
     expect(everything(skillsDir)).toEqual({ "a/SKILL.md": "new", "a/x.txt": "x" });
   });
 });

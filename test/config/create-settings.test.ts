@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { findDenials, skillResult } from "../../src/agent/index.ts";
 import { planUse } from "../../src/agent/run/plan-use.ts";
 import { runScript } from "../../src/agent/run/run-script.ts";
 import { openSession } from "../../src/agent/session/session.ts";
@@ -7,7 +8,7 @@ import { CONFIG_KEYS, type ConfigKey } from "../../src/config/config-keys.ts";
 import { discover } from "../../src/config/discover.ts";
 import { DEFAULT_SETTINGS, loadSettings } from "../../src/config/settings.ts";
 import { createSettings, type SettingsInput } from "../../src/config/settings-schema.ts";
-import { findDenials, skillResult, useSkill } from "../../src/index.ts";
+import { useSkill } from "../../src/index.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { catalogOf } from "../support/skills.ts";
 
@@ -137,7 +138,7 @@ describe("createSettings", () => {
       expect.objectContaining({
         code: "settings-invalid",
         message: expect.stringMatching(
-          /"skills\.research\.allowChatIds" must be a list of texts.*\n.*"skills\.research\.enabld" is not a known key; did you mean skills\.research\.enabled\?\n.*lower.*\n.*"nosuch"/s,
+          /"skills\.research\.allowChatIds" must be a list of strings.*\n.*"skills\.research\.enabld" is not a known key; did you mean skills\.research\.enabled\?\n.*lower.*\n.*"nosuch"/s,
         ),
       }),
     );
@@ -181,9 +182,9 @@ describe("a host with settings of a program", () => {
     const catalog = await CATALOG();
     const settings = { skills: new Map([["off", { enabled: false }]]), limits: { toolOutput: 10 } };
     const session = openSession(catalog, { settings });
-    expect(session.visible().map(({ name }) => name)).toEqual(["open", "research"]);
+    expect(session.listVisible().map(({ name }) => name)).toEqual(["open", "research"]);
     for (const host of [{}, undefined, { settings: {} }, { settings: { skills: new Map() } }])
-      expect(openSession(catalog, host).visible()).toHaveLength(3);
+      expect(openSession(catalog, host).listVisible()).toHaveLength(3);
   });
 
   it.each([

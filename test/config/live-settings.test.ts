@@ -166,7 +166,7 @@ describe("settings that follow their files", () => {
     const large = `${"# A comment.\n".repeat(20_000)}${OFF}`;
     const root = temporaryFolder({ "home/config.toml": large, "asks.mjs": ASKS });
     chmodSync(root, 0o755);
-    const printed = execFileSync(process.execPath, [join(root, "asks.mjs"), moduleOf("host/live-settings"), root]);
+    const printed = execFileSync(process.execPath, [join(root, "asks.mjs"), moduleOf("config/live-settings"), root]);
     const { asked, unchanged, changed } = JSON.parse(printed.toString());
     expect(asked).toBeGreaterThan(1000);
     expect(unchanged, "bytes read while nothing changes").toBeLessThan(large.length / 10);

@@ -60,7 +60,7 @@ describe("skills of an MCP server", () => {
       },
     });
     expect(skill.files().files.map(({ path }) => path)).toEqual(["references/forms.md", "scripts/fill.sh"]);
-    expect(scene.trust.standingOf(skill)).toBe("untrusted");
+    expect(scene.trust.getStatus(skill)).toBe("untrusted");
     expect(scene.catalog.find("pdf@mcp:docs")).toBe(skill);
     await scene.again();
     await scene.catalog.reload();
@@ -76,7 +76,7 @@ describe("skills of an MCP server", () => {
     expect(disclose(scene.catalog, "anything").prefix).toContain(`- pdf: Does pdf. Use when asked for pdf. ${MARK}`);
     expect(scene.catalog.definitions().find(({ name }) => name === "pdf")?.description).toContain(MARK);
     const told = disclose(scene.catalog, "/pdf report.pdf");
-    expect(told).toMatchObject({ tier: "full", shown: [], noted: [scene.skill("pdf")] });
+    expect(told).toMatchObject({ tier: "full", shown: [], mentioned: [scene.skill("pdf")] });
     expect(told.suffix).toContain("[Skill pdf of MCP server docs matches: load_skill fetches it]");
     expect(reads(server)).toEqual([]);
   });
@@ -178,7 +178,7 @@ describe("skills of an MCP server", () => {
     const scene = await sceneWith(server, {
       "home/.skillet/config.toml": `${configOf(server.url)}\n[tools]\ndynamic_commands = true\n`,
     });
-    const session = openSession(scene.catalog, scene, { brings: "all" });
+    const session = openSession(scene.catalog, scene, { provides: "all" });
     const script = { skill: "pdf", script: "fill.sh", args: ["a"] };
     expect(await session.call("run_skill_script", script)).toMatchObject({ isError: true, code: "untrusted" });
     expect(await session.call("use_skill", { skill: "pdf", message: "go" })).toMatchObject({ isError: true });
@@ -192,15 +192,15 @@ describe("skills of an MCP server", () => {
     const skill = scene.skill("pdf");
     await skill.fetch?.("all");
     scene.trust.grant([{ skill, copy: copySkill(skill) }]);
-    expect(scene.trust.standingOf(skill)).toBe("trusted");
-    expect(scene.trust.changesOf(skill, copySkill(skill))).toEqual([]);
+    expect(scene.trust.getStatus(skill)).toBe("trusted");
+    expect(scene.trust.findChanges(skill, copySkill(skill))).toEqual([]);
 
     // Prose alone: for a skill on this machine that would not count.
     const changed = { ...files, "references/forms.md": "Forms have no fields.\n" };
     server.pages = () => ({ skills: [listedSkill("pdf", changed, more)] });
     expire(scene);
     const later = await discoverAgain(scene);
-    expect(later.trust.standingOf(later.skill("pdf"))).toBe("untrusted");
+    expect(later.trust.getStatus(later.skill("pdf"))).toBe("untrusted");
     expect(await openSession(later.catalog, later).call("run_skill_script", script)).toMatchObject({
       code: "untrusted",
       content: expect.stringContaining("changed since it was trusted"),
@@ -217,7 +217,7 @@ describe("skills of an MCP server", () => {
       const taint = createTaintTracker();
       const tool = { name: "load_skill", inputSchema: {} };
       trackToolResult(taint, { tool, input }, await session.call("load_skill", input));
-      return taint.originsOf({ to: "eve@evil.example" });
+      return taint.findOrigins({ to: "eve@evil.example" });
     };
     expect(await originsOfCopy()).toEqual(["answer of skill pdf"]);
     const skill = scene.skill("pdf");
@@ -233,7 +233,7 @@ describe("skills of an MCP server", () => {
     const [a, b] = [scene.catalog.get("pdf@mcp:docs"), scene.catalog.get("pdf@mcp:other")];
     await Promise.all([a.fetch?.("all"), b.fetch?.("all")]);
     scene.trust.grant([{ skill: a, copy: copySkill(a) }]);
-    expect([a, b].map(scene.trust.standingOf)).toEqual(["trusted", "untrusted"]);
+    expect([a, b].map(scene.trust.getStatus)).toEqual(["trusted", "untrusted"]);
     expect(readdirSync(join(scene.root, "home/.skillet/cache/remote")).sort()).toEqual(["docs", "other"]);
   });
 

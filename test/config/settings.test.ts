@@ -168,7 +168,7 @@ command = ["/opt/mail"]
   it.each([
     ['[models.x]\nprovider = "acme"', '"anthropic", "openai"'],
     ['[models.x]\nbase_url = "ftp://a"', "web address"],
-    ['[models.x]\nbase_url = "https://me:secret@a/v1"', "without a name or password"],
+    ['[models.x]\nbase_url = "https://me:secret@a/v1"', "without a user name or password"],
     ["[models.x]\nretries = -1", "a whole number"],
     ['[prices.x]\ninput = "3"', "a number of dollars"],
     ["[prices.x]\ninput = inf", "a number of dollars"],
@@ -349,7 +349,7 @@ describe("a workspace's configuration", () => {
     const { diagnostics, settings, found } = await settingsOf(workspace(`[skills.a]\n${keys}${skills}`));
     expect(findUndeclaredSettings(found)).toHaveLength(100);
     expect(diagnostics).toHaveLength(101);
-    expect(diagnostics.at(-1)?.message).toBe("holds 39,900 more keys that are not known");
+    expect(diagnostics.at(-1)?.message).toBe("has 39,900 more unknown keys");
     expect(settings.skills.size, "what may be set counts all the same").toBe(10_000);
     const roots = [2500, 5000, 10_000].map((length) => {
       const lines = (lineOf: (index: number) => string) => Array.from({ length }, (_, index) => lineOf(index)).join("");

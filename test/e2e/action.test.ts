@@ -95,7 +95,7 @@ describe("the action", () => {
     expect(summary).toContain(`| scan | high: ${high}, medium: `);
   });
 
-  it("compares what was added with its lock, and says what differs", async () => {
+  it("compares what was added with its lock, and shows the differences", async () => {
     const workspace = temporaryFolder({ "from/greet/SKILL.md": skillText("greet") });
     const added = await skillet(["add", "./from", "--project", "--yes"], { cwd: workspace });
     expect(added.code, added.stderr).toBe(0);
@@ -109,7 +109,7 @@ describe("the action", () => {
     const differs = runAction(workspace, path);
     expect(differs).toMatchObject({ status: 1, outputs: { errors: "0" } });
     expect(differs.commands).toEqual([expect.stringMatching(/^::error title=skillet verify::/)]);
-    expect(differs.log).toContain("greet is not what its lock says");
+    expect(differs.log).toContain("greet does not match its lock file");
     expect(runAction(workspace, { ...path, verify: "false" })).toMatchObject({ status: 0, commands: [] });
   });
 

@@ -74,5 +74,5 @@ it("publishes the types of what it exports, and no others", () => {
       .filter((to) => !existsSync(to)),
   );
   expect(missing).toEqual([]);
-  expect(files.some((path) => path.startsWith("cli"))).toBe(false);
+  expect(files.some((path) => path.startsWith("cli/"))).toBe(false);
 });

@@ -62,7 +62,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
 
   it.each([
     ["is not there and cannot be installed", "/dev/null", "✗ nothing was installed: "],
-    ["does not work", "/bin/false", "✗ The sandbox does not hold"],
+    ["does not work", "/bin/false", "✗ The sandbox failed its self-test"],
   ])("says so where bubblewrap %s, runs no code, and ends with what works", (_, instead, said) => {
     const { status, stdout, stderr } = startWith(instead);
     expect(status).toBe(0);

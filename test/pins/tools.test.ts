@@ -25,35 +25,35 @@ describe("what models and their programs depend on", () => {
   it("[S-11, W-08] is the tools of a session and what they take", async () => {
     const { tools } = openSession(await catalogOf({}), { env: {} });
     expect(described(tools)).toMatchInlineSnapshot(`
-      "list_skills: Lists the skills there are: name, description, version and tags, as JSON.
-      search_skills: Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.
+      "list_skills: Lists the available skills: name, description, version and tags, as JSON.
+      search_skills: Finds skills for a task, best first, also by the text of their instructions. Use it when the list of skills is long or was cut.
         query: string
         limit: number (optional)
-      load_skill: Loads a skill: gives its full instructions and the list of its files. Follow them.
+      load_skill: Loads a skill: returns its full instructions and the list of its files. Follow them.
         skill: string
         arguments: string (optional)
         again: boolean (optional)
-      use_skill: Hands a task to a skill, which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.
+      use_skill: Delegates a task to a skill, which runs as a sub-agent with its own model, tools and limits and returns only the result. It does not see this conversation: pass the information it needs.
         skill: string
         message: string (optional)
         context: string (optional)
         input: object (optional)
-      read_skill_resource: Reads a file of a skill: one of those that load_skill lists.
+      read_skill_resource: Reads a file of a skill, as listed by load_skill.
         skill: string
         resource: string
         offset: number (optional)
-      run_skill_script: Runs a script of a skill in its own sandbox, and gives what it printed: one of those that load_skill lists. It starts in the skill's folder, and sees no files of the user: give it content on stdin.
+      run_skill_script: Runs a script of a skill in its own sandbox and returns its output. load_skill lists the scripts. It starts in the skill's folder and sees no files of the user: pass content on stdin.
         skill: string
         script: string
         args: array (optional)
         stdin: string (optional)
         writes: boolean (optional)
-      validate_skill: Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.
+      validate_skill: Checks a skill's structure and metadata. Reports each problem, its position and a fix.
         skill: string (optional)
         path: string (optional)
         content: string (optional)
         profile: load | agentskills | shipped | claude-upload | vscode (optional)
-      lint_skill: Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.
+      lint_skill: Checks the style of a skill's instructions. Reports each finding with its rule, line and fix.
         skill: string (optional)
         path: string (optional)
         content: string (optional)"
@@ -71,11 +71,11 @@ describe("what models and their programs depend on", () => {
       [Not in force for loaded instructions: model (fast)]"
     `);
     expect((await session.load("a")).content).toMatchInlineSnapshot(
-      `"Skill 'a' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true."`,
+      `"Skill 'a' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true."`,
     );
     expect(session.disclose("ferry").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);
-    expect(session.reminder()).toMatchInlineSnapshot(
-      `"[Skills loaded in this conversation: a. load_skill with again: true repeats one]"`,
+    expect(session.formatReminder()).toMatchInlineSnapshot(
+      `"[Skills loaded in this conversation: a. To repeat one, call load_skill with again: true]"`,
     );
   });
 });

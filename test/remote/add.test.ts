@@ -56,7 +56,7 @@ function scene(): Scene {
       const place = resolveSkillsDir(around, isProject);
       return withStagingFolder(around.skilletHome, async (work) => {
         const supply = await fetchListing({ kind: "folder", path: join(root, source) }, work, { env: {} });
-        const prepared = prepareCandidate(findCandidate("x", supply.offer), supply.fetched, join(work, "skills/x"));
+        const prepared = prepareCandidate(findCandidate("x", supply.listing), supply.fetched, join(work, "skills/x"));
         const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
         const originals = createBlobCache(around.skilletHome);
         const locked = readLockedSkills(place);
@@ -96,7 +96,7 @@ describe("[S-33] adding a skill", () => {
     writeFiles(one.skillsDir, { [`${other}/SKILL.md`]: "" });
     await expect(one.add("a")).rejects.toMatchObject({
       code: "in-the-way",
-      message: `"x" and ${JSON.stringify(other)}, which is in ~/.skillet/installed, are one folder on some disks`,
+      message: `"x" and ${JSON.stringify(other)}, which is in ~/.skillet/installed, are the same folder on some disks`,
       fix: "move the other one away",
     });
   });
@@ -132,7 +132,7 @@ describe("[S-33] adding a skill", () => {
     const before = everything(one.skillsDir);
     await expect(one.add("b")).rejects.toMatchObject({
       code: "other-source",
-      message: expect.stringMatching(/\/a\/x, and this one is from .*\/b\/x$/),
+      message: expect.stringMatching(/\/a\/x, but this one is from .*\/b\/x$/),
     });
     expect(everything(one.skillsDir)).toEqual(before);
     const forced = await one.add("b", { isForced: true });
@@ -206,16 +206,16 @@ describe("looking for what was added where it came from", () => {
   });
 
   it.each<[string, (source: string) => void, RegExp]>([
-    ["it is not there any more", (at) => rmSync(join(at, "x/SKILL.md")), /has no skill "x" at x any more/],
+    ["it is not there any more", (at) => rmSync(join(at, "x/SKILL.md")), /no longer has a skill "x" at x/],
     [
       "it is called otherwise",
       (at) => writeFileSync(join(at, "x/SKILL.md"), skillText("renamed")),
-      /^Skill "x" is called "renamed" in its source now$/,
+      /^Skill "x" is now named "renamed" in its source$/,
     ],
     [
       "it does not load any more",
       (at) => writeFileSync(join(at, "x/SKILL.md"), "---\nname: [\n---\n"),
-      /has no skill "x" at x any more/,
+      /no longer has a skill "x" at x/,
     ],
     ["the source is gone", (at) => rmSync(at, { recursive: true }), /./],
   ])("says so when %s, and what was added stays", async (_, change, why) => {
@@ -234,14 +234,14 @@ describe("looking for what was added where it came from", () => {
     writeFiles(join(one.root, "a"), { "moved/x/SKILL.md": skillText("x") });
     rmSync(join(one.root, "a/x"), { recursive: true });
     expect(await found(one)).toMatchObject({
-      error: { code: "source-gone", message: 'Skill "x" is at moved/x in its source now' },
+      error: { code: "source-gone", message: 'Skill "x" is now at moved/x in its source' },
     });
     rmSync(join(one.root, "a/moved"), { recursive: true });
     writeFiles(join(one.root, "a"), { "SKILL.md": skillText("x") });
     expect(await found(one)).toMatchObject({
       error: {
-        message: 'Skill "x" is the whole of its source now',
-        fix: `remove it and add what is there now: skillet add ${one.root}/a x`,
+        message: 'Skill "x" is now the root of its source',
+        fix: `remove it and add the current version: skillet add ${one.root}/a x`,
       },
     });
   });
@@ -261,8 +261,8 @@ describe("the folder that work is done in", () => {
 
   it("takes along what processes left that are gone, and nothing of those that are not, nor anything else", async () => {
     const home = temporaryFolder();
-    const staging = pathToFileURL(moduleOf("supply/staging")).href;
-    const killed = `import { inStaging } from ${JSON.stringify(staging)}; await inStaging(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
+    const staging = pathToFileURL(moduleOf("remote/apply-changes")).href;
+    const killed = `import { withStagingFolder } from ${JSON.stringify(staging)}; await withStagingFolder(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", killed]);
     const all = join(home, "staging");
     expect(readdirSync(all)).toHaveLength(1);

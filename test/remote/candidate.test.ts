@@ -22,7 +22,7 @@ async function offered(
   return { ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })), work };
 }
 
-function prepared({ offer, fetched, work }: FetchedListing & { work: string }, name = "x"): PreparedCandidate {
+function prepared({ listing: offer, fetched, work }: FetchedListing & { work: string }, name = "x"): PreparedCandidate {
   return prepareCandidate(findCandidate(name, offer), fetched, join(work, "skills", name));
 }
 
@@ -110,9 +110,11 @@ describe("a skill of a source", () => {
     "is none with a SKILL.md that is a link to %s, and neither is another file in its folder",
     async (target) => {
       const files = { "s/AGENTS.md": skillText("x"), "s/in/SKILL.md": skillText("in"), "o/x.md": skillText("o") };
-      const { offer } = await offered(files, { "s/SKILL.md": target });
+      const { listing: offer } = await offered(files, { "s/SKILL.md": target });
       expect(offer.candidates.map(({ path }) => path)).toEqual(["s/in"]);
-      expect(offer.notes).toEqual(['"s/SKILL.md" is a link that leads to no file of its folder, so that is no skill']);
+      expect(offer.notes).toEqual([
+        '"s/SKILL.md" is a symlink that points outside its folder, so the folder is not a skill',
+      ]);
     },
   );
 
@@ -149,7 +151,7 @@ describe("a skill of a source", () => {
     const links = { "x/a.md": target, ...(target === "b.md" ? { "x/b.md": "a.md" } : {}) };
     const supply = await offered({ "x/SKILL.md": skillText("x"), "x/docs/d.md": "", "secret.md": "secret" }, links);
     expect(() => prepared(supply)).toThrow(
-      expect.objectContaining({ code: "link-outside", message: expect.stringContaining('x" holds a link, ') }),
+      expect.objectContaining({ code: "link-outside", message: expect.stringContaining('x" contains a symlink, ') }),
     );
     expect(existsSync(join(supply.work, "skills"))).toBe(false);
   });
@@ -177,36 +179,39 @@ describe("a skill of a source", () => {
     ["---\nname: x\n---\nDo it.\n", "x"],
     ["---\nname: __proto__\ndescription: Evil.\n---\nDo it.\n", "x"],
   ])("is not offered when its file is %j, and asking for it says why", async (text, name) => {
-    const { offer, work } = await offered({ "x/SKILL.md": text, "good/SKILL.md": skillText("good") });
+    const { listing: offer, work } = await offered({ "x/SKILL.md": text, "good/SKILL.md": skillText("good") });
     expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["good"]);
     expect(offer.diagnostics.filter(({ severity }) => severity === "error")).toHaveLength(1);
     expect(() => findCandidate(name, offer)).toThrow(
       expect.objectContaining({
         code: "not-found",
-        message: expect.stringContaining('"x" is there, but did not load: '),
+        message: expect.stringContaining('"x" exists, but did not load: '),
       }),
     );
     expect(readdirSync(join(work, ".."))).not.toContain("SKILL.md");
   });
 
   it("that is the source itself is not offered either when its name leads elsewhere", async () => {
-    const { offer } = await offered({ "SKILL.md": "---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n" });
+    const { listing: offer } = await offered({ "SKILL.md": "---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n" });
     expect(offer.candidates).toEqual([]);
     expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-unusable" })]);
   });
 
   it("that is the source itself has what is wrong with it said once", async () => {
-    const { offer } = await offered({ "SKILL.md": "---\nname: x\n---\nDo it.\n", "y/SKILL.md": skillText("y") });
+    const { listing: offer } = await offered({
+      "SKILL.md": "---\nname: x\n---\nDo it.\n",
+      "y/SKILL.md": skillText("y"),
+    });
     expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["y"]);
     const errors = offer.diagnostics.filter(({ severity }) => severity === "error");
     expect(errors.map(({ code }) => code)).toEqual(["description-missing"]);
   });
 
   it("is asked for by its name, and by its folder only where no skill is called so", async () => {
-    const { offer } = await offered({ "foo/SKILL.md": skillText("bar"), "bar/SKILL.md": skillText("foo") });
+    const { listing: offer } = await offered({ "foo/SKILL.md": skillText("bar"), "bar/SKILL.md": skillText("foo") });
     expect(findCandidate("foo", offer).path).toBe("bar");
     const other = await offered({ "foo/SKILL.md": skillText("bar") });
-    expect(findCandidate("foo", other.offer).skill.name).toBe("bar");
+    expect(findCandidate("foo", other.listing).skill.name).toBe("bar");
   });
 
   it.each([
@@ -218,28 +223,28 @@ describe("a skill of a source", () => {
   });
 
   it("is not offered under the name of the lock", async () => {
-    const { offer } = await offered({ "x/SKILL.md": skillText("skills.lock") });
+    const { listing: offer } = await offered({ "x/SKILL.md": skillText("skills.lock") });
     expect(offer.candidates).toEqual([]);
     expect(offer.diagnostics).toMatchObject([{ severity: "error", code: "name-reserved" }]);
   });
 
   it("that is not there is told with what was left out of the source", async () => {
     const plugin = { $schema: "https://agent-plugins.org/schemas/2.0.0/plugin.schema.json" };
-    const { offer, fetched } = await offered({
+    const { listing: offer, fetched } = await offered({
       "plugin.json": JSON.stringify(plugin),
       "skills/x/SKILL.md": skillText("x"),
     });
-    const why = /^There is no skill .*in it\. The plugin was not looked into: its plugin\.json follows .*2\.0\.0/;
+    const why = /^The source has no skill(?: "x")?\. The plugin was skipped: its plugin\.json follows .*2\.0\.0/;
     expect(() => findCandidate("x", offer)).toThrow(expect.objectContaining({ message: expect.stringMatching(why) }));
-    expect(createNoSkillsError({ offer, fetched }).message).toMatch(why);
+    expect(createNoSkillsError({ listing: offer, fetched }).message).toMatch(why);
     const notes = Array.from({ length: 7 }, (_, number) => `Note ${number}`);
-    expect(createNoSkillsError({ offer: { ...offer, notes }, fetched }).message).toMatch(
-      /Note 4\. There are 2 more such notes$/,
+    expect(createNoSkillsError({ listing: { ...offer, notes }, fetched }).message).toMatch(
+      /Note 4\. 2 more notes are not shown$/,
     );
   });
 
   it("that is not there is told with the nearest name", async () => {
-    const { offer } = await offered({ "sorter/SKILL.md": skillText("sorter") });
+    const { listing: offer } = await offered({ "sorter/SKILL.md": skillText("sorter") });
     expect(() => findCandidate("sortre", offer)).toThrow(expect.objectContaining({ fix: "did you mean sorter?" }));
   });
 });
@@ -248,19 +253,19 @@ describe("two skills of one name in a source", () => {
   it("are one when they are the same to the last byte, and an error when they are not", async () => {
     const files = { "a/x/SKILL.md": skillText("x"), "a/x/f": "1", "b/x/SKILL.md": skillText("x"), "b/x/f": "1" };
     const same = await offered(files);
-    expect(selectDistinct(same.offer.candidates).map(({ path }) => path)).toEqual(["a/x"]);
+    expect(selectDistinct(same.listing.candidates).map(({ path }) => path)).toEqual(["a/x"]);
     const other = await offered({ ...files, "b/x/f": "2" });
-    expect(() => selectDistinct(other.offer.candidates)).toThrow(
+    expect(() => selectDistinct(other.listing.candidates)).toThrow(
       expect.objectContaining({ code: "name-twice", message: expect.stringMatching(/a\/x and b\/x/) }),
     );
     const hidden = await offered({ ...files, "b/x/.f": "" });
-    expect(() => selectDistinct(hidden.offer.candidates)).toThrow(expect.objectContaining({ code: "name-twice" }));
-    expect(findCandidate("b/x", other.offer).path).toBe("b/x");
-    expect(() => findCandidate("x", other.offer)).toThrow(expect.objectContaining({ code: "name-twice" }));
+    expect(() => selectDistinct(hidden.listing.candidates)).toThrow(expect.objectContaining({ code: "name-twice" }));
+    expect(findCandidate("b/x", other.listing).path).toBe("b/x");
+    expect(() => findCandidate("x", other.listing)).toThrow(expect.objectContaining({ code: "name-twice" }));
   });
 
   it("or of two that are one folder on some disks are not added together", async () => {
-    const { offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
+    const { listing: offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
     expect(() => selectDistinct(offer.candidates)).toThrow(
       expect.objectContaining({ code: "name-twice", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
     );
@@ -268,7 +273,7 @@ describe("two skills of one name in a source", () => {
   });
 
   it("of different names are both taken, in order", async () => {
-    const { offer } = await offered({ "b/SKILL.md": skillText("b"), "a/SKILL.md": skillText("a") });
+    const { listing: offer } = await offered({ "b/SKILL.md": skillText("b"), "a/SKILL.md": skillText("a") });
     expect(selectDistinct(offer.candidates).map(({ skill }) => skill.name)).toEqual(["a", "b"]);
   });
 });

@@ -58,7 +58,7 @@ describe("fetching from an address", () => {
       expect([kind, error.code, error.fix]).toEqual([
         kind,
         "source-folder-missing",
-        'there are skills in "greet", "other"',
+        'the source has skills in "greet", "other"',
       ]);
     }
   });

@@ -59,7 +59,7 @@ describe("fetching a repository", () => {
     for (const inside of ["skill/greet", "README.md"]) {
       await expect(fetched(at(url, { inside }))).rejects.toMatchObject({
         code: "source-folder-missing",
-        fix: 'there are skills in "skills/greet"',
+        fix: 'the source has skills in "skills/greet"',
       });
     }
   });
@@ -164,8 +164,8 @@ describe("fetching a repository", () => {
       const { url } = await server({ [`/old${ASKED}`]: sentTo(`${elsewhere}/r.git${ASKED}`) });
       const failure = {
         code: "download-redirect",
-        message: `"${url}/old" leads on to "${new URL(elsewhere).host}"`,
-        fix: `if you trust that host, give its address yourself: "${elsewhere}/r.git"`,
+        message: `"${url}/old" redirects to "${new URL(elsewhere).host}"`,
+        fix: `if you trust that host, use its address: "${elsewhere}/r.git"`,
       };
       await expect(fetched(at(`${url}/old`))).rejects.toMatchObject(failure);
       await expect(readRemoteCommit(at(`${url}/old`), { env: {} })).rejects.toMatchObject(failure);
@@ -185,10 +185,10 @@ describe("fetching a repository", () => {
     const { url } = makeRepository(SKILL);
     const namesake = "./owner/repo";
     const { notes } = await fetched({ ...at(url), namesake });
-    expect(notes).toEqual([`It is from "${url}": for the folder here write ./owner/repo`]);
+    expect(notes).toEqual([`It is from "${url}": to add the local folder, use ./owner/repo`]);
     await expect(fetched({ ...at(`${url}-none`), namesake })).rejects.toMatchObject({
       code: "git-not-found",
-      fix: expect.stringMatching(/^for the folder here write \.\/owner\/repo; else check the address/),
+      fix: expect.stringMatching(/^to add the local folder, use \.\/owner\/repo; otherwise check the address/),
     });
   });
 
@@ -198,7 +198,7 @@ describe("fetching a repository", () => {
     addSubmodule(repository, "skills/greet/lib", "../..");
     const { folder, links, notes } = await fetched(at(repository.url));
     expect([...links]).toEqual([["skills/greet/out", "../../../../etc/passwd"]]);
-    expect(notes).toEqual(['"skills/greet/lib" is another repository (a submodule), and was not fetched']);
+    expect(notes).toEqual(['"skills/greet/lib" is a submodule, and was not fetched']);
     expect(filesIn(folder)).toEqual([".gitmodules", "README.md", "skills/greet/SKILL.md"]);
   });
 
@@ -219,15 +219,10 @@ describe("a repository that cannot be fetched", () => {
       "a branch that is not there",
       { ref: "feature" },
       "git-ref-missing",
-      "give a branch or a tag, or a commit with all of its 40 digits",
+      "use a branch, a tag, or a commit with all 40 digits",
     ],
     ["a branch that is misspelt", { ref: "mian" }, "git-ref-missing", 'did you mean "main"?'],
-    [
-      "half a commit",
-      { ref: "0123456" },
-      "git-ref-missing",
-      "give a branch or a tag, or a commit with all of its 40 digits",
-    ],
+    ["half a commit", { ref: "0123456" }, "git-ref-missing", "use a branch, a tag, or a commit with all 40 digits"],
   ])("is named with what to do: %s", async (_, more, code, fix) => {
     const { url } = makeRepository(SKILL);
     await expect(fetched(at(url, more))).rejects.toMatchObject({ code, fix });
@@ -267,7 +262,7 @@ describe("a repository that cannot be fetched", () => {
   it("is stopped when it says nothing for too long, and when it is called off meanwhile", async () => {
     const { url, asked } = await startSite({ "/r.git/info/refs?service=git-upload-pack": () => {} });
     const options = { env: {}, repository: "/dev/null", protocol: "http" } as const;
-    const silent = await createGit({ ...options, patience: 0.3 });
+    const silent = await createGit({ ...options, timeoutSeconds: 0.3 });
     await expect(silent.run(["ls-remote", "--", `${url}/r.git`])).rejects.toMatchObject({ code: "git-timeout" });
     const stop = new AbortController();
     const before = asked.length;

@@ -153,7 +153,7 @@ describe("mergeTrees", () => {
       ["lib/index.ts", "both-added"],
       ["notes.md", "both-added"],
     ]);
-    expect(merged.conflicts[2]?.lines).toEqual(["stands in the place of Notes.md"]);
+    expect(merged.conflicts[2]?.lines).toEqual(["conflicts with Notes.md"]);
     expect(texts(merged.files)).toEqual({ ...ours, fine: "theirs" });
     expect(texts(resolveMergeConflicts(merged, { ours: tree(ours), theirs: tree(theirs) }, "mine"))).toEqual({
       ...ours,

@@ -68,7 +68,9 @@ describe("a plugin's folder", () => {
     const folder = temporaryFolder({ ...SKILL, "plugin.json": json({ $schema: schema("2.0.0"), name: "p" }) });
     const found = findPluginFolders(folder);
     expect(found?.folders).toEqual([]);
-    expect(found?.notes).toEqual([expect.stringMatching(/2\.0\.0.*only 1\.0\.0 and 1\.1\.0 are understood/)]);
+    expect(found?.notes).toEqual([
+      expect.stringMatching(/2\.0\.0.*only Agent Plugins 1\.0\.0 and 1\.1\.0 are supported/),
+    ]);
   });
 
   it("has all else that it brings named, since none of it is added", () => {

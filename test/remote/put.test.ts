@@ -186,14 +186,14 @@ describe("a change of a folder of skills", () => {
         writeFileSync(join(one.skillsDir, "x/late.txt"), "mine");
         return text ?? "";
       },
-      moved(gone: (name: string) => string) {
+      onMoved(gone: (name: string) => string) {
         if (digestInstalled(gone("x")) !== x?.before) throw new Error("it changed");
       },
     };
-    const put = [{ name: "x", source: "ref", folder: x?.folder ?? "", isGiven: true } as const];
+    const put = [{ name: "x", source: "ref", folder: x?.folder ?? "", canMove: true } as const];
     expect(
       thrownBy(() =>
-        applyFolderChange({ skillsDir: one.skillsDir, put, replaces: ["x"], isDurable: true, record: late }),
+        applyFolderChange({ skillsDir: one.skillsDir, items: put, replaceable: ["x"], isDurable: true, record: late }),
       ).message,
     ).toContain("it changed");
     expect(everything(one.skillsDir)).toEqual({ ...before, "x/late.txt": "mine" });

@@ -86,7 +86,7 @@ describe("a signature", () => {
       const { folder, sign: signed, check } = scene();
       signed();
       change(folder);
-      expect(check()).toEqual({ state: "broken", why: expect.stringMatching(/^SKILL\.sig is of other files/) });
+      expect(check()).toEqual({ state: "broken", why: expect.stringMatching(/^SKILL\.sig does not match the files/) });
     });
   }
 
@@ -102,7 +102,7 @@ describe("a signature", () => {
     signed();
     expect(check()).toMatchObject({ state: "unknown-signer" });
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), key }));
-    expect(check()).toEqual({ state: "broken", why: "SKILL.sig was not made with the key it names" });
+    expect(check()).toEqual({ state: "broken", why: "SKILL.sig was not created with the key that it names" });
   });
 
   it("over other words than ours is none", () => {
@@ -125,20 +125,20 @@ describe("a signature", () => {
     "no JSON": ["{", "is not JSON"],
     "no UTF-8": [Buffer.from([0xff, 0xfe, 0]), "is not JSON"],
     "brackets without end": ["[".repeat(60_000), "is not JSON"],
-    "a list": ["[]", "is no signature"],
-    nothing: ["null", "is no signature"],
-    "another version": [JSON.stringify({ ...good, version: 2 }), "is of a version that is not known here"],
-    "no version": [JSON.stringify({ ...good, version: undefined }), "is of a version that is not known here"],
+    "a list": ["[]", "is not a signature"],
+    nothing: ["null", "is not a signature"],
+    "another version": [JSON.stringify({ ...good, version: 2 }), "has an unsupported version"],
+    "no version": [JSON.stringify({ ...good, version: undefined }), "has an unsupported version"],
     "a key that is none": [JSON.stringify({ ...good, key: "sha256:x" }), "names no key"],
     "a key that is an object": [JSON.stringify({ ...good, key: { toString: 1 } }), "names no key"],
-    "no digest": [JSON.stringify({ ...good, digest: 1 }), "says not what is signed"],
+    "no digest": [JSON.stringify({ ...good, digest: 1 }), "does not state what is signed"],
     "a digest that is not it": [
       JSON.stringify(good),
-      "is of other files: something was changed, added or removed since",
+      "does not match the files: some were changed, added or removed after signing",
     ],
-    "bad Base64": [JSON.stringify({ ...good, signature: "%%%" }), "holds no signature"],
-    "Base64 that is too short": [JSON.stringify({ ...good, signature: "AAAA" }), "holds no signature"],
-    "a signature that is a list": [JSON.stringify({ ...good, signature: ["A"] }), "holds no signature"],
+    "bad Base64": [JSON.stringify({ ...good, signature: "%%%" }), "contains no signature"],
+    "Base64 that is too short": [JSON.stringify({ ...good, signature: "AAAA" }), "contains no signature"],
+    "a signature that is a list": [JSON.stringify({ ...good, signature: ["A"] }), "contains no signature"],
     "what is too large": [`${JSON.stringify(good)}${" ".repeat(64 * 1024)}`, "is larger than 64 KiB"],
   };
   for (const [what, [content, why]] of Object.entries(hostile)) {
@@ -156,7 +156,7 @@ describe("a signature", () => {
     for (const target of [join(elsewhere, "sig"), "SKILL.md", "nothing"]) {
       rmSync(file);
       symlinkSync(target, file);
-      expect(check()).toEqual({ state: "broken", why: "SKILL.sig is a link" });
+      expect(check()).toEqual({ state: "broken", why: "SKILL.sig is a symlink" });
     }
     rmSync(file);
     mkdirSync(file);
@@ -170,15 +170,15 @@ describe("signSkill", () => {
   it("refuses what would be another where it is added: links, and files that everybody can write to", () => {
     const { folder, file, sign: signed } = scene();
     symlinkSync("/etc/hostname", join(folder, "link"));
-    expect(signed).toThrow(/"link" is a link/);
+    expect(signed).toThrow(/"link" is a symlink/);
     rmSync(join(folder, "link"));
     const elsewhere = join(temporaryFolder({ sig: "mine" }), "sig");
     symlinkSync(elsewhere, file);
-    expect(signed).toThrow(/"SKILL.sig" is a link/);
+    expect(signed).toThrow(/"SKILL.sig" is a symlink/);
     expect(readFileSync(elsewhere, "utf8")).toBe("mine");
     rmSync(file);
     chmodSync(join(folder, ".env"), 0o666);
-    expect(signed).toThrow(/written to by everybody/);
+    expect(signed).toThrow(/is world-writable/);
   });
 
   it("leaves out what versions are kept in, which is not added with a skill", () => {
@@ -208,7 +208,9 @@ describe("a signing key", () => {
     const made = await createSigningKey(file, async () => "open sesame");
     expect(readFileSync(file, "utf8")).toContain("ENCRYPTED");
     expect(getPublicKey(await readSigningKey(file, async () => "open sesame"))).toEqual(getPublicKey(made));
-    await expect(readSigningKey(file, async () => "sesame")).rejects.toThrow(/does not open with this passphrase/);
+    await expect(readSigningKey(file, async () => "sesame")).rejects.toThrow(
+      /cannot be decrypted with this passphrase/,
+    );
   });
 
   it("that others can read is refused", async () => {
@@ -216,7 +218,7 @@ describe("a signing key", () => {
     await createSigningKey(file, async () => undefined);
     for (const mode of [0o640, 0o604, 0o620]) {
       chmodSync(file, mode);
-      await expect(readSigningKey(file, never)).rejects.toThrow(/can be read or written by others/);
+      await expect(readSigningKey(file, never)).rejects.toThrow(/can be read or written by other users/);
     }
   });
 
@@ -224,12 +226,12 @@ describe("a signing key", () => {
     const pem = (one: KeyObject) => String(one.export({ format: "pem", type: "pkcs8" }));
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
     const odd: Record<string, [string, RegExp]> = {
-      rsa: [pem(rsa), /kind rsa, not Ed25519/],
-      x25519: [pem(generateKeyPairSync("x25519").privateKey), /kind x25519, not Ed25519/],
-      ssh: ["-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n", /key of SSH/],
-      public: [String(createPublicKey(rsa).export({ format: "pem", type: "spki" })), /no private key in PEM/],
-      torn: ["-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n", /no private key that can be read/],
-      text: ["c2VjcmV0", /no private key in PEM/],
+      rsa: [pem(rsa), /type rsa, not Ed25519/],
+      x25519: [pem(generateKeyPairSync("x25519").privateKey), /type x25519, not Ed25519/],
+      ssh: ["-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n", /an SSH key/],
+      public: [String(createPublicKey(rsa).export({ format: "pem", type: "spki" })), /not a private key in PEM/],
+      torn: ["-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n", /not a readable private key/],
+      text: ["c2VjcmV0", /not a private key in PEM/],
     };
     for (const [content, message] of Object.values(odd)) {
       const file = join(temporaryFolder({ key: content }), "key");

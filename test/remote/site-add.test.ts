@@ -29,7 +29,7 @@ describe("a site of which nothing is named", () => {
     expect((await one.run(["add", `${url}/`, "--yes"])).stdout).toContain("✓ added: a ");
     const more = await siteOf({ a: skillText("a"), b: skillText("b") });
     const two = supplyScene();
-    expect((await two.run(["add", more.url, "--yes"])).stderr).toContain("name some, or say --all: a, b");
+    expect((await two.run(["add", more.url, "--yes"])).stderr).toContain("name some, or add --all: a, b");
     expect((await two.run(["add", more.url, "--all", "--yes"])).code).toBe(0);
     expect(["a", "b"].map((name) => existsSync(join(two.installed, name, "SKILL.md")))).toEqual([true, true]);
   });
@@ -37,7 +37,7 @@ describe("a site of which nothing is named", () => {
   it("gives it to a program too", async () => {
     const { url } = await siteOf({ a: skillText("a"), b: skillText("b") });
     const home = temporaryFolder();
-    const added = await addSkills({ source: url, workspace: home, home, env: {}, agree: () => true });
+    const added = await addSkills({ source: url, workspace: home, home, env: {}, approve: () => true });
     expect(added?.map(({ name, is }) => [name, is])).toEqual([
       ["a", "new"],
       ["b", "new"],
@@ -58,7 +58,7 @@ describe("skills of one site", () => {
     expect(readFileSync(join(installed, "a/SKILL.md"), "utf8")).toContain("second");
     site.offer({ a: newer("third"), b: skillText("b") }, { b: "another" });
     const wrong = await run(["update", "--yes"]);
-    expect(wrong.stderr).toMatch(/b: The file of "b" is not the one that the site names/);
+    expect(wrong.stderr).toMatch(/b: The file of "b" does not match the site's index/);
     expect(readFileSync(join(installed, "a/SKILL.md"), "utf8")).toContain("third");
   });
 
@@ -72,7 +72,7 @@ describe("skills of one site", () => {
     expect(readFileSync(join(installed, "other/SKILL.md"), "utf8")).toContain("newer");
     site.offer({ idx: skillText("third") });
     const { stderr } = await run(["update"]);
-    expect(stderr).toContain('Skill "other" is called "third" in its source now');
+    expect(stderr).toContain('Skill "other" is now named "third" in its source');
     expect(stderr).toContain(`skillet add ${site.url}${INDEX_PATH} idx`);
   });
 });

@@ -101,7 +101,7 @@ describe("a site that offers skills", () => {
     const { folder, notes } = await result;
     expect(readdirSync(folder)).toEqual(["greet"]);
     expect(notes).toHaveLength(entries.length - 1);
-    expect(notes[0]).toBe('"new-kind" of the site is of the type "hologram", which is not known: left out');
+    expect(notes[0]).toBe('"new-kind" of the site has the unknown type "hologram": skipped');
     expect(site.asked).toEqual([INDEX_PATH, "/skills/greet.md"]);
   });
 
@@ -149,7 +149,7 @@ describe("an index that cannot be relied on", () => {
 
   it("says which version is understood", async () => {
     const { result } = await fetched({ [INDEX_PATH]: siteIndex([], "https://x.example/discovery/0.9.0/schema.json") });
-    await expect(result).rejects.toThrow(/"0\.9\.0".*0\.2\.0 is understood/);
+    await expect(result).rejects.toThrow(/"0\.9\.0".*only 0\.2\.0 is supported/);
   });
 });
 
@@ -173,18 +173,18 @@ describe("a download", () => {
   it("says where it would lead, and what to do about it", async () => {
     const failure = async (answer: Answer) => (await fetched({ [INDEX_PATH]: answer })).result.catch((error) => error);
     expect(await failure(to("https://other.example/x"))).toMatchObject({
-      message: expect.stringMatching(/ leads on to "other\.example"$/),
-      fix: 'if you trust that host, give its address yourself: "https://other.example/x"',
+      message: expect.stringMatching(/ redirects to "other\.example"$/),
+      fix: 'if you trust that host, use its address: "https://other.example/x"',
     });
     for (const place of ["file:///etc/passwd", "http://other.example/x"]) {
       expect(await failure(to(place))).toMatchObject({
-        message: expect.stringMatching(new RegExp(` leads on to "${place}"$`)),
-        fix: "only https is fetched from",
+        message: expect.stringMatching(new RegExp(` redirects to "${place}"$`)),
+        fix: "use an https address",
       });
     }
     expect(await failure(siteIndex([greet("file:///etc/passwd")]))).toMatchObject({
-      message: '"file:///etc/passwd" is no https address',
-      fix: "only https is fetched from",
+      message: '"file:///etc/passwd" is not an https address',
+      fix: "use an https address",
     });
   });
 

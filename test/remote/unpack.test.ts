@@ -62,7 +62,7 @@ describe("what is written", () => {
     const { to, notes } = await passed(...paths.map((path) => file(path, "x", { mode: 0o6755 })), file("h"));
     expect(Object.values(filesBelow(to))).toEqual([...paths.map(() => "755 x"), "644 x"]);
     expect(notes).toEqual([
-      '7 files were to run as their owner, which was not taken over: "a", "b", "c", "d", "e", and 2 more',
+      '7 files had a setuid or setgid bit, which was removed: "a", "b", "c", "d", "e", and 2 more',
     ]);
   });
 

@@ -88,7 +88,7 @@ function scene(): Scene {
       const entry = lockIn(skillsDir)?.["x"];
       if (!isAgreed || !entry) return;
       const files = readFileTree(folder);
-      createBlobCache(home).keep(files, (one) => readFileSync(join(folder, one)), skillsDir);
+      createBlobCache(home).store(files, (one) => readFileSync(join(folder, one)), skillsDir);
       writeFileSync(join(skillsDir, LOCK_FILE), formatLock({ x: createApprovedEntry(entry, files, entry.grants) }));
     },
   };
@@ -261,7 +261,7 @@ describe("an update", () => {
     const before = everything(one.skillsDir);
     const place = { folder: one.skillsDir, isProject: false, shown: "" };
     expect(() => applySkillsDirChanges({ place, put: [planned.put], skilletHome: one.home })).toThrow(
-      /changed while it was looked at/,
+      /changed while it was checked/,
     );
     expect(everything(one.skillsDir)).toEqual(before);
   });
@@ -301,7 +301,7 @@ describe("reading a tree", () => {
     expect(readTree(folder).size).toBe(2);
     symlinkSync("/etc/passwd", join(folder, "a/link"));
     expect(() => readTree(folder)).toThrow(
-      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining("it is a link") }),
+      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining("it is a symlink") }),
     );
     expect(() => readTree(join(folder, "nowhere"))).toThrow(expect.objectContaining({ code: "lock-odd-file" }));
   });

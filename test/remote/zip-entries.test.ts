@@ -46,7 +46,7 @@ describe("zips that can be read in two ways", () => {
     zip("data that reaches into the list", "archive-overlap", [
       { ...HELLO, method: 0, local: { packed: 40, size: 40 }, listed: { packed: 40, size: 40 } },
     ]),
-    zip("something before it", "archive-stray", [HELLO], { before: Buffer.from("#!/bin/sh\n") }),
+    zip("data before its start", "archive-stray", [HELLO], { before: Buffer.from("#!/bin/sh\n") }),
     zip("an entry that is not listed", "archive-stray", [{ name: "evil", data: "x", isUnlisted: true }, ...two]),
     zip("an entry in the middle that is not listed", "archive-stray", [
       HELLO,
@@ -63,11 +63,11 @@ describe("zips that can be read in two ways", () => {
     zip("an end in its comment that is cut", "archive-broken", [HELLO], {
       comment: Buffer.from("PK\x05\x06", "latin1"),
     }),
-    zip("no list where it is to be", "archive-broken", [HELLO], { end: { at: 1_000_000 } }),
+    zip("no central directory at its offset", "archive-broken", [HELLO], { end: { at: 1_000_000 } }),
     zip("no entry where it is to be", "archive-broken", [{ ...HELLO, isOnlyListed: true }], {
       between: Buffer.from("PK\x03\x04 and no more", "latin1"),
     }),
-    zip("a list that cannot be read", "archive-broken", [], {
+    zip("an unreadable central directory", "archive-broken", [], {
       end: { here: 1, all: 1, length: 4, at: 0 },
       between: Buffer.from("PK.."),
     }),

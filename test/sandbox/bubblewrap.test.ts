@@ -125,8 +125,8 @@ describeWithBubblewrap("bubblewrap", () => {
     expect(ran.notices).toEqual([
       {
         code: "network-closed",
-        message: "it asked for other.example:80, which is not open",
-        fix: 'add "other.example:80" to network under [skills.<name>] in config.toml, if it may',
+        message: "it tried to reach other.example:80, which is not allowed",
+        fix: 'to allow it, add "other.example:80" to network under [skills.<name>] in config.toml',
       },
     ]);
     expect(await run(["/bin/true"])).not.toHaveProperty("notices");

@@ -12,12 +12,12 @@ const LIMITS = { memory: 64 * 1024 * 1024, processes: 20 };
 /** Makes a group, starts a process in it that takes more memory than it may have, and one that starts more processes. */
 const PROBE = `import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-const { makeCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
+const { createCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
 const ownPath = () => readFileSync("/proc/self/cgroup", "utf8").trim().slice(3);
 const before = ownPath();
-const group = makeCgroup(${JSON.stringify(LIMITS)});
-const inside = (command) => spawnSync("/bin/sh", ["-c", "echo 0 > " + group.doors[0] + " && " + command], { encoding: "utf8" });
-const seen = { before, after: ownPath(), doors: group?.doors };
+const group = createCgroup(${JSON.stringify(LIMITS)});
+const inside = (command) => spawnSync("/bin/sh", ["-c", "echo 0 > " + group.procsFiles[0] + " && " + command], { encoding: "utf8" });
+const seen = { before, after: ownPath(), doors: group?.procsFiles };
 if (group) {
   seen.taken = inside("exec perl -e 'my $kept = \\"x\\" x (150 << 20); print 1'").signal;
   seen.ranOutOfMemory = group.ranOutOfMemory();

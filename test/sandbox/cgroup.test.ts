@@ -11,8 +11,8 @@ const GONE = 2 ** 30; // Larger than any number of a process.
 describe.runIf(process.platform === "linux")("a cgroup, seen from another namespace than its processes'", () => {
   it("[Q-15] ends nothing of the host's own, which is what 0 would mean", () => {
     const folder = temporaryFolder({ "cgroup.procs": "0\n0\n" });
-    const script = `const { killAll } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
-      killAll(${JSON.stringify(folder)});
+    const script = `const { killCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
+      killCgroup(${JSON.stringify(folder)});
       console.log("alive");`;
     // A group of its own, should it be killed.
     const node = [process.execPath, "--input-type=module", "-e", script];

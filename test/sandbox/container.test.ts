@@ -227,8 +227,8 @@ describe("a run in a container (by a client of the test's own: a real engine was
   it("[Q-15] ends the container when the host is killed", async () => {
     const { calls, left, program, temporary } = scene();
     const host = `
-      import { containerSandbox } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/container.ts"))};
-      await containerSandbox(${JSON.stringify({ program, image: IMAGE, folder: temporary })}).run(
+      import { createContainerSandbox } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/container.ts"))};
+      await createContainerSandbox(${JSON.stringify({ program, image: IMAGE, folder: temporary })}).run(
         ${JSON.stringify(command({ argv: ["/bin/sh", "-c", "echo $$; sleep 60 & wait"] }))},
         { onOutput: (_, bytes) => process.stdout.write(bytes) || true });`;
     const child = spawn(process.execPath, ["--no-warnings", "--input-type=module", "--eval", host], {

@@ -11,7 +11,7 @@ const ASK = `const socket = require("node:net").connect(process.env.THE_DOOR);
   socket.end("hello\\n");`;
 
 function door(name: string, onConnection = (connection: Duplex) => echo(connection, name)): SandboxSocket {
-  return { to: "/run/skillet/door.sock", variable: "THE_DOOR", onConnection };
+  return { path: "/run/skillet/door.sock", variable: "THE_DOOR", onConnection };
 }
 
 function echo(connection: Duplex, name: string): void {
@@ -24,7 +24,7 @@ export const DOORS: readonly Check[] = [
     title: "[Q-20] gives a command its own door to the host, and another command another one",
     level: "none",
     async check({ run, node }: Scene) {
-      const both = ["one", "two"].map((name) => run([node, "-e", ASK], { doors: [door(name)] }));
+      const both = ["one", "two"].map((name) => run([node, "-e", ASK], { sockets: [door(name)] }));
       assert.deepEqual(
         (await Promise.all(both)).map(({ stdout }) => stdout),
         ["one: hello\n", "two: hello\n"],
@@ -39,7 +39,7 @@ export const DOORS: readonly Check[] = [
       const open = door("x", (connection) => connection.resume().once("close", resolve));
       const stay =
         'require("node:net").connect(process.env.THE_DOOR, () => process.exit(console.log(process.env.THE_DOOR)))';
-      const ran = await run([node, "-e", stay], { doors: [open] });
+      const ran = await run([node, "-e", stay], { sockets: [open] });
       await ended;
       assert.match(ran.stdout, /^\/.*\.sock\n$/);
       assert.equal(existsSync(ran.stdout.trim()), false);

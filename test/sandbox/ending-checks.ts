@@ -315,15 +315,15 @@ function startHost(
   const source = join(import.meta.dirname, "../../src");
   const folder = mkdtempSync(join(tmpdir(), "skillet-check-"));
   const script = `
-    const { openSandbox } = await import(${JSON.stringify(join(source, "sandbox/open.ts"))});
-    const { SANDBOX_DEFAULTS } = await import(${JSON.stringify(join(source, "host/sandbox-settings.ts"))});
-    const { bubblewrapSandbox } = await import(${JSON.stringify(join(source, "sandbox/bubblewrap.ts"))});
-    const { isRoot, ownUser } = await import(${JSON.stringify(join(source, "sandbox/places.ts"))});
+    const { createSandbox } = await import(${JSON.stringify(join(source, "sandbox/create-sandbox.ts"))});
+    const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(join(source, "config/limits.ts"))});
+    const { createBubblewrapSandbox } = await import(${JSON.stringify(join(source, "sandbox/bubblewrap.ts"))});
+    const { isRoot, allocateRunUser } = await import(${JSON.stringify(join(source, "sandbox/sandbox-folders.ts"))});
     const home = ${JSON.stringify(folder)};
     const made = ${JSON.stringify(made)};
     const sandbox = made
-      ? bubblewrapSandbox({ ...made, ...(isRoot() ? { user: ownUser } : {}) })
-      : await openSandbox({ settings: { ...SANDBOX_DEFAULTS, engine: ${JSON.stringify(by)} }, home });
+      ? createBubblewrapSandbox({ ...made, ...(isRoot() ? { user: allocateRunUser } : {}) })
+      : await createSandbox({ settings: { ...DEFAULT_SANDBOX_SETTINGS, engine: ${JSON.stringify(by)} }, home });
     await sandbox.run({ argv: ["/bin/sh", "-c", ${JSON.stringify(text)}, "sh", "${token.slice(0, 8)}" + "${token.slice(8)}"],
       env: {}, folder: "/", mounts: [], network: [], limits: ${JSON.stringify({ ...LIMITS, seconds: 60 })} }, { onOutput: () => true });`;
   const file = join(folder, "host.mjs");

@@ -152,7 +152,7 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
       `http://localhost:${plain}/`,
     ]) {
       expect((await run([...curl, url])).output, url).toMatch(
-        /^not opened: the operator can add "\S+" to network in config\.toml\n$/,
+        /^not allowed: the operator can add "\S+" to network in config\.toml\n$/,
       );
     }
     for (const url of [home, away, `http://127.0.0.1:${plain}/away`]) {
@@ -160,7 +160,7 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
       expect((await run([...python(url)])).output, url).toContain("HTTP Error 403");
     }
     expect((await run([...python(`https://127.0.0.1:${closed}/`)])).output).toContain(
-      `403 not opened: the operator can add "127.0.0.1:${closed}"`,
+      `403 not allowed: the operator can add "127.0.0.1:${closed}"`,
     );
     for (const url of [home, `http://127.0.0.1:${plain}/`, away, "http://1.1.1.1/"]) {
       expect(await run([...curl, "--noproxy", "*", url]), url).toMatchObject({ code: 7, output: "" });
@@ -238,18 +238,18 @@ describe("what was asked for and refused", () => {
     expect(notices).toEqual([
       {
         code: "network-closed",
-        message: "it asked for other.example:443, which is not open",
-        fix: 'add "other.example:443" to network under [skills.<name>] in config.toml, if it may',
+        message: "it tried to reach other.example:443, which is not allowed",
+        fix: 'to allow it, add "other.example:443" to network under [skills.<name>] in config.toml',
       },
       {
         code: "network-closed",
-        message: "it asked for other.example:443, which stands for an address that is not public",
-        fix: "add that address by its number to network under [skills.<name>] in config.toml, if it may",
+        message: "it tried to reach other.example:443, which resolves to a private address",
+        fix: "to allow it, add the numeric address to network under [skills.<name>] in config.toml",
       },
       {
         code: "network-closed",
-        message: "it asked for other.example:443, which could not be looked up",
-        fix: "check the name, and that this machine can look up names",
+        message: "it tried to reach other.example:443, which could not be resolved",
+        fix: "check the name, and that this machine can resolve names",
       },
     ]);
   });

@@ -11,7 +11,7 @@ import {
   openNetworkProxy,
   type ProxyRefusal,
 } from "../../src/sandbox/network-proxy.ts";
-import { upstreamFor } from "../../src/sandbox/upstream-proxy.ts";
+import { findUpstreamProxy } from "../../src/sandbox/upstream-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const IPV4 = "127.0.0.1";
@@ -53,7 +53,7 @@ async function proxyFor(endpoints: NetworkProxyOptions["endpoints"], options: Pa
 }
 
 const tell = (target: string) =>
-  `HTTP/1.1 403 not opened: the operator can add "${target}" to network in config.toml\r\n`;
+  `HTTP/1.1 403 not allowed: the operator can add "${target}" to network in config.toml\r\n`;
 const get = (url: string, ...headers: string[]) =>
   `${[`GET ${url} HTTP/1.1`, "Connection: close", ...headers].join("\r\n")}\r\n\r\n`;
 const connectTo = (target: string) => `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`;
@@ -70,7 +70,7 @@ describe("the proxy of a run", () => {
     );
     expect(await send(connectTo(`${IPV4}:${other}`))).toMatch(tell(`${IPV4}:${other}`));
     expect(await send(get(`http://${IPV4}:${other}/`))).toContain(
-      `not opened: the operator can add "${IPV4}:${other}" to`,
+      `not allowed: the operator can add "${IPV4}:${other}" to`,
     );
     expect(refusals).toEqual(Array(2).fill({ endpoint: { host: IPV4, port: other }, reason: "closed" }));
   });
@@ -90,7 +90,7 @@ describe("the proxy of a run", () => {
       `${IPV4}\\@x`,
       "",
     ]) {
-      expect(await send(connectTo(`${host}:${port}`)), host).toMatch(/^HTTP\/1\.1 40[03] not opened: /);
+      expect(await send(connectTo(`${host}:${port}`)), host).toMatch(/^HTTP\/1\.1 40[03] not allowed: /);
       expect(await send(get(`http://${host}:${port}/`)), host).toMatch(/^HTTP\/1\.1 40[03] /);
     }
     for (const target of [
@@ -117,7 +117,7 @@ describe("the proxy of a run", () => {
     async (addresses) => {
       const port = await listening(createServer(hello));
       const { send, refusals } = await proxyFor([{ host: "api.example.com", port }], { lookup: async () => addresses });
-      const line = `not opened: "api.example.com:${port}" cannot be looked up or has no public address; the operator can add`;
+      const line = `not allowed: "api.example.com:${port}" cannot be looked up or has no public address; the operator can add`;
       expect(await send(connectTo(`api.example.com:${port}`))).toContain(`HTTP/1.1 403 ${line}`);
       expect(await send(get(`http://API.example.com.:${port}/`))).toMatch(
         new RegExp(`^HTTP/1.1 403 Forbidden[^]*\n${line}`),
@@ -145,14 +145,14 @@ describe("the proxy of a run", () => {
       import { createServer } from "node:http";
       import { text } from "node:stream/consumers";
       import { request } from "node:http";
-      import { openProxy } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/network-proxy.ts"))};
+      import { openNetworkProxy } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/network-proxy.ts"))};
       const serve = (host, body) => new Promise((resolve) => { const server = createServer((_, response) => response.end(body)); server.listen(80, host, () => resolve(server)); });
       const servers = [await serve("93.184.215.14", "public"), await serve("127.0.0.1", "private")];
       const asked = [];
-      const proxy = await openProxy({ endpoints: [{ host: "rebind.example", port: 80 }], folder: ${JSON.stringify(temporaryFolder())},
+      const proxy = await openNetworkProxy({ endpoints: [{ host: "rebind.example", port: 80 }], folder: ${JSON.stringify(temporaryFolder())},
         lookup: async (host) => [asked.push(host) === 1 ? "93.184.215.14" : "127.0.0.1"] });
       const answers = [];
-      for (const _ of [1, 2]) answers.push(await new Promise((resolve) => request({ socketPath: proxy.socket, path: "http://rebind.example/" }, async (response) => resolve(response.statusCode + (await text(response)).slice(0, 10))).end()));
+      for (const _ of [1, 2]) answers.push(await new Promise((resolve) => request({ socketPath: proxy.socket, path: "http://rebind.example/" }, async (response) => resolve(response.statusCode + (await text(response)).slice(0, 11))).end()));
       await proxy.close();
       for (const server of servers) server.close();
       console.log(JSON.stringify({ asked, answers }));`;
@@ -163,7 +163,7 @@ describe("the proxy of a run", () => {
     });
     expect(JSON.parse(output)).toEqual({
       asked: ["rebind.example", "rebind.example"],
-      answers: ["200public", "403not opened"],
+      answers: ["200public", "403not allowed"],
     });
   });
 
@@ -346,7 +346,7 @@ describe("the proxy on loopback", () => {
     ["any.example", ["::1"]],
   ])("[Q-29] connects to no private address where everything public is open: %s %j", async (host, addresses) => {
     const own = await loopbackProxy({ lookup: async () => addresses });
-    expect(await own.send(`${host}:443`)).toMatch(/^HTTP\/1\.1 403 not opened: ".*" has a private address\r\n/);
+    expect(await own.send(`${host}:443`)).toMatch(/^HTTP\/1\.1 403 not allowed: ".*" has a private address\r\n/);
     expect(own.refusals).toEqual([`${host.replace(/[[\]]/g, "")} private`]);
   });
 
@@ -379,7 +379,11 @@ describe("the proxy on loopback", () => {
     ["", false],
   ])("[S-45] uses the user's own proxy but for hosts in NO_PROXY: %j", (entry, isDirect) => {
     const https = new URL("http://127.0.0.1:3128");
-    const found = upstreamFor({ https, noProxy: ["a.example", entry] }, { host: "registry.corp", port: 443 }, "https");
+    const found = findUpstreamProxy(
+      { https, noProxy: ["a.example", entry] },
+      { host: "registry.corp", port: 443 },
+      "https",
+    );
     expect(found).toBe(isDirect ? undefined : https);
   });
 
@@ -392,6 +396,8 @@ describe("the proxy on loopback", () => {
     ["::1", "::1", true],
   ])("[S-45] reads addresses and networks in NO_PROXY: %s for %s", (entry, host, isDirect) => {
     const https = new URL("http://127.0.0.1:3128");
-    expect(upstreamFor({ https, noProxy: [entry] }, { host, port: 443 }, "https")).toBe(isDirect ? undefined : https);
+    expect(findUpstreamProxy({ https, noProxy: [entry] }, { host, port: 443 }, "https")).toBe(
+      isDirect ? undefined : https,
+    );
   });
 });

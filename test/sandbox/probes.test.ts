@@ -76,17 +76,17 @@ describeWithBubblewrap("the probes", () => {
     };
     const failed = (await probeSandbox(leaky, { home })).filter(({ holds }) => holds === false).map(({ name }) => name);
     for (const name of [
-      "code sees only its declared and the fixed variables",
-      "the home folder, the working folder and /tmp are not there",
+      "code sees only its declared environment variables and the fixed ones",
+      "the home folder, the working directory and /tmp of the host are hidden",
       "the list of mounts names only the documented paths of the host",
-      "no service of the host's can be called on a socket",
-      "unix sockets of the host's are out of reach",
-      "nothing arrived at the host's sockets",
+      "no service of the host can be reached on a socket",
+      "unix sockets of the host are out of reach",
+      "no connection arrived at the host's sockets",
       "two runs share no files",
-      "memory is bounded",
-      "processes are bounded",
-      "every place that can be written to is bounded",
-      "what the kernel holds for sockets is bounded",
+      "memory is limited",
+      "the number of processes is limited",
+      "every writable folder is limited in size",
+      "the kernel's memory for sockets is limited",
     ]) {
       expect(failed).toContain(name);
     }
@@ -133,7 +133,7 @@ describeWithBubblewrap("the probes", () => {
       (await probeKilledHost({ ...options, module })).map((probe) => probe.holds);
     expect(await holds()).toEqual([true, true]);
     const text = `import { spawn } from "node:child_process";
-      export const openSandbox = () => ({ run: ({ argv: [file, ...args] }) => new Promise(() => {
+      export const createSandbox = () => ({ run: ({ argv: [file, ...args] }) => new Promise(() => {
         for (let i = 0; i < 2; i++) spawn(file, args, { detached: true, stdio: "ignore" });
       }) });`;
     expect(await holds(join(temporaryFolder({ "leaky.mjs": text }), "leaky.mjs"))).toEqual([false, false]);
@@ -166,7 +166,7 @@ describeWithBubblewrap("the probes", () => {
       const { code, lines } = await card();
       const held = lines.filter((line) => line.startsWith("✓")).length;
       const all = lines.filter((line) => /^[✓✗·]/.test(line)).length;
-      expect(lines.at(-1)).toMatch(new RegExp(`^${held} of ${all} promises hold`));
+      expect(lines.at(-1)).toMatch(new RegExp(`^${held} of ${all} guarantees hold`));
       expect(code).toBe(lines.some((line) => line.startsWith("✗")) ? 1 : 0);
       expect(lines.filter((line) => line.length > 80 || /Q-\d/.test(line))).toEqual([]);
       expect(lines[0]).toMatch(/^Sandbox {2}strong, by bubblewrap \d/);
@@ -185,18 +185,18 @@ esac
       chmodSync(program, 0o755);
       const { code, lines } = await card({ engine: "docker", program, image: "x" });
       expect(lines.filter((line) => line.startsWith("✗"))).toEqual([]);
-      expect(lines.join("\n")).toContain("the image has to have node");
+      expect(lines.join("\n")).toContain("the image must contain node");
       expect(code).toBe(1);
     });
 
     it("[Q-13] say that nothing is kept apart where the operator wants it so", async () => {
       const { code, text } = await card({ level: "none" });
-      expect([code, text]).toEqual([1, expect.stringContaining("Nothing is kept apart")]);
+      expect([code, text]).toEqual([1, expect.stringContaining("Code is not isolated")]);
     });
 
     it("[Q-13] say why there is no sandbox, and what to do", async () => {
       const { code, text } = await card({ engine: "seatbelt" });
-      expect([code, text]).toEqual([1, expect.stringMatching(/sandbox-exec is not there.*\n.*config\.toml/)]);
+      expect([code, text]).toEqual([1, expect.stringMatching(/sandbox-exec was not found.*\n.*config\.toml/)]);
       const { text: json } = await card({ engine: "seatbelt" }, true);
       expect(JSON.parse(json)).toMatchObject({ error: { code: "sandbox-unavailable", fix: expect.any(String) } });
     });

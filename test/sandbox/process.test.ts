@@ -176,7 +176,7 @@ describe("a process", () => {
     const script = `import { openSync, closeSync, readdirSync } from "node:fs";
       const pipes = await import(${JSON.stringify(moduleOf("sandbox/pipes"))});
       const held = [];
-      pipes.warmPipes();
+      pipes.preparePipes();
       try { for (;;) held.push(openSync("/dev/null", "r")); } catch {}
       closeSync(held.pop()); // One end of a pipe can be opened, and not the other.
       setTimeout(() => {
@@ -271,10 +271,10 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     const { size, mtimeMs } = statSync(node);
     const copy = join(SYSTEM_SANDBOX_FOLDER, "furniture", `node-${shortHash(`${node}:${size}:${mtimeMs}`)}`);
     onTestFinished(() => rmSync(copy));
-    const script = `const { bareSandbox } = await import(${JSON.stringify(moduleOf("sandbox/bare"))});
+    const script = `const { createNoSandbox } = await import(${JSON.stringify(moduleOf("sandbox/no-sandbox"))});
       const limits = ${JSON.stringify(limits)};
       const command = { argv: [process.execPath, "-p", "process.getuid() > 0"], env: {}, folder: "/", mounts: [], network: [], limits };
-      await bareSandbox().run(command, { onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
+      await createNoSandbox().run(command, { onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
     const { stdout, stderr } = spawnSync(node, ["--input-type=module", "-e", script], { encoding: "utf8" });
     expect([stdout, stderr]).toEqual(["true\n", ""]);
   });

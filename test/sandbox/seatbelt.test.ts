@@ -118,7 +118,7 @@ describe("a profile for sandbox-exec (which was not there to read it)", () => {
     "[Q-13] refuses a path that is none: %j",
     (from) => {
       expect(() => formatSeatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow(
-        "whole path",
+        "must be absolute",
       );
     },
   );
@@ -183,9 +183,9 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     const network = [{ host: "127.0.0.1", port }];
     const script = `echo $HTTP_PROXY; curl -s http://127.0.0.1:${port}/; curl -s http://127.0.0.1:1/`;
     const { output, notices } = await run({ argv: ["/bin/sh", "-c", script], network });
-    expect(notices).toMatchObject([{ message: "it asked for 127.0.0.1:1, which is not open" }]);
+    expect(notices).toMatchObject([{ message: "it tried to reach 127.0.0.1:1, which is not allowed" }]);
     const [, proxy, said] = /^http:\/\/127\.0\.0\.1:(\d+)\n([\s\S]*)$/.exec(output) ?? [];
-    expect(said).toBe('hellonot opened: the operator can add "127.0.0.1:1" to network in config.toml\n');
+    expect(said).toBe('hellonot allowed: the operator can add "127.0.0.1:1" to network in config.toml\n');
     expect(readFileSync(join(folder, "profile"), "utf8")).toContain(
       `(allow network-outbound (remote ip "localhost:${proxy}"))`,
     );
@@ -204,7 +204,7 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     const { sandbox, folder } = scene();
     expect(await findFailedPromise(sandbox)).toMatch(/^code /); // The test's own program keeps nothing apart.
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\nexit 71\n");
-    expect(await findFailedPromise(sandbox)).toBe("its test ended with exit, exit 71");
+    expect(await findFailedPromise(sandbox)).toBe("the test ended with exit, exit 71");
     writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\necho end\n");
     expect(await findFailedPromise(sandbox)).toBeUndefined();
   });

@@ -39,11 +39,11 @@ const modeOf = (path: string) => statSync(path).mode & 0o7777;
 
 /** Puts a copy into a store in a process of its own, with a umask of its own. */
 async function storedElsewhere(store: string, umask: string): Promise<string> {
-  const script = `const { storeSkill } = await import(${JSON.stringify(moduleOf("sandbox/store"))});
+  const script = `const { storeSkillCopy } = await import(${JSON.stringify(moduleOf("sandbox/sandbox-folders"))});
     process.umask(0o${umask});
     const files = new Map(${JSON.stringify([...copy.files].map(([path, { executable }]) => [path, { bytes: [120], executable }]))});
     for (const file of files.values()) file.bytes = Uint8Array.from(file.bytes);
-    process.stdout.write(storeSkill({ digest: ${JSON.stringify(copy.digest)}, files }, ${JSON.stringify(store)}));`;
+    process.stdout.write(storeSkillCopy({ digest: ${JSON.stringify(copy.digest)}, files }, ${JSON.stringify(store)}));`;
   return (await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script])).stdout;
 }
 
@@ -125,7 +125,7 @@ describe("the store of skills", () => {
     const store = join(temporaryFolder({ store: "a file" }), "store");
     chmodSync(store, 0o600);
     expect(() => storeSkillCopy(copy, store)).toThrowError(
-      expect.objectContaining({ code: "unwritable", fix: expect.stringContaining("can be written to") }),
+      expect.objectContaining({ code: "unwritable", fix: expect.stringContaining("is writable") }),
     );
   });
 

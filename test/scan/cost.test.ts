@@ -31,12 +31,12 @@ const CHARACTERS = [
   "A1+/",
 ];
 const TEXTS: (readonly [path: string, text: string])[] = [
-  ...TEXT_RULES.flatMap(({ words }) => {
+  ...TEXT_RULES.flatMap(({ keywords: words }) => {
     const [word = ""] = words;
     const texts = [`${words.join(" ")} `, `${word} $( | "`, `${words.join("\n")}\n`];
     return texts.map((text) => ["run.sh", text] as const);
   }),
-  ...SOURCE_RULES.flatMap(({ all }) =>
+  ...SOURCE_RULES.flatMap(({ keywordGroups: all }) =>
     ["run.sh", "package.json"].flatMap((path) =>
       [" ", "\n"].map((between) => [path, all.flat().join(between) + between] as const),
     ),

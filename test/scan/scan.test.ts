@@ -33,7 +33,8 @@ describe("scanning", () => {
       expect(why).toMatch(/^[A-Z].*\.$/);
       expect(fix).toMatch(/^[a-z`].*[^.]$/);
     }
-    for (const { id, weigh, weight } of TEXT_RULES) expect(weigh, `${id} can weigh ${weight}`).toMatch(/^[hml-]{6}$/);
+    for (const { id, regionWeights: weigh, weight } of TEXT_RULES)
+      expect(weigh, `${id} can weigh ${weight}`).toMatch(/^[hml-]{6}$/);
     const more = [...MORE, ...PAIRS.map(([, path, text]) => ({ [path]: text }))].flatMap((files) => scanned(files));
     const told = scanSkill(
       createScanSubject(

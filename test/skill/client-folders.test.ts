@@ -35,7 +35,7 @@ describe("the folders of clients", () => {
         const { catalog, trust } = await find(workspace);
         const skill = catalog.get("probe");
         expect(skill.origin).toMatchObject({ scope: "user", source: `~/${folder.path}` });
-        expect(trust.standingOf(skill)).toBe("untrusted");
+        expect(trust.getStatus(skill)).toBe("untrusted");
       }
     },
   );
@@ -65,10 +65,7 @@ describe("the folders of clients", () => {
       ["in-lib", `../lib/${path}`, "../lib"],
     ]);
     const { catalog, trust } = atRoot;
-    expect(["at-root", "in-lib"].map((name) => trust.standingOf(catalog.get(name)))).toEqual([
-      "untrusted",
-      "untrusted",
-    ]);
+    expect(["at-root", "in-lib"].map((name) => trust.getStatus(catalog.get(name)))).toEqual(["untrusted", "untrusted"]);
   });
 
   it("[A-01] include those of Gemini CLI's extensions and of Claude Code's plugins", async () => {

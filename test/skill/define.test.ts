@@ -66,7 +66,7 @@ describe("defineSkill", () => {
       sensitive: true,
       access: { chat_types: ["private"] },
     });
-    expect(skill.manifest).toMatchObject({ maxSteps: 3, env: ["REVIEW_KEY"], access: { chatTypes: ["private"] } });
+    expect(skill.manifest).toMatchObject({ maxIterations: 3, env: ["REVIEW_KEY"], access: { chatTypes: ["private"] } });
   });
 
   it("[W-32] refuses a typed field of the wrong type, or one that frontmatter has too, and ignores undefined", () => {
@@ -81,7 +81,7 @@ describe("defineSkill", () => {
     expect(() => defineSkill({ ...valid, name: "No" })).toThrow(
       expect.objectContaining({
         code: "definition-invalid",
-        message: 'Skill "No": the name cannot be used',
+        message: 'Skill "No": the name is invalid',
         fix: expect.stringContaining("lower-case"),
       }),
     );

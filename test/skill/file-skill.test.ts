@@ -13,9 +13,9 @@ describe("a skill that says nothing of who may invoke it", () => {
       "home/.skillet/skills/limits/SKILL.md": skillText("limits", { more: `${key}: ${value}\n` }),
       "home/.skillet/skills/plain/SKILL.md": skillText("plain", { body: `"${key}": ${value}` }),
     });
-    expect(found.skill("limits").limitsInvocation?.()).toBe(true);
+    expect(found.skill("limits").restrictsInvocation?.()).toBe(true);
     expect(isInvocableBy(whom, found.skill("limits"))).toBe(false);
-    expect(found.skill("plain").limitsInvocation?.()).toBe(false);
+    expect(found.skill("plain").restrictsInvocation?.()).toBe(false);
     expect(isInvocableBy(whom, found.skill("plain"))).toBe(true);
   });
 });

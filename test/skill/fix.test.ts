@@ -8,7 +8,7 @@ const request: FixRequest = {
   form: "folder",
   stem: "right",
   profile: "agentskills",
-  rename: new Set(),
+  renamedKeys: new Set(),
   isLinked: false,
 };
 
@@ -175,7 +175,7 @@ describe("any frontmatter", () => {
       const is = readBack(withoutFrame(after));
       expect(is.body).toBe(file.body);
       const expected = new Map(Object.entries(before.says));
-      for (const key of fixed.includes("key-misspelled") ? place.rename : []) {
+      for (const key of fixed.includes("key-misspelled") ? place.renamedKeys : []) {
         const meant = RENAMES[key];
         if (meant === undefined || !expected.has(key) || key in is.says) continue;
         expected.set(meant, expected.get(key));
@@ -188,7 +188,7 @@ describe("any frontmatter", () => {
       form: fc.constant("folder" as const),
       stem: fc.constant("right"),
       profile: fc.constantFrom(...PROFILES),
-      rename: fc.constantFrom(new Set<string>(), new Set([...Object.keys(RENAMES), "package", "models", "mode"])),
+      renamedKeys: fc.constantFrom(new Set<string>(), new Set([...Object.keys(RENAMES), "package", "models", "mode"])),
       isLinked: fc.boolean(),
     });
     fc.assert(

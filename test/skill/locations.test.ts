@@ -146,7 +146,7 @@ describe("the standard places", () => {
     const script = `
       const { run } = await import("${source}/cli/bin.ts");
       await import("${source}/cli/commands/list.ts");
-      await import("${source}/source/read-candidate.ts");
+      await import("${source}/skill/source/read-skill.ts");
       process.setgroups([]);
       process.setgid(65534);
       process.setuid(65534);

@@ -24,7 +24,7 @@ describe("readManifest", () => {
       description: "Summarize text",
       model: "fast",
       tools: { required: ["bash"] },
-      maxSteps: 3,
+      maxIterations: 3,
       inputSchema: { type: "object", required: ["content"] },
     });
   });
@@ -63,7 +63,7 @@ describe("readManifest", () => {
       capabilities: ["gog.email"],
       tools: { allowed: ["bash", "web_search"], preapproved: [] },
       model: "haiku",
-      maxSteps: 10,
+      maxIterations: 10,
     });
   });
 
@@ -170,7 +170,7 @@ describe("readManifest", () => {
   ])("says that %s is not what it takes", (line, problem, value) => {
     const { manifest, problems } = manifestOf(`description: d\n${line}`);
     expect(problems).toEqual([problem]);
-    expect(manifest.maxSteps).toBe(value);
+    expect(manifest.maxIterations).toBe(value);
   });
 
   it("leaves out a schema that refers to another address, and keeps one that refers to itself", () => {
@@ -187,7 +187,7 @@ describe("readManifest", () => {
 const SAMPLES: Record<string, string> = {
   version: "1.2.3",
   triggers: "{ keywords: [invoice] }",
-  maxSteps: "3",
+  maxIterations: "3",
   inputSchema: "{ type: object }",
   scripts: "[scripts/a.sh]",
   env: "[API_KEY]",

@@ -48,9 +48,9 @@ describe("what a skill asks for", () => {
       [
         "variable-name",
         4,
-        '"env" lists "LD_PRELOAD", which decides how programs start; "1A", which is no name of a variable',
+        '"env" lists "LD_PRELOAD", which changes how programs start; "1A", which is not a valid variable name',
       ],
-      ["package-name", 5, '"packages" lists "jq=1.6": no name of a system package'],
+      ["package-name", 5, '"packages" lists "jq=1.6", which cannot be the name of a system package'],
     ]);
   });
 });

@@ -75,7 +75,7 @@ describe("a SKILL.md inside the folder of a skill", () => {
       const { scanned, problems } = await scanPath(path, { skillsFolders: [], onScanned: () => {} });
       expect(scanned.map(({ name }) => name).sort()).toEqual(["inner", "innermost", "outer-name"]);
       expect(problems).toEqual([]);
-      const { offer } = await fetchListing({ kind: "folder", path }, temporaryFolder(), { env: {} });
+      const { listing: offer } = await fetchListing({ kind: "folder", path }, temporaryFolder(), { env: {} });
       expect(offer.candidates.map(({ skill, path: place }) => [skill.name, place, skill.origin.parent])).toEqual(
         [
           ["inner", `${prefix}parts/inner`, "outer-name"],
@@ -241,7 +241,7 @@ describe("commands and skills inside others", () => {
     const trusted = await skillet(["trust", "skills/outer/inner", "--yes", "--json"], { cwd, env });
     expect(JSON.parse(trusted.stdout).trusted.map(({ name }: { name: string }) => name)).toEqual(["inner"]);
     const { catalog, trust } = await discover({ workspace: cwd, home: env.HOME, env });
-    expect(trust.standingOf(catalog.get("outer"))).toBe("untrusted");
+    expect(trust.getStatus(catalog.get("outer"))).toBe("untrusted");
   });
 
   it("[Q-04] wait for trust of their own, also where the skill around them is trusted, and no lock inside it counts", async () => {
@@ -257,13 +257,13 @@ describe("commands and skills inside others", () => {
     expect(added.stdout).toContain("added: outer");
     const { catalog, trust } = await discover({ workspace: temporaryFolder(), home, env });
     expect(catalog.copies("inner")).toHaveLength(1);
-    expect(trust.standingOf(catalog.get("outer"))).toBe("trusted");
-    expect(trust.standingOf(catalog.get("inner"))).toBe("untrusted");
-    expect(trust.lockStateOf(catalog.get("inner"))).toEqual({ is: "unlocked" });
+    expect(trust.getStatus(catalog.get("outer"))).toBe("trusted");
+    expect(trust.getStatus(catalog.get("inner"))).toBe("untrusted");
+    expect(trust.getLockState(catalog.get("inner"))).toEqual({ is: "unlocked" });
     const single = await skillet(["add", "./from", "inner", "--yes"], { cwd, env });
     expect(single).toMatchObject({ code: 0, stdout: expect.stringContaining("added: inner") });
     const after = await discover({ workspace: temporaryFolder(), home, env });
     expect(after.catalog.copies("inner").map(({ origin }) => origin.parent)).toEqual([undefined, "outer"]);
-    expect(after.trust.standingOf(after.catalog.get("inner"))).toBe("trusted");
+    expect(after.trust.getStatus(after.catalog.get("inner"))).toBe("trusted");
   });
 });

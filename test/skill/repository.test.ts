@@ -93,7 +93,7 @@ describe("a repository in the shape of public ones", () => {
     expect(text("skills/windows/SKILL.md")).toBe(skillText("windows"));
     expect(text("skills/keys/SKILL.md")).toBe(SKILL_FILES["skills/keys/SKILL.md"]);
     const windows = files.find(({ file }) => file.endsWith("windows/SKILL.md"));
-    expect(windows?.diff).toEqual(["@@ byte order mark: removed @@", "@@ line ends: CR LF to LF in 8 lines @@"]);
+    expect(windows?.diff).toEqual(["@@ byte order mark: removed @@", "@@ line endings: CR LF to LF in 8 lines @@"]);
   });
 
   it("has what cannot be fixed without a change of meaning left as it is, and reported", async () => {
@@ -137,7 +137,7 @@ describe("a repository in the shape of public ones", () => {
       ["another", "deploy", "flow", "inner", "keys", "nameless", "plain", "review", "short", "windows"].sort(),
     );
     expect(diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
-    const { offer } = await fetchListing({ kind: "folder", path: root }, temporaryFolder(), { env: {} });
+    const { listing: offer } = await fetchListing({ kind: "folder", path: root }, temporaryFolder(), { env: {} });
     const loadable = Object.keys(SKILL_FILES).filter((path) => path !== "test/broken/SKILL.md");
     expect(offer.candidates.map(({ path }) => path).sort()).toEqual(
       [...loadable, INNER].map((path) => path.replace(/\/SKILL\.md$/, "")).sort(),
@@ -262,7 +262,7 @@ describe("--fix", () => {
     const [dry] = (await jsonOf(cwd, ".", "--fix", "--dry-run")).files;
     expect(dry?.target).toBe(join(cwd, "shared/text.md"));
     const { stdout } = await skillet(["check", ".", "--fix"], { cwd });
-    expect(stdout).toContain("✓ skills/a/SKILL.md (a link to shared/text.md) fixed: yaml-repaired");
+    expect(stdout).toContain("✓ skills/a/SKILL.md (a symlink to shared/text.md) fixed: yaml-repaired");
   });
 
   it("leaves a page named skill.md at the top of a repository, and finds the skills next to it", async () => {
@@ -307,7 +307,7 @@ describe("--fix", () => {
     expect(readFileSync(join(cwd, "skills/a/SKILL.md"), "utf8")).toBe(skill.replace("licence", "license"));
     expect(await skillet(["check", "skills", "--rename", "licence"], { cwd })).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("--rename renames keys only together with --fix"),
+      stderr: expect.stringContaining("--rename needs --fix"),
     });
   });
 

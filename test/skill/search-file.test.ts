@@ -48,8 +48,8 @@ describe("the file of a search index", () => {
     const program = join(temporaryFolder(), "write.mjs");
     writeFileSync(
       program,
-      `import { openSearchFile } from ${JSON.stringify(pathToFileURL(join(root, "src/store/cache-file.ts")).href)};
-      const store = openSearchFile(process.argv[2], "key");
+      `import { createSearchFileStore } from ${JSON.stringify(pathToFileURL(join(root, "src/store/cache-file.ts")).href)};
+      const store = createSearchFileStore(process.argv[2], "key");
       for (let time = 0; time < 40; time++) store.save(new Uint8Array(200_000).fill(Number(process.argv[3])));`,
     );
     const children = [1, 2, 3, 4].map((number) =>

@@ -46,23 +46,23 @@ describe("the record of installed copies", () => {
   it("is the user's own, and holds what was put where", () => {
     const { installs, place } = scene();
     expect(installs.entries()).toEqual({});
-    expect(installs.copies([]), "costs nothing where there are none").toBeUndefined();
-    expect(installs.put({ [place]: copy("x") }, () => "done")).toBe("done");
+    expect(installs.createCopyFilter([]), "costs nothing where there are none").toBeUndefined();
+    expect(installs.recordWhile({ [place]: copy("x") }, () => "done")).toBe("done");
     expect(statSync(installs.file).mode & 0o777).toBe(0o600);
     expect(createClientCopyStore(join(installs.file, "..")).entries()).toEqual({ [place]: copy("x") });
-    installs.forget([place, "/not/there"]);
+    installs.remove([place, "/not/there"]);
     expect(installs.entries()).toEqual({});
   });
 
   it("[N-19] has what is put there before it is, and is as it was when that fails", () => {
     const { installs, place } = scene();
     const [before, after] = [copy("x", { copy: "sha256:1" }), copy("x", { copy: "sha256:2" })];
-    installs.put({ [place]: before }, () => {});
+    installs.recordWhile({ [place]: before }, () => {});
     const work = () => {
       expect(JSON.parse(readFileSync(installs.file, "utf8")).skills).toMatchObject({ [place]: after, "/other": {} });
       throw new Error("the disk is full");
     };
-    expect(() => installs.put({ [place]: after, "/other": copy("other") }, work)).toThrow("the disk is full");
+    expect(() => installs.recordWhile({ [place]: after, "/other": copy("other") }, work)).toThrow("the disk is full");
     expect(installs.entries()).toEqual({ [place]: before });
   });
 
@@ -78,7 +78,7 @@ describe("the record of installed copies", () => {
     expect(configuration.diagnostics).toMatchObject([{ code: "installs-unreadable", severity: "warning" }]);
     expect(configuration.isBroken).toBe(false);
     expect(await described(), "the copy counts as a skill then").toBe("The copy.");
-    expect(() => installs.forget(["/x"])).toThrow(expect.objectContaining({ code: "installs-unreadable" }));
+    expect(() => installs.remove(["/x"])).toThrow(expect.objectContaining({ code: "installs-unreadable" }));
     expect(readFileSync(installs.file, "utf8")).toBe(text);
   });
 });
@@ -89,7 +89,7 @@ describe("a copy that skillet installed", () => {
     async (index) => {
       const { installs, original, place, described, look } = scene();
       expect(await described(index), "a clone with copies in it has no record").toBe("The copy.");
-      installs.put({ [place]: copy("x", { original }) }, () => {});
+      installs.recordWhile({ [place]: copy("x", { original }) }, () => {});
       for (const _ of [1, 2]) expect(await described(index)).toBe("The original.");
       const { catalog } = await look(index);
       expect(catalog.shadowed).toEqual([]);
@@ -98,20 +98,20 @@ describe("a copy that skillet installed", () => {
       for (const _ of [1, 2]) expect(await described(index)).toBe("The copy.");
       renameSync(`${original}.away`, original);
       expect(await described(index)).toBe("The original.");
-      installs.forget([place]);
+      installs.remove([place]);
       expect(await described(index)).toBe("The copy.");
     },
   );
 
   it("is none at all where its original comes with the package", async () => {
     const { installs, place, described } = scene();
-    installs.put({ [place]: copy("x") }, () => {});
+    installs.recordWhile({ [place]: copy("x") }, () => {});
     expect(await described()).toBe("The original.");
   });
 
   it("is none where a link leads to it either", async () => {
     const { installs, original, place, described, root } = scene();
-    installs.put({ [place]: copy("x", { original }) }, () => {});
+    installs.recordWhile({ [place]: copy("x", { original }) }, () => {});
     mkdirSync(join(root, "project/.agents/skills"), { recursive: true });
     symlinkSync(place, join(root, "project/.agents/skills/x"));
     expect(await described()).toBe("The original.");
@@ -119,7 +119,7 @@ describe("a copy that skillet installed", () => {
 
   it("becomes a skill in a catalog that is watched when its original goes", async () => {
     const { installs, original, place, look } = scene();
-    installs.put({ [place]: copy("x", { original }) }, () => {});
+    installs.recordWhile({ [place]: copy("x", { original }) }, () => {});
     const { catalog } = await look();
     const seen: (string | undefined)[] = [catalog.find("x")?.description];
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -151,7 +151,7 @@ describe("a copy that skillet installed", () => {
     const { installs, look, home, place } = scene();
     const claude = join(place, "..");
     const entries = ["/", home, claude, join(claude, ".."), "relative/x", "__proto__", join(claude, "y")];
-    installs.put(Object.fromEntries(entries.map((entry) => [entry, copy("skills")])), () => {});
+    installs.recordWhile(Object.fromEntries(entries.map((entry) => [entry, copy("skills")])), () => {});
     expect((await look()).catalog.names()).toEqual(expect.arrayContaining(["x", "y", "skillmaker"]));
   });
 });

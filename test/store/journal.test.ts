@@ -16,10 +16,10 @@ interface Kept {
 }
 
 /** A run that was begun, and let go of after these. */
-function kept(work: (journal: ReturnType<RunStore["begin"]>) => void = () => {}): Kept {
+function kept(work: (journal: ReturnType<RunStore["create"]>) => void = () => {}): Kept {
   const home = temporaryFolder();
   const runs = createRunStore(home);
-  const journal = runs.begin(newRun());
+  const journal = runs.create(newRun());
   work(journal);
   journal.close();
   return { runs, home, file: join(home, "runs", `${ID}.jsonl`) };
@@ -93,13 +93,13 @@ describe("a journal", () => {
       expect(journal.step("empty", undefined)).toBe(undefined);
       journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
       const word = { isApproved: false, reason: "no" };
-      expect(journal.answerTo("approval:1")).toEqual({ approval: word, effect: EFFECT });
+      expect(journal.getAnswer("approval:1")).toEqual({ approval: word, effect: EFFECT });
     });
-    const again = runs.open(ID);
-    expect(again.stepOf("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });
-    expect(again.stepOf("empty")).toEqual({ value: undefined });
-    expect(again.stepOf("model:2")).toBe(undefined);
-    expect(again.answerTo("approval:1")?.approval).toEqual({ isApproved: false, reason: "no" });
+    const again = runs.resume(ID);
+    expect(again.getStep("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });
+    expect(again.getStep("empty")).toEqual({ value: undefined });
+    expect(again.getStep("model:2")).toBe(undefined);
+    expect(again.getAnswer("approval:1")?.approval).toEqual({ isApproved: false, reason: "no" });
     expect([again.head.skill, again.id]).toEqual(["mailer", ID]);
     again.close();
     again.close();
@@ -108,7 +108,7 @@ describe("a journal", () => {
   it("is gone on with wherever its last line was torn, and nothing before it is lost", () => {
     const { runs, file } = kept((journal) => journal.step("first", 1));
     const before = readFileSync(file);
-    const journal = runs.open(ID);
+    const journal = runs.resume(ID);
     journal.step("second", "ä".repeat(20));
     journal.close();
     const whole = readFileSync(file);
@@ -118,8 +118,8 @@ describe("a journal", () => {
       // All but its line break: nothing of it is missing.
       const isThere = end === whole.length - 1;
       expect(runs.find(ID).state).toBe("interrupted");
-      const again = runs.open(ID);
-      expect([end, again.stepOf("first"), again.stepOf("second")]).toEqual([
+      const again = runs.resume(ID);
+      expect([end, again.getStep("first"), again.getStep("second")]).toEqual([
         end,
         { value: 1 },
         isThere ? { value: "ä".repeat(20) } : undefined,
@@ -136,7 +136,7 @@ describe("a journal", () => {
     const { runs, file } = kept((journal) => journal.end({ content: "done" }, TAIL));
     truncateSync(file, statSync(file).size - 1);
     expect(runs.find(ID)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 2 } });
-    expect(codeOf(() => runs.open(ID))).toBe("run-ended");
+    expect(codeOf(() => runs.resume(ID))).toBe("run-ended");
   });
 
   it("that is not what was written is not gone on with, and what can be read is still there", () => {
@@ -146,7 +146,7 @@ describe("a journal", () => {
     });
     writeFileSync(file, readFileSync(file, "utf8").replace('"one"', '"0ne"'));
     expect(runs.find(ID).state).toBe("corrupt");
-    expect(codeOf(() => runs.open(ID))).toBe("journal-corrupt");
+    expect(codeOf(() => runs.resume(ID))).toBe("journal-corrupt");
     expect(codeOf(() => runs.cancel(ID))).toBe("journal-corrupt");
     const { lines, corrupt } = runs.read(ID);
     expect(corrupt).toEqual([4]);
@@ -168,7 +168,7 @@ describe("a journal", () => {
     const other = ID.replace("0a1b", "ffff");
     writeFileSync(file.replace(ID, other), readFileSync(file));
     expect(runs.find(other).state).toBe("corrupt");
-    expect(codeOf(() => runs.open(other))).toBe("journal-corrupt");
+    expect(codeOf(() => runs.resume(other))).toBe("journal-corrupt");
   });
 
   it("counts how long programs were at it, and not how long it waited", () => {
@@ -179,14 +179,14 @@ describe("a journal", () => {
     const at = (type: string) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5) + (times[type] ?? 0)).toISOString();
     const lines = runs.read(ID).lines.map((line) => formatJournalLine({ ...line, at: at(line.type) }));
     writeFileSync(file, lines.join(""));
-    const again = runs.open(ID);
+    const again = runs.resume(ID);
     expect(again.elapsedMs).toBe(700);
     again.close();
   });
 
   it("notices that another process has called it off, also between two of its own lines", async () => {
     const { runs, home } = kept();
-    const journal = runs.open(ID);
+    const journal = runs.resume(ID);
     expect(journal.isCancelled()).toBe(false);
     const called = elsewhere(home, `runs.cancel(${JSON.stringify(ID)}); say("done");`);
     const isOver = called.then(
@@ -226,10 +226,10 @@ describe("a journal", () => {
     mkdirSync(file.replace(ID, folder));
     execFileSync("mkfifo", [file.replace(ID, piped)]);
     const before = readFileSync(join(home, "elsewhere"));
-    expect(codeOf(() => runs.begin(newRun(linked)))).toBe("journal-unwritable");
+    expect(codeOf(() => runs.create(newRun(linked)))).toBe("journal-unwritable");
     for (const id of [linked, folder, piped]) {
       expect(runs.find(id).state).toBe("corrupt");
-      expect(codeOf(() => runs.open(id))).toBe("journal-corrupt");
+      expect(codeOf(() => runs.resume(id))).toBe("journal-corrupt");
       expect(codeOf(() => runs.cancel(id))).toBe("journal-unwritable");
       expect(codeOf(() => runs.read(id))).toBe("runs-unreadable");
     }
@@ -238,7 +238,7 @@ describe("a journal", () => {
 
   it("says so when its folder cannot be written to", () => {
     const home = temporaryFolder({ runs: "a file" });
-    expect(codeOf(() => createRunStore(home).begin(newRun()))).toBe("journal-unwritable");
+    expect(codeOf(() => createRunStore(home).create(newRun()))).toBe("journal-unwritable");
     expect(codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
   });
 
@@ -251,7 +251,7 @@ describe("a journal", () => {
       `
       import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
       const id = ${JSON.stringify(ID)};
-      const journal = runs.begin({ head: { id, kind: "use", skill: "x", task: "" }, request: {} });
+      const journal = runs.create({ head: { id, kind: "use", skill: "x", task: "" }, request: {} });
       writeFileSync(${JSON.stringify(join(disk, "ballast"))}, "x".repeat(8192));
       let done = 0, error;
       try { for (;;) { journal.step("s" + done, "y".repeat(3000)); done++; } } catch (thrown) { error = thrown; }
@@ -260,12 +260,12 @@ describe("a journal", () => {
       const steps = lines.filter(({ type }) => type === "step").length;
       journal.close();
       const state = runs.find(id).state;
-      const refused = (() => { try { runs.begin({ head: { id: "other", kind: "use", skill: "x", task: "" }, request: { y: "y".repeat(9000) } }); } catch ({ code }) { return code; } })();
+      const refused = (() => { try { runs.create({ head: { id: "other", kind: "use", skill: "x", task: "" }, request: { y: "y".repeat(9000) } }); } catch ({ code }) { return code; } })();
       const ids = runs.list().map(({ id }) => id);
       rmSync(${JSON.stringify(join(disk, "ballast"))});
-      const open = runs.open(id);
+      const open = runs.resume(id);
       open.step("after", 1);
-      const had = open.stepOf("s" + (done - 1)).value.length;
+      const had = open.getStep("s" + (done - 1)).value.length;
       open.close();
       say({ done, code: error.code, message: error.message, fix: error.fix, again, corrupt, steps, state, refused, ids, had,
         isWhole: runs.read(id).corrupt.length === 0 });`,

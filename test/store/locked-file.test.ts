@@ -19,7 +19,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const module = JSON.stringify(moduleOf("host/locked-file"));
+const module = JSON.stringify(moduleOf("store/locked-file"));
 const uuid = "00000000-0000-4000-8000-000000000000";
 const host = encodeURIComponent(hostname());
 
@@ -27,10 +27,10 @@ const host = encodeURIComponent(hostname());
 function other(file: string, work: string): ChildProcess {
   const program = `
 const fs = await import("node:fs");
-const { whileLocked } = await import(${module});
+const { withFileLock } = await import(${module});
 const file = process.argv[1];
 const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-whileLocked(file, () => { ${work} });`;
+withFileLock(file, () => { ${work} });`;
   const args = ["--no-warnings", "--input-type=module", "-e", program, file];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -103,7 +103,7 @@ describe("a lock", () => {
       expect.objectContaining({
         code: "locked",
         message: `${file}.lock has been held by process ${process.pid} for 10 seconds, so nothing was written`,
-        fix: expect.stringContaining("remove it"),
+        fix: expect.stringContaining("remove the lock"),
       }),
     );
     expect(pauses.count()).toBe(1001);
@@ -144,7 +144,7 @@ describe("a lock", () => {
     expect(work).toThrow(
       expect.objectContaining({
         code: "unwritable",
-        message: expect.stringContaining(`The folder ${folder} cannot be made`),
+        message: expect.stringContaining(`The folder ${folder} cannot be created`),
       }),
     );
   });

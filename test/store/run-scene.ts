@@ -31,8 +31,8 @@ export const TAIL = { stop: "answer", isError: false, iterations: 2, ms: 1200, u
 /** A process of its own that has `runs` of this home. What it says with `say` comes back. */
 export async function elsewhere(home: string, program: string, before: readonly string[] = []): Promise<unknown> {
   const script = `
-    import { openRuns } from ${JSON.stringify(moduleOf("host/runs"))};
-    const runs = openRuns(${JSON.stringify(home)});
+    import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};
+    const runs = createRunStore(${JSON.stringify(home)});
     const say = (value) => process.stdout.write(JSON.stringify(value));
     ${program}`;
   const [file = "", ...args] = [...before, process.execPath, "--input-type=module", "-e", script];

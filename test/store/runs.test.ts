@@ -23,10 +23,10 @@ const thrownBy = (work: () => unknown): Pick<SkillError, "code" | "message" | "f
   throw new Error("nothing was thrown");
 };
 
-type Journal = ReturnType<RunStore["begin"]>;
+type Journal = ReturnType<RunStore["create"]>;
 
 function begun(runs: RunStore, id: string, work: (journal: Journal) => void = () => {}): void {
-  const journal = runs.begin(newRun(id));
+  const journal = runs.create(newRun(id));
   work(journal);
   journal.close();
 }
@@ -60,7 +60,7 @@ describe("the runs", () => {
       journal.ask("approval:1", EFFECT);
       journal.event({ type: "text-said", run: ID, skill: "", at: "", step: 1, text: "another call ended" });
     });
-    const held = runs.begin(newRun("20260101-000000-00000005"));
+    const held = runs.create(newRun("20260101-000000-00000005"));
     runs.answer("20260101-000000-00000003", { isApproved: true });
     runs.cancel("20260101-000000-00000002");
     expect(runs.list().map(({ id, state }) => [id.at(-1), state])).toEqual([
@@ -84,10 +84,10 @@ describe("the runs", () => {
     expect(runs.find("0a1b2c3d").id).toBe(ID);
     expect(runs.find("20260102-030406").id).toBe(OTHER);
     expect(runs.find("last").id).toBe(OTHER);
-    expect(thrownBy(() => runs.find("20260102")).message).toBe("2 runs have an id like 20260102");
+    expect(thrownBy(() => runs.find("20260102")).message).toBe("2 runs match 20260102");
     for (const written of ["", "nothing", "../../etc/passwd", "a/b", "\u001b[2J"])
       expect(thrownBy(() => runs.find(written)).code).toBe("run-unknown");
-    expect(thrownBy(() => runs.open("../runs/x")).code).toBe("run-unknown");
+    expect(thrownBy(() => runs.resume("../runs/x")).code).toBe("run-unknown");
   });
 
   it("know the later of two that began in the same second", async () => {
@@ -136,7 +136,7 @@ describe("a run", () => {
       mark("ready");
       await all("ready", 20);
       try {
-        const journal = runs.open(${JSON.stringify(ID)});
+        const journal = runs.resume(${JSON.stringify(ID)});
         journal.step("by:" + process.pid, 1);
         mark("tried");
         await all("tried", 20);
@@ -155,11 +155,11 @@ describe("a run", () => {
     const runs = createRunStore(home);
     begun(runs, ID);
     const owner = join(runs.folder, `${ID}.owner`);
-    await elsewhere(home, `runs.open(${JSON.stringify(ID)}); process.kill(process.pid, "SIGKILL");`).catch(() => {});
+    await elsewhere(home, `runs.resume(${JSON.stringify(ID)}); process.kill(process.pid, "SIGKILL");`).catch(() => {});
     const left = JSON.parse(readFileSync(owner, "utf8"));
     expect(left.pid).not.toBe(process.pid);
     expect(runs.find(ID).state).toBe("interrupted");
-    runs.open(ID).close();
+    runs.resume(ID).close();
     const child = spawn("sleep", ["60"]);
     onTestFinished(() => void child.kill());
     const stale = [
@@ -173,7 +173,7 @@ describe("a run", () => {
     for (const one of stale) {
       writeFileSync(owner, JSON.stringify(one));
       expect([one, runs.find(ID).state]).toEqual([one, "interrupted"]);
-      runs.open(ID).close();
+      runs.resume(ID).close();
     }
   });
 
@@ -181,7 +181,7 @@ describe("a run", () => {
     const runs = createRunStore(temporaryFolder());
     begun(runs, OTHER);
     mkdirSync(join(runs.folder, `${ID}.owner`));
-    expect(thrownBy(() => runs.begin(newRun())).code).toBe("unwritable");
+    expect(thrownBy(() => runs.create(newRun())).code).toBe("unwritable");
     expect(runs.list().map(({ id }) => id)).toEqual([OTHER]);
   });
 
@@ -190,8 +190,8 @@ describe("a run", () => {
     begun(runs, ID);
     writeFileSync(join(runs.folder, `${ID}.owner`), JSON.stringify({ pid: 1, host: "elsewhere", start: "1" }));
     expect(runs.find(ID)).toMatchObject({ state: "running", pid: 1 });
-    const { code, message, fix } = thrownBy(() => runs.open(ID));
-    expect([code, message]).toEqual(["run-busy", `Process 1 on elsewhere is at run ${ID}`]);
+    const { code, message, fix } = thrownBy(() => runs.resume(ID));
+    expect([code, message]).toEqual(["run-busy", `Run ${ID} is in use by process 1 on elsewhere`]);
     expect(fix).toContain(`remove ${join(runs.folder, `${ID}.owner`)}`);
   });
 
@@ -199,11 +199,14 @@ describe("a run", () => {
     const home = temporaryFolder();
     const runs = createRunStore(home);
     begun(runs, ID);
-    const journal = runs.open(ID);
-    expect(thrownBy(() => runs.open(ID)).code).toBe("run-busy");
+    const journal = runs.resume(ID);
+    expect(thrownBy(() => runs.resume(ID)).code).toBe("run-busy");
     journal.end({ content: "" }, TAIL);
     journal.close();
-    expect(thrownBy(() => runs.open(ID))).toMatchObject({ code: "run-ended", fix: `skillet runs show ${ID} says how` });
+    expect(thrownBy(() => runs.resume(ID))).toMatchObject({
+      code: "run-ended",
+      fix: `run: skillet runs show ${ID}`,
+    });
     expect(readdirSync(runs.folder).filter((name) => name.includes("owner"))).toEqual([]);
   });
 
@@ -213,32 +216,34 @@ describe("a run", () => {
     begun(runs, OTHER, (journal) => journal.step("model:1", {}));
     expect(thrownBy(() => runs.answer(OTHER, { isApproved: true }))).toMatchObject({
       code: "nothing-asked",
-      message: `Run ${OTHER} waits for no word: it was interrupted`,
+      message: `Run ${OTHER} waits for no approval: it was interrupted`,
     });
     expect(runs.answer(ID, { isApproved: false, reason: "ask Ann" })).toEqual(EFFECT);
-    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toBe(`Run ${ID} has its answer already`);
+    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toBe(`Run ${ID} already has its answer`);
     expect(thrownBy(() => runs.answer("unknown", { isApproved: true })).code).toBe("run-unknown");
-    const journal = runs.open(ID);
-    expect(journal.answerTo("approval:1")?.approval).toEqual({ isApproved: false, reason: "ask Ann" });
-    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toContain("is under way");
+    const journal = runs.resume(ID);
+    expect(journal.getAnswer("approval:1")?.approval).toEqual({ isApproved: false, reason: "ask Ann" });
+    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toContain("is running");
     journal.ask("approval:2", { ...EFFECT, what: "send another" });
     journal.ask("approval:3", { ...EFFECT, what: "send a third" });
     journal.close();
     // What was looked at is what is agreed to.
-    expect(thrownBy(() => runs.answer(ID, { isApproved: true }, EFFECT)).message).toContain("another thing by now");
+    expect(thrownBy(() => runs.answer(ID, { isApproved: true }, EFFECT)).message).toContain(
+      "now asks for a different approval",
+    );
     expect(runs.answer(ID, { isApproved: true }, { ...EFFECT, what: "send another" }).what).toBe("send another");
     expect(runs.find(ID)).toMatchObject({ state: "waiting", effect: { what: "send a third" } });
     runs.cancel(ID);
-    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toBe(`Run ${ID} was called off`);
+    expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toBe(`Run ${ID} was cancelled`);
   });
 
   it("still waits when whoever took it up was killed before there was a word", () => {
     const runs = createRunStore(temporaryFolder());
     begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
-    runs.open(ID).close();
+    runs.resume(ID).close();
     expect(runs.find(ID).state).toBe("waiting");
     runs.answer(ID, { isApproved: true });
-    runs.open(ID).close();
+    runs.resume(ID).close();
     expect(runs.find(ID).state).toBe("interrupted");
   });
 
@@ -246,9 +251,9 @@ describe("a run", () => {
     const runs = createRunStore(temporaryFolder());
     begun(runs, ID);
     runs.cancel(ID);
-    expect(thrownBy(() => runs.open(ID)).code).toBe("run-cancelled");
-    expect(thrownBy(() => runs.cancel(ID)).message).toBe(`Run ${ID} was called off already`);
-    const other = runs.begin(newRun(OTHER));
+    expect(thrownBy(() => runs.resume(ID)).code).toBe("run-cancelled");
+    expect(thrownBy(() => runs.cancel(ID)).message).toBe(`Run ${ID} is already cancelled`);
+    const other = runs.create(newRun(OTHER));
     runs.cancel(OTHER);
     expect(runs.find(OTHER).state).toBe("running");
     expect(other.isCancelled()).toBe(true);
@@ -289,7 +294,7 @@ describe("what is kept", () => {
 
   it("is what a process is at, however old", () => {
     const runs = createRunStore(temporaryFolder());
-    const journal = runs.begin(newRun());
+    const journal = runs.create(newRun());
     begun(runs, OTHER);
     expect(runs.prune({ days: 0, most: 0 }).map(({ id }) => id)).toEqual([OTHER]);
     journal.step("still", "here");

@@ -34,8 +34,8 @@ describe("signers", () => {
     const signers = createSignerStore(temporaryFolder());
     signers.add("alice", alice);
     expect(signers.add("alice", alice)).toBe(false);
-    expect(() => signers.add("alice", bob)).toThrow(/alice is known with another key/);
-    expect(() => signers.add("eve", alice)).toThrow(/as that of alice/);
+    expect(() => signers.add("alice", bob)).toThrow(/alice already has another key/);
+    expect(() => signers.add("eve", alice)).toThrow(/already stored for alice/);
     expect(signers.list()).toHaveLength(1);
     expect(signers.remove("alice")?.name).toBe("alice");
     expect(signers.remove("alice")).toBeUndefined();
@@ -45,7 +45,7 @@ describe("signers", () => {
   it("have names that can be typed and cannot deceive", () => {
     const signers = createSignerStore(temporaryFolder());
     for (const name of ["", "__proto__", "a b", "a\nb", "\u202ealice", "a".repeat(65), "-x", "../x"]) {
-      expect(() => signers.add(name, alice)).toThrow(/cannot be what a signer is called/);
+      expect(() => signers.add(name, alice)).toThrow(/Invalid signer name/);
     }
     expect(signers.add("alice+work@example.org", alice)).toBe(true);
   });
@@ -63,7 +63,7 @@ describe("signers", () => {
       writeFileSync(file, edited);
       const signers = createSignerStore(home);
       expect(signers.list()).toEqual([]);
-      expect(signers.problem()).toMatch(/nobody's signature counts/);
+      expect(signers.problem()).toMatch(/no signature is trusted/);
       expect(() => signers.add("bob", bob)).toThrow(/cannot be read/);
       expect(readFileSync(file, "utf8")).toBe(edited);
     }
@@ -100,16 +100,16 @@ describe("publicKeyFrom", () => {
     const rsa = createPublicKey(generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey);
     const x25519 = generateKeyPairSync("x25519").publicKey;
     const odd: [string, RegExp][] = [
-      [pem(rsa), /kind rsa, not Ed25519/],
-      [String(rsa.export({ format: "pem", type: "pkcs1" })), /kind rsa, not Ed25519/],
-      [pem(x25519), /kind x25519, not Ed25519/],
-      [der(x25519), /kind x25519, not Ed25519/],
-      ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI alice", /key of SSH/],
-      ["", /no public key/],
-      ["AAAA", /no public key/],
-      [alice.toString("hex"), /no public key/],
-      [alice.toString("base64").slice(0, -1), /no public key/],
-      ["-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", /no public key/],
+      [pem(rsa), /type rsa, not Ed25519/],
+      [String(rsa.export({ format: "pem", type: "pkcs1" })), /type rsa, not Ed25519/],
+      [pem(x25519), /type x25519, not Ed25519/],
+      [der(x25519), /type x25519, not Ed25519/],
+      ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI alice", /SSH key/],
+      ["", /neither a public key/],
+      ["AAAA", /not a public key/],
+      [alice.toString("hex"), /not a public key/],
+      [alice.toString("base64").slice(0, -1), /neither a public key/],
+      ["-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", /not a public key/],
     ];
     for (const [given, message] of odd) {
       expect(thrown(() => parsePublicKey(given))).toMatchObject({

@@ -22,11 +22,11 @@ describe("what is counted", () => {
   it("[S-30][W-14] a run that ended: how, how long, how often the model was asked, and what it cost", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const begun = new Date().toISOString();
-    statistics.take(started("greet", { run: "a", source: "user", model: "test/one" }));
-    statistics.take(ended("greet", { run: "a", iterations: 3, ms: 250, cost: 0.25, at: "2026-11-02T10:00:00.000Z" }));
-    statistics.take(ended("greet", { run: "b", stop: "timeout", isError: true, ms: 50, cost: 0.5 }));
-    statistics.take({ type: "skill-loaded", skill: "greet", source: "workspace" });
-    statistics.take(refused("greet", "chat-type"));
+    statistics.record(started("greet", { run: "a", source: "user", model: "test/one" }));
+    statistics.record(ended("greet", { run: "a", iterations: 3, ms: 250, cost: 0.25, at: "2026-11-02T10:00:00.000Z" }));
+    statistics.record(ended("greet", { run: "b", stop: "timeout", isError: true, ms: 50, cost: 0.5 }));
+    statistics.record({ type: "skill-loaded", skill: "greet", source: "workspace" });
+    statistics.record(refused("greet", "chat-type"));
     const [greet, ...others] = statistics.perSkill();
     expect(others).toEqual([]);
     expect(greet).toMatchObject({
@@ -75,8 +75,8 @@ describe("what is counted", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const session = openSession(await catalogOf({ greet: {} }), { statistics });
     await session.load("greet");
-    statistics.take(started("", { run: "c", depth: 0 }));
-    statistics.take(ended("", { run: "c" }));
+    statistics.record(started("", { run: "c", depth: 0 }));
+    statistics.record(ended("", { run: "c" }));
     expect(statistics.perSkill()).toMatchObject([{ skill: "greet", runs: 0, loads: 1, outcomes: {} }]);
     expect(statistics.perSkill()[0]).not.toHaveProperty("p50Ms");
   });
@@ -91,11 +91,11 @@ describe("what is counted", () => {
   it("a run that waited and was gone on with is one, and how it began is still known", () => {
     const home = temporaryFolder();
     const first = createStatisticsStore(home);
-    first.take(started("greet", { run: "w", source: "user" }));
-    first.take(ended("greet", { run: "w", stop: "waiting", isError: true, ms: 10 }));
+    first.record(started("greet", { run: "w", source: "user" }));
+    first.record(ended("greet", { run: "w", stop: "waiting", isError: true, ms: 10 }));
     expect(first.perSkill()[0]).not.toHaveProperty("p50Ms");
     const later = createStatisticsStore(home);
-    later.take(ended("greet", { run: "w", stop: "complete", ms: 30 }));
+    later.record(ended("greet", { run: "w", stop: "complete", ms: 30 }));
     expect(later.perSkill()).toMatchObject([{ runs: 1, outcomes: { complete: 1 }, sources: ["user"], p50Ms: 30 }]);
   });
 
@@ -109,13 +109,13 @@ describe("what is counted", () => {
   ])("of %i times, half is the one at place %i, and all but a twentieth at place %i", (number, half, most) => {
     const statistics = createStatisticsStore(temporaryFolder());
     const times = Array.from({ length: number }, (_, index) => (index + 1) * 10);
-    for (const ms of times.sort((a, b) => ((a * 7) % 11) - ((b * 7) % 11))) statistics.take(ended("greet", { ms }));
+    for (const ms of times.sort((a, b) => ((a * 7) % 11) - ((b * 7) % 11))) statistics.record(ended("greet", { ms }));
     expect(statistics.perSkill()[0]).toMatchObject({ p50Ms: half * 10, p95Ms: most * 10 });
   });
 
   it("only from when it is asked for", () => {
     const statistics = createStatisticsStore(temporaryFolder());
-    for (const day of [1, 2, 3]) statistics.take(ended("greet", { at: `2026-11-0${day}T12:00:00.000Z` }));
+    for (const day of [1, 2, 3]) statistics.record(ended("greet", { at: `2026-11-0${day}T12:00:00.000Z` }));
     const since = new Date("2026-11-02T12:00:00.000Z");
     expect(statistics.perSkill({ since })).toMatchObject([{ runs: 2 }]);
     expect(statistics.total({ since }).runs).toBe(2);
@@ -146,10 +146,10 @@ describe("recent use", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     expect(statistics.recent(10)).toEqual([]);
     for (const [hour, skill] of ["one", "two", "one", "three"].entries()) {
-      statistics.take(ended(skill, { at: `2026-11-02T0${hour}:00:00.000Z` }));
+      statistics.record(ended(skill, { at: `2026-11-02T0${hour}:00:00.000Z` }));
     }
-    statistics.take(refused("four", "disabled"));
-    statistics.take({ type: "skill-loaded", skill: "two", source: "user" });
+    statistics.record(refused("four", "disabled"));
+    statistics.record({ type: "skill-loaded", skill: "two", source: "user" });
     expect(statistics.recent(10)).toEqual(["two", "three", "one"]);
     expect(statistics.recent(1)).toEqual(["two"]);
   });
@@ -157,7 +157,7 @@ describe("recent use", () => {
   it("of the same moment goes by which was written last", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const at = "2026-11-02T00:00:00.000Z";
-    for (const skill of ["b", "a", "c"]) statistics.take(ended(skill, { at }));
+    for (const skill of ["b", "a", "c"]) statistics.record(ended(skill, { at }));
     expect(statistics.recent(10)).toEqual(["c", "a", "b"]);
   });
 });
@@ -166,8 +166,8 @@ describe("what is used most", () => {
   it("[A-03] is by number, then by name, without what was refused", () => {
     const statistics = createStatisticsStore(temporaryFolder());
     expect(statistics.mostUsed?.(10)).toEqual([]);
-    for (const skill of ["c", "b", "b", "a", "c", "b"]) statistics.take(ended(skill));
-    statistics.take({ type: "skill-loaded", skill: "a", source: "here" });
+    for (const skill of ["c", "b", "b", "a", "c", "b"]) statistics.record(ended(skill));
+    statistics.record({ type: "skill-loaded", skill: "a", source: "here" });
     expect(statistics.mostUsed?.(10)).toEqual(["b", "a", "c"]);
     expect(statistics.mostUsed?.(1)).toEqual(["b"]);
   });
@@ -178,12 +178,12 @@ describe("what is used most", () => {
     const catalog = await catalogOf(many);
     const prefixOf = (session: ReturnType<typeof openSession>) => session.disclose("hm").prefix;
     const statistics = createStatisticsStore(home);
-    statistics.take(ended("skill-77"));
+    statistics.record(ended("skill-77"));
     const session = openSession(catalog, { statistics });
     const before = prefixOf(session);
     expect(before).toMatch(/skill-77, .*and \d+ more: search_skills$/);
     expect(before).not.toMatch(/skill-99\b/);
-    for (const skill of ["skill-99", "skill-99"]) statistics.take(ended(skill));
+    for (const skill of ["skill-99", "skill-99"]) statistics.record(ended(skill));
     await session.load("skill-98");
     expect(prefixOf(session)).toBe(before);
     expect(prefixOf(openSession(catalog, { statistics }))).toMatch(/skill-77, .*skill-99, and/);
@@ -203,8 +203,8 @@ describe("the order of matches", () => {
     const query = "use the d skill for the weekly report";
     expect(await tell(home, query)).toEqual(["d", "c", "a", "b", "e"]);
     const used = createStatisticsStore(home);
-    used.take(ended("b", { at: "2026-11-02T10:00:00.000Z" }));
-    used.take(ended("e", { at: "2026-11-02T11:00:00.000Z" }));
+    used.record(ended("b", { at: "2026-11-02T10:00:00.000Z" }));
+    used.record(ended("e", { at: "2026-11-02T11:00:00.000Z" }));
     expect(await tell(home, query)).toEqual(["d", "c", "e", "b", "a"]);
     expect(await tell(home, query), "and the same again").toEqual(["d", "c", "e", "b", "a"]);
   });
@@ -212,7 +212,7 @@ describe("the order of matches", () => {
   it("[T-03] puts what is loaded in this conversation before what others used", async () => {
     const home = temporaryFolder();
     const statistics = createStatisticsStore(home);
-    statistics.take(ended("e"));
+    statistics.record(ended("e"));
     const active = [{ name: "b", source: "inline", stamp: "older" }];
     const session = openSession(await catalogOf(skills), { statistics }, { active });
     expect(session.disclose("report").shown.map(({ name }) => name)).toEqual(["b", "e", "a"]);
@@ -225,9 +225,9 @@ describe("the file", () => {
     const statistics = createStatisticsStore(home);
     expect(statistics.perSkill()).toEqual([]);
     expect(statistics.total()).toMatchObject({ runs: 0 });
-    statistics.take(started("greet"));
+    statistics.record(started("greet"));
     expect(existsSync(home)).toBe(false);
-    statistics.take(ended("greet"));
+    statistics.record(ended("greet"));
     for (const name of ["", "statistics.db", "statistics.db-wal", "statistics.db-shm"]) {
       expect(statSync(join(home, name)).mode & 0o077, name).toBe(0);
     }
@@ -237,9 +237,9 @@ describe("the file", () => {
     const home = temporaryFolder();
     const daysAgo = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString();
     const statistics = createStatisticsStore(home);
-    for (const days of [400, 364]) statistics.take(ended("greet", { at: daysAgo(days) }));
+    for (const days of [400, 364]) statistics.record(ended("greet", { at: daysAgo(days) }));
     expect(createStatisticsStore(home).perSkill(), "the clock alone deletes nothing").toMatchObject([{ runs: 2 }]);
-    statistics.take(ended("greet", { at: daysAgo(1) }));
+    statistics.record(ended("greet", { at: daysAgo(1) }));
     expect(createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
   });
 
@@ -274,7 +274,7 @@ const timer = setInterval(() => {
     onTestFinished(() => void child.kill("SIGKILL"));
     await once(child.stdout, "data");
     const statistics = createStatisticsStore(home);
-    statistics.take(ended("greet"));
+    statistics.record(ended("greet"));
     expect(statistics.perSkill()).toMatchObject([{ runs: 1 }]);
   });
 
@@ -282,15 +282,15 @@ const timer = setInterval(() => {
     const homes = [100, 200, 400].map((runs) => {
       const home = temporaryFolder();
       const statistics = createStatisticsStore(home);
-      for (let run = 0; run < runs; run++) statistics.take(ended("greet"));
+      for (let run = 0; run < runs; run++) statistics.record(ended("greet"));
       return home;
     });
     const counts = await countSteps(
       ["src/store/statistics.ts", "test/support/statistics-events.ts"],
       ({ createStatisticsStore, started, ended }: Modules, home: string) => {
         const statistics = createStatisticsStore(home);
-        statistics.take(started("greet"));
-        statistics.take(ended("greet"));
+        statistics.record(started("greet"));
+        statistics.record(ended("greet"));
       },
       homes,
     );
@@ -302,7 +302,7 @@ describe("a file that cannot be used", () => {
   const fails = (home: string): SkillError => {
     const statistics = createStatisticsStore(home);
     // Were the file waited for each time, this would take half an hour.
-    for (let number = 0; number < 900; number++) statistics.take(ended("greet"));
+    for (let number = 0; number < 900; number++) statistics.record(ended("greet"));
     expect(statistics.recent(10)).toEqual([]);
     try {
       statistics.perSkill();
@@ -318,7 +318,7 @@ describe("a file that cannot be used", () => {
     const { code, message, fix } = fails(home);
     expect(code).toBe("statistics-unusable");
     expect(message).toContain(join(home, "statistics.db"));
-    expect(fix).toBe("move it away: a new one is begun with the next use");
+    expect(fix).toBe("move it away: the next use creates a new one");
     expect(readFileSync(join(home, "statistics.db"), "utf8")).toMatch(/^These are notes of mine/);
   });
 
@@ -350,7 +350,7 @@ describe("a file that cannot be used", () => {
     database.exec("ROLLBACK");
     database.close();
     expect(message).toContain("locked");
-    expect(fix).toContain("another program holds it");
+    expect(fix).toContain("another program has locked it");
   });
 
   it("is a folder", () => {

@@ -94,28 +94,28 @@ export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
     {
       run: "run_1",
       skill: sketch("x", { more: { capabilities: [...declares] } }),
-      place: "/skills/x",
+      path: "/skills/x",
       caller: { userId: "ada", chatId: "7", chatType: "private" },
-      until: () => Date.now() + 60_000,
+      getDeadline: () => Date.now() + 60_000,
       signal: new AbortController().signal,
-      hide: (text) => text,
+      redact: (text) => text,
       async step<T>(name: string, work: () => Promise<T>) {
         if (!steps.has(name)) steps.set(name, await work());
         return steps.get(name) as T;
       },
-      done: <T>(name: string) => (steps.has(name) ? { value: steps.get(name) as T } : undefined),
-      async agree(_, effect) {
+      findStep: <T>(name: string) => (steps.has(name) ? { value: steps.get(name) as T } : undefined),
+      async requestApproval(_, effect) {
         effects.push(effect);
         return words.shift() ?? { isApproved: true };
       },
-      originsOf: () => [],
+      findOrigins: () => [],
       addOrigin: (label, text) => origins.push([label, text]),
       onCalled: (call) => called.push(call),
       ...run,
     },
     tokens,
   );
-  const { door, env } = await broker.door();
+  const { door, env } = await broker.createSocket();
   const { socket, server } = await listen(door.onConnection);
   onTestFinished(() => void server.close());
   const token = env[TOKEN_VARIABLE] ?? "";

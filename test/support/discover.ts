@@ -32,7 +32,7 @@ export async function discoverIn(
 export function giveValues({ settings, catalog, grants }: DiscoverResult): void {
   for (const name of settings.skills.keys()) {
     const [skill, ...others] = catalog.copies(name).filter(needsSecretGrant);
-    if (skill && others.length === 0 && !grants.ownerOf(name)) grants.grant(skill);
+    if (skill && others.length === 0 && !grants.getOwner(name)) grants.grant(skill);
   }
 }
 

@@ -50,7 +50,7 @@ export async function enclose(found: Scene, host: Host, signal = new AbortContro
   const skill = found.skill("x");
   const secrets = resolveVariables(skill, host);
   const enclosure = await openRunSandbox(host, {
-    ...{ skill, copy: copySkill(skill), secrets, hiding: createRedactor(secrets), kind: "run", signal },
+    ...{ skill, copy: copySkill(skill), secrets, redactor: createRedactor(secrets), kind: "run", signal },
     onProgress: () => {},
   });
   const tools = createWorkspaceTools(enclosure, { host, skill });

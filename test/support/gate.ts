@@ -56,7 +56,7 @@ export function refuses(rows: readonly Row[]): void {
     const { code: said, message, fix } = outcome as SkillError;
     expect([said, message]).toEqual([code, expect.stringMatching(/^[ -~…ßéÿ\u0301¹\ufffd]*$/)]);
     expect(message.length).toBeLessThan(1200);
-    expect(fix).toMatch(/^nothing of the source was taken/);
+    expect(fix).toMatch(/^nothing of the source was added/);
   });
 }
 

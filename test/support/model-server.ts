@@ -233,7 +233,7 @@ function sendStream(response: ServerResponse, lines: readonly string[]): ServerR
   return response;
 }
 
-const CONTEXT = "\n\n[Skills for this message; the user did not write what follows]\n";
+const CONTEXT = "\n\n[Skills for this message; the user did not write the text below]\n";
 
 function splitContext(text: string): { prompt: string; context: string } {
   const at = text.indexOf(CONTEXT);

@@ -44,7 +44,7 @@ export function codesGiven(files: readonly SourceFile[]): Map<string, string> {
 export function textsOf(files: readonly SourceFile[]): { whole: Set<string>; starts: Set<string> } {
   const whole = new Set<string>();
   const starts = new Set<string>();
-  for (const { program } of files.filter(({ path }) => !path.startsWith("codes/")))
+  for (const { program } of files.filter(({ path }) => !path.startsWith("errors/")))
     visit(program, (node) => {
       if (isComparison(node)) return PASS_OVER;
       if (node.type === "Literal" && typeof node["value"] === "string") whole.add(node["value"]);

@@ -55,17 +55,17 @@ describe("diffLines", () => {
   });
 
   it("shows at most so many lines, and how many there are more", () => {
-    const shown = diffLines("", text(...numbers(1, 100)), { most: 3 });
+    const shown = diffLines("", text(...numbers(1, 100)), { maxLines: 3 });
     expect(shown).toEqual(["@@ -0,0 +1,100 @@", "+1", "@@ 99 more lines not shown @@"]);
-    expect(diffLines("", "a\n", { most: 2 })).toEqual(["@@ -0,0 +1,1 @@", "+a"]);
-    expect(diffLines("", "a\n", { most: 1 })).toEqual(["@@ 2 more lines not shown @@"]);
+    expect(diffLines("", "a\n", { maxLines: 2 })).toEqual(["@@ -0,0 +1,1 @@", "+a"]);
+    expect(diffLines("", "a\n", { maxLines: 1 })).toEqual(["@@ 2 more lines not shown @@"]);
   });
 
   it("shows texts that are too different one after the other, says so, and gives up early", async () => {
     const old = text(...numbers(1, 60_000));
     const now = text(...numbers(1, 60_000).reverse());
     const [header, ...lines] = diffLines(old, now);
-    expect(header).toBe("@@ -1,60000 +1,60000 @@ too different to compare: all of the old, all of the new");
+    expect(header).toBe("@@ -1,60000 +1,60000 @@ too different to compare: all old lines, then all new lines");
     expect(lines.slice(0, 60_000).every((line) => line.startsWith("-"))).toBe(true);
     expect(lines.slice(60_000).every((line) => line.startsWith("+"))).toBe(true);
     await expectLinearSteps(

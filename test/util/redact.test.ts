@@ -14,7 +14,7 @@ function stream(
   of: ReadonlyMap<string, string>,
   { sizes = [MEBIBYTE], isCut = false }: { sizes?: number[]; isCut?: boolean } = {},
 ): Buffer {
-  const redactor = createRedactor(of).stream();
+  const redactor = createRedactor(of).createStream();
   const shown: Buffer[] = [];
   for (let from = 0, turn = 0; from < bytes.length; turn++) {
     const size = Math.max(1, sizes[turn % sizes.length] ?? 1);
@@ -172,7 +172,7 @@ describe("a redactor", () => {
   });
 
   it("shows at once what cannot become a secret any more", () => {
-    const redactor = createRedactor(only("hunter2")).stream();
+    const redactor = createRedactor(only("hunter2")).createStream();
     for (const line of ["Your name? ", "Done\n", "h\n", "hunting\n", "aGVsbG8=\n", "68:65\n", "100 %\n"]) {
       expect(redactor.push(Buffer.from(line)).toString()).toBe(line);
     }
@@ -197,7 +197,7 @@ describe("a redactor", () => {
   it("passes bytes through without copying when there is nothing to hide", () => {
     const bytes = Uint8Array.of(0, 255, 10);
     for (const nothing of [new Map<string, string>(), only("abc")]) {
-      const redactor = createRedactor(nothing).stream();
+      const redactor = createRedactor(nothing).createStream();
       expect(redactor.push(bytes).buffer).toBe(bytes.buffer);
       expect([...redactor.push(bytes)]).toEqual([0, 255, 10]);
       expect(redactor.end()).toHaveLength(0);
@@ -287,7 +287,9 @@ describe("the number of steps", () => {
     const counts = await expectLinearSteps(
       ["src/util/redact.ts"],
       ({ createRedactor }: typeof import("../../src/util/redact.ts"), [secrets, text, size]) => {
-        const redactor = createRedactor(new Map(secrets.map((secret, index) => [`KEY${index}`, secret]))).stream();
+        const redactor = createRedactor(
+          new Map(secrets.map((secret, index) => [`KEY${index}`, secret])),
+        ).createStream();
         const bytes = Buffer.alloc(size, text);
         for (let from = 0; from < size; from += 8192) redactor.push(bytes.subarray(from, from + 8192));
         redactor.end({ isCut: false });

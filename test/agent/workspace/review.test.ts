@@ -118,7 +118,7 @@ describe("changes of sensitive paths", () => {
     const env = { ...commandIn(found).env, NO_COLOR: "1" };
     const at = { cwd: found.workspace, env, isTTY: true, ask: async () => "y" };
     const ran = await skillet(["script", "x", "go.sh"], at);
-    expect(ran.stderr).toContain("workspace would change files of the workspace");
+    expect(ran.stderr).toContain("workspace wants to change files in the workspace");
     expect(ran.stderr).toMatch(/-one\n.*\+two/);
     expect(ran.code).toBe(0);
     expect(textIn(found, "CLAUDE.md")).toBe("two\n");
@@ -181,7 +181,7 @@ describe("held changes", () => {
     const applied = await skillet(["approve", id, "--yes"], commandIn(found));
     expect(applied).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("was written to after it had been held"),
+      stderr: expect.stringContaining("it was changed after it was held"),
     });
     expect(textIn(found, "CLAUDE.md")).toBe("one\n");
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
@@ -242,7 +242,7 @@ describe("a run whose process was killed", () => {
     writeFileSync(join(HOME, ".skillet/skills/x/scripts/go.sh"), "true\n");
     const result = await run(await found.again());
     expect(result.warnings).toMatchObject([{ code: "workspace-protected" }]);
-    expect(result.warnings[0]?.message).toContain("A run that was killed changed");
+    expect(result.warnings[0]?.message).toContain("A killed run changed");
     expect(textIn(found, "CLAUDE.md")).toBe("one\n");
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
     expect(textIn(found, "later/AGENTS.md")).toBe("mine\n");

@@ -78,7 +78,7 @@ describe("a snippet in a text of TOML", () => {
   it("is refused beside a number that would not be the same afterwards, in a text that is valid", async () => {
     for (const number of ["9007199254740993", "-9223372036854775808", "0xfffffffffffffff"])
       await expect(codex(`a = 1\nb = ${number}\n`)).rejects.toThrow(
-        /^holds a number that is too large to be kept as it is: line 2$/,
+        /^has a number that is too large to be kept exactly: line 2$/,
       );
     expect(await codex("b = 9007199254740991\n")).toBe(`b = 9007199254740991\n\n${TABLE}`);
   });
@@ -93,9 +93,9 @@ describe("a snippet in a text of TOML", () => {
 
   it("is refused where only a person can put it, and where nothing can be read", async () => {
     for (const text of ["mcp_servers = {}", 'mcp_servers = { a = { command = "x" } }'])
-      await expect(codex(text), text).rejects.toThrow(/writes mcp_servers in a way that only a person can change/);
-    await expect(codex("mcp_servers = []")).rejects.toThrow(/holds mcp_servers, which is no object/);
-    await expect(codex("[[mcp_servers.skillet]]\na = 1")).rejects.toThrow(/holds mcp_servers.skillet, which is no/);
+      await expect(codex(text), text).rejects.toThrow(/has mcp_servers in a form that can only be edited by hand/);
+    await expect(codex("mcp_servers = []")).rejects.toThrow(/has mcp_servers, which is not an object/);
+    await expect(codex("[[mcp_servers.skillet]]\na = 1")).rejects.toThrow(/has mcp_servers.skillet, which is not/);
     await expect(codex("a = 1\nb = sesame")).rejects.toThrow(/^is not valid TOML: line 2$/);
   });
 
@@ -103,7 +103,7 @@ describe("a snippet in a text of TOML", () => {
     const text = '[mcp_servers.skillet]\ncommand = "npx"\nargs = ["--key", "sesame"]\nenv = { KEY = "sesame" }\n';
     const error = await codex(text).catch((reason) => reason);
     expect(error).toMatchObject({ code: "another-server" });
-    expect(error.message).toBe('holds mcp_servers.skillet already, and that one starts "npx"');
+    expect(error.message).toBe('already has mcp_servers.skillet, which starts "npx"');
   });
 });
 
@@ -207,21 +207,21 @@ describe("a snippet in a text of JSON", () => {
       [{ url: "https://a.example/mcp" }, "calls https://a.example/mcp"],
       [{ url: "http://127.0.0.1:7400/other" }, "calls http://127.0.0.1:7400/other"],
       [{ url: "sesame" }, "calls another address"],
-      [{ env: { KEY: "sesame" } }, "is another"],
+      [{ env: { KEY: "sesame" } }, "is another server"],
     ] as const) {
       const error = await cursor(JSON.stringify({ mcpServers: { skillet: entry } })).catch((reason) => reason);
       expect(error).toMatchObject({ code: "another-server" });
-      expect(error.message).toBe(`holds mcpServers.skillet already, and that one ${says}`);
+      expect(error.message).toBe(`already has mcpServers.skillet, which ${says}`);
     }
   });
 
   it("is refused where something is in the way, and where nothing can be read", async () => {
     for (const text of ['{"mcpServers": []}', '{"mcpServers": null}', '{"mcpServers": "x"}'])
-      await expect(cursor(text), text).rejects.toThrow("holds mcpServers, which is no object");
+      await expect(cursor(text), text).rejects.toThrow("has mcpServers, which is not an object");
     await expect(cursor('{"mcpServers": {"skillet": []}}')).rejects.toThrow(
-      "holds mcpServers.skillet, which is no object",
+      "has mcpServers.skillet, which is not an object",
     );
-    for (const text of ["[]", "null", '"x"']) await expect(cursor(text), text).rejects.toThrow("holds no object");
+    for (const text of ["[]", "null", '"x"']) await expect(cursor(text), text).rejects.toThrow("is not a JSON object");
     await expect(cursor('{\n  "a": 1\n  "sesame": 2\n}')).rejects.toThrow(/^is not valid JSON: line 3$/);
     for (const text of ["{", "sesame", "{} /* sesame", '{"a": "sesame'])
       await expect(cursor(text), text).rejects.toThrow(/^is not valid JSON(: line \d+)?$/);
@@ -266,18 +266,18 @@ describe("a snippet in the place of one of the other form", () => {
     const table =
       '[mcp_servers.skillet]\ncommand = "node"\nargs = ["/x/skillet.cjs", "serve", "--load", "a b"]\ncwd = "/sesame"\n[mcp_servers.skillet.env]\nKEY = "sesame"\n';
     const error = await merge("codex", table, HERE).catch((reason) => reason);
-    expect(error).toMatchObject({ code: "keys-at-stake", fix: expect.stringMatching(/take these keys out.+--name/) });
+    expect(error).toMatchObject({ code: "keys-at-stake", fix: expect.stringMatching(/remove these keys.+--name/) });
     expect(error.message).toBe(
-      "holds mcp_servers.skillet already: that one starts `skillet serve --load 'a b'`, and has keys of yours that do not go with the new one: cwd, env",
+      "already has mcp_servers.skillet, which starts `skillet serve --load 'a b'` and has your own keys that the new entry cannot keep: cwd, env",
     );
     const headers = { Authorization: "Bearer ${env:SKILLET_TOKEN}", "X-Key": "sesame" };
     const called = JSON.stringify({ servers: { skillet: { type: "http", url: HERE.url, headers } } });
     const back = await merge("vscode", called).catch((reason) => reason);
     expect(back.message).toBe(
-      "holds servers.skillet already: that one calls http://127.0.0.1:7400/mcp, and has keys of yours that do not go with the new one: headers",
+      "already has servers.skillet, which calls http://127.0.0.1:7400/mcp and has your own keys that the new entry cannot keep: headers",
     );
     const both = JSON.stringify({ mcpServers: { skillet: { ...COMMAND, url: HERE.url, env: { KEY: "sesame" } } } });
-    await expect(merge("gemini", both, HERE), "the same address").rejects.toThrow(/the new one: env$/);
+    await expect(merge("gemini", both, HERE), "the same address").rejects.toThrow(/the new entry cannot keep: env$/);
   });
 
   it("knows its own on this machine by the path, and elsewhere only by the whole address", async () => {
@@ -285,7 +285,7 @@ describe("a snippet in the place of one of the other form", () => {
     for (const url of [HERE.url, "http://localhost:1/mcp", "http://[::1]:1/mcp", "https://a.localhost/mcp"])
       expect((await merge("cursor", at(url))).next, url).toContain("/opt/bin/skillet.cjs");
     for (const url of ["https://a.example/mcp", "http://127.0.0.1:1/x/mcp", "http://127.0.0.1.example/mcp"]) {
-      await expect(merge("cursor", at(url)), url).rejects.toThrow(`and that one calls ${url}`);
+      await expect(merge("cursor", at(url)), url).rejects.toThrow(`which calls ${url}`);
       const { next, parse } = await merge("cursor", at(url), { url, hasToken: false });
       expect(parse(next), "the one that is given").toEqual(parse(at(url)));
     }
@@ -296,7 +296,7 @@ describe("a snippet in the place of one of the other form", () => {
     const { next } = await merge("cursor", text, { ...HERE, url: "http://127.0.0.1:7401/mcp" });
     expect(JSON.parse(next).mcpServers.skillet).toMatchObject({ url: "http://127.0.0.1:7401/mcp", headers: {} });
     const far = { url: "https://a.example/mcp", hasToken: true };
-    await expect(merge("cursor", text, far)).rejects.toThrow(/the new one: headers$/);
+    await expect(merge("cursor", text, far)).rejects.toThrow(/the new entry cannot keep: headers$/);
     const bare = await merge("cursor", JSON.stringify({ mcpServers: { skillet: { url: HERE.url } } }), far);
     expect(JSON.parse(bare.next).mcpServers.skillet.url).toBe(far.url);
   });

@@ -1,10 +1,12 @@
 // Uses every entry point that needs no other package, with the types that a program relies on.
-import { type Denial, defineSkill, discover, type Host, type HostPolicy, openSession, Tool, useSkill } from "skillet";
+
+import { defineSkill, discover, type Host, type HostPolicy, openSession, Tool, useSkill } from "skillet";
+import type { Denial } from "skillet/agent";
 import * as claude from "skillet/claude";
-import * as install from "skillet/install";
+import * as install from "skillet/clients";
 import * as provider from "skillet/provider";
+import { addSkills } from "skillet/remote";
 import * as sandbox from "skillet/sandbox";
-import { addSkills } from "skillet/supply";
 
 const policy: HostPolicy = (skill, { caller, purpose }) =>
   skill.name === "deploy" && purpose === "use" && caller.userId !== "ann" ? { message: "Only Ann." } : undefined;

@@ -42,7 +42,7 @@ const dependsOn = (url: string) => plain("lines", { manifest: { dependencies: { 
 const refusal = (host: string) => ({
   code: "library-private-address",
   message: expect.stringMatching(
-    `^lines.*: the package, its index or a dependency names ${host.replace(/[[\].]/g, "\\$&")}`,
+    `^lines.*: the package, its index or a dependency refers to ${host.replace(/[[\].]/g, "\\$&")}`,
   ),
   fix: expect.stringMatching(/config set (?:@SCOPE:registry|global\.extra-index-url) URL$/),
 });
@@ -175,7 +175,7 @@ describe("npm that fetches packages", { timeout: 60_000 }, () => {
     const unknown = await fetchAlone({ ...base, indexUrl: "http://registry.invalid/" });
     expect(unknown.problem).toMatchObject({
       code: "library-unresolved",
-      message: "lines cannot be fetched: registry.invalid:80 cannot be looked up",
+      message: "lines cannot be fetched: registry.invalid:80 cannot be resolved",
     });
   });
 });

@@ -94,7 +94,7 @@ async function fetchOnce(scenario: FetchScenario): Promise<FetchOutcome> {
     folder: home,
     downloads,
     env: { PATH: process.env["PATH"] ?? "", HOME: home, ...given, ...scenario.env },
-    places: { own: join(home, "packages"), shared: undefined },
+    folders: { own: join(home, "packages"), shared: undefined },
     onProgress: () => {},
     signal: cancel.signal,
   };

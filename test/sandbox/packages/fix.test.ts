@@ -54,30 +54,28 @@ exec "$@"\n`,
 describe("skillet doctor --fix", () => {
   it.skipIf(!isRoot || !hasTools)("says that all is there, and that uv is not where it is not", async () => {
     const bare = await skillet(["doctor", "--fix"]);
-    expect([bare.code, bare.stderr]).toEqual([0, expect.stringContaining("✓ everything is there")]);
-    const hint = "uv is not there: uv run and uvx need it";
+    expect([bare.code, bare.stderr]).toEqual([0, expect.stringContaining("✓ everything needed")]);
+    const hint = "uv is not installed: uv run and uvx need it";
     expect(bare.stderr.includes(hint)).toBe(findSystemProgram("uv") === undefined);
     const home = temporaryFolder({ ".local/bin/uv": "" });
-    expect((await skillet(["doctor", "--fix"], { env: { HOME: home } })).stderr).not.toContain("uv is not there");
+    expect((await skillet(["doctor", "--fix"], { env: { HOME: home } })).stderr).not.toContain("uv is not installed");
   });
 
   it.skipIf(!canDrop || !hasTools)("does not say that all is there when a command failed", () => {
     const { status, stderr } = fixAsUser("ann", 1);
     expect(stderr).toMatch(/✗ this command failed: sudo usermod .* ann\n/);
-    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything is there")]);
+    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything needed")]);
   });
 
   it.skipIf(!canDrop || !hasTools)("does not say so either when the user still has no range of ids", () => {
     const { status, stderr } = fixAsUser("ann", 0);
     expect(stderr).toContain("✗ user ann has no range of ids in /etc/subuid and /etc/subgid");
-    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything is there")]);
+    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything needed")]);
   });
 
   it.skipIf(!canDrop || !hasTools)("says that a user without a name can be given none", () => {
     const { status, stderr } = fixAsUser(undefined, 0);
-    expect(stderr).toContain(
-      `user ${id} has no name here, so no range of ids can be given to it: let root build packages`,
-    );
-    expect([status, stderr]).toEqual([1, expect.not.stringMatching(/everything is there|usermod/)]);
+    expect(stderr).toContain(`user ${id} has no name, so it cannot have a range of ids: build packages as root`);
+    expect([status, stderr]).toEqual([1, expect.not.stringMatching(/everything needed|usermod/)]);
   });
 });

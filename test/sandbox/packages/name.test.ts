@@ -35,7 +35,9 @@ describe("names of system packages", () => {
     "__proto__",
   ])("[Q-18] refuses %j before apt sees it", (name) => {
     expect(() => parsePackageSet(["jq", name])).toThrow(expect.objectContaining({ code: "package-name" }));
-    expect(() => findPackageRoot([name], { own: "/nowhere", shared: undefined })).toThrow("is not the name");
+    expect(() => findPackageRoot([name], { own: "/nowhere", shared: undefined })).toThrow(
+      "is not a system package name",
+    );
   });
 
   it("[S-26] is a set: order and repetition make no other", () => {

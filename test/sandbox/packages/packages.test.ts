@@ -135,7 +135,7 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     const host = requireDebian();
     await withBuilderLock(own, { range: resolveIdRange }, async (turn) => {
       const apt = createApt(own, host, turn);
-      const options = { place: own, range: resolveIdRange(), apt };
+      const options = { packageFolder: own, range: resolveIdRange(), apt };
       const lock = await resolveLayerLock({ ...host, base: base.id, names: [first] }, base, { apt });
       const forged = (change: object) => ({
         ...lock,

@@ -42,7 +42,7 @@ export async function cachedBase(): Promise<BaseSystem> {
     const apt = createApt(cached.own, host, turn);
     await apt.update({});
     const lock = createBaseLock(host, await apt.resolve("base", undefined, {}));
-    return buildBaseSystem(lock, { place: cached.own, range: resolveIdRange(), apt });
+    return buildBaseSystem(lock, { packageFolder: cached.own, range: resolveIdRange(), apt });
   });
 }
 

@@ -69,7 +69,7 @@ describe.skipIf(!canBuild)("a builder", () => {
 describe("a program of the system", () => {
   it("ends when the process ends that started it, however that is", async () => {
     const mark = randomUUID();
-    const code = `import(${JSON.stringify(moduleOf("sandbox/packages/run"))}).then(({ run }) => run("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
+    const code = `import(${JSON.stringify(moduleOf("sandbox/run-program"))}).then(({ runProgram }) => runProgram("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
     const host = spawn(process.execPath, ["--no-warnings", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
     await once(host.stdout, "data");
     host.kill("SIGKILL");

@@ -38,7 +38,7 @@ async function install(deb: string, { own }: PackageFolders, base: BaseSystem): 
   const finished = join(own, "layers", "probe");
   const lock: LayerLock = { kind: "layer", suite: "x", arch: "x", base: base.id, names: [], packages: [] };
   await withBuilderLock(own, { range: resolveIdRange }, () =>
-    installDebs(finished, [deb], { place: own, range: resolveIdRange(), base, lock }),
+    installDebs(finished, [deb], { packageFolder: own, range: resolveIdRange(), base, lock }),
   );
   return join(finished, "root");
 }
@@ -179,10 +179,10 @@ describe.skipIf(!canBuild || !isReadable)("an ordinary user", { timeout: 90_000 
       "as-user.sh": `set -e
 mount --bind "$1/passwd" /etc/passwd; mount --bind "$1/subuid" /etc/subuid; mount --bind "$1/subuid" /etc/subgid
 exec setpriv --reuid 54321 --regid 54321 --clear-groups "$2" --disable-warning=ExperimentalWarning "$1/build.mts"\n`,
-      "build.mts": `import { buildPackages, findRoot, pruneLayers } from ${JSON.stringify(packages)};
+      "build.mts": `import { buildPackages, findPackageRoot, pruneAptLayers } from ${JSON.stringify(packages)};
 const places = ${JSON.stringify({ own, shared: cached.own })};
 const built = await buildPackages([${JSON.stringify(name)}], places);
-const found = findRoot([${JSON.stringify(name)}], places);
+const found = findPackageRoot([${JSON.stringify(name)}], places);
 console.log(JSON.stringify({ built, found, uid: process.getuid() }));
 `,
     });

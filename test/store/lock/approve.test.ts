@@ -37,13 +37,13 @@ async function added(): Promise<Scene> {
 /** What somebody sees who is asked. */
 function looked(scene: Scene) {
   const skill = withBody(scene.skill("x"));
-  const state = scene.trust.lockStateOf(skill);
-  return { skill, copy: copySkill(skill), there: state.is === "changed" ? state.there : undefined };
+  const state = scene.trust.getLockState(skill);
+  return { skill, copy: copySkill(skill), folderFiles: state.is === "changed" ? state.there : undefined };
 }
 
 const stateOf = async (scene: Scene) => {
   const again = await scene.again();
-  return again.trust.lockStateOf(again.skill("x")).is;
+  return again.trust.getLockState(again.skill("x")).is;
 };
 
 describe("agreeing to a skill that changed", () => {
@@ -55,8 +55,8 @@ describe("agreeing to a skill that changed", () => {
       expect(await stateOf(scene)).toBe("changed");
       const again = await scene.again();
       again.trust.grant([looked(again)]);
-      expect(again.trust.lockStateOf(again.skill("x")).is).toBe("as-locked");
-      expect(again.trust.standingOf(again.skill("x"))).toBe("trusted");
+      expect(again.trust.getLockState(again.skill("x")).is).toBe("as-locked");
+      expect(again.trust.getStatus(again.skill("x"))).toBe("trusted");
       const entry = lockIn(dirOf(scene))?.["x"];
       expect(entry?.upstream).toEqual({ digest: before?.digest, files: before?.files });
       expect(entry?.digest).not.toBe(before?.digest);
@@ -99,17 +99,17 @@ describe("agreeing to a skill that changed", () => {
     mkdirSync(deep, { recursive: true });
     writeFileSync(join(deep, "evil.js"), "evil");
     const again = await scene.again();
-    const { skill, copy, there } = looked(again);
+    const { skill, copy, folderFiles: there } = looked(again);
     expect([...copy.files.keys()]).not.toContain("node_modules/a/evil.js");
     expect(() => again.trust.grant([{ skill, copy }])).toThrow(expect.objectContaining({ code: "resource-changed" }));
-    again.trust.grant([{ skill, copy, there }]);
+    again.trust.grant([{ skill, copy, folderFiles: there }]);
     expect(await stateOf(scene)).toBe("as-locked");
   });
 
   it.each<[string, (folder: string) => void, string]>([
     ["a link to a file of its own", (at) => symlinkSync("notes.md", join(at, "more.md")), '"more.md" is a link'],
     ["a link out of it", (at) => symlinkSync("/etc/hostname", join(at, "more.md")), '"more.md" is a link'],
-    ["a pipe", (at) => makePipe(join(at, "pipe")), '"pipe" is no file'],
+    ["a pipe", (at) => makePipe(join(at, "pipe")), '"pipe" is not a file'],
   ])("is refused over %s", async (_, change, why) => {
     const scene = await added();
     change(folderOf(scene));
@@ -126,7 +126,7 @@ describe("agreeing to a skill that changed", () => {
     renameSync(folderOf(scene), join(scene.root, "elsewhere"));
     symlinkSync(join(scene.root, "elsewhere"), folderOf(scene));
     const again = await scene.again();
-    expect(again.trust.lockStateOf(again.skill("x"))).toMatchObject({
+    expect(again.trust.getLockState(again.skill("x"))).toMatchObject({
       is: "changed",
       drift: [{ path: ".", what: "changed" }],
     });
@@ -167,7 +167,7 @@ describe("agreeing to a skill that changed", () => {
     };
     const ran = await skillet(["trust", "x"], { ...options, ask });
     expect(ran.code).not.toBe(0);
-    expect(`${ran.stdout}${ran.stderr}`).toContain("changed while it was looked at");
+    expect(`${ran.stdout}${ran.stderr}`).toContain("changed during the review");
     expect(await stateOf(scene)).toBe("changed");
     const again = await skillet(["trust", "x"], { ...options, ask: async () => "y" });
     expect(again.code).toBe(0);

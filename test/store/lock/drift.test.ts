@@ -193,7 +193,7 @@ describe("a skill that is not as its lock says", () => {
     chmodSync(join(folder, "docs"), 0o700);
     mkdirSync(join(folder, "empty"));
     utimesSync(join(folder, "SKILL.md"), 0, 0);
-    expect(diffLockedFolder(folder, agreed).drift).toEqual([]);
+    expect(diffLockedFolder(folder, agreed).differences).toEqual([]);
   });
 
   it("is told by what is put into a folder that held nothing when it was looked at", async () => {

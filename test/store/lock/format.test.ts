@@ -134,9 +134,9 @@ describe("a lock", () => {
     (version) => {
       const read = parsed((_, lock) => Object.assign(lock, { version }));
       expect(read).toThrow(
-        expect.objectContaining({ code: "lock-version", fix: expect.stringContaining("bring skillet up to date") }),
+        expect.objectContaining({ code: "lock-version", fix: expect.stringContaining("update skillet") }),
       );
-      expect(read).toThrow(typeof version === "number" ? `version ${version}` : /^it is of no version, and/);
+      expect(read).toThrow(typeof version === "number" ? `version ${version}` : /^it has no version, and/);
     },
   );
 
@@ -156,7 +156,7 @@ describe("a lock", () => {
     const read = () => parseLock(content);
     expect(read).toThrow(expect.objectContaining({ code: "lock-unreadable" }));
     expect(read).not.toThrow(/hunter2|BEGIN|HEAD/);
-    if (content.startsWith("<")) expect(read).toThrow("the marks of a merge that nobody finished");
+    if (content.startsWith("<")) expect(read).toThrow("merge conflict markers");
   });
 
   it.each(["../../etc/passwd", "/etc/passwd", "a/../b", "a//b", "./a", "a/.", "a/", "", "a\0b"])(
@@ -217,7 +217,7 @@ describe("a lock", () => {
   it.each(["..", "a/b", "", "__proto__", ".hidden", "x\ny", "IGNORE\u200bME"])("holds no skill called %j", (one) => {
     const content = `{"version":1,"skills":{${JSON.stringify(one)}:${JSON.stringify(ENTRY)}}}`;
     expect(() => parseLock(content)).toThrow(
-      expect.objectContaining({ code: "lock-unreadable", message: "a name in it is no name of a skill" }),
+      expect.objectContaining({ code: "lock-unreadable", message: "it has an invalid skill name" }),
     );
   });
 

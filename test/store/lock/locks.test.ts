@@ -35,11 +35,11 @@ describe("the locks of folders of skills", () => {
     const skill = skillAt(folder);
     for (let round = 0; round < 20; round++) {
       writeFileSync(file, texts[0] ?? "");
-      await waitFor(() => locks.stateOf(skill).is === "as-locked");
+      await waitFor(() => locks.getState(skill).is === "as-locked");
       writeFileSync(file, texts[0] ?? "");
-      locks.stateOf(skill);
+      locks.getState(skill);
       writeFileSync(file, texts[1] ?? "");
-      await waitFor(() => locks.stateOf(skill).is === "changed");
+      await waitFor(() => locks.getState(skill).is === "changed");
     }
   });
 
@@ -47,31 +47,31 @@ describe("the locks of folders of skills", () => {
     const { home, skillsDir, file, folder } = scene();
     const locks = createSkillLocks(home);
     const skill = skillAt(folder);
-    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    expect(locks.getState(skill)).toEqual({ is: "unlocked" });
     lockAll(skillsDir, { source: "owner/repo", path: "skills/x" });
-    expect(locks.stateOf(skill).is).toBe("as-locked");
-    expect(locks.sourceOf(skill)).toBe("owner/repo//skills/x");
-    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toEqual([]);
+    expect(locks.getState(skill).is).toBe("as-locked");
+    expect(locks.getSource(skill)).toBe("owner/repo//skills/x");
+    expect(locks.findChanges(skill, { digest: "", files: new Map() })).toEqual([]);
     rmSync(file);
-    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
-    expect(locks.sourceOf(skill)).toBeUndefined();
-    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toBeUndefined();
+    expect(locks.getState(skill)).toEqual({ is: "unlocked" });
+    expect(locks.getSource(skill)).toBeUndefined();
+    expect(locks.findChanges(skill, { digest: "", files: new Map() })).toBeUndefined();
   });
 
   it("are looked at once by work that asks about many skills, and again after it", () => {
     const { home, skillsDir, folder } = scene();
     const locks = createSkillLocks(home);
     const skill = skillAt(folder);
-    const during = locks.steadily(() => {
-      const before = locks.stateOf(skill);
+    const during = locks.withCache(() => {
+      const before = locks.getState(skill);
       lockAll(skillsDir);
-      return [before, locks.steadily(() => locks.stateOf(skill)), locks.stateOf(skill)];
+      return [before, locks.withCache(() => locks.getState(skill)), locks.getState(skill)];
     });
     expect(during).toEqual([{ is: "unlocked" }, { is: "unlocked" }, { is: "unlocked" }]);
-    expect(locks.stateOf(skill).is).toBe("as-locked");
-    expect(() => locks.steadily(() => expect.fail("in it"))).toThrow("in it");
+    expect(locks.getState(skill).is).toBe("as-locked");
+    expect(() => locks.withCache(() => expect.fail("in it"))).toThrow("in it");
     rmSync(join(skillsDir, "skills.lock"));
-    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    expect(locks.getState(skill)).toEqual({ is: "unlocked" });
   });
 
   it("say nothing of what is bundled, of what a program brings, or of what is no folder", () => {
@@ -80,11 +80,11 @@ describe("the locks of folders of skills", () => {
     writeFileSync(join(folder, "more.md"), "");
     const locks = createSkillLocks(home);
     for (const scope of ["bundled", "integration"] as const) {
-      expect(locks.stateOf(skillAt(folder, scope))).toEqual({ is: "unlocked" });
+      expect(locks.getState(skillAt(folder, scope))).toEqual({ is: "unlocked" });
     }
-    expect(locks.stateOf(sketch("x"))).toEqual({ is: "unlocked" });
-    expect(locks.stateOf(skillAt(folder)).is).toBe("changed");
-    expect(locks.stateOf(skillAt(folder, "user")).is).toBe("changed");
+    expect(locks.getState(sketch("x"))).toEqual({ is: "unlocked" });
+    expect(locks.getState(skillAt(folder)).is).toBe("changed");
+    expect(locks.getState(skillAt(folder, "user")).is).toBe("changed");
   });
 
   it("are found by way of a link to the folder of skills", () => {
@@ -92,7 +92,7 @@ describe("the locks of folders of skills", () => {
     lockAll(skillsDir);
     const link = join(home, "link");
     symlinkSync(skillsDir, link);
-    expect(createSkillLocks(home).stateOf(skillAt(join(link, "x"))).is).toBe("as-locked");
+    expect(createSkillLocks(home).getState(skillAt(join(link, "x"))).is).toBe("as-locked");
   });
 
   it("are none where there is no folder, or a file in its place", () => {
@@ -101,7 +101,7 @@ describe("the locks of folders of skills", () => {
     mkdirSync(join(home, "empty"));
     for (const name of ["file", "nowhere", "empty"]) {
       expect(readLockFile(join(home, name))).toBeUndefined();
-      expect(createSkillLocks(home).problemIn(join(home, name))).toBeUndefined();
+      expect(createSkillLocks(home).getProblem(join(home, name))).toBeUndefined();
     }
   });
 

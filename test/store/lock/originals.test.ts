@@ -20,7 +20,7 @@ describe("what was agreed to", () => {
   it("[Q-25] comes back as it was kept, with its modes, also when its lock was put in another order", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
-    originals.keep(FILES, bytesOf, "/a");
+    originals.store(FILES, bytesOf, "/a");
     const turned = Object.fromEntries(Object.entries(FILES).reverse());
     Object.setPrototypeOf(turned, null);
     for (const files of [FILES, turned]) {
@@ -35,10 +35,10 @@ describe("what was agreed to", () => {
   it("is nothing when it is damaged, and is whole again once it is kept again", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
-    originals.keep(FILES, bytesOf, "/a");
+    originals.store(FILES, bytesOf, "/a");
     truncateSync(kept(home), 10);
     expect(originals.read(FILES)).toBeUndefined();
-    originals.keep(FILES, bytesOf, "/a");
+    originals.store(FILES, bytesOf, "/a");
     expect(originals.read(FILES)?.size).toBe(TREE.size);
     writeFileSync(kept(home), Buffer.alloc(statSync(kept(home)).size));
     expect(originals.read(FILES)).toBeUndefined();
@@ -47,10 +47,10 @@ describe("what was agreed to", () => {
   it("stays while any folder of skills needs it", () => {
     const home = temporaryFolder();
     const originals = createBlobCache(home);
-    for (const folder of ["/installed", "/project"]) originals.keep(FILES, bytesOf, folder);
-    originals.forget([digestTree(FILES)], "/installed");
+    for (const folder of ["/installed", "/project"]) originals.store(FILES, bytesOf, folder);
+    originals.release([digestTree(FILES)], "/installed");
     expect(originals.read(FILES)).toBeDefined();
-    originals.forget([digestTree(FILES)], "/project");
+    originals.release([digestTree(FILES)], "/project");
     expect(originals.read(FILES)).toBeUndefined();
     expect(readdirSync(join(home, "originals"))).toEqual([]);
   });
@@ -58,8 +58,8 @@ describe("what was agreed to", () => {
   it("is not kept where nothing can be written, and nothing fails", () => {
     const home = temporaryFolder({ originals: "a file" });
     const originals = createBlobCache(home);
-    originals.keep(FILES, bytesOf, "/a");
+    originals.store(FILES, bytesOf, "/a");
     expect(originals.read(FILES)).toBeUndefined();
-    originals.forget([digestTree(FILES)], "/a");
+    originals.release([digestTree(FILES)], "/a");
   });
 });

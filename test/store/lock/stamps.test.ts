@@ -52,10 +52,10 @@ describe("what trees looked like", () => {
     const stamps = createFingerprintCache(home);
     readFolderLockState(folder, entry, stamps);
     const stamp = fingerprintTree(folder, entry.files);
-    expect(stamps.isKnown(folder, entry.digest, stamp)).toBe(true);
-    expect(stamps.isKnown(folder, hashSha256("other"), stamp)).toBe(false);
-    expect(stamps.isKnown(`${folder}2`, entry.digest, stamp)).toBe(false);
-    expect(stamps.isKnown(folder, entry.digest, { ...stamp, text: hashSha256("other") })).toBe(false);
+    expect(stamps.isVerified(folder, entry.digest, stamp)).toBe(true);
+    expect(stamps.isVerified(folder, hashSha256("other"), stamp)).toBe(false);
+    expect(stamps.isVerified(`${folder}2`, entry.digest, stamp)).toBe(false);
+    expect(stamps.isVerified(folder, entry.digest, { ...stamp, text: hashSha256("other") })).toBe(false);
   });
 
   it("never hides a change, however soon after a look it comes", () => {
@@ -116,12 +116,12 @@ describe("what trees looked like", () => {
     const second = entryFor(other);
     await settle(other, second);
     const [one, two] = [createFingerprintCache(home), createFingerprintCache(home)];
-    for (const stamps of [one, two]) stamps.isKnown(folder, "", fingerprintTree(folder, entry.files)); // Both have read what is there.
+    for (const stamps of [one, two]) stamps.isVerified(folder, "", fingerprintTree(folder, entry.files)); // Both have read what is there.
     readFolderLockState(folder, entry, one);
     readFolderLockState(other, second, two);
     const later = createFingerprintCache(home);
-    expect(later.isKnown(folder, entry.digest, fingerprintTree(folder, entry.files))).toBe(true);
-    expect(later.isKnown(other, second.digest, fingerprintTree(other, second.files))).toBe(true);
+    expect(later.isVerified(folder, entry.digest, fingerprintTree(folder, entry.files))).toBe(true);
+    expect(later.isVerified(other, second.digest, fingerprintTree(other, second.files))).toBe(true);
   });
 
   it("is not written where nobody may write, and nothing fails", async () => {
