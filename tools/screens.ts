@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "..");
 const STEADY: readonly [RegExp, string][] = [
   [/\b\d+\.\d s\b/g, "0.2 s"],
   [/(Time {2,}).*/g, "$12026-11-16 09:41 UTC"],
-  [/(SystemInfo {2,}).*/g, "$1Linux 6.12.0 x86_64"],
+  [/(System {2,}).*/g, "$1Linux 6.12.0 x86_64"],
   [/(Uptime {2,}).*/g, "$13 d 4 h"],
   [/(Processors {2,}).*/g, "$18"],
   [/(Load {2,}).*/g, "$10.49 0.55 0.57 (1, 5 and 15 minutes), 7 % of 8 processors"],
