@@ -1,16 +1,16 @@
 import { join } from "node:path";
-import { type HttpServing, serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
+import { type HttpMcpServer, serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
 import { createMcpServer } from "../../src/adapters/mcp-server/mcp-server.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { discover } from "../../src/config/discover.ts";
 import { addFixtures } from "./support/fixtures.ts";
 
 /** Skillet's own server over HTTP, with what the conformance suite asks for by name besides the skills of this home. */
-export async function conformanceServer(home: string): Promise<HttpServing> {
+export async function conformanceServer(home: string): Promise<HttpMcpServer> {
   const found = await discover({ workspace: join(home, "project"), env: { HOME: home }, index: false });
   const serving = await serveHttp(
     ({ era }) => {
-      const session = openSession(found.catalog, found, { brings: "all" });
+      const session = openSession(found.catalog, found, { provides: "all" });
       const server = createMcpServer(session, { prompts: false, isStateless: era === "modern" });
       server.server.onclose = () => session.close();
       addFixtures(server, {
