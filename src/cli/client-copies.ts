@@ -131,8 +131,7 @@ export function findOriginal({ skill, source, original }: ClientCopy, { catalog 
 interface CopySearch {
   home: string;
   isProject: boolean;
-  /** The option that selects clients, and its value. */
-  option: "--from" | "--to";
+  /** The value of `--to`. */
   clients: readonly string[] | undefined;
 }
 
@@ -155,7 +154,7 @@ export function getClientTitle(client: string): string {
 
 function formatCopyLocation(
   { where, folder, client, flags }: LocatedCopy,
-  { home, isProject, option, clients }: CopySearch,
+  { home, isProject, clients }: CopySearch,
 ): string {
   const place = dirname(folder);
   const workspace = where === "user" ? undefined : findCopyWorkspace(folder, client);
@@ -163,7 +162,7 @@ function formatCopyLocation(
   const location = workspace === undefined ? formatHomePath(place, home) : `${relative(workspace, place)} of ${whose}`;
   const isNamed = clients?.includes(client) ?? true;
   const hints = [
-    ...(isNamed ? [] : [`add ${option} ${client}`]),
+    ...(isNamed ? [] : [`add --to ${client}`]),
     ...(where === "user" && isProject ? ["omit --project"] : []),
     ...(where === "other-project" || (where === "project" && !isProject) ? [`add${flags}`] : []),
   ];

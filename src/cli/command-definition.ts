@@ -76,8 +76,6 @@ export const NATIVE_CLIENT_NAMES = [
 export const FILE_TARGETS = { zip: "skill-zip", plugin: "agent-plugin" } as const;
 export const EXPORT_TARGETS: readonly string[] = [...NATIVE_CLIENT_NAMES, ...Object.keys(FILE_TARGETS)];
 
-export const NATIVE_CLIENT_LIST = NATIVE_CLIENT_NAMES.join(", ");
-
 /** The clients with a known configuration file. Repeated here because every command loads this file. */
 export const MCP_CLIENT_NAMES = ["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor"];
 

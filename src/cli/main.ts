@@ -4,6 +4,7 @@ import { SkillError } from "../errors/problem.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import { EXIT, ReportedError } from "./command-definition.ts";
+import { findFormerSpelling } from "./former-spelling.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -17,6 +18,7 @@ import { buildProgram, expandAlias, formatHelpHint, isNeverFailing } from "./pro
 /** Runs the command line as a function. Contract: never throws and never ends the process. */
 export async function main(given: readonly string[], terminal: CommandIo): Promise<number> {
   const argv = expandAlias(given);
+  const former = findFormerSpelling(given);
   let code: number = EXIT.fine;
   const stdout = createRecordingStream(terminal.stdout);
   const io = { ...terminal, stdout: stdout.stream };
@@ -24,6 +26,7 @@ export async function main(given: readonly string[], terminal: CommandIo): Promi
     code = result;
   });
   try {
+    if (former) throw former;
     await program.parseAsync(argv, { from: "user" });
     return code;
   } catch (error) {
@@ -34,7 +37,8 @@ export async function main(given: readonly string[], terminal: CommandIo): Promi
       if (!stdout.isWritten()) io.stdout.write("{}\n");
       return EXIT.fine;
     }
-    if (!stdout.isWritten()) printFailureJson(io, failure, detectOutputForm(error, { program, argv }));
+    const isParsed = !(error instanceof CommanderError) && error !== former;
+    if (!stdout.isWritten()) printFailureJson(io, failure, detectOutputForm({ program, argv, isParsed }));
     return ERROR_EXIT_CODES[failure.code] ?? EXIT.findings;
   } finally {
     await closeMcpServers();
@@ -62,6 +66,8 @@ interface CommandFailure {
 interface ParsedCommand {
   program: Command;
   argv: readonly string[];
+  /** False if the arguments could not be parsed completely. */
+  isParsed: boolean;
 }
 
 async function describeFailure(error: unknown, argv: readonly string[]): Promise<CommandFailure> {
@@ -120,11 +126,10 @@ function printFailureJson({ stdout }: CommandIo, error: CommandFailure, form: Ou
 type OutputForm = "json" | "lines" | undefined;
 
 /** Returns the requested output form, also for arguments that could not be parsed completely. */
-function detectOutputForm(error: unknown, { program, argv }: ParsedCommand): OutputForm {
+function detectOutputForm({ program, argv, isParsed }: ParsedCommand): OutputForm {
   const end = argv.indexOf("--");
   const words = end === -1 ? argv : argv.slice(0, end);
-  const { json, events, watch, format } =
-    error instanceof CommanderError ? readTypedOptions(words) : readParsedOptions(program);
+  const { json, events, watch, format } = isParsed ? readParsedOptions(program) : readTypedOptions(words);
   if (events || (json && watch)) return "lines";
   return json || format === "json" ? "json" : undefined;
 }

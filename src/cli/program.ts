@@ -116,14 +116,14 @@ const COMMANDS: Record<string, LoadCommand> = Object.assign(
 
 /** Former names of commands. They work as before; help, completion and documentation omit them. */
 const HIDDEN_COMMANDS: Record<string, LoadCommand> = {
-  install: async () => (await import("./commands/install.ts")).installCommand,
-  uninstall: async () => (await import("./commands/install.ts")).uninstallCommand,
   "mcp-config": async () => (await import("./commands/mcp-config.ts")).mcpConfigCommand,
 };
 const ALL_COMMANDS: Record<string, LoadCommand> = { ...COMMANDS, ...HIDDEN_COMMANDS };
 
 /** Names that users of other tools type, and the arguments that replace them. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
+  install: ["add"],
+  i: ["add"],
   ls: ["list"],
   find: ["list"],
   info: ["show"],
@@ -137,11 +137,21 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   "-v": ["--version"],
 };
 
-/** Returns the arguments with an alias at their start replaced by the command. */
+/** Returns the arguments with an alias of a command replaced by the command, also after `help` and the common options. */
 export function expandAlias(argv: readonly string[]): readonly string[] {
-  const [name = "", ...rest] = argv;
+  const at = findCommandIndex(argv);
+  const name = argv[at] ?? "";
   const command = Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined;
-  return command ? [...command, ...rest] : argv;
+  if (name === "help") return [...argv.slice(0, at + 1), ...expandAlias(argv.slice(at + 1))];
+  return command ? [...argv.slice(0, at), ...command, ...argv.slice(at + 1)] : argv;
+}
+
+/** Returns the index of the command: the first argument after the common options. */
+export function findCommandIndex(argv: readonly string[]): number {
+  let at = 0;
+  while (/^(?:-C.*|--workspace(?:=.*)?|--json)$/s.test(argv[at] ?? ""))
+    at += /^(?:-C|--workspace)$/.test(argv[at] ?? "") ? 2 : 1;
+  return at;
 }
 
 /** Commands for words with the same meaning, for suggestions. */
@@ -161,6 +171,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   status: "doctor",
   sync: "update",
   test: "eval",
+  uninstall: "remove",
   use: "run",
   why: "explain",
 };
@@ -181,6 +192,7 @@ export async function buildProgram(
   for (const name of names) {
     const command = program.command(name);
     if (argv.includes(name)) attach(command, await loadDefinition(name));
+    addAliasHelp(command);
   }
   return finishHelp(program, io);
 }
@@ -189,8 +201,14 @@ export async function buildProgram(
 export async function buildWholeProgram(io: CommandIo): Promise<Command> {
   const { program, attach } = createProgram(io, () => {});
   attach(program, { define: (command) => command, run: async () => EXIT.fine });
-  for (const name of Object.keys(COMMANDS)) attach(program.command(name), await loadDefinition(name));
+  for (const name of Object.keys(COMMANDS)) attach(addAliasHelp(program.command(name)), await loadDefinition(name));
   return finishHelp(program, io);
+}
+
+/** Adds the aliases of a command to its help. */
+function addAliasHelp(command: Command): Command {
+  const names = Object.keys(ALIASES).filter((alias) => ALIASES[alias]?.join(" ") === command.name());
+  return names.length === 0 ? command : command.addHelpText("after", `\nAliases: ${names.join(", ")}`);
 }
 
 async function loadDefinition(name: string): Promise<CommandDefinition> {

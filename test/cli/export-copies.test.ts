@@ -180,22 +180,79 @@ describe("skillet export", () => {
   });
 });
 
-describe("former names of export", () => {
-  it("work as before, and the help does not name them", async () => {
+describe("former spellings of export", () => {
+  it.each([
+    ["install deploy --to claude", "Use: skillet export deploy --to claude"],
+    ["i deploy --to=claude", "Use: skillet export deploy --to claude"],
+    ["install deploy -tclaude,codex -n --project", "Use: skillet export deploy --to claude,codex --dry-run --project"],
+    ["install deploy tidy --all --yes --to claude", "Use: skillet export deploy tidy --to claude"],
+    ["install deploy@~/.skillet/skills --to claude", "Use: skillet export deploy@~/.skillet/skills --to claude"],
+    ["install deploy@mcp:docs --to claude", "Use: skillet export deploy@mcp:docs --to claude"],
+    ["install deploy --to", "Use: skillet export deploy --to CLIENT"],
+    ["install --to claude -- deploy", "Use: skillet export --to claude deploy"],
+    ["install --list", "Use: skillet export --list"],
+    ["install -nl deploy", "Use: skillet export --dry-run --list deploy"],
+    ["install --update deploy -C ..", "Use: skillet export --update deploy -C .."],
+    ["-C .. install deploy --to claude", "Use: skillet export -C .. deploy --to claude"],
+    ["uninstall deploy --from codex", "Use: skillet export --remove deploy --to codex"],
+    ["uninstall --all", "Use: skillet export --remove --all"],
+    [
+      "uninstall deploy",
+      "Use: `skillet remove deploy`; to remove its copies from clients: `skillet export --remove deploy`",
+    ],
+    ["uninstall", "Use: `skillet remove NAME`; to remove its copies from clients: `skillet export --remove NAME`"],
+  ])("print the command to use, exit 2, and change nothing: skillet %s", async (line, use) => {
     const { run, home, cwd } = scene();
-    expect((await run(["install", "deploy", "--to", "claude,codex"])).code).toBe(0);
-    expect((await run(["install", "--list"])).stdout.match(/✓ deploy {2}up to date/g)).toHaveLength(2);
-    expect((await run(["install", "--update"])).code).toBe(0);
-    expect((await run(["uninstall", "deploy", "--from", "codex"])).code).toBe(0);
-    expect((await run(["uninstall", "--all"])).code).toBe(0);
-    expect(readdirSync(home)).toEqual([".skillet"]);
+    await run(["export", "deploy", "--to", "codex"]);
+    const before = readdirSync(home, { recursive: true }).sort();
+    const { code, stdout, stderr } = await run(line.split(" "));
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr.split("\n").slice(1)).toEqual([`  ${use}`, ""]);
+    expect(readdirSync(home, { recursive: true }).sort()).toEqual(before);
+    expect(readdirSync(cwd)).toEqual(["readme"]);
+  });
+
+  it("decide by the arguments alone: an unreadable configuration and a folder of the same name change nothing", async () => {
+    const { run, home, cwd } = scene({ "project/deploy/SKILL.md": skillText("deploy") });
+    writeFileSync(join(home, ".skillet/config.toml"), "not toml");
+    const { code, stderr } = await run(["install", "deploy", "--to", "claude", "-C", "/no/such/folder"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("Use: skillet export deploy --to claude -C /no/such/folder\n");
+    expect(readdirSync(cwd).sort()).toEqual(["deploy", "readme"]);
+  });
+
+  it("escape and quote what was typed", async () => {
+    const { run } = scene();
+    const { stderr } = await run(["install", "a; rm -rf ~\u001b[2J", "--to", "claude"]);
+    expect(stderr).toContain("Use: skillet export 'a; rm -rf ~\\u{1b}[2J' --to claude\n");
+  });
+
+  it("print JSON with --json", async () => {
+    const { run } = scene();
+    const { stdout } = await run(["install", "deploy", "--to", "claude", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      error: { code: "usage", fix: "Use: skillet export deploy --to claude --json" },
+    });
+  });
+
+  it("do not include sources and help: these are of `add`", async () => {
+    const { run, cwd } = scene({ "project/pack/SKILL.md": skillText("pack") });
+    expect(await run(["install", "./pack", "--yes", "--to", "claude"], { cwd })).toMatchObject({ code: 0 });
+    expect((await run(["list", "--installed"])).stdout).toContain("pack");
+    expect((await run(["export", "--list"])).stdout).toContain("pack");
+    for (const line of [
+      ["i", "--help"],
+      ["install", "--to", "x", "--help"],
+      ["help", "install"],
+    ])
+      expect((await run(line)).stdout).toContain("Usage: skillet add");
+    expect((await run(["add", "--help"])).stdout).toContain("\nAliases: install, i\n");
+  });
+
+  it("still include --format, which the help omits", async () => {
+    const { run, cwd } = scene();
     expect((await run(["export", "deploy", "--format", "agent-plugin"])).code).toBe(0);
     expect(readdirSync(cwd).sort()).toEqual(["deploy-plugin", "readme"]);
-    const help = (await run(["--help"])).stdout + (await run(["export", "--help"])).stdout;
-    expect(help).not.toMatch(/\binstall, |uninstall|--format/);
-    expect((await run(["help", "install"])).stdout).toContain(
-      "Export skills, the same as `skillet export --to CLIENT`",
-    );
-    expect((await run(["uninstall", "nope", "--from", "codex"])).stderr).toContain("No copy of 'nope' found");
+    expect((await run(["export", "--help"])).stdout).not.toContain("--format");
   });
 });

@@ -84,6 +84,8 @@ function unknownIn(example: string): string[] {
 
 describe("names that users of other tools type", () => {
   it.each([
+    ["install", "add"],
+    ["i", "add"],
     ["ls", "list"],
     ["find", "list"],
     ["info", "show"],
@@ -108,9 +110,10 @@ describe("names that users of other tools type", () => {
     ["search", "list"],
     ["delete", "remove"],
     ["login", "auth login"],
+    ["help uninstall", "remove"],
     ["logs", "runs"],
   ])("are suggested by meaning: %s is %s", async (typed, command) => {
-    const { code, stderr } = await skillet([typed]);
+    const { code, stderr } = await skillet(typed.split(" "));
     expect(code).toBe(2);
     expect(stderr).toContain(`did you mean ${command}?`);
   });

@@ -118,7 +118,7 @@ describe("skills of another `skillet serve`", () => {
 
     for (const args of [
       ["export", "greeter"],
-      ["install", "greeter", "--to", "claude"],
+      ["export", "greeter", "--to", "claude"],
     ])
       expect(await run(args)).toMatchObject({ stderr: expect.stringContaining("not copied") });
     expect(existsSync(join(cwd, "greeter.zip"))).toBe(false);

@@ -266,7 +266,7 @@ async function inFailures(printed: Printed): Promise<void> {
     [run, "add"],
     [run, "update", "nobody"],
     [run, "trust", "--revoke", "nobody"],
-    [run, "install", "broken", "--to", "claude"],
+    [run, "export", "broken", "--to", "claude"],
     [run, "check", "nowhere"],
     [broken.run, "run", "x"],
     [broken.run, "trust", "x"],

@@ -30,7 +30,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "Locks, signatures and trust",
     about:
-      "From the same commands, and from `verify`, `sign`, `signers`, `trust`, `remove` and `install`. [Signatures](signatures.md).",
+      "From the same commands, and from `verify`, `sign`, `signers`, `trust`, `remove` and `export`. [Signatures](signatures.md).",
     codes: LOCK_CODES,
   },
   {

@@ -30,7 +30,7 @@ import {
 import { type CommandContext, EXIT } from "../command-definition.ts";
 import { discoverForCommand, requireConfiguration, resolveCommandEnvironment } from "../command-host.ts";
 import { createPrinter, type Printer, printHanging, printJson } from "../output.ts";
-import { askForExportTrust, type InstallOptions, installIntoClient, parseClientIds } from "./install.ts";
+import { askForExportTrust, type CopyOptions, exportToClient, parseClientIds } from "./export-copies.ts";
 
 interface ListCopiesOptions {
   to?: string;
@@ -97,7 +97,7 @@ function formatSearchedPlaces(clients: readonly string[], { project }: ListCopie
 }
 
 /** Updates copies in clients' folders, and adds none. */
-export async function updateExportedCopies({ io, options, args }: CommandContext<InstallOptions>): Promise<number> {
+export async function updateExportedCopies({ io, options, args }: CommandContext<CopyOptions>): Promise<number> {
   const found = await discoverForCommand(io, options);
   checkCopyRecord(found.installs);
   requireConfiguration(io, found);
@@ -110,8 +110,7 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
     ({ client, where }) => where === (isProject ? "project" : "user") && (clients?.includes(client) ?? true),
   );
   const missing = args.find((name) => !there.some(({ skill }) => skill === name));
-  if (missing !== undefined)
-    throw createNoCopyError(missing, all, { home: around.home, isProject, option: "--to", clients });
+  if (missing !== undefined) throw createNoCopyError(missing, all, { home: around.home, isProject, clients });
   const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
   if (rows.length === 0 && !options.json)
     createPrinter(io.stderr, io.env).line`no copies found: \`skillet export --list\` shows all`;
@@ -124,7 +123,7 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
   if (args.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
   const outcomes = jobs.map((job): CopyOutcome => {
     const outcome =
-      job.skills.length === 0 ? { target: job.target, steps: [] } : installIntoClient(job, { io, options, found });
+      job.skills.length === 0 ? { target: job.target, steps: [] } : exportToClient(job, { io, options, found });
     const left = job.left.map(({ row, state }) => createSkippedCopy(row, state, around.home));
     return { ...outcome, steps: [...outcome.steps, ...left].sort((a, b) => compareText(a.name, b.name)) };
   });
@@ -141,20 +140,17 @@ function createSkippedCopy(row: LocatedCopy, state: LocatedCopyState, home: stri
   return { name: row.skill, action: "refuse", reason: { ...reason, message: `Skill '${row.skill}': ${message}` } };
 }
 
-interface UninstallOptions {
+interface RemovalOptions {
   all?: boolean;
   to?: string;
-  /** The clients, as `uninstall` names them. */
-  from?: string;
   project?: boolean;
   dryRun?: boolean;
   force?: boolean;
 }
 
 /** Removes copies from the folders of clients: only those that skillet exported. */
-export async function removeExportedCopies({ io, options, args }: CommandContext<UninstallOptions>): Promise<number> {
-  const [option, clients] =
-    options.from === undefined ? (["--to", options.to] as const) : (["--from", options.from] as const);
+export async function removeExportedCopies({ io, options, args }: CommandContext<RemovalOptions>): Promise<number> {
+  const clients = options.to;
   if (args.length > 0 === (options.all ?? false)) {
     throw new SkillError("usage", {
       message: options.all ? "Names and --all cannot be combined" : "No skill was named",
@@ -164,7 +160,7 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
   const around = resolveCommandEnvironment(io, options);
   const installs = createClientCopyStore(around.skilletHome);
   checkCopyRecord(installs);
-  const targets = resolveTargets(clients, option, { around, isProject: options.project ?? false });
+  const targets = resolveTargets(clients, { around, isProject: options.project ?? false });
   const places = [
     ...targets.map((target): RemovalTarget => ({ target, installed: new Set(listCopyNames(target, installs)) })),
     ...(clients === undefined && !options.project ? findAbandonedCopies(installs, { targets, home: around.home }) : []),
@@ -187,7 +183,6 @@ export async function removeExportedCopies({ io, options, args }: CommandContext
     throw createNoCopyError(missing, listRecordedCopies(installs, around, options.workspace), {
       home: around.home,
       isProject: options.project ?? false,
-      option,
       clients: clients === undefined ? undefined : targets.map(({ id }) => id),
     });
   }
@@ -205,10 +200,10 @@ interface RemovalTarget {
 }
 
 /** Resolves the clients' folders, each once. Skips inaccessible ones unless they were named. */
-function resolveTargets(clients: string | undefined, option: string, where: ClientTargetOptions): ClientTarget[] {
+function resolveTargets(clients: string | undefined, where: ClientTargetOptions): ClientTarget[] {
   const byFolder = new Map<string, ClientTarget>();
   const known = Object.keys(NATIVE_CLIENTS);
-  for (const id of clients === undefined ? known : parseClientIds(clients, `name one: ${option} claude`)) {
+  for (const id of clients === undefined ? known : parseClientIds(clients, "name one: --to claude")) {
     try {
       const target = resolveClientTarget(id, where);
       if (!byFolder.has(target.folder)) byFolder.set(target.folder, target);

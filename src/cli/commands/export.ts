@@ -21,7 +21,7 @@ import {
 } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
 import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
-import type { InstallOptions } from "./install.ts";
+import type { CopyOptions } from "./export-copies.ts";
 import { failMissingSkill } from "./show.ts";
 
 /** `skillet export`. */
@@ -65,7 +65,7 @@ function createFormatOption(): Option {
   return new Option("-f, --format <format>", "Write this format").choices(Object.values(FILE_TARGETS)).conflicts("to");
 }
 
-interface ExportOptions extends InstallOptions {
+interface ExportOptions extends CopyOptions {
   format?: ExportFormat;
   output?: string;
   remove?: boolean;
@@ -85,7 +85,7 @@ export async function exportSkills(context: CommandContext<ExportOptions>): Prom
   if (options.remove) return (await import("./export-manage.ts")).removeExportedCopies(context);
   if (file !== undefined)
     return exportFiles(context, options.format ?? FILE_TARGETS[file as keyof typeof FILE_TARGETS]);
-  return (await import("./install.ts")).installSkillCopies(context);
+  return (await import("./export-copies.ts")).exportSkillCopies(context);
 }
 
 function checkTarget(name: string): void {

@@ -1,5 +1,4 @@
 import { basename, join } from "node:path";
-import { type Command, Option } from "commander";
 import { findFirstDenial, findUnavailability } from "../../agent/policy/skill-policies.ts";
 import { trustPolicy } from "../../agent/policy/trust-policy.ts";
 import { describeTrustChange } from "../../agent/policy/trusted-text.ts";
@@ -17,13 +16,7 @@ import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CopyOutcome, printCopyOutcomes } from "../client-copies.ts";
-import {
-  type CommandContext,
-  type CommandDefinition,
-  type CommonOptions,
-  formatExamples,
-  NATIVE_CLIENT_LIST,
-} from "../command-definition.ts";
+import type { CommandContext, CommonOptions } from "../command-definition.ts";
 import { discoverForCommand, requireConfiguration } from "../command-host.ts";
 import { wrapText } from "../format.ts";
 import { type CommandIo, createPrinter } from "../output.ts";
@@ -31,36 +24,7 @@ import { createWaitIndicator } from "../progress.ts";
 import { failMissingSkill } from "./show.ts";
 import { askForTrust } from "./trust.ts";
 
-/** `skillet install`: the former name of `export --to CLIENT`. */
-export const installCommand: CommandDefinition = {
-  define: (command) =>
-    addCopyOptions(command.description("Export skills, the same as `skillet export --to CLIENT`"))
-      .option("--to <client,...>", `Export to these clients: ${NATIVE_CLIENT_LIST}`)
-      .option("--update", "Update existing copies in all clients or those of --to")
-      .addOption(new Option("-l, --list", "List all copies with their state").conflicts(["update", "dryRun", "force"]))
-      .addHelpText("after", formatExamples("skillet export code-review --to claude")),
-  run: installSkillCopies,
-};
-
-/** `skillet uninstall`: the former name of `export --remove`. */
-export const uninstallCommand: CommandDefinition = {
-  define: (command) =>
-    addCopyOptions(command.description("Remove copies, the same as `skillet export --remove`"))
-      .option("--all", "Remove every copy")
-      .option("--from <client,...>", `Remove only from these clients: ${NATIVE_CLIENT_LIST}`)
-      .addHelpText("after", formatExamples("skillet export --remove code-review")),
-  run: async (context) => (await import("./export-manage.ts")).removeExportedCopies(context),
-};
-
-function addCopyOptions(command: Command): Command {
-  return command
-    .argument("[skill...]", "Skills, or `name@source`")
-    .option("--project", "Use the client's folder in this workspace instead of your own")
-    .option("-n, --dry-run", "Show the changes without applying them")
-    .option("--force", "Also replace or remove copies that were edited by hand");
-}
-
-export interface InstallOptions {
+export interface CopyOptions {
   to?: string;
   update?: boolean;
   project?: boolean;
@@ -70,7 +34,7 @@ export interface InstallOptions {
 }
 
 /** Copies skills into the folders of clients. */
-export async function installSkillCopies(context: CommandContext<InstallOptions>): Promise<number> {
+export async function exportSkillCopies(context: CommandContext<CopyOptions>): Promise<number> {
   const { io, options, args } = context;
   if (options.list) return (await import("./export-manage.ts")).listExportedCopies(context);
   if (options.update) return (await import("./export-manage.ts")).updateExportedCopies(context);
@@ -94,7 +58,7 @@ export async function installSkillCopies(context: CommandContext<InstallOptions>
   }));
   if (named.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
   const planned = new Set<string>();
-  const outcomes = jobs.map((job) => installIntoClient(job, { io, options, found, planned }));
+  const outcomes = jobs.map((job) => exportToClient(job, { io, options, found, planned }));
   return printCopyOutcomes(io, outcomes, options);
 }
 
@@ -140,22 +104,22 @@ function checkName(name: string, ids: readonly string[], { catalog }: DiscoverRe
 }
 
 /** The skills to copy into one folder. */
-interface InstallJob {
+interface CopyJob {
   target: ClientTarget;
   skills: readonly Skill[];
 }
 
-interface InstallContext {
+interface CopyContext {
   io: CommandIo;
-  options: InstallOptions & CommonOptions;
+  options: CopyOptions & CommonOptions;
   found: DiscoverResult;
   /** Copies that this command writes, or would write, elsewhere. */
   planned?: Set<string>;
 }
 
-export function installIntoClient(
-  { target, skills }: InstallJob,
-  { io, options, found, planned = new Set() }: InstallContext,
+export function exportToClient(
+  { target, skills }: CopyJob,
+  { io, options, found, planned = new Set() }: CopyContext,
 ): CopyOutcome {
   const where = { around: found.around, isProject: options.project ?? false, planned };
   const waiting = createWaitIndicator(io, `checking ${formatCount(skills.length, "skill")} for ${target.client.title}`);
@@ -220,7 +184,7 @@ function findExportRefusal(skill: Skill, found: DiscoverResult): CopyProblem | u
 export async function askForExportTrust(
   io: CommandIo,
   found: DiscoverResult,
-  jobs: readonly InstallJob[],
+  jobs: readonly CopyJob[],
   force?: boolean,
 ): Promise<void> {
   if (!io.ask) return;
@@ -236,7 +200,7 @@ export async function askForExportTrust(
     await askForTrust(io, found, [...waiting], formatExportQuestion(io, [...waiting], [...clients]));
 }
 
-function listExportable({ target, skills }: InstallJob, found: DiscoverResult, force: boolean | undefined): Skill[] {
+function listExportable({ target, skills }: CopyJob, found: DiscoverResult, force: boolean | undefined): Skill[] {
   try {
     const steps = writeClientCopies({
       target,
