@@ -32,6 +32,22 @@ describe("the code of the pages", () => {
     expect(typeErrors(modules)).toEqual([]);
   });
 
+  it("uses what skillet has in the programs of other frameworks, which are not installed here", () => {
+    const folder = join(ROOT, "test/embed/frameworks");
+    const programs = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")] as const);
+    const blocks = blocksOf("js").map(
+      ({ page, line, code }) => [`${page}.${line}.mjs`, `${code}\nexport {};\n`] as const,
+    );
+    const code = Object.fromEntries([...programs, ...blocks].map(([name, text]) => [name.replace(/mjs$/, "ts"), text]));
+    const imported = Object.values(code).flatMap((text) => [...text.matchAll(/ from "(?!skillet)([^"]+)"/g)]);
+    const modules = new Set(imported.map(([, name]) => `declare module "${name}";\n`));
+    expect(modules.size).toBeGreaterThan(4);
+    expect(blocks.length).toBeGreaterThan(2);
+    const globals = `declare const session: import("skillet").Session, model: unknown, Agent: any, createAgent: any;
+      declare const createAgentTools: typeof import("skillet").createAgentTools;`;
+    expect(typeErrors({ ...code, "others.d.ts": [...modules, globals].join("") })).toEqual([]);
+  });
+
   it("calls the program by commands and options that there are", async () => {
     const shown = [...pages, "examples/README.md", "examples/notes/README.md"];
     const calls = shown.flatMap((page) => callsOf(page).map((call) => ({ page, ...call })));
