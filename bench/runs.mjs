@@ -183,7 +183,7 @@ function home(place, library, name) {
   mkdirSync(join(folder, "toolsets"), { recursive: true });
   writeFileSync(join(folder, "SKILL.md"), name === "calls" ? SKILL : SKILL.replace(/toolsets:.*\n/, ""));
   writeFileSync(join(folder, "toolsets", "index.ts"), TOOLSET);
-  const limits = "[limits]\nmax_iterations = 100000\nmost_iterations = 100000\n";
+  const limits = "[limits]\nmax_iterations = 100000\niteration_cap = 100000\n";
   writeFileSync(join(place, name, "config.toml"), limits, { mode: 0o600 });
   return library.discover({ workspace: place, home: place, env: { SKILLET_HOME: join(place, name), HOME: place } });
 }

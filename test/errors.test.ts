@@ -14,7 +14,9 @@ describe("the codes", () => {
   it("that the sources give are all in a table", () => {
     const given = codesGiven(files);
     expect(given.size).toBeGreaterThan(300);
-    expect([...given.keys()]).toEqual(expect.arrayContaining(["usage", "address-ref", "frame-invalid", "mcp-many"]));
+    expect([...given.keys()]).toEqual(
+      expect.arrayContaining(["usage", "address-ref", "request-invalid", "mcp-too-many-tools"]),
+    );
     const unknown = [...given].filter(([code]) => !Object.hasOwn(ERROR_CODES, code) && !NO_CODES.has(code));
     expect(unknown).toEqual([]);
   });

@@ -25,7 +25,7 @@ base_url = "${url}"
 
 [limits]
 max_iterations = 100000
-most_iterations = 100000
+iteration_cap = 100000
 timeout_seconds = 3600
 `;
 }

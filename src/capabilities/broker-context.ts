@@ -237,7 +237,7 @@ function formatQuestionStep(number: number): string {
 
 function refuseOverQuota(what: string, key: string): BrokerAnswer & { ok: false } {
   return refuseRequest(
-    "quota-reached",
+    "quota-exceeded",
     `This run has used all of its ${what}`,
     `finish with the results so far; the operator's limit is [capabilities] ${key} in config.toml`,
   );

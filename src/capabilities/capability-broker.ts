@@ -92,9 +92,9 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     const waited = run.getDeadline() - until;
     const problem = await signing.findProblem(token, { run: id, skill: skill.name }, Date.now() - waited);
     if (problem) return refuseRequest(problem, TOKEN_PROBLEMS[problem], `each command has it in ${TOKEN_VARIABLE}`);
-    if (nonces.size >= MAX_NONCES) return refuseRequest("quota-reached", "This run has made too many requests");
+    if (nonces.size >= MAX_NONCES) return refuseRequest("quota-exceeded", "This run has made too many requests");
     if (nonces.has(nonce))
-      return refuseRequest("nonce-used", "This nonce was used before", "send the request again with a new nonce");
+      return refuseRequest("nonce-reused", "This nonce was used before", "send the request again with a new nonce");
     nonces.add(nonce);
     return undefined;
   };
@@ -105,7 +105,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     if (typeof line !== "string")
       return auditAnswer(context, "frame", refuseRequest(line.unread, READ_PROBLEMS[line.unread]));
     const frame = parseBrokerRequest(line);
-    if ("problem" in frame) return auditAnswer(context, "frame", refuseRequest("frame-invalid", frame.problem));
+    if ("problem" in frame) return auditAnswer(context, "frame", refuseRequest("request-invalid", frame.problem));
     const problem = await frameProblem(frame, until);
     if (problem) return auditAnswer(context, frame.method, problem);
     return METHOD_HANDLERS[frame.method](context, frame.params, gone);
@@ -179,9 +179,9 @@ const TOKEN_PROBLEMS = {
 };
 
 const READ_PROBLEMS: Record<BrokerReadProblem, string> = {
-  "frame-too-large": "The request is larger than 1 MiB",
-  "frame-timeout": "The request did not arrive in time",
-  "frame-cut": "The connection was closed without a request",
+  "request-too-large": "The request is larger than 1 MiB",
+  "request-timeout": "The request did not arrive in time",
+  "request-missing": "The connection was closed without a request",
 };
 
 function auditAnswer(context: BrokerContext, method: string, answer: BrokerAnswer): BrokerAnswer {
@@ -269,7 +269,7 @@ const READ_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 2000;
 
 /** The reasons why no request could be read. */
-type BrokerReadProblem = "frame-too-large" | "frame-timeout" | "frame-cut";
+type BrokerReadProblem = "request-too-large" | "request-timeout" | "request-missing";
 
 /** Reads one line of a connection, answers it with one, and closes. Contract: `answer` does not throw. */
 export function answerConnection(
@@ -292,16 +292,18 @@ export function answerConnection(
       connection.end(reply, () => setTimeout(() => connection.destroy(), CLOSE_TIMEOUT_MS).unref());
     });
   };
-  const timer = setTimeout(() => done({ unread: "frame-timeout" }), timeoutMs);
+  const timer = setTimeout(() => done({ unread: "request-timeout" }), timeoutMs);
   timer.unref();
   connection.on("data", (bytes: Buffer) => {
     const end = bytes.indexOf(10);
     pieces.push(end === -1 ? bytes : bytes.subarray(0, end));
     size += pieces.at(-1)?.length ?? 0;
-    if (size > MAX_BROKER_REQUEST_BYTES) done({ unread: "frame-too-large" });
+    if (size > MAX_BROKER_REQUEST_BYTES) done({ unread: "request-too-large" });
     else if (end !== -1) done(Buffer.concat(pieces).toString());
   });
-  connection.once("end", () => (size === 0 ? done({ unread: "frame-cut" }) : done(Buffer.concat(pieces).toString())));
+  connection.once("end", () =>
+    size === 0 ? done({ unread: "request-missing" }) : done(Buffer.concat(pieces).toString()),
+  );
   connection.once("close", () => {
     clearTimeout(timer);
     isRead = true;

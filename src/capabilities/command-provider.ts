@@ -74,7 +74,7 @@ export function createCommandProvider(options: CommandProviderOptions): Capabili
       const wrong = await findDescriptionProblem(namespace, description);
       if (!wrong) return normalizeProviderDescription(description);
       const { message } = createAnswerError(namespace, "describe", sanitizeLine(wrong.problem, MAX_PROVIDER_TEXT));
-      throw new SkillError("provider-answer", { message, fix: wrong.fix });
+      throw new SkillError("provider-answer-invalid", { message, fix: wrong.fix });
     },
     invoke({ capability, operation, input, context, key, credential }, { signal }) {
       const params = {
@@ -118,7 +118,7 @@ async function sendProviderRequest<Method extends ProviderMethod>(
     if (exitCode === 0) return result;
   } catch (error) {
     // Many programs that report an error also exit with a non-zero code.
-    if (exitCode === 0 || (error as SkillError).code !== "provider-answer")
+    if (exitCode === 0 || (error as SkillError).code !== "provider-answer-invalid")
       throw createProgramError(error as SkillError, { detail, lines, redact: redactText });
   }
   throw new SkillError("provider-failed", {
@@ -137,7 +137,7 @@ interface StderrOutput {
 /** Builds the error of a failed request: the program's own error, or why its answer is invalid plus its stderr. */
 function createProgramError({ code, message, fix }: SkillError, { detail, lines, redact }: StderrOutput): SkillError {
   return new SkillError(code, {
-    message: redact(message) + (code === "provider-answer" ? detail : ""),
+    message: redact(message) + (code === "provider-answer-invalid" ? detail : ""),
     ...(fix === undefined ? {} : { fix: redact(fix) }),
     ...createStderrCause(lines),
   });

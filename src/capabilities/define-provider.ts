@@ -106,7 +106,8 @@ export function defineProvider<All extends OperationInputs>(definition: Provider
     seconds,
     async describe() {
       const wrong = await findDescriptionProblem(namespace, description);
-      if (wrong) throw new SkillError("provider-answer", { message: `${where}: ${wrong.problem}`, fix: wrong.fix });
+      if (wrong)
+        throw new SkillError("provider-answer-invalid", { message: `${where}: ${wrong.problem}`, fix: wrong.fix });
       return normalizeProviderDescription(description);
     },
     invoke(call, options) {

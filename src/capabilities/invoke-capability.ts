@@ -98,7 +98,7 @@ async function performCall(context: BrokerContext, call: CheckedCapabilityCall):
 
 function refuseReusedKey(key: string): BrokerAnswer {
   return refuseRequest(
-    "key-used",
+    "idempotency-key-reused",
     `The key "${key}" was used for another call`,
     "use a new key for each call; a key is only reused to repeat the same call",
   );
@@ -290,7 +290,7 @@ async function performMutation(context: BrokerContext, call: CheckedCapabilityCa
 
 /** Errors after which the change may or may not have been made. */
 const UNKNOWN_OUTCOME_CODES = new Set([
-  ...["provider-timeout", "provider-failed", "provider-answer", "unavailable"],
+  ...["provider-timeout", "provider-failed", "provider-answer-invalid", "unavailable"],
   ...["output-invalid", "output-too-large"],
 ]);
 const UNKNOWN_OUTCOME_FIX = "the change may have been made: check before you try again";
@@ -339,7 +339,8 @@ function refuseApprovalId({ usedApprovals }: BrokerContext, id: string, digest: 
   const known = usedApprovals.get(id);
   const fix = "omit the approval: the user is asked again";
   if (!known) return refuseRequest("approval-unknown", `This run has no approval "${id}"`, fix);
-  if (known !== digest) return refuseRequest("approval-other", `The approval "${id}" was given for another call`, fix);
+  if (known !== digest)
+    return refuseRequest("approval-mismatch", `The approval "${id}" was given for another call`, fix);
   return refuseRequest("approval-used", `The approval "${id}" was already used: it covers one call`, fix);
 }
 
@@ -399,7 +400,7 @@ async function callProvider(context: BrokerContext, call: CheckedCapabilityCall,
   const { output } = answer;
   const text = stringifyOutput(output);
   if (text === undefined)
-    return refuseRequest("provider-answer", `The output of ${capability} is not JSON`, "tell the user");
+    return refuseRequest("provider-answer-invalid", `The output of ${capability} is not JSON`, "tell the user");
   if (text.length > MAX_OUTPUT_LENGTH) {
     return refuseRequest(
       "output-too-large",

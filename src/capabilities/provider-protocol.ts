@@ -263,7 +263,7 @@ export function formatProviderError(id: string, { code, message, fix }: SkillErr
 export const UNSUPPORTED_CODE = "unsupported";
 
 /**
- * Parses a program's answer to a request. Throws the error that the program reports, with one of the provider codes, and `provider-answer`
+ * Parses a program's answer to a request. Throws the error that the program reports, with one of the provider codes, and `provider-answer-invalid`
  * if the answer is invalid. Contract: the message quotes nothing of an invalid answer.
  */
 export function parseProviderAnswer<Method extends ProviderMethod>(
@@ -289,7 +289,7 @@ export function parseProviderAnswer<Method extends ProviderMethod>(
 export const ANSWER_TOO_LARGE: string = `is larger than ${MAX_PROVIDER_ANSWER_BYTES / 1024 / 1024} MiB`;
 
 export function createAnswerError(namespace: string, method: ProviderMethod, what: string): SkillError {
-  return new SkillError("provider-answer", {
+  return new SkillError("provider-answer-invalid", {
     message: `Invalid answer of the provider of ${namespace} to ${method}: ${what}`,
     fix: "it must print one JSON object to stdout (see docs/providers.md), and everything else to stderr",
   });

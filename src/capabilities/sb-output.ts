@@ -63,7 +63,7 @@ export function createOutputFormatter(name: string) {
   return {
     ...{ reply, json, failure, nearest },
     noSocket: () =>
-      failed("no-socket", "No broker is available", [
+      failed("broker-missing", "No broker is available", [
         "capabilities are available during the run of a skill whose SKILL.md lists them under `capabilities:`",
       ]),
     noToken: (variable: string) =>
@@ -72,28 +72,28 @@ export function createOutputFormatter(name: string) {
       ]),
     unreachable: (code: string, path: string) =>
       code === "ENOENT"
-        ? failed("no-socket", "No broker is available", [
+        ? failed("broker-missing", "No broker is available", [
             "the run has ended, or its skill lists nothing under `capabilities:` in its SKILL.md",
           ])
-        : failed("broker-gone", `Cannot reach the broker: ${path}: ${code}`, [
+        : failed("broker-unreachable", `Cannot reach the broker: ${path}: ${code}`, [
             code === "EAGAIN"
               ? "it is busy: wait a second, then try again"
               : "the run has ended: it accepts no more requests",
           ]),
     tooLarge: (bytes: number) =>
-      failed("frame-too-large", `The request is larger than ${bytes} bytes`, ["send less at once"]),
+      failed("request-too-large", `The request is larger than ${bytes} bytes`, ["send less at once"]),
     tooMuch: (bytes: number, params: JsonFields) =>
       failed("answer-too-large", `The answer is larger than ${bytes} bytes`, [
         "request less: fewer items, or a part",
         ...warnUnknownOutcome(params),
       ]),
     gone: (params: JsonFields) =>
-      failed("broker-gone", "The broker closed the connection without an answer", [
+      failed("broker-unreachable", "The broker closed the connection without an answer", [
         "try again",
         ...warnUnknownOutcome(params),
       ]),
     silent: (seconds: number, params: JsonFields) =>
-      failed("broker-silent", `The broker did not answer within ${seconds} seconds`, [
+      failed("broker-timeout", `The broker did not answer within ${seconds} seconds`, [
         "try again later",
         ...warnUnknownOutcome(params),
       ]),
@@ -122,7 +122,7 @@ export function createOutputFormatter(name: string) {
       return formatReply(JSON.parse(line), request);
     } catch {
       const message = `${name} cannot parse the broker's answer`;
-      return failureOutput(failed("broker-answer", message, warnUnknownOutcome(request.params)));
+      return failureOutput(failed("broker-answer-invalid", message, warnUnknownOutcome(request.params)));
     }
   }
 

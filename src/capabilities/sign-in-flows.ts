@@ -399,7 +399,7 @@ async function performSignInStep(
   if (refusal || !provider) return refusal ?? createErrorAnswer(undefined, run.redact);
   if (++context.signIns > MAX_SIGN_INS) {
     return refuseRequest(
-      "quota-reached",
+      "quota-exceeded",
       `This run has begun ${MAX_SIGN_INS} sign-ins`,
       "continue one of them, or end",
     );

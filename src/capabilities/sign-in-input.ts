@@ -222,7 +222,7 @@ function clampNumber(value: unknown, defaultValue: number, min: number, max: num
 }
 
 function createSignInError(namespace: string, why: string): SkillError {
-  return new SkillError("provider-answer", {
+  return new SkillError("provider-answer-invalid", {
     message: `The provider of ${namespace} ${why}`,
     fix: "report it to the author of the provider",
   });

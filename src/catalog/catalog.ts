@@ -288,7 +288,7 @@ function findCaseClashes(winners: readonly Skill[]): Diagnostic[] {
     if (!other) first.set(folded, skill);
     else {
       const message = `the name "${skill.name}" differs from "${other.name}" (${other.origin.source}) only in case`;
-      diagnostics.push(...diagnose([{ code: "name-case-clash", message }], skill.origin.file ?? skill.name));
+      diagnostics.push(...diagnose([{ code: "name-case-collision", message }], skill.origin.file ?? skill.name));
     }
   }
   return diagnostics;

@@ -46,7 +46,7 @@ export interface DiscloseOptions {
   /** Names of skills at the start of the conversation, the most used first: the list keeps these longest. */
   usage?: readonly string[];
   /** Additional queries that ask for the list of skills. */
-  asks?: readonly string[];
+  listIntents?: readonly string[];
   /**
    * Up to five skills that match by words, with their descriptions. By default they follow a list of skills or a trigger that is too broad
    * for full instructions, such as a path; otherwise only one that clearly matches is named. True: also after the breadcrumb. False: never.
@@ -128,7 +128,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   // Skills of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
-  const isAsking = isListIntent(query, options.asks) && matches[0]?.level !== "explicit";
+  const isAsking = isListIntent(query, options.listIntents) && matches[0]?.level !== "explicit";
   const list = plain > 0 || (isAsking && visible.length > 0) ? getListing(catalog, visible, options) : undefined;
   const line = visible.length > 0 ? formatAvailableLine(visible.length) : "";
   const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";

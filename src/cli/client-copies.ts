@@ -45,10 +45,10 @@ export type LocatedCopyState =
   | "outdated"
   | "edited"
   | "removed"
-  | "original-gone"
+  | "original-missing"
   | "original-broken"
-  | "switched-off"
-  | "elsewhere";
+  | "original-disabled"
+  | "original-not-listed";
 
 /** The text for each state, with the fix. */
 export const COPY_STATES: Record<LocatedCopyState, { said(row: LocatedCopy, home: string): string; isFine: boolean }> =
@@ -68,18 +68,18 @@ export const COPY_STATES: Record<LocatedCopyState, { said(row: LocatedCopy, home
       },
       isFine: false,
     },
-    "original-gone": { said: () => "its original is gone, so it counts as a separate skill", isFine: false },
+    "original-missing": { said: () => "its original is gone, so it counts as a separate skill", isFine: false },
     "original-broken": {
       said: ({ original = "" }, home) =>
         `its original did not load: \`skillet check ${formatOriginalPath(original, home)}\` shows why`,
       isFine: false,
     },
-    "switched-off": {
+    "original-disabled": {
       said: ({ skill, client, flags }) =>
         `disabled here; ${getClientTitle(client)} still uses it: \`skillet export --remove ${skill}${flags}\` removes it`,
       isFine: false,
     },
-    elsewhere: {
+    "original-not-listed": {
       said: () => "its original is not among the skills found here, so it counts as a separate skill",
       isFine: true,
     },
@@ -107,11 +107,11 @@ export function listRecordedCopies(installs: ClientCopyStore, around: Environmen
 export function readCopyState(row: LocatedCopy, found: DiscoverResult): LocatedCopyState {
   if (!statIfExists(row.folder)?.isDirectory()) return "removed";
   if (isEditedCopy(row, digestFolder(row.folder))) return "edited";
-  if (!hasOriginal(row)) return "original-gone";
+  if (!hasOriginal(row)) return "original-missing";
   const skill = findOriginal(row, found);
-  if (!skill) return isOriginalBroken(row, found) ? "original-broken" : "elsewhere";
-  if (!Object.hasOwn(NATIVE_CLIENTS, row.client)) return "elsewhere";
-  if (enabledPolicy(skill, found)) return "switched-off";
+  if (!skill) return isOriginalBroken(row, found) ? "original-broken" : "original-not-listed";
+  if (!Object.hasOwn(NATIVE_CLIENTS, row.client)) return "original-not-listed";
+  if (enabledPolicy(skill, found)) return "original-disabled";
   try {
     return prepareCopy(skill, getNativeClient(row.client)).content.digest === row.copy ? "up-to-date" : "outdated";
   } catch (error) {

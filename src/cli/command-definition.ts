@@ -31,8 +31,8 @@ export class ReportedError extends SkillError {}
 /** Returns the error for a missing approval. `fix`: the step for non-interactive use. */
 export function createNotApprovedError({ ask }: Pick<CommandIo, "ask">, message: string, fix: string): SkillError {
   return ask
-    ? new SkillError("not-agreed", { message })
-    : new SkillError("not-agreed", { message: `${message}: approval needs a terminal`, fix });
+    ? new SkillError("not-confirmed", { message })
+    : new SkillError("not-confirmed", { message: `${message}: approval needs a terminal`, fix });
 }
 
 /** Formats the examples at the end of a command's help. */

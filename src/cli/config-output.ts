@@ -105,7 +105,7 @@ const COMPUTED_DEFAULTS: Record<string, DefaultValue> = {
   "tools.web_search.url": { says: "the provider's own" },
   "tools.web_search.api_key": { says: "none" },
   "tools.web_search.results": { value: 5 },
-  "disclosure.asks": { value: [] },
+  "disclosure.list_intents": { value: [] },
   "disclosure.shortlist": { says: "after a list of skills; otherwise only a clear match" },
   "sandbox.level": { value: getDefaultSandbox(process.platform).level },
   "sandbox.engine": { value: getDefaultSandbox(process.platform).engine },
@@ -262,5 +262,5 @@ async function askForCopy(
   const answer = ((await io.ask("Which copy? Enter a number: ")) ?? "").trim();
   const chosen = /^\d{1,3}$/.test(answer) ? copies[Number(answer) - 1] : undefined;
   if (chosen) return chosen;
-  throw new SkillError("not-agreed", { message: "no copy was chosen; nothing was set" });
+  throw new SkillError("not-confirmed", { message: "no copy was chosen; nothing was set" });
 }

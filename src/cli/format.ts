@@ -102,7 +102,7 @@ const STOP_LABELS: Record<StopReason, string> = {
   complete: "done",
   failed: "not done",
   refused: "refused",
-  "max-steps": "step limit",
+  "max-iterations": "step limit",
   timeout: "time limit",
   budget: "token limit",
   aborted: "interrupted",

@@ -50,10 +50,10 @@ export const ERROR_EXIT_CODES: Readonly<Record<string, number>> = {
   usage: EXIT.usage,
   "workspace-missing": EXIT.usage,
   "config-unreadable": EXIT.usage,
-  "not-agreed": EXIT.refused,
-  "another-server": EXIT.refused,
-  "keys-at-stake": EXIT.refused,
-  "another-hook": EXIT.refused,
+  "not-confirmed": EXIT.refused,
+  "server-name-taken": EXIT.refused,
+  "unmanaged-keys": EXIT.refused,
+  "unmanaged-hook": EXIT.refused,
   interrupted: EXIT.interrupted,
 };
 
@@ -84,7 +84,7 @@ async function describeFailure(error: unknown, argv: readonly string[]): Promise
     const message = isHelpError(error) ? "A subcommand is missing" : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
     return { code: "usage", message, fix: [...hint.map(stripBrackets), await formatHelpHint(argv)].join(" ") };
   }
-  return { code: "bug", message: error instanceof Error ? error.message : String(error), fix: BUG_FIX };
+  return { code: "internal-error", message: error instanceof Error ? error.message : String(error), fix: BUG_FIX };
 }
 
 /** Returns true if commander printed the help because a subcommand was missing. */

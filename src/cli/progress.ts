@@ -128,7 +128,7 @@ function formatActivity(event: RunEvent): string | undefined {
   const who = event.skill === "" ? "" : `${event.skill}: `;
   const step = "step" in event ? ` · step ${event.step}` : "";
   if (event.type === "tool-called") return `${who}${event.tool}${step}`;
-  if (event.type === "text-said") return `${who}writing${step}`;
+  if (event.type === "text-generated") return `${who}writing${step}`;
   if (event.type === "tool-ended" || event.type === "run-started") return `${who}thinking${step}`;
   return undefined;
 }

@@ -140,7 +140,7 @@ function isResumable(runs: RunStore, id: string): boolean {
 }
 
 const LIMIT_SETTINGS: Partial<Record<RunResult["stop"], string>> = {
-  "max-steps": "max_iterations of the skill, --max-iterations, [limits]",
+  "max-iterations": "max_iterations of the skill, --max-iterations, [limits]",
   timeout: "--timeout, timeout_seconds of [limits]",
   budget: "--budget, tokens of [limits]",
 };
@@ -150,7 +150,7 @@ const STOP_DESCRIPTIONS: Record<RunResult["stop"], string> = {
   complete: "done",
   failed: "could not be done",
   refused: "refused",
-  "max-steps": "stopped at its iteration limit",
+  "max-iterations": "stopped at its iteration limit",
   timeout: "stopped at its time limit",
   budget: "stopped at its token limit",
   aborted: "interrupted",
@@ -160,7 +160,7 @@ const STOP_DESCRIPTIONS: Record<RunResult["stop"], string> = {
 
 const RUN_EXIT_CODES: Partial<Record<RunResult["stop"], number>> = {
   refused: EXIT.refused,
-  "max-steps": EXIT.limit,
+  "max-iterations": EXIT.limit,
   timeout: EXIT.limit,
   budget: EXIT.limit,
   aborted: EXIT.interrupted,
@@ -189,7 +189,7 @@ interface CodedRefusal {
 }
 
 const TRUST_CODES: ReadonlySet<string> = new Set(["untrusted", "changed"]);
-const VALUES_CODE = "secret-not-given";
+const VALUES_CODE = "secret-not-approved";
 
 /** Returns true if a use was refused only for missing trust or values, which the user at a terminal can grant. */
 export function isPendingTrust(refusals: readonly CodedRefusal[]): boolean {

@@ -113,7 +113,7 @@ function requireWritable({ file, before, after, mode }: ConfigFileChange): void 
 function requireUnchanged({ file, before, mark }: ConfigFileChange): void {
   const there = readClientConfig(file);
   if (there?.text === before && (there?.mark ?? mark) === mark) return;
-  throw new SkillError("changed-meanwhile", {
+  throw new SkillError("concurrent-change", {
     message: `${file} was changed by another program meanwhile: nothing was written`,
     fix: "run the command again",
   });

@@ -175,7 +175,7 @@ const UNPORTABLE = /[\\:\u0000-\u001f\u007f]/;
 /** Rejects a destination in the skill's own folder: it would become part of the skill. */
 function checkOutsideSkill({ name, origin: { folder } }: Skill, path: string): void {
   if (folder === undefined || !isInside(folder, resolveRealPath(path))) return;
-  throw new SkillError("inside-skill", {
+  throw new SkillError("output-inside-skill", {
     message: `${path} is in the folder of skill "${name}": it would become part of the skill`,
     fix: "choose another path with --output",
   });

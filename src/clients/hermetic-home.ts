@@ -91,7 +91,7 @@ function removeHome(folder: string): void {
   try {
     removeFolderTree(folder);
   } catch (error) {
-    throw new SkillError("home-left", {
+    throw new SkillError("home-not-removed", {
       message: `${folder} cannot be removed: ${getErrorMessage(error)}`,
       fix: "end the programs that still write there; skillet tries again when this process ends, and before it creates the next home",
       cause: error,

@@ -190,7 +190,7 @@ function createNameTakenError(path: readonly string[], there: ClientConfigEntry)
   const [command] = [there["command"]].flat();
   const program = command === undefined ? "is another server" : `starts ${JSON.stringify(String(command))}`;
   const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : program;
-  return new SkillError("another-server", {
+  return new SkillError("server-name-taken", {
     message: `already has ${formatKeyPath(path)}, which ${what}`,
     fix: "choose another name with --name, or remove that entry first: nothing was written",
   });
@@ -199,7 +199,7 @@ function createNameTakenError(path: readonly string[], there: ClientConfigEntry)
 function createKeysAtRiskError(path: readonly string[], there: ClientConfigEntry, keys: readonly string[]): SkillError {
   const what = isRemoteEntry(there) ? `calls ${describeEntry(there)}` : `starts \`skillet ${describeEntry(there)}\``;
   const names = keys.map((key) => formatKeyPath([key])).join(", ");
-  return new SkillError("keys-at-stake", {
+  return new SkillError("unmanaged-keys", {
     message: `already has ${formatKeyPath(path)}, which ${what} and has your own keys that the new entry cannot keep: ${names}`,
     fix: "remove these keys first, or choose another name with --name: nothing was written",
   });

@@ -322,7 +322,7 @@ function resolveTargetPath(path: string): string {
 }
 
 function createUnreachableError(path: string, why: string): SkillError {
-  return new SkillError("unreachable", {
+  return new SkillError("target-unreachable", {
     message: `${path} cannot be reached: ${why}`,
     fix: "check the folder, and the links on the way to it",
   });

@@ -287,14 +287,14 @@ export function isUnmodifiedPlugin(text: string, hook: PluginHook, record: Conne
 const PROGRAM_LINE = /^const \[PROGRAM, .*$/m;
 
 export function createEditedPluginError(): SkillError {
-  return new SkillError("another-hook", {
+  return new SkillError("unmanaged-hook", {
     message: "was edited by hand",
     fix: "delete it yourself, or save your changes in another file: nothing was written",
   });
 }
 
 function createForeignPluginError(): SkillError {
-  return new SkillError("another-hook", {
+  return new SkillError("unmanaged-hook", {
     message: "was not written by skillet",
     fix: "rename it, or connect with --no-hook: nothing was written",
   });

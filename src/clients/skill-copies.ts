@@ -109,7 +109,7 @@ export function prepareCopy(skill: Skill, client: NativeClient): AdaptedSkill & 
 export function checkCopyRecord(installs: ClientCopyStore): void {
   const problem = installs.problem();
   if (problem === undefined) return;
-  throw new SkillError("installs-unreadable", {
+  throw new SkillError("exports-unreadable", {
     message: `${installs.file} ${problem}`,
     fix: "fix the file, or remove it: then skillet recognizes its own unedited copies again",
   });
@@ -318,7 +318,7 @@ function decideCopy(
 
 function createAlreadyThereProblem(name: string, { client }: CopyPlanOptions): CopyProblem {
   return {
-    code: "already-there",
+    code: "already-present",
     message: `Skill '${name}' is already in the folder of ${client}`,
     fix: "there is nothing to do",
   };
@@ -331,7 +331,7 @@ function createForeignProblem(
   done: string,
 ): CopyProblem {
   return {
-    code: "in-the-way",
+    code: "unmanaged-path",
     message: `${shown(name)} is a ${what} that skillet did not create; it is not ${done}`,
     fix: done === "removed" ? "remove it by hand if you do not need it" : "move it away if you do not need it",
   };

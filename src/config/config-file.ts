@@ -108,7 +108,7 @@ function parseConfig(config: ConfigFile, text: string, fileOwner: ConfigOwner, p
   findings.push(...findSourcesWithoutPath(entries, lineOf));
   if (entries.some(({ row, value }) => row.isSecret && !isValueReference(value)) && isReadableByOthers(path)) {
     findings.push({
-      code: "config-readable",
+      code: "config-world-readable",
       message: "contains secrets and is readable by other users",
       fix: `chmod 600 ${path}`,
     });

@@ -198,7 +198,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineMcpKey("skills", "flag", "whether the skills of the server are listed and can be loaded", "skills", {
     default: false,
   }),
-  defineMcpKey("without_asking", "texts", "tools of the server that need no approval", "withoutAsking"),
+  defineMcpKey("auto_approve", "texts", "tools of the server that need no approval", "autoApprove"),
   defineKey(
     "mcp.use_client_key",
     "flag",
@@ -207,7 +207,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     { default: false },
   ),
   defineLimitKey("max_iterations", "the iterations of a run, unless the skill sets them", "iterations"),
-  defineLimitKey("most_iterations", "the maximum iterations that a skill may set", "mostIterations"),
+  defineLimitKey("iteration_cap", "the maximum iterations that a skill may set", "iterationCap"),
   defineLimitKey("timeout_seconds", "the time limit of a run, including nested runs", "seconds"),
   defineLimitKey("nesting", "the maximum depth of skills that call skills; `1` allows none", "nesting"),
   defineLimitKey("tokens", "the token limit of a run, including nested runs; default: no limit", "tokens"),
@@ -249,7 +249,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     "listingBudget",
     { workspace: "only less", default: DISCLOSURE_DEFAULTS.listingBudget },
   ),
-  defineDisclosureKey("asks", "texts", "additional queries that ask for the list of skills", "asks", {
+  defineDisclosureKey("list_intents", "texts", "additional queries that ask for the list of skills", "listIntents", {
     workspace: "always",
   }),
   defineDisclosureKey(

@@ -164,7 +164,7 @@ export function resolveEnvironment(options: DiscoverOptions): Environment {
 function diagnoseClientCopies(installs: ClientCopyStore): Diagnostic[] {
   const problem = installs.problem();
   if (problem === undefined) return [];
-  return diagnose([{ code: "installs-unreadable", message: problem }], installs.file);
+  return diagnose([{ code: "exports-unreadable", message: problem }], installs.file);
 }
 
 function diagnoseLocks(locks: SkillLocks, places: readonly { path: string }[]): Diagnostic[] {

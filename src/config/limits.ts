@@ -5,7 +5,7 @@ export interface RunLimits {
   /** The iterations of a run, unless the skill sets them. */
   iterations: number;
   /** The maximum iterations that a skill may set. */
-  mostIterations: number;
+  iterationCap: number;
   /** The time limit of a run, including nested runs. */
   seconds: number;
   /** The maximum depth of skills that call skills. 1 allows none. */
@@ -20,7 +20,7 @@ export interface RunLimits {
 
 export const DEFAULT_RUN_LIMITS: RunLimits = {
   iterations: 10,
-  mostIterations: 50,
+  iterationCap: 50,
   seconds: 15 * 60,
   nesting: 3,
   toolSeconds: 300,

@@ -317,7 +317,7 @@ export function createMcpErrors(launch: McpLaunch): McpErrors {
 
   function createStartError(error: unknown, last = ""): SkillError {
     if (error instanceof McpConnectError) return createStartError(error.cause, error.ending);
-    if (error instanceof SkillError && error.code === "package-missing") return error;
+    if (error instanceof SkillError && error.code === "optional-package-missing") return error;
     if (isMcpTimeout(error)) {
       const fix =
         "url" in launch

@@ -35,7 +35,7 @@ export interface SettingsInput {
   mcp?: { useClientKey?: boolean };
   limits?: {
     maxIterations?: number;
-    mostIterations?: number;
+    iterationCap?: number;
     timeoutSeconds?: number;
     nesting?: number;
     tokens?: number;
@@ -48,7 +48,7 @@ export interface SettingsInput {
     maxSkills?: number;
     budget?: number;
     listingBudget?: number;
-    asks?: readonly string[];
+    listIntents?: readonly string[];
     shortlist?: boolean;
   };
   sandbox?: {
@@ -126,7 +126,7 @@ interface McpInput {
   enabled?: boolean;
   tools?: readonly string[];
   skills?: boolean;
-  withoutAsking?: readonly string[];
+  autoApprove?: readonly string[];
 }
 
 /** Creates settings from an object, with the rules of config.toml. Throws a SkillError that names every invalid key. */

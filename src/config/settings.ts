@@ -116,7 +116,7 @@ export interface McpSettings {
   /** Uses its skills as a source. Defaults to false. */
   skills?: boolean;
   /** Tools that need no approval. */
-  withoutAsking?: readonly string[];
+  autoApprove?: readonly string[];
 }
 
 /** The amount of skill content that a model gets. Every field has a default. */
@@ -125,7 +125,7 @@ export interface DisclosureSettings {
   maxSkills?: number;
   budget?: number;
   listingBudget?: number;
-  asks?: readonly string[];
+  listIntents?: readonly string[];
   shortlist?: boolean;
 }
 

@@ -12,15 +12,15 @@ export const MCP_CODES = {
   ),
   "mcp-timeout": defineCode("The server did not answer in time.", "request less, or raise its timeout_seconds"),
   "mcp-disabled": defineCode("The server is disabled.", "set enabled = true under [tools.mcp.NAME]"),
-  "mcp-many": defineCode(
+  "mcp-too-many-tools": defineCode(
     "A warning: the server has more tools than a run can use; the rest are omitted.",
     "list the tools that you need under [tools.mcp.NAME]",
   ),
-  "mcp-schema": defineCode(
+  "mcp-tool-schema": defineCode(
     "A warning: a tool is omitted because its schema is too large or contains hidden text.",
     "ask the maintainer of the server to fix it",
   ),
-  "mcp-tool": defineCode(
+  "mcp-tool-unknown": defineCode(
     "A warning: the configuration names a tool that the server does not have.",
     "correct [tools.mcp.NAME]",
   ),
@@ -44,19 +44,19 @@ export const MCP_CODES = {
     "Skills cannot be mounted on a connected server that declares no tools.",
     "call mountSkills before connect",
   ),
-  "another-server": defineCode(
+  "server-name-taken": defineCode(
     "The client's configuration has a different server with this name.",
     "choose another name with --name, or remove that server first",
   ),
-  "keys-at-stake": defineCode(
+  "unmanaged-keys": defineCode(
     "The client's entry for this name contains your own keys, which would be lost.",
     "remove them first, or choose another name with --name",
   ),
-  "another-hook": defineCode(
+  "unmanaged-hook": defineCode(
     "The file at the path of skillet's hook was not written by skillet.",
     "rename it, or connect with --no-hook",
   ),
-  "changed-meanwhile": defineCode(
+  "concurrent-change": defineCode(
     "A client's file changed while skillet prepared its edit; nothing was written.",
     "run the command again",
   ),
@@ -126,7 +126,7 @@ export const PROMPT_CODES = {
     "A symlink points outside the workspace; nothing was written.",
     "replace the symlink with a folder or file",
   ),
-  unreachable: defineCode(
+  "target-unreachable": defineCode(
     "The folder to install into cannot be opened.",
     "check the folder and the symlinks in its path",
   ),
@@ -138,30 +138,33 @@ export const PROMPT_CODES = {
   "up-to-date": defineCode("Not an error: the copy is up to date.", "no action needed"),
   outdated: defineCode("The original has changed since the copy was made.", "run `skillet export --update`"),
   removed: defineCode("The copy was deleted manually.", "run `skillet export --remove` to remove it from the list"),
-  "original-gone": defineCode(
+  "original-missing": defineCode(
     "The original of the copy no longer exists, so the copy is treated as a skill.",
     "keep the copy, or remove it",
   ),
   "original-broken": defineCode("The original of the copy did not load.", "run `skillet check` on the original"),
-  "switched-off": defineCode(
+  "original-disabled": defineCode(
     "The skill is disabled here, but the client still uses its copy.",
     "run `skillet export --remove` to remove the copy",
   ),
-  elsewhere: defineCode(
+  "original-not-listed": defineCode(
     "The original of the copy is not among the skills found here, so the copy is treated as a skill.",
     "no action needed",
   ),
-  "already-there": defineCode("The original of the skill is in the client's folder.", "no action needed"),
+  "already-present": defineCode("The original of the skill is in the client's folder.", "no action needed"),
   "last-copy": defineCode(
     "The original of the copy no longer exists, so this may be the last copy.",
     "save it in another folder, then remove it with --force",
   ),
-  "inside-skill": defineCode("The output path is inside the skill's own folder.", "choose another path with --output"),
+  "output-inside-skill": defineCode(
+    "The output path is inside the skill's own folder.",
+    "choose another path with --output",
+  ),
   "auth-file": defineCode(
     "A sign-in file cannot be copied to the home folder of the agent.",
     "use the path of a regular file, relative to that home folder",
   ),
-  "home-left": defineCode(
+  "home-not-removed": defineCode(
     "A home folder that was created for an agent could not be removed.",
     "end the processes that still write to it; removal is retried",
   ),
@@ -201,7 +204,7 @@ export const COMMAND_CODES = {
     "The command line or the piped input is invalid.",
     "read the message, and run `skillet COMMAND --help`",
   ),
-  "not-agreed": defineCode(
+  "not-confirmed": defineCode(
     "The user declined, or the command ran non-interactively and could not ask.",
     "run it in a terminal, or with --yes if the command has it",
   ),
@@ -209,7 +212,7 @@ export const COMMAND_CODES = {
     "A configuration file cannot be read, and the command does not fall back to defaults.",
     "fix the line in the message",
   ),
-  bug: defineCode("skillet failed with an unexpected error.", "report it with the command that you ran"),
+  "internal-error": defineCode("skillet failed with an unexpected error.", "report it with the command that you ran"),
   interrupted: defineCode("The command was interrupted with Ctrl-C.", "run it again if that was not intended"),
   exists: defineCode(
     "The file or folder to write already exists.",

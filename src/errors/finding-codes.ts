@@ -36,13 +36,13 @@ export const FINDING_CODES = {
     "The path is a file, not a folder of skills.",
     "replace it with a folder",
   ),
-  "link-broken": defineFinding(
+  "symlink-broken": defineFinding(
     { all: "error" },
     "The target of a symlink does not exist.",
     "remove the symlink, or restore its target",
   ),
-  "link-loop": defineFinding({ all: "error" }, "A symlink points back to itself.", "remove the symlink"),
-  "link-outside": defineFinding(
+  "symlink-loop": defineFinding({ all: "error" }, "A symlink points back to itself.", "remove the symlink"),
+  "symlink-outside": defineFinding(
     { all: "warning", shipped: "error", vscode: "error" },
     "A symlink points outside the skill's folder; the file is not served.",
     "copy the file into the skill's folder",
@@ -52,7 +52,7 @@ export const FINDING_CODES = {
     "A file of a workspace skill has a hard link outside the skill's folder; it is not served.",
     "replace it with a copy: cp FILE FILE.new && mv FILE.new FILE",
   ),
-  "skill-file-shared": defineFinding(
+  "skill-file-hard-link": defineFinding(
     { all: "error" },
     "The skill file of a workspace skill has a hard link outside the skill's folder; it is not read.",
     "replace it with a copy: cp FILE FILE.new && mv FILE.new FILE",
@@ -164,12 +164,12 @@ export const FINDING_CODES = {
     "The file starts with a byte order mark, which keeps many loaders from finding the frontmatter.",
     "save it without one (`--fix` removes it)",
   ),
-  "line-ends": defineFinding(
+  "line-endings": defineFinding(
     { all: "warning", load: "info" },
     "The file has Windows line endings (CRLF).",
     "save it with LF line endings (`--fix` does)",
   ),
-  "leading-blank": defineFinding(
+  "leading-blank-lines": defineFinding(
     { all: "error", load: "warning" },
     "There are blank lines before the frontmatter.",
     "start the file with --- (`--fix` does)",
@@ -179,7 +179,7 @@ export const FINDING_CODES = {
     "A comment or label line before the frontmatter keeps other loaders from finding it.",
     "start the file with --- (`--fix` removes the line)",
   ),
-  "delimiter-blanks": defineFinding(
+  "delimiter-whitespace": defineFinding(
     { all: "warning", load: "info" },
     "A --- line has trailing spaces.",
     "remove them (`--fix` does)",
@@ -232,7 +232,7 @@ export const FINDING_CODES = {
     "make it smaller",
   ),
   "yaml-documents": defineFinding({ all: "error" }, "The file has several YAML documents.", "keep one"),
-  "value-cut": defineFinding(
+  "value-truncated": defineFinding(
     { all: "warning" },
     "A # after a space starts a comment, so the rest of the line is not part of the value.",
     "quote the value if the # belongs to it",
@@ -251,12 +251,12 @@ export const FINDING_CODES = {
     "add name: with the folder's name (`--fix` does)",
   ),
   "name-type": defineFinding({ all: "error", load: "warning" }, "The name is not text.", "quote it"),
-  "name-unusable": defineFinding(
+  "name-invalid": defineFinding(
     { all: "error", load: "warning" },
     "The name is invalid; the folder or file name is used.",
     "use lowercase letters, digits and hyphens",
   ),
-  "name-none": defineFinding(
+  "no-valid-name": defineFinding(
     { all: "error" },
     "Neither the name nor the folder or file name is valid.",
     "add a name of lowercase letters, digits and hyphens",
@@ -282,12 +282,12 @@ export const FINDING_CODES = {
     "Uploads to Claude reject names that contain `claude` or `anthropic`.",
     "choose another name",
   ),
-  "name-differs": defineFinding(
+  "name-mismatch": defineFinding(
     { all: "error", load: "info", "claude-upload": "warning" },
     "The name differs from the folder name; some clients reject the skill.",
     "make them equal (`--fix` uses the folder name where the profile rejects the other)",
   ),
-  "name-case-clash": defineFinding(
+  "name-case-collision": defineFinding(
     { all: "warning" },
     "The names of two skills differ only in case; they collide on some file systems.",
     "rename one",
@@ -347,7 +347,7 @@ export const FINDING_CODES = {
     "The key looks misspelled and has no effect.",
     "rename it (`--fix --rename KEY`)",
   ),
-  "key-twice": defineFinding(
+  "duplicate-field": defineFinding(
     { all: "warning" },
     "A field is written with two spellings; the preferred spelling is used.",
     "keep one",
@@ -480,12 +480,12 @@ export const FINDING_CODES = {
     "A source of skills in the configuration has no path, or its folder does not exist.",
     "correct its path, or remove it",
   ),
-  "config-readable": defineFinding(
+  "config-world-readable": defineFinding(
     { all: "warning" },
     "Other users can read a configuration file that contains values for skills.",
     "chmod 600 it",
   ),
-  "installs-unreadable": defineFinding(
+  "exports-unreadable": defineFinding(
     { all: "warning" },
     "The record of exported copies cannot be read, so copies are treated as skills.",
     "fix it, or delete it to start over",
@@ -524,12 +524,12 @@ export const FINDING_CODES = {
   ),
   tab: defineFinding({ all: "info" }, "A line is indented with tabs.", "indent with spaces"),
   "long-line": defineFinding({ all: "info" }, "A line is longer than 500 characters.", "break it"),
-  "open-task": defineFinding(
+  "todo-found": defineFinding(
     { all: "warning", shipped: "error" },
     "The instructions contain a TODO.",
     "finish or remove it",
   ),
-  "no-cue": defineFinding(
+  "use-when-missing": defineFinding(
     { all: "info", shipped: "warning" },
     "The description does not say when to use the skill.",
     'add "Use when …"',

@@ -7,7 +7,7 @@ export const SOURCE_CODES = {
     "The text is not a known kind of skill source.",
     "use a folder, an archive, owner/repository or an https address",
   ),
-  "address-long": defineCode("The address is longer than the limit.", "check the pasted text"),
+  "address-too-long": defineCode("The address is longer than the limit.", "check the pasted text"),
   "address-hidden": defineCode("The address contains invisible characters.", "type it manually"),
   "address-option": defineCode("The address starts with a hyphen, like an option.", "write ./ before the folder name"),
   "address-transport": defineCode(
@@ -34,7 +34,7 @@ export const SOURCE_CODES = {
   "source-unreadable": defineCode("The folder or archive cannot be read.", "give yourself read permission"),
   "source-kind": defineCode("The path is neither a folder nor an archive.", "use the path of the skill's folder"),
   "source-folder-missing": defineCode("The source has no such folder.", "use one of the folders in the message"),
-  "source-holds-target": defineCode(
+  "source-contains-target": defineCode(
     "The source folder contains the folder that it would be copied to.",
     "use the path of the skill's own folder",
   ),
@@ -46,7 +46,7 @@ export const SOURCE_CODES = {
     "The source has more files, folders and symlinks than the limit.",
     "name only the folder that you need, or report it to the author",
   ),
-  "source-gone": defineCode(
+  "source-skill-missing": defineCode(
     "The source no longer has the skill, or has moved it.",
     "check the source; the message has the new path, if it is known",
   ),
@@ -54,7 +54,7 @@ export const SOURCE_CODES = {
     "The source has no skill that can be loaded.",
     "name a folder that contains a SKILL.md, and run `skillet check` on it",
   ),
-  "name-twice": defineCode(
+  "duplicate-name": defineCode(
     "Two skills with the same name would be written to one folder.",
     "add //FOLDER to the source to choose one",
   ),
@@ -94,7 +94,7 @@ export const SOURCE_CODES = {
     "The site's index lists more skills than the limit.",
     "add the skills from their repository",
   ),
-  "site-digest": defineCode(
+  "site-digest-mismatch": defineCode(
     "A file of the site does not match the digest in its index; it was not opened.",
     "report it to the operator of the site",
   ),
@@ -171,22 +171,22 @@ export const ARCHIVE_ERROR_CODES = {
     "An entry uses an unsupported compression method.",
     "unpack it yourself, and add the folder",
   ),
-  "archive-parts": defineCode("The archive is one part of a multi-part archive.", "join the parts first"),
+  "archive-multipart": defineCode("The archive is one part of a multi-part archive.", "join the parts first"),
   "archive-zip64": defineCode("The archive uses ZIP64, which skills do not need.", INSPECT_FIRST),
   "archive-ambiguous": defineCode(
     "The archive contradicts itself, so different programs would read it differently.",
     INSPECT_FIRST,
   ),
-  "archive-disagrees": defineCode("The archive describes an entry differently in two places.", INSPECT_FIRST),
+  "archive-inconsistent": defineCode("The archive describes an entry differently in two places.", INSPECT_FIRST),
   "archive-overlap": defineCode("Two entries of the archive overlap.", INSPECT_FIRST),
-  "archive-stray": defineCode("The archive contains bytes that belong to no entry.", INSPECT_FIRST),
+  "archive-extra-data": defineCode("The archive contains bytes that belong to no entry.", INSPECT_FIRST),
   "archive-nested": defineCode(
     "The source contains an archive that contains code or cannot be inspected.",
     INSPECT_FIRST,
   ),
   "entry-absolute": defineCode("An entry has an absolute path, outside the folder.", INSPECT_FIRST),
-  "entry-parent": defineCode('An entry has ".." in its path, which leaves the folder.', INSPECT_FIRST),
-  "entry-through-link": defineCode("The path of an entry goes through a symlink.", INSPECT_FIRST),
+  "entry-traversal": defineCode('An entry has ".." in its path, which leaves the folder.', INSPECT_FIRST),
+  "entry-through-symlink": defineCode("The path of an entry goes through a symlink.", INSPECT_FIRST),
   "entry-through-file": defineCode("The path of an entry goes through a file.", INSPECT_FIRST),
   "entry-repository": defineCode("An entry is inside a .git folder, whose settings can start programs.", INSPECT_FIRST),
   "entry-kind": defineCode("An entry is not a file, a folder or a symlink.", INSPECT_FIRST),
@@ -199,17 +199,20 @@ export const ARCHIVE_ERROR_CODES = {
   "entry-hidden": defineCode("A name contains an invisible character.", INSPECT_FIRST),
   "entry-encoding": defineCode("A name is not UTF-8.", INSPECT_FIRST),
   "entry-empty": defineCode('A path has an empty part or "." in it.', INSPECT_FIRST),
-  "entry-ending": defineCode("A part of a path ends with a dot or a space, which Windows removes.", INSPECT_FIRST),
+  "entry-trailing-dot": defineCode(
+    "A part of a path ends with a dot or a space, which Windows removes.",
+    INSPECT_FIRST,
+  ),
   "entry-device": defineCode("A name is a reserved device name on Windows.", INSPECT_FIRST),
-  "entry-long": defineCode("A name, a path or a symlink target is too long.", INSPECT_FIRST),
-  "entry-deep": defineCode("An entry is nested too deeply.", INSPECT_FIRST),
-  "entry-clash": defineCode("Two entries have the same path on some file systems.", INSPECT_FIRST),
-  "entry-twice": defineCode("An entry is duplicated.", INSPECT_FIRST),
+  "entry-too-long": defineCode("A name, a path or a symlink target is too long.", INSPECT_FIRST),
+  "entry-too-deep": defineCode("An entry is nested too deeply.", INSPECT_FIRST),
+  "entry-collision": defineCode("Two entries have the same path on some file systems.", INSPECT_FIRST),
+  "duplicate-entry": defineCode("An entry is duplicated.", INSPECT_FIRST),
   "entry-size": defineCode(
     "The size of an entry differs from its header, or it changed while it was read.",
     INSPECT_FIRST,
   ),
-  "entry-damaged": defineCode("An entry cannot be decompressed, or its checksum is wrong.", INSPECT_FIRST),
+  "entry-corrupt": defineCode("An entry cannot be decompressed, or its checksum is wrong.", INSPECT_FIRST),
   "entry-too-large": defineCode("A file of the source is larger than the limit.", INSPECT_FIRST),
   "entry-unwritable": defineCode(
     "A file of the source cannot be written to disk.",
@@ -228,12 +231,12 @@ export const LOCK_CODES = {
     "There is no lock file.",
     "restore it from version control, or add the skills without --frozen",
   ),
-  "lock-differs": defineCode(
+  "lock-mismatch": defineCode(
     "The source differs from the lock file.",
     "run `skillet update --dry-run` to see the changes",
   ),
   "lock-too-large": defineCode("The lock file would exceed its size limit.", "add fewer skills, or remove some first"),
-  "lock-odd-file": defineCode(
+  "lock-unsupported-file": defineCode(
     "A file of an added skill is a symlink, a device or unreadable, so it cannot be approved.",
     "replace it with a regular file, or remove it",
   ),
@@ -255,7 +258,7 @@ export const LOCK_CODES = {
     "The path cannot be adopted as a skill.",
     "adopt the folder of one skill, with a SKILL.md and the skill's name",
   ),
-  "owned-by-others": defineCode(
+  "unsafe-permissions": defineCode(
     "A file belongs to another user, or other users can write to it.",
     "make it yours: chown, and chmod go-w",
   ),
@@ -267,7 +270,7 @@ export const LOCK_CODES = {
     "The record of folders with adopted skills cannot be read.",
     "fix it, or remove it and adopt the skills again",
   ),
-  "in-the-way": defineCode(
+  "unmanaged-path": defineCode(
     "A file or folder that skillet did not write is at the target path.",
     "move it if you need it, otherwise remove it",
   ),
@@ -307,7 +310,7 @@ export const LOCK_CODES = {
     "The record of trusted skills cannot be read.",
     "fix it, or delete it to start over: then no skill is trusted",
   ),
-  "trust-own": defineCode("The skill is your own and needs no trust.", "use it as it is"),
+  "trust-not-needed": defineCode("The skill is your own and needs no trust.", "use it as it is"),
   "trust-added": defineCode(
     "The skill was approved when it was added, so there is no trust to revoke.",
     "disable it with `skillet disable`, or remove it",

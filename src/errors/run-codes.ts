@@ -46,16 +46,16 @@ export const USE_CODES = {
     "A program that the skill needs is not installed.",
     "install it, or add its package: `skillet config set skills.NAME.packages PACKAGE`",
   ),
-  "package-missing": defineCode(
+  "optional-package-missing": defineCode(
     "An optional package that skillet needs for this is not installed.",
     "run the `npm install` command in the message",
   ),
-  "other-system": defineCode("The skill is for another operating system.", "use it on that system"),
+  "unsupported-os": defineCode("The skill is for another operating system.", "use it on that system"),
   "secret-other-source": defineCode(
     "The values in the configuration were approved for a skill with this name from another source.",
     "review the skill, then run `skillet trust --secrets NAME`",
   ),
-  "secret-not-given": defineCode(
+  "secret-not-approved": defineCode(
     "The values in the configuration are not approved for any copy of the skill yet.",
     "review the skill, then run `skillet trust --secrets NAME`",
   ),
@@ -84,7 +84,7 @@ export const USE_CODES = {
     "The skill has no explicit commands for the `runbook` model, so it needs a language model.",
     "set the API key of a provider, or add [models.default] to config.toml",
   ),
-  "network-wanted": defineCode(
+  "network-blocked": defineCode(
     "A warning: the skill's code tried to use the network, which is blocked.",
     "allow hosts with `network` under [skills.NAME] in config.toml",
   ),
@@ -97,7 +97,10 @@ export const RUN_CODES = {
     "The run was refused before it started; `refusals` has the reasons.",
     "fix the problems in `refusals`",
   ),
-  "max-steps": defineCode("The run reached its iteration limit.", "request less, or raise [limits] max_iterations"),
+  "max-iterations": defineCode(
+    "The run reached its iteration limit.",
+    "request less, or raise [limits] max_iterations",
+  ),
   budget: defineCode("The run reached its token limit.", "request less, or raise [limits] tokens"),
   waiting: defineCode("The run is waiting for approval.", "run `skillet approve` to review the request"),
   error: defineCode("The run failed; `error` has the reason.", "read `error`, fix the cause, and start the run again"),
@@ -106,11 +109,11 @@ export const RUN_CODES = {
     "The sub-agent reported failure, or code of the host, of a tool or of skillet threw an error.",
     "try again; if it fails again, report a bug in that code",
   ),
-  machine: defineCode(
+  "system-error": defineCode(
     "The operating system refused access to a file, a folder or a process.",
     "check the folders that it needs and the free disk space",
   ),
-  "answer-cut": defineCode(
+  "answer-truncated": defineCode(
     "A warning: the model reached its output limit.",
     "raise max_tokens of the model, or request less at once",
   ),
@@ -122,7 +125,7 @@ export const RUN_CODES = {
     "A warning: the skill requests a sub-agent feature that is not supported.",
     "use `model` and `allowed_tools` instead",
   ),
-  "secret-short": defineCode("A warning: a secret value is too short to redact in output.", "use a longer value"),
+  "secret-too-short": defineCode("A warning: a secret value is too short to redact in output.", "use a longer value"),
 
   // Models
   "model-unknown": defineCode(
@@ -168,13 +171,13 @@ export const RUN_CODES = {
     "The skill has changed since the run started.",
     "start the run again, or restore the skill",
   ),
-  "run-elsewhere": defineCode("The run was started in another workspace.", "resume it there"),
-  "skill-gone": defineCode("The skill of the run no longer exists.", "restore the skill, or cancel the run"),
-  "workspace-gone": defineCode(
+  "run-other-workspace": defineCode("The run was started in another workspace.", "resume it there"),
+  "run-skill-missing": defineCode("The skill of the run no longer exists.", "restore the skill, or cancel the run"),
+  "run-workspace-missing": defineCode(
     "The workspace of the run no longer exists.",
     "restore the workspace, or cancel the run",
   ),
-  "nothing-asked": defineCode(
+  "no-pending-approval": defineCode(
     "The run does not need this approval, or not any more.",
     "check the current request: `skillet approve ID`",
   ),
@@ -261,7 +264,10 @@ export const TOOL_CODES = {
     "approve it beforehand, or call it where a user can be asked",
   ),
   "not-approved": defineCode("The user did not approve the call.", "do not request the same again; find another way"),
-  "not-made": defineCode("The call was not made, because the run was completed first.", "call it before `complete`"),
+  "call-skipped": defineCode(
+    "The call was not made, because the run was completed first.",
+    "call it before `complete`",
+  ),
   "too-many-calls": defineCode(
     "The call was not made, because one response requested too many calls.",
     "request fewer calls at once",
@@ -273,15 +279,15 @@ export const TOOL_CODES = {
     "Not an error: the instructions are already in the conversation, unchanged.",
     "continue, or load it with again: true",
   ),
-  "to-be-used": defineCode("Not an error: the skill runs as a sub-agent.", "delegate the task with `use_skill`"),
+  "runs-as-subagent": defineCode("Not an error: the skill runs as a sub-agent.", "delegate the task with `use_skill`"),
   "no-match": defineCode("Not an error: no skill matches the topic.", "call `list_skills` to see all skills"),
   "not-loaded": defineCode("Not an error: the skill is not loaded, so it cannot be unloaded.", "continue"),
   "path-outside": defineCode("The path is outside the allowed folders, or does not exist.", "use a path inside them"),
   "path-missing": defineCode("The path does not exist.", "call `list_files` to see the existing files"),
-  "path-folder": defineCode("The path is a folder.", "call `list_files` to see its files"),
-  "path-no-folder": defineCode("The path is not a folder.", "call `read_file` to read a file"),
-  "path-no-file": defineCode("The path is not a regular file.", "use another path"),
-  "path-closed": defineCode("Tools may not read or write the path.", "change its permissions, or use another path"),
+  "path-is-folder": defineCode("The path is a folder.", "call `list_files` to see its files"),
+  "path-not-a-folder": defineCode("The path is not a folder.", "call `read_file` to read a file"),
+  "path-not-a-file": defineCode("The path is not a regular file.", "use another path"),
+  "path-denied": defineCode("Tools may not read or write the path.", "change its permissions, or use another path"),
   "path-binary": defineCode("The file is not text.", "use `bash` to run a program that reads this format"),
   "edit-missing": defineCode(
     "The text to replace is not in the file.",
@@ -310,7 +316,7 @@ export const TOOL_CODES = {
     "A listed file is not a regular file any more.",
     "discover the skills again: the folder changed",
   ),
-  "resource-link-loop": defineCode(
+  "resource-symlink-loop": defineCode(
     "A listed file is now a symlink that points back to itself.",
     "discover the skills again: the folder changed",
   ),
@@ -322,7 +328,10 @@ export const TOOL_CODES = {
     "call `run_skill_script` to run it",
   ),
   "resource-private": defineCode("The file name starts with a dot, so models cannot read it.", "continue without it"),
-  "resource-other": defineCode("Models can only read files of the skill that they follow.", "continue without it"),
+  "resource-other-skill": defineCode(
+    "Models can only read files of the skill that they follow.",
+    "continue without it",
+  ),
 
   // Toolsets
   "toolset-export": defineCode(
@@ -339,5 +348,5 @@ export const TOOL_CODES = {
   ),
   "toolset-collision": defineCode("Two tools of the toolset have the same name.", "rename one of them"),
   "toolset-timeout": defineCode("Importing the toolset took too long.", "move slow work to `execute`"),
-  "toolset-ended": defineCode("The toolset's code ended its worker thread.", "load the skill again to restart it"),
+  "toolset-exited": defineCode("The toolset's code ended its worker thread.", "load the skill again to restart it"),
 } as const satisfies Record<string, CodeRow>;

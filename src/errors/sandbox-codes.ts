@@ -36,7 +36,10 @@ export const SCRIPT_CODES = {
     "No sandbox with the required isolation level is available.",
     "run `skillet doctor --fix` to install the missing programs",
   ),
-  "sandbox-start": defineCode("The sandbox could not be started.", "run `skillet doctor --sandbox` to find the cause"),
+  "sandbox-start-failed": defineCode(
+    "The sandbox could not be started.",
+    "run `skillet doctor --sandbox` to find the cause",
+  ),
   "sandbox-missing": defineCode(
     "A tool tried to start a program outside a sandbox.",
     "call the tool from the run of a skill",
@@ -45,7 +48,10 @@ export const SCRIPT_CODES = {
     "This kind of sandbox does not support packages.",
     "install them on the host or in the image, or use bubblewrap",
   ),
-  "sandbox-left": defineCode("A warning: a container could not be removed.", "remove it manually, as the message says"),
+  "sandbox-not-removed": defineCode(
+    "A warning: a container could not be removed.",
+    "remove it manually, as the message says",
+  ),
   "isolation-too-weak": defineCode(
     "The skill is sensitive or has capabilities, and its code would run without isolation.",
     'remove [sandbox] level = "none"',
@@ -61,7 +67,7 @@ export const SCRIPT_CODES = {
     "An entry under `network` is not a host with a port.",
     'write it as "api.example.com:443"',
   ),
-  "network-closed": defineCode(
+  "network-not-allowed": defineCode(
     "Code or a tool requested a host that is not on its allowlist.",
     "ask the operator to add it to `network` in config.toml",
   ),
@@ -84,15 +90,15 @@ export const SCRIPT_CODES = {
     "A warning: an argument names a file that is not visible to the script.",
     "copy it into the workspace, or select its folder with `--workspace`",
   ),
-  "workspace-closed": defineCode(
+  "workspace-inaccessible": defineCode(
     "Code never runs as root, and other users cannot access the workspace.",
     "make a regular user the owner of the folder, and run skillet as that user",
   ),
-  "workspace-own": defineCode(
+  "workspace-trusted-code": defineCode(
     "The workspace is in a folder whose code is always trusted, so no code may write to it.",
     'work in another folder, or set workspace = "read"',
   ),
-  "workspace-link": defineCode(
+  "workspace-symlink": defineCode(
     "A sensitive path of the workspace is a symlink that cannot be protected.",
     'replace it with its target, or set workspace = "read"',
   ),
@@ -118,20 +124,20 @@ export const SCRIPT_CODES = {
   ),
 
   // Packages
-  "packages-missing": defineCode(
+  "system-packages-missing": defineCode(
     "System packages that the skill needs are not built, or not available.",
     "run `skillet packages build`, or use a sandbox that has them",
   ),
-  "package-count": defineCode(
+  "package-limit": defineCode(
     "The skill declares more system packages than the limit.",
     "declare only the packages that its scripts call",
   ),
-  "package-system": defineCode(
+  "package-unsupported-os": defineCode(
     "System packages need Linux with apt, which this system is not.",
     "install the programs yourself, or use a Debian machine or container",
   ),
   "package-tools": defineCode("A program that is needed to build packages is missing.", "run `skillet doctor --fix`"),
-  "package-range": defineCode(
+  "package-subid-range": defineCode(
     "The user has no subordinate id range, which is needed to build packages.",
     "run `skillet doctor --fix`, or build as root",
   ),
@@ -155,11 +161,11 @@ export const SCRIPT_CODES = {
     "A package's install script failed, possibly because it needs the network.",
     "use another package",
   ),
-  "package-place": defineCode(
+  "package-folder-permissions": defineCode(
     "Other users can write to the folder in which packages are built.",
     "run `chmod go-w` on it, or set SKILLET_PACKAGES to another folder",
   ),
-  "package-room": defineCode(
+  "package-disk-space": defineCode(
     "There is not enough disk space to build packages.",
     "free disk space, or set SKILLET_PACKAGES to another folder",
   ),
@@ -202,40 +208,43 @@ export const SCRIPT_CODES = {
 /** Codes of capability requests, of providers and of sign-ins. */
 export const CAPABILITY_CODES = {
   // The request
-  "no-socket": defineCode(
+  "broker-missing": defineCode(
     "No broker is available: none was started, or the run has ended.",
     "use capabilities only while a skill that lists them runs",
   ),
-  "broker-gone": defineCode(
+  "broker-unreachable": defineCode(
     "The broker cannot be reached, or closed the connection.",
     "check whether the change was made before you try again",
   ),
-  "broker-silent": defineCode(
+  "broker-timeout": defineCode(
     "The broker did not answer in time.",
     "check whether the change was made before you try again",
   ),
-  "broker-answer": defineCode(
+  "broker-answer-invalid": defineCode(
     "The answer of the broker is invalid.",
     "check whether the change was made before you try again",
   ),
   "broker-failed": defineCode("The broker failed internally.", "report the message to the user"),
   "answer-too-large": defineCode("The answer of the broker is larger than the limit.", "request less"),
-  "frame-invalid": defineCode(
+  "request-invalid": defineCode(
     "The request is not valid JSON, or has an unexpected field.",
     "send it with `skillet-sb`",
   ),
-  "frame-too-large": defineCode("The request is larger than 1 MiB.", "send less at once"),
-  "frame-timeout": defineCode("The request did not arrive in time.", "send the complete request at once"),
-  "frame-cut": defineCode("The connection contained no request.", "send a request"),
+  "request-too-large": defineCode("The request is larger than 1 MiB.", "send less at once"),
+  "request-timeout": defineCode("The request did not arrive in time.", "send the complete request at once"),
+  "request-missing": defineCode("The connection contained no request.", "send a request"),
   "token-missing": defineCode(
     "The request has no token.",
     "start the program with the environment variables of the run",
   ),
   "token-invalid": defineCode("The token does not belong to this run.", "use the token that the run was started with"),
   "token-expired": defineCode("The token has expired because the run is over.", "start another run"),
-  "nonce-used": defineCode("The request was already sent.", "send a new request with a new nonce"),
-  "key-used": defineCode("The idempotency key was already used for a different call.", "use a new key for each call"),
-  "quota-reached": defineCode(
+  "nonce-reused": defineCode("The request was already sent.", "send a new request with a new nonce"),
+  "idempotency-key-reused": defineCode(
+    "The idempotency key was already used for a different call.",
+    "use a new key for each call",
+  ),
+  "quota-exceeded": defineCode(
     "The run has reached its limit of capability calls.",
     "finish with the results so far, or raise the limits under [capabilities]",
   ),
@@ -259,7 +268,7 @@ export const CAPABILITY_CODES = {
     "This run has no approval with this id.",
     "omit the approval: the user is asked again",
   ),
-  "approval-other": defineCode(
+  "approval-mismatch": defineCode(
     "The approval was given for another call.",
     "omit the approval: the user is asked again",
   ),
@@ -304,7 +313,7 @@ export const CAPABILITY_CODES = {
     "The provider did not answer in time and was stopped.",
     "try again, or raise its timeout_seconds",
   ),
-  "provider-answer": defineCode(
+  "provider-answer-invalid": defineCode(
     "The provider's answer is invalid.",
     "run `skillet capability check` to find the violated rule, and report it to the author",
   ),

@@ -53,7 +53,7 @@ export const PROVIDER_ERROR_CODES = [
   "provider-missing", // The program is missing or cannot be started.
   "provider-timeout",
   "provider-failed",
-  "provider-answer", // The answer is invalid.
+  "provider-answer-invalid", // The answer is invalid.
   "auth-needed", // The user has to sign in first, or again.
   "denied", // The backend denies the request.
   "not-found",

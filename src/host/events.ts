@@ -10,7 +10,7 @@ export const STOP_REASONS = [
   "complete",
   "failed",
   "refused",
-  "max-steps",
+  "max-iterations",
   "timeout",
   "budget",
   "aborted",
@@ -78,7 +78,7 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
   | ({ type: "run-warned" } & Problem)
   | { type: "run-refused"; refusals: readonly Problem[]; parent?: string; caller?: Caller }
   | { type: "packages-built"; text: string }
-  | { type: "text-said"; step: number; text: string }
+  | { type: "text-generated"; step: number; text: string }
   | { type: "model-retried"; step: number; reason: string }
   | { type: "step-ended"; step: number; ms: number; usage: Usage; cost?: number; calls: number }
   | { type: "tool-called"; step: number; tool: string; input: unknown }
@@ -100,8 +100,8 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
   /** A tool or code in a sandbox called a capability. `outcome` is `ok`, or the code of the refusal. */
   | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
   /** The call needs approval before it is made. */
-  | { type: "approval-asked"; step: number; tool: string; effect: ApprovalRequest }
-  | ({ type: "approval-given"; step: number; tool: string } & Approval)
+  | { type: "approval-requested"; step: number; tool: string; effect: ApprovalRequest }
+  | ({ type: "approval-decided"; step: number; tool: string } & Approval)
   | {
       type: "run-ended";
       stop: StopReason;

@@ -254,7 +254,7 @@ function isSameSource(entry: LockedSkill, provenance: Provenance): boolean {
 
 function createInTheWayError(name: string, existing: string): SkillError {
   const what = existsSync(join(existing, "SKILL.md")) ? "a skill" : "a file or folder";
-  return new SkillError("in-the-way", {
+  return new SkillError("unmanaged-path", {
     message: `${existing} is ${what} that skillet did not add, so "${name}" cannot be written there`,
     fix: "move it away",
   });

@@ -247,7 +247,7 @@ function checkOwnership({ name }: Skill, folder: string, around: DiscoverResult[
   }
   if (!foreign) return;
   const path = formatDisplayPath(join(folder, foreign.path), around);
-  throw new SkillError("owned-by-others", {
+  throw new SkillError("unsafe-permissions", {
     message: `Skill "${name}" is not entirely yours: ${path} belongs to another user`,
     fix: "change its owner (chown), or copy the skill and adopt the copy",
   });
@@ -259,7 +259,7 @@ function checkFileKinds({ name }: Skill, files: ReturnType<typeof readFileTree>)
   );
   if (!odd) return;
   const [path, { mode }] = odd;
-  throw new SkillError("lock-odd-file", {
+  throw new SkillError("lock-unsupported-file", {
     message: `In skill "${name}", ${JSON.stringify(path)} is ${ODD_FILE_LABELS[mode] ?? "not a regular file"}`,
     fix: "replace it with a regular file, or remove it",
   });

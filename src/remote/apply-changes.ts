@@ -100,7 +100,7 @@ export function createAddedMeanwhileError(name: string, place: SkillsDir): Skill
 }
 
 function isInTheWay(cause: unknown): boolean {
-  return cause instanceof SkillError && cause.code === "in-the-way";
+  return cause instanceof SkillError && cause.code === "unmanaged-path";
 }
 
 function createTreeReader(tree: FileTree): (path: string) => Uint8Array {

@@ -154,7 +154,7 @@ function readRootSkill(root: string): { skill?: Skill; diagnostics: Diagnostic[]
 
 // Name problems. A local skill with one gets its folder's name; a remote skill must have the name it states, or is
 // refused.
-const NAME_CODES: ReadonlySet<string> = new Set(["name-unusable", "name-reserved", "name-lookalike"]);
+const NAME_CODES: ReadonlySet<string> = new Set(["name-invalid", "name-reserved", "name-lookalike"]);
 
 function isNameProblem({ code }: { code: string }): boolean {
   return NAME_CODES.has(code);
@@ -226,7 +226,7 @@ export function selectDistinct(
   const byName = Map.groupBy(candidates, ({ skill }) => skill.name);
   for (const alike of Map.groupBy([...byName.keys()], foldName).values()) {
     if (alike.length < 2) continue;
-    const error = new SkillError("name-twice", {
+    const error = new SkillError("duplicate-name", {
       message: `The source has skills named ${alike.map(quoteSourcePath).join(" and ")}, which are the same folder on some disks`,
       fix: "name the one that you want",
     });
@@ -240,7 +240,7 @@ export function selectDistinct(
     const digest = others.length > 0 && digestCandidate(first);
     const other = others.find((candidate) => digestCandidate(candidate) !== digest);
     if (!other) return [first];
-    const error = new SkillError("name-twice", {
+    const error = new SkillError("duplicate-name", {
       message: `Two skills of the source are named "${name}": ${first.path} and ${other.path}`,
       fix: "name the folder that you want: append //FOLDER to the source",
     });
@@ -322,7 +322,7 @@ function copyLinkedFiles(
     const target = resolveSourceLink(path, own);
     const file = target === undefined ? undefined : tree.get(target);
     if (!file) {
-      throw new SkillError("link-outside", {
+      throw new SkillError("symlink-outside", {
         message: `Skill "${skill.name}" contains a symlink, ${path}, that does not point to one of its files`,
         fix: "report it to its author: a skill must contain all its files",
       });

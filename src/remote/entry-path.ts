@@ -71,8 +71,16 @@ const PATH_RULES: readonly PathRule[] = [
   ["entry-control", (path) => CONTROL_CHARACTER.test(path), "has a control character in its name"],
   ["entry-backslash", (path) => path.includes("\\"), "has a backslash in its name, which separates folders on Windows"],
   ["entry-absolute", (path) => path.startsWith("/"), "is an absolute path, outside the folder"],
-  ["entry-long", (path) => Buffer.byteLength(path) > SOURCE_LIMITS.path, `is longer than ${SOURCE_LIMITS.path} bytes`],
-  ["entry-deep", (path) => countParts(path) > SOURCE_LIMITS.depth, `is more than ${SOURCE_LIMITS.depth} folders deep`],
+  [
+    "entry-too-long",
+    (path) => Buffer.byteLength(path) > SOURCE_LIMITS.path,
+    `is longer than ${SOURCE_LIMITS.path} bytes`,
+  ],
+  [
+    "entry-too-deep",
+    (path) => countParts(path) > SOURCE_LIMITS.depth,
+    `is more than ${SOURCE_LIMITS.depth} folders deep`,
+  ],
 ];
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
@@ -82,7 +90,7 @@ const IGNORABLE_CHARACTERS = "\\p{Default_Ignorable_Code_Point}";
 
 const PART_RULES: readonly PathRule[] = [
   ["entry-empty", (part) => part === "" || part === ".", 'has an empty part or "." in its path'],
-  ["entry-parent", (part) => part === "..", 'has ".." in its path, which leads out of the folder'],
+  ["entry-traversal", (part) => part === "..", 'has ".." in its path, which leads out of the folder'],
   ["entry-repository", isRepositoryFolder, "is internal data of a repository, whose settings can start programs"],
   [
     "entry-colon",
@@ -90,10 +98,14 @@ const PART_RULES: readonly PathRule[] = [
     "has a colon in its name: on Windows, a drive or an alternate data stream",
   ],
   ["entry-hidden", (part) => findInvisible(part).length > 0, "has an invisible character in its name"],
-  ["entry-ending", (part) => /[. ]$/.test(part), "has a part that ends in a dot or a space, which Windows removes"],
+  [
+    "entry-trailing-dot",
+    (part) => /[. ]$/.test(part),
+    "has a part that ends in a dot or a space, which Windows removes",
+  ],
   ["entry-device", isDeviceName, "has the name of a Windows device"],
   [
-    "entry-long",
+    "entry-too-long",
     (part) => Buffer.byteLength(part) > MAX_PART_LENGTH,
     `has a part of more than ${MAX_PART_LENGTH} bytes`,
   ],
@@ -137,7 +149,7 @@ export function createEntryRegistry(): EntryRegistry {
   function checkClash(path: string, by: string): void {
     const other = folded.get(foldPath(path));
     if (other !== undefined) {
-      throw createEntryError("entry-clash", by, `and ${quoteSourcePath(other)} are the same file on some disks`);
+      throw createEntryError("entry-collision", by, `and ${quoteSourcePath(other)} are the same file on some disks`);
     }
   }
 
@@ -158,7 +170,7 @@ export function createEntryRegistry(): EntryRegistry {
         } else if (parent.kind !== "folder") throw createThroughError(path, folder, parent.kind);
       }
       const existing = taken.get(path);
-      if (existing?.isExplicit) throw createEntryError("entry-twice", path, "exists twice, which is ambiguous");
+      if (existing?.isExplicit) throw createEntryError("duplicate-entry", path, "exists twice, which is ambiguous");
       if (existing === undefined) checkClash(path, path);
       else if (kind !== "folder") throw createThroughError(path, path, kind);
       for (const folder of made) put(folder, path, "folder");
@@ -174,7 +186,7 @@ export function createEntryRegistry(): EntryRegistry {
 
 function createThroughError(path: string, at: string, kind: SourceEntry["kind"]) {
   if (kind === "link")
-    return createEntryError("entry-through-link", path, `leads through ${quoteSourcePath(at)}, which is a symlink`);
+    return createEntryError("entry-through-symlink", path, `leads through ${quoteSourcePath(at)}, which is a symlink`);
   return createEntryError("entry-through-file", path, `leads through ${quoteSourcePath(at)}, which is a file`);
 }
 

@@ -153,7 +153,11 @@ function createKindError({ path, target }: SourceEntry): SkillError {
 
 function checkLinkTarget({ path, target = "" }: SourceEntry): string {
   if (Buffer.byteLength(target) > MAX_LINK_TARGET_LENGTH) {
-    throw createEntryError("entry-long", path, `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
+    throw createEntryError(
+      "entry-too-long",
+      path,
+      `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`,
+    );
   }
   return target;
 }

@@ -120,7 +120,7 @@ const ARCHIVE_DOWNLOAD = { most: SOURCE_LIMITS.archive, seconds: 120, redirects:
 function readLocalFolder({ path, inside }: AddressOf<"folder">, { to }: FetchSourceOptions): Iterable<SourceEntry> {
   const root = resolveLocalFolder(path);
   if (isInside(root, realpathSync(to))) {
-    throw new SkillError("source-holds-target", {
+    throw new SkillError("source-contains-target", {
       message: `${quoteSourcePath(path)} contains the folder that it would be copied into`,
       fix: "name the folder of the skill itself",
     });

@@ -53,7 +53,7 @@ function wrapTreeError<T>(path: string, work: (path: string) => T): T {
   try {
     return work(path);
   } catch (error) {
-    throw new SkillError("lock-odd-file", {
+    throw new SkillError("lock-unsupported-file", {
       message: `${path} cannot be read: ${getErrnoCode(error) === "ELOOP" ? "it is a symlink" : getErrorMessage(error)}`,
       fix: "replace it with a readable file, or remove it",
       cause: error,

@@ -80,7 +80,7 @@ async function downloadArtifact({ name, url, sha256 }: SiteSkill, downloadOption
   const { bytes } = await downloadFile(url, downloadOptions);
   const digest = hash("sha256", bytes);
   if (digest === sha256) return bytes;
-  throw new SkillError("site-digest", {
+  throw new SkillError("site-digest-mismatch", {
     message: `The file of ${quoteSourcePath(name)} does not match the site's index: its digest is sha256:${digest}, not sha256:${sha256}`,
     fix: "it was not opened: report it to the operator of the site, or name the other skills that you want",
   });

@@ -87,7 +87,7 @@ export function checkNameClash(name: string, { folder, shown }: SkillsDir, locke
   const names = [...Object.keys(locked), ...(statIfExists(folder) ? readdirSync(folder) : [])];
   const other = names.find((one) => one !== name && foldName(one) === foldName(name));
   if (other === undefined) return;
-  throw new SkillError("in-the-way", {
+  throw new SkillError("unmanaged-path", {
     message: `"${name}" and ${JSON.stringify(other)}, which is in ${shown}, are the same folder on some disks`,
     fix: locked[other] ? `remove the other one first: skillet remove ${other}` : "move the other one away",
   });

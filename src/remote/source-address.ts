@@ -63,7 +63,12 @@ const MAX_USER_LENGTH = 20;
 function checkAddressText(text: string): void {
   if (text === "") throw createUnknownAddressError(text);
   if (text.length > MAX_ADDRESS_LENGTH)
-    throw createAddressError("address-long", text, `is longer than ${MAX_ADDRESS_LENGTH} characters`, ADDRESS_FORMS);
+    throw createAddressError(
+      "address-too-long",
+      text,
+      `is longer than ${MAX_ADDRESS_LENGTH} characters`,
+      ADDRESS_FORMS,
+    );
   if (findInvisible(text).length > 0 || /[\t\n\r]/.test(text)) {
     throw createAddressError("address-hidden", text, "contains invisible characters", "type it again by hand");
   }

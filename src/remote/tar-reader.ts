@@ -96,13 +96,13 @@ function createTarEntry(header: TarHeader, { longName, longTarget, pax }: Extend
   const size = pax?.get("size");
   if (size !== undefined && size !== String(header.size)) {
     throw createArchiveError(
-      "archive-disagrees",
+      "archive-inconsistent",
       `has two sizes for ${quoteSourcePath(path)}: ${header.size}, and ${quoteSourcePath(size)}`,
     );
   }
   const kind = getTarEntryKind(header, path, pax);
   if (header.size > 0 && (kind === "folder" || kind === "link")) {
-    throw createArchiveError("archive-disagrees", `has bytes for ${quoteSourcePath(path)}, which is not a file`);
+    throw createArchiveError("archive-inconsistent", `has bytes for ${quoteSourcePath(path)}, which is not a file`);
   }
   const isLink = kind === "link" || header.type === HARD_LINK;
   return { path, kind, mode: header.mode, size: header.size, ...(isLink ? { target } : {}), read: () => data };
@@ -139,7 +139,7 @@ function checkTarEnd(rest: Buffer, more: ExtendedHeaders): void {
   if (Object.keys(more).length > 0)
     throw createArchiveError("archive-broken", "ends before the entry that a header describes");
   if (rest.length < 2 * TAR_BLOCK_SIZE) throw createArchiveError("archive-broken", "is truncated");
-  if (!areAllZero(rest)) throw createArchiveError("archive-stray", "has data after its end");
+  if (!areAllZero(rest)) throw createArchiveError("archive-extra-data", "has data after its end");
 }
 
 function areAllZero(bytes: Buffer): boolean {

@@ -276,7 +276,7 @@ function findRefetched(
 
 function createSourceGoneError(name: string, path: string, { listing: offer, fetched }: FetchedListing): SkillError {
   const { candidates, diagnostics } = offer;
-  const wrong = (message: string, fix: string) => new SkillError("source-gone", { message, fix });
+  const wrong = (message: string, fix: string) => new SkillError("source-skill-missing", { message, fix });
   const adding = ({ skill, path }: RemoteCandidate) => {
     const wanted = fetched.address.kind === "site" ? getSiteName(skill.name, { path }) : skill.name;
     return `remove it and add the current version: skillet add ${formatSourceAddress(fetched.address)} ${wanted}`;

@@ -58,7 +58,7 @@ function checkOffsets(bytes: Buffer, entries: readonly ZipEntryHeader[], end: nu
   let free = 0;
   for (const [index, entry] of inOrder.entries()) {
     if (entry.start > free)
-      throw createArchiveError("archive-stray", `has bytes before ${entry.shown} that belong to no entry`);
+      throw createArchiveError("archive-extra-data", `has bytes before ${entry.shown} that belong to no entry`);
     const data = checkLocalHeader(bytes, entry, end);
     starts.set(entry, data);
     free = data + entry.packed;
@@ -68,7 +68,7 @@ function checkOffsets(bytes: Buffer, entries: readonly ZipEntryHeader[], end: nu
     if (entry.flags & FLAG_DESCRIPTOR) free += getDescriptorLength(bytes, entry, free, next);
   }
   if (free !== end)
-    throw createArchiveError("archive-stray", "has bytes before its central directory that belong to no entry");
+    throw createArchiveError("archive-extra-data", "has bytes before its central directory that belong to no entry");
   return starts;
 }
 
@@ -94,7 +94,7 @@ function checkLocalHeader(bytes: Buffer, entry: ZipEntryHeader, end: number): nu
     !hasOtherUnicodeName(bytes.subarray(nameStart + name, data), entry.name);
   if (!isSame)
     throw createArchiveError(
-      "archive-disagrees",
+      "archive-inconsistent",
       `describes ${entry.shown} differently in its central directory and before its data`,
     );
   return data;
@@ -123,7 +123,7 @@ function getDescriptorLength(bytes: Buffer, entry: ZipEntryHeader, at: number, n
     [entry.crc, entry.packed, entry.size].every((sum, index) => bytes.readUInt32LE(sums + 4 * index) === sum);
   if (!isSame)
     throw createArchiveError(
-      "archive-disagrees",
+      "archive-inconsistent",
       `describes ${entry.shown} differently in its central directory and after its data`,
     );
   return length;
@@ -136,7 +136,7 @@ function createZipEntry(bytes: Buffer, entry: ZipEntryHeader, start: number): So
     const data = bytes.subarray(start, start + packed);
     const content = method === METHOD_DEFLATED ? inflateZipEntry(path, data, size) : data;
     if (crc32(content) !== crc)
-      throw createEntryError("entry-damaged", path, "does not match its checksum in the archive");
+      throw createEntryError("entry-corrupt", path, "does not match its checksum in the archive");
     return content;
   }
   if (method === METHOD_STORED && packed !== size) throw createEntryError("entry-size", path, "has two sizes");
@@ -146,7 +146,11 @@ function createZipEntry(bytes: Buffer, entry: ZipEntryHeader, start: number): So
   const mode = (entry.attributes >>> 16) & 0o7777;
   if (kind !== "link") return { path, kind, mode: entry.attributes >>> 16 === 0 ? 0o644 : mode, size, read };
   if (size > MAX_LINK_TARGET_LENGTH)
-    throw createEntryError("entry-long", path, `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`);
+    throw createEntryError(
+      "entry-too-long",
+      path,
+      `is a symlink to a path of more than ${MAX_LINK_TARGET_LENGTH} bytes`,
+    );
   return { path, kind, mode, size, target: decodeEntryName(read()), read };
 }
 
@@ -167,7 +171,7 @@ function getZipEntryKind({ attributes, size, shown }: ZipEntryHeader, path: stri
   const declared = type === 0 ? "file" : (ZIP_ENTRY_KINDS.get(type) ?? "other");
   const isFolder = declared === "folder" || (attributes & DOS_DIRECTORY) !== 0;
   if (path.endsWith("/") ? size > 0 || (declared !== "file" && declared !== "folder") : isFolder) {
-    throw createArchiveError("archive-disagrees", `describes ${shown} both as a folder and as something else`);
+    throw createArchiveError("archive-inconsistent", `describes ${shown} both as a folder and as something else`);
   }
   return path.endsWith("/") ? "folder" : declared;
 }
@@ -195,7 +199,7 @@ function readCentralDirectory(bytes: Buffer): { entries: ZipEntryHeader[]; at: n
   if (end === -1 || end < bytes.length - MAX_END_LENGTH || end + END_LENGTH > bytes.length) {
     throw createArchiveError("archive-broken", "is not a zip, or is truncated");
   }
-  if (!isEndAtFileEnd(bytes, end)) throw createArchiveError("archive-stray", "has data after its end");
+  if (!isEndAtFileEnd(bytes, end)) throw createArchiveError("archive-extra-data", "has data after its end");
   // A comment can contain another end record: some programs use the first that they find, some the last.
   if (findEndRecords(bytes).length > 1) throw createArchiveError("archive-ambiguous", "has two end records");
   const [disk, listDisk, here, all] = [4, 6, 8, 10].map((offset) => bytes.readUInt16LE(end + offset)) as HeaderNumbers;
@@ -204,10 +208,10 @@ function readCentralDirectory(bytes: Buffer): { entries: ZipEntryHeader[]; at: n
   const hasLocator = end >= 20 && bytes.readUInt32LE(end - 20) === ZIP64_LOCATOR_SIGNATURE;
   if (hasLocator || length === ZIP64_MARKER || at === ZIP64_MARKER) throw createZip64Error();
   if (disk !== 0 || listDisk !== 0 || here !== all)
-    throw createArchiveError("archive-parts", "is one part of a multi-part archive");
+    throw createArchiveError("archive-multipart", "is one part of a multi-part archive");
   if (at + length > end) throw createArchiveError("archive-broken", "has no central directory at its offset");
   if (at + length < end)
-    throw createArchiveError("archive-stray", "has data before its start or after its central directory");
+    throw createArchiveError("archive-extra-data", "has data before its start or after its central directory");
   return { entries: readEntryHeaders(bytes, { at, end, all }), at };
 }
 
@@ -270,7 +274,7 @@ function readEntryHeaders(bytes: Buffer, list: { at: number; end: number; all: n
         "archive-broken",
         `has a central directory that ends within entry ${entries.length + 1}`,
       );
-    if (disk !== 0) throw createArchiveError("archive-parts", "is one part of a multi-part archive");
+    if (disk !== 0) throw createArchiveError("archive-multipart", "is one part of a multi-part archive");
     entries.push(
       checkEntryHeader({
         name: bytes.subarray(at + CENTRAL_LENGTH, nameEnd),
@@ -290,7 +294,7 @@ function readEntryHeaders(bytes: Buffer, list: { at: number; end: number; all: n
   }
   if (entries.length !== all)
     throw createArchiveError(
-      "archive-disagrees",
+      "archive-inconsistent",
       `states ${all} entries, but its central directory has another number`,
     );
   return entries;
@@ -322,7 +326,7 @@ export function gunzipArchive(bytes: Buffer): Buffer {
   if ("cause" in result) {
     throw createArchiveError("archive-broken", `is not valid gzip: ${getErrorMessage(result.cause)}`, result.cause);
   }
-  if (result.used !== bytes.length) throw createArchiveError("archive-stray", "has data after its end");
+  if (result.used !== bytes.length) throw createArchiveError("archive-extra-data", "has data after its end");
   return result.content;
 }
 
@@ -330,7 +334,7 @@ export function gunzipArchive(bytes: Buffer): Buffer {
 function inflateZipEntry(path: string, packed: Buffer, size: number): Buffer {
   const result = inflateWithLimit(inflateRawSync, packed, size);
   if (result !== "too-large" && "cause" in result) {
-    throw createEntryError("entry-damaged", path, `cannot be inflated: ${getErrorMessage(result.cause)}`, result.cause);
+    throw createEntryError("entry-corrupt", path, `cannot be inflated: ${getErrorMessage(result.cause)}`, result.cause);
   }
   if (result === "too-large" || result.content.length !== size || result.used !== packed.length) {
     throw createEntryError("entry-size", path, "does not have the size that the archive states");

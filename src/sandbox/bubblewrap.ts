@@ -370,7 +370,7 @@ function resolveOutcome(
 const OUT_OF_MEMORY = { exitCode: undefined, ending: "memory" } as const;
 
 function createStartError(output: string): SkillError {
-  return new SkillError("sandbox-start", {
+  return new SkillError("sandbox-start-failed", {
     message: `The sandbox could not be started: ${output.trim().split("\n")[0] || "bubblewrap printed nothing"}`,
     fix: "run `skillet doctor --sandbox` to see what is missing",
   });
@@ -378,7 +378,7 @@ function createStartError(output: string): SkillError {
 
 /** A NUL would end the argument and start an option. */
 function createNulError(): SkillError {
-  return new SkillError("sandbox-start", {
+  return new SkillError("sandbox-start-failed", {
     message: "A folder, mount or environment variable contains a NUL byte",
     fix: "remove the NUL byte",
   });

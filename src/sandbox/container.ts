@@ -185,7 +185,7 @@ async function removeContainer(
   if (failure === undefined || /no such container|no container with name|already in progress/i.test(failure))
     return undefined;
   return {
-    code: "sandbox-left",
+    code: "sandbox-not-removed",
     message: `the container ${name} could not be removed: ${getFirstLine(failure)}`,
     fix: `run \`${basename(program)} rm --force ${name}\``,
   };
@@ -242,7 +242,7 @@ function getFirstLine(text: string): string {
 }
 
 function createStartError(by: string, stderrText: string): SkillError {
-  return new SkillError("sandbox-start", {
+  return new SkillError("sandbox-start-failed", {
     message: `The container could not be started: ${getFirstLine(stderrText)}`,
     fix: `check with \`${by} info\` that the engine runs, and with \`${by} images\` that the image is present`,
   });

@@ -69,7 +69,7 @@ function createRefusalNotice({ endpoint, reason }: ProxyRefusal): Problem {
     ],
     unresolved: ["which could not be resolved", "check the name, and that this machine can resolve names"],
   }[reason] as [string, string];
-  return { code: "network-closed", message: `it tried to reach ${name}, ${reasonText}`, fix };
+  return { code: "network-not-allowed", message: `it tried to reach ${name}, ${reasonText}`, fix };
 }
 
 /**

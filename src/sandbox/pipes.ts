@@ -39,7 +39,7 @@ export function createInputFile(text: string, user?: number): number {
     if (user !== undefined) ignoreInvalidUser(() => chownSync(path, user, user));
     return openSync(path, constants.O_RDONLY);
   } catch (error) {
-    throw new SkillError("sandbox-start", {
+    throw new SkillError("sandbox-start-failed", {
       message: `The standard input could not be written to a file in ${tmpdir()}: ${getErrorMessage(error)}`,
       fix: "set TMPDIR to a writable folder",
       cause: error,

@@ -200,7 +200,7 @@ export function killProcessGroup({ pid }: Pick<ChildProcess, "pid">): void {
 }
 
 function createStartError(file: string, error: unknown): SkillError {
-  return new SkillError("sandbox-start", {
+  return new SkillError("sandbox-start-failed", {
     message: `${file} could not be started: ${getErrorMessage(error)}`,
     fix: "run `skillet doctor --sandbox` to see what is missing",
     cause: error,

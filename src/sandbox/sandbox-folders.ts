@@ -200,7 +200,7 @@ export function makePackageFolder(root: string): void {
   const folders = PACKAGE_SUBFOLDERS.map((folder) => join(root, folder));
   for (const folder of folders) makeReadableFolder(folder);
   if (areTrustedFolders(root, ...folders)) return;
-  throw new SkillError("package-place", {
+  throw new SkillError("package-folder-permissions", {
     message: `${root} belongs to another user, or other users can write to it: nothing is built there`,
     fix: `run \`chmod go-w\` on it and its subfolders, or set SKILLET_PACKAGES to another folder`,
   });

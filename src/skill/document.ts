@@ -123,7 +123,11 @@ function parseYamlSource(
   const cut = source.includes(" #") ? CUT_DESCRIPTION.exec(source) : null;
   if (cut) {
     const message = "the description ends at a #, which starts a comment";
-    findings.push({ code: "value-cut", message, ...findPosition(source, cut.index + cut[0].length - 1, firstLine) });
+    findings.push({
+      code: "value-truncated",
+      message,
+      ...findPosition(source, cut.index + cut[0].length - 1, firstLine),
+    });
   }
   return { data: result.data, findings, locate, repaired: mended };
 }
@@ -246,7 +250,7 @@ function readName(value: unknown, context: ValidationContext, report: ReportProb
   }
   const fallback = findNameProblem(context.stem);
   if (fallback)
-    report("name-none", "name", `"${truncateLine(context.stem, 64)}" ${fallback.why} and cannot be used as a name`);
+    report("no-valid-name", "name", `"${truncateLine(context.stem, 64)}" ${fallback.why} and cannot be used as a name`);
   else validateName(context.stem, context, report);
   return context.stem;
 }
@@ -268,7 +272,7 @@ function validateName(name: string, context: ValidationContext, report: ReportPr
   if (isWindowsDeviceName(name)) say("name-device", `"${name}" is a device name on Windows`);
   if (/claude|anthropic/i.test(name)) say("name-vendor", `"${name}" contains a vendor's name`);
   if (name !== context.stem && context.form === "folder") {
-    say("name-differs", `the name is "${name}", but the folder is "${truncateLine(context.stem, 64)}"`);
+    say("name-mismatch", `the name is "${name}", but the folder is "${truncateLine(context.stem, 64)}"`);
   }
 }
 

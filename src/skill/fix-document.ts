@@ -65,10 +65,10 @@ interface FixRule {
 /** One row per finding that can be fixed, in the order in which they are applied. */
 const FIX_RULES: readonly FixRule[] = [
   { code: "byte-order-mark", apply: (text) => ({ text: text.replace(/^\ufeff/, "") }) },
-  { code: "line-ends", apply: (text) => ({ text: text.replaceAll("\r\n", "\n") }) },
-  { code: "leading-blank", apply: (text) => ({ text: removeLeadingLines(text) }) },
+  { code: "line-endings", apply: (text) => ({ text: text.replaceAll("\r\n", "\n") }) },
+  { code: "leading-blank-lines", apply: (text) => ({ text: removeLeadingLines(text) }) },
   { code: "leading-comment", apply: (text) => ({ text: removeLeadingLines(text) }) },
-  { code: "delimiter-blanks", apply: (text) => ({ text: editFrontmatter(text, (source) => source) }) },
+  { code: "delimiter-whitespace", apply: (text) => ({ text: editFrontmatter(text, (source) => source) }) },
   {
     code: "yaml-repaired",
     apply(text, request) {
@@ -79,9 +79,9 @@ const FIX_RULES: readonly FixRule[] = [
   { code: "key-misspelled", isWanted: ({ renamedKeys: rename }) => rename.size > 0, apply: renameKeys },
   { code: "name-missing", usesPlace: true, apply: (text, request) => setName(text, request, insertName) },
   {
-    code: "name-differs",
+    code: "name-mismatch",
     usesPlace: true,
-    isWanted: ({ profile }) => getSeverity("name-differs", profile) === "error",
+    isWanted: ({ profile }) => getSeverity("name-mismatch", profile) === "error",
     apply: (text, request) =>
       setName(text, request, (source, line) => source.replace(NAME_LINE, (_, value) => line + extractComment(value))),
   },
@@ -148,7 +148,7 @@ function isOnlyChange(
   code: FindingCode,
 ): boolean {
   const [was, is] = [parseDocument(before, context), parseDocument(after, context)];
-  if (was.body !== is.body || (code !== "line-ends" && countCarriageReturns(before) !== countCarriageReturns(after)))
+  if (was.body !== is.body || (code !== "line-endings" && countCarriageReturns(before) !== countCarriageReturns(after)))
     return false;
   const expected = new Map(Object.entries(was.data).map(([key, value]) => [renamed?.get(key) ?? key, value]));
   if (name !== undefined) expected.set("name", name);

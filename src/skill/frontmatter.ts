@@ -44,7 +44,7 @@ export function removeLeadingLines(text: string): string {
 function createLeadingFinding(before: string): Finding {
   const at = { line: 1, column: 1 };
   return before.trim() === ""
-    ? { code: "leading-blank", message: "blank lines before the frontmatter", ...at }
+    ? { code: "leading-blank-lines", message: "blank lines before the frontmatter", ...at }
     : { code: "leading-comment", message: "a comment or label before the frontmatter", ...at };
 }
 
@@ -64,7 +64,7 @@ export function normalizeLineEnds(raw: string, findings: Finding[]): string {
     text = text.slice(1);
   }
   if (!text.includes("\r\n")) return text;
-  findings.push({ code: "line-ends", message: "lines end with CR LF", line: 1, column: 1 });
+  findings.push({ code: "line-endings", message: "lines end with CR LF", line: 1, column: 1 });
   return text.replaceAll("\r\n", "\n");
 }
 
@@ -97,5 +97,5 @@ function createMissingFinding(text: string): Finding {
 }
 
 function createBlanksFinding(line: number): Finding {
-  return { code: "delimiter-blanks", message: "spaces after the ---", line, column: 4 };
+  return { code: "delimiter-whitespace", message: "spaces after the ---", line, column: 4 };
 }

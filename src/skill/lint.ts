@@ -81,14 +81,14 @@ export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
       if (!isCode && text.length > 500) yield { message: `${text.length} characters`, line: number, column: 501 };
     }
   },
-  "open-task": function* (_, lines) {
+  "todo-found": function* (_, lines) {
     for (const { text, number, isCode } of lines) {
       const prose = isCode ? "" : removeInlineCode(text);
       const match = TASK_FIRST.exec(prose) ?? TASK_MARKED.exec(prose);
       if (match) yield { message: "contains an open task", line: number, column: match.index + 1 };
     }
   },
-  "no-cue": function* ({ document, manifest }) {
+  "use-when-missing": function* ({ document, manifest }) {
     const { whenToUse, triggers, description } = manifest;
     if (
       description === "" ||

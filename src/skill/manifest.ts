@@ -243,7 +243,7 @@ function readField(
   }
   const preferred = row.keys.length > 1 ? row.keys.find((spelling) => spelling in data) : key;
   if (row.name !== "other" && preferred !== key) {
-    report("key-twice", key, `"${key}" has no effect next to "${preferred}"`);
+    report("duplicate-field", key, `"${key}" has no effect next to "${preferred}"`);
     return;
   }
   values[row.name] = row.read(data[key], (code, message) => report(code, key, `"${key}" ${message}`));

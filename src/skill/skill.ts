@@ -176,18 +176,18 @@ export const MAX_NAME_LENGTH = 64;
 
 /** Returns the reason why `name` cannot be the name of a skill, if any. Length and letters are lenient: see `name-format`. */
 export function findNameProblem(name: string): { code: FindingCode; why: string } | undefined {
-  if (name === "") return { code: "name-unusable", why: "is empty" };
+  if (name === "") return { code: "name-invalid", why: "is empty" };
   if ([...name].length > MAX_NAME_LENGTH)
-    return { code: "name-unusable", why: `is longer than ${MAX_NAME_LENGTH} characters` };
+    return { code: "name-invalid", why: `is longer than ${MAX_NAME_LENGTH} characters` };
   if (RESERVED_NAMES.has(name.toLowerCase())) return { code: "name-reserved", why: "is reserved" };
   if (PLAIN_NAME.test(name)) return undefined;
   if (!new RegExp(USABLE_NAME, "u").test(name))
     return {
-      code: "name-unusable",
+      code: "name-invalid",
       why: "may contain only letters, digits and hyphens, and must start with a letter or digit",
     };
   if (new RegExp(INVISIBLE_CHARACTER, "u").test(name))
-    return { code: "name-unusable", why: "contains an invisible character" };
+    return { code: "name-invalid", why: "contains an invisible character" };
   if (name.normalize("NFKC") !== name || mixesScripts(name)) {
     return { code: "name-lookalike", why: "contains look-alike letters" };
   }

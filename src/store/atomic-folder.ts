@@ -238,7 +238,7 @@ function listReplacedFolders(application: FolderChange, dir: FolderHandle): Stag
 
 function createExistsError(name: string, stats: Stats): SkillError {
   const what = stats.isDirectory() ? "a folder" : stats.isSymbolicLink() ? "a link" : "something that is not a folder";
-  return new SkillError("in-the-way", {
+  return new SkillError("unmanaged-path", {
     message: `${what} called "${name}" already exists, and skillet did not create it`,
     fix: "move it away, or give the skill another name",
   });
@@ -298,7 +298,7 @@ function checkFolderName({ name }: FolderItem, put: readonly FolderItem[]): void
     throw new SkillError("name-reserved", { message: "its name is a device name on Windows", fix });
   }
   if (put.filter((other) => other.name === name).length > 1) {
-    throw new SkillError("name-twice", { message: "two skills have this name", fix });
+    throw new SkillError("duplicate-name", { message: "two skills have this name", fix });
   }
 }
 

@@ -61,7 +61,7 @@ export function createClientCopyStore(skilletHome: string): ClientCopyStore {
     file: join(skilletHome, "installs.json"),
     isEntry: isClientCopy,
     unreadable: {
-      code: "installs-unreadable",
+      code: "exports-unreadable",
       fix: "fix the file, or remove it: then skillet recognizes its own unedited copies again",
     },
   });

@@ -370,8 +370,8 @@ const EVENT_SHAPES: ShapeTable = {
   "tool-blocked": { tool: isText, message: isText },
   "tool-ended": { tool: isText, ms: isJsonNumber, code: isOptional(isText) },
   "capability-called": { capability: isText, operation: isText, outcome: isText, ms: isJsonNumber },
-  "approval-asked": { tool: isText, effect: isApprovalRequest },
-  "approval-given": { tool: isText, reason: isOptional(isText) },
+  "approval-requested": { tool: isText, effect: isApprovalRequest },
+  "approval-decided": { tool: isText, reason: isOptional(isText) },
   "run-ended": { stop: isText, ms: isJsonNumber },
 };
 

@@ -121,7 +121,7 @@ function createOddFileError(name: string, path: string, mode: string): SkillErro
     large: "larger than a file of a skill may be",
     "set-id": "set to run as its owner",
   };
-  return new SkillError("lock-odd-file", {
+  return new SkillError("lock-unsupported-file", {
     message: `Skill "${name}" cannot be approved: ${path} is ${what[mode] ?? "not a file"}`,
     fix: ODD_FILE_FIXES[path === "its folder" ? path : mode] ?? "replace it with a regular file, or remove it",
   });

@@ -218,13 +218,13 @@ const NOT_WAITING: Partial<Record<RunState, [problem: string, fix: string]>> = {
 /** Creates the error for answering a run that does not wait for an approval. */
 export function createNotWaitingError({ id, state }: Pick<RunSummary, "id" | "state">): SkillError {
   const [problem, fix] = NOT_WAITING[state] ?? ["waits for no approval", "`skillet runs` shows which runs wait"];
-  return new SkillError("nothing-asked", { message: `Run ${id} ${problem}`, fix: fix.replace("ID", id) });
+  return new SkillError("no-pending-approval", { message: `Run ${id} ${problem}`, fix: fix.replace("ID", id) });
 }
 
 /** The run was resumed before the answer was given. */
 function createOtherRequestError(id: string): SkillError {
   const message = `Run ${id} now asks for a different approval`;
-  return new SkillError("nothing-asked", { message, fix: `review the new request: skillet approve ${id}` });
+  return new SkillError("no-pending-approval", { message, fix: `review the new request: skillet approve ${id}` });
 }
 
 function createBusyError(id: string, { pid, host }: { pid: number; host: string }, file: string): SkillError {

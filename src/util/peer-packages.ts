@@ -90,7 +90,7 @@ const NOT_FOUND_CODES: ReadonlySet<unknown> = new Set([
 function createMissingPackageError(name: PeerPackage, cause: unknown): unknown {
   if (!NOT_FOUND_CODES.has(getErrnoCode(cause))) return cause;
   const needed: readonly PeerPackage[] = name.startsWith("@ai-sdk/") ? ["ai", name] : [name];
-  return new SkillError("package-missing", {
+  return new SkillError("optional-package-missing", {
     message: `The package ${name} is not installed, or its version is not supported`,
     fix: `install it next to your program: npm install ${formatPeers(needed)}`,
     cause,

@@ -18,7 +18,7 @@ export type PathErrorCode =
   | "outside"
   | "not-found"
   | "not-a-file"
-  | "link-loop"
+  | "symlink-loop"
   | "too-large"
   | "unreadable"
   | "changed";
@@ -204,7 +204,7 @@ function openByWalking(top: number, root: string, path: string): OpenedFile {
         fd = openSync(here, READ_FLAGS);
       } catch (error) {
         if (getErrnoCode(error) !== "ELOOP") return createOpenProblem(path, error);
-        if (++links > MAX_LINKS) return createPathProblem("link-loop", path, "is an endless chain of symlinks");
+        if (++links > MAX_LINKS) return createPathProblem("symlink-loop", path, "is an endless chain of symlinks");
         const target = readlinkSync(here);
         if (isAbsolute(target)) {
           if (!isInside(root, target)) return createPathProblem("outside", path, "is a symlink that leaves the folder");
@@ -266,7 +266,7 @@ function classifyOpenError(error: unknown): PathProblem {
     case "ENAMETOOLONG":
       return { code: "not-found", message: "does not exist" };
     case "ELOOP":
-      return { code: "link-loop", message: "is an endless chain of symlinks" };
+      return { code: "symlink-loop", message: "is an endless chain of symlinks" };
     case "ENXIO":
     case "EISDIR":
       return { code: "not-a-file", message: "is not a regular file" };

@@ -115,7 +115,7 @@ describe("spans", () => {
     });
     expect(named(spans, "invoke_agent x")).toMatchObject({
       isFailed: true,
-      attributes: { "error.type": "max-steps", "skillet.stop": "max-steps" },
+      attributes: { "error.type": "max-iterations", "skillet.stop": "max-iterations" },
     });
     const read = named(spans, "execute_tool read_file");
     expect(read).toMatchObject({ isFailed: true, attributes: { "error.type": "path-missing" } });

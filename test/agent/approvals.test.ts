@@ -78,8 +78,8 @@ describe("what somebody has to agree to", () => {
     ]);
     expect(readFileSync(join(found.workspace, "a.txt"), "utf8")).toBe("yy");
     expect(existsSync(join(found.workspace, "c.txt"))).toBe(true);
-    expect(eventsOf(events, "approval-asked")).toHaveLength(1);
-    expect(eventsOf(events, "approval-given")).toMatchObject([{ isApproved: true, tool: "write_file", step: 1 }]);
+    expect(eventsOf(events, "approval-requested")).toHaveLength(1);
+    expect(eventsOf(events, "approval-decided")).toMatchObject([{ isApproved: true, tool: "write_file", step: 1 }]);
   });
 
   it("is not done when they say no, and the model reads why", async () => {

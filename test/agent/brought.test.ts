@@ -95,7 +95,7 @@ describe("tools that a run is brought", () => {
 
   it("that a server lost are an error of the tool, and the run goes on", async () => {
     const { use } = await useScene({
-      config: `${config}without_asking = ["exit"]\n`,
+      config: `${config}auto_approve = ["exit"]\n`,
       skills: { x: { more: "allowed_tools: [web.exit]\n" } },
       turns: [
         () => [{ tool: "web__exit", input: {} }],

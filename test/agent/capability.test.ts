@@ -340,7 +340,7 @@ describe("a sign-in that a skill's code makes", () => {
     const { use, host, seen } = await signIn([bash(`${begin} 2>&1`)]);
     await use({ skill: "x" }, host);
     expect(seen[0]?.match(/status: ok/g)).toHaveLength(10);
-    expect(seen[0]?.match(/code: quota-reached/g)).toHaveLength(2);
+    expect(seen[0]?.match(/code: quota-exceeded/g)).toHaveLength(2);
   });
 });
 
@@ -421,7 +421,7 @@ describe("what is not given", () => {
     const user = `x@${found.catalog.get("x").origin.source === "skills" ? "~/.skillet/skills" : "skills"}`;
     found.trust.grant([{ skill: found.catalog.get("x"), copy: copySkill(found.catalog.get("x")) }]);
     for (const skill of [user, "x"])
-      expect((await use({ skill }, host)).result).toMatchObject({ refusals: [{ code: "secret-not-given" }] });
+      expect((await use({ skill }, host)).result).toMatchObject({ refusals: [{ code: "secret-not-approved" }] });
     found.grants.grant(found.catalog.get(user));
     expect((await use({ skill: user }, host)).result).toMatchObject({ stop: "answer" });
     expect((await use({ skill: "x" }, host)).result).toMatchObject({

@@ -133,7 +133,7 @@ describe("the limits of an answer", () => {
       { options: { maxIterations: 1 } },
     );
     const limited = await conversation.send("go");
-    expect(limited).toMatchObject({ stop: "max-steps", isError: true, iterations: 1 });
+    expect(limited).toMatchObject({ stop: "max-iterations", isError: true, iterations: 1 });
     expect(limited.content).toMatch(/^Half\.\n\n\[The limit of 1 iteration was reached/);
     expect((await conversation.send("go on")).content).toBe("1 result");
   });
@@ -166,7 +166,7 @@ describe("the limits of an answer", () => {
   });
 
   it("are never above those of the settings", async () => {
-    const config = "[limits]\nmost_iterations = 2\ntimeout_seconds = 60\n";
+    const config = "[limits]\niteration_cap = 2\ntimeout_seconds = 60\n";
     const { conversation } = await conversing([() => "ok"], { config, options: { maxIterations: 50, seconds: 900 } });
     const [started] = eventsOf(await eventsIn(conversation.send("go")), "run-started");
     expect(started?.limits).toEqual({ iterations: 2, seconds: 60 });

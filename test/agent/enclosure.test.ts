@@ -32,7 +32,7 @@ describe("the workspace of a run", () => {
     symlinkSync("/nowhere", join(found.workspace, ".git"));
     const { enclosure, call } = await enclose(found, found);
     expect(enclosure.access).toBe("read");
-    expect(enclosure.notices).toMatchObject([{ code: "workspace-link" }]);
+    expect(enclosure.notices).toMatchObject([{ code: "workspace-symlink" }]);
     expect(enclosure.notices[0]?.message).toContain("the tools of this run can read it but change nothing");
     expect((await call("bash", { command: "touch x" })).isError).toBe(true);
   });
@@ -41,10 +41,10 @@ describe("the workspace of a run", () => {
     const { found } = await enclosed({ closed: true });
     chmodSync(found.workspace, 0o755);
     const reading = (await enclose(found, found)).enclosure;
-    expect(reading).toMatchObject({ access: "read", notices: [{ code: "workspace-closed" }] });
+    expect(reading).toMatchObject({ access: "read", notices: [{ code: "workspace-inaccessible" }] });
     chmodSync(found.workspace, 0o700);
     const none = (await enclose(found, found)).enclosure;
-    expect(none).toMatchObject({ access: "none", folder: "/skill", notices: [{ code: "workspace-closed" }] });
+    expect(none).toMatchObject({ access: "none", folder: "/skill", notices: [{ code: "workspace-inaccessible" }] });
     expect(none.notices[0]?.message).toContain("do not see it");
   });
 

@@ -122,7 +122,7 @@ to view full workflow and access tools: lint_code.]`);
   it("[N-18] tells what happens in order, to who iterates and to who listens", async () => {
     const { events, heard } = await evaluate(promptWith(linting), OPENING, { sessionId: "s1" });
     const said = events.map((event) => ("tool" in event ? `${event.type} ${event.tool}` : event.type));
-    expect(said.filter((one) => !/^(?:text-said|step-ended)/.test(one))).toEqual([
+    expect(said.filter((one) => !/^(?:text-generated|step-ended)/.test(one))).toEqual([
       "run-started",
       "tool-called open_sections",
       "skill-expanded",
@@ -332,7 +332,12 @@ to view full workflow and access tools: lint_code.]`);
     const { result } = await evaluate(promptWith(linting, { ...linting, name: "other", tools: [] }), [again, again], {
       maxIterations: 2,
     });
-    expect(result).toMatchObject({ stop: "max-steps", isError: true, iterations: 2, expanded: ["skills.linting"] });
+    expect(result).toMatchObject({
+      stop: "max-iterations",
+      isError: true,
+      iterations: 2,
+      expanded: ["skills.linting"],
+    });
     const poor = await evaluate(promptWith(linting), [again], { tokens: 1 });
     expect(poor.result).toMatchObject({ stop: "budget", isError: true, iterations: 1 });
   });

@@ -34,7 +34,7 @@ describe("a run with tools of servers", () => {
   it("asks before one that changes something, and not before one that only reads or that is named", async () => {
     const { use } = await useScene({
       skills: { scout: {} },
-      config: server("web", "usual", 'without_asking = ["add"]'),
+      config: server("web", "usual", 'auto_approve = ["add"]'),
       turns: [
         () => [
           { tool: "web__look", input: { text: "1" } },

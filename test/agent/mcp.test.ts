@@ -64,7 +64,7 @@ function toolIn(tools: readonly Tool[], name: string): Tool {
 
 describe("tools of a server that is a program", () => {
   it("are named after it, say what they change, and are called", async () => {
-    const { tool } = await usual({ withoutAsking: ["add"] });
+    const { tool } = await usual({ autoApprove: ["add"] });
     const look = tool("web.look");
     expect(look).toMatchObject({ description: "Looks.", category: "mcp", inputSchema: { required: ["text"] } });
     expect(look.effect).toBeUndefined();
@@ -360,11 +360,11 @@ describe("servers", () => {
     ]);
     expect(problems).toEqual([
       {
-        code: "mcp-many",
+        code: "mcp-too-many-tools",
         message: "MCP server 'many' has 1,000 tools: runs get only the first 128",
         fix: 'list the tools you need: tools = ["…"] under [tools.mcp.many] in config.toml',
       },
-      expect.objectContaining({ code: "mcp-tool", message: "MCP server 'few' has no tool 'tool1000'" }),
+      expect.objectContaining({ code: "mcp-tool-unknown", message: "MCP server 'few' has no tool 'tool1000'" }),
     ]);
   });
 
@@ -373,7 +373,7 @@ describe("servers", () => {
     const { tools, problems } = await listMcpTools(host);
     expect(tools.map(({ name }) => name)).toEqual(["big.small"]);
     expect(tools[0]?.description.length).toBeLessThanOrEqual(2048);
-    expect(problems).toMatchObject([{ code: "mcp-schema", message: expect.stringContaining("Tool 'big'") }]);
+    expect(problems).toMatchObject([{ code: "mcp-tool-schema", message: expect.stringContaining("Tool 'big'") }]);
   });
 
   it("say how they are, for whoever asks", async () => {

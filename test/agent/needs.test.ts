@@ -264,7 +264,7 @@ or add to ~/.skillet/config.toml:
       ...host,
       system: { ...system, platform: "linux" },
     });
-    expect(denial).toMatchObject({ code: "other-system", message: "Skill 'x' is for darwin, not for linux" });
+    expect(denial).toMatchObject({ code: "unsupported-os", message: "Skill 'x' is for darwin, not for linux" });
     expect(
       findUnavailability(openclaw({ os: "macos" }), { ...host, system: { ...system, platform: "darwin" } }),
     ).toBeUndefined();
@@ -304,7 +304,7 @@ describe("a skill that asks nothing", () => {
     ["capabilities: [a.b]", "capability-unavailable"],
     ["env: [KEY]", "missing-variable"],
     ["metadata:\n  requires:\n    env: [KEY]", "missing-variable"],
-    ["metadata:\n  openclaw:\n    os: [plan9]", "other-system"],
+    ["metadata:\n  openclaw:\n    os: [plan9]", "unsupported-os"],
   ])("is told from one that says %s without reading its manifest", async (more, code) => {
     const found = await discoverIn({
       "home/.skillet/skills/asks/SKILL.md": skillText("asks", { more: `${more}\n` }),

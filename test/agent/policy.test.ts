@@ -25,10 +25,10 @@ const on = (system: Partial<SystemInfo>, more: Record<string, unknown>) => {
 describe("what this machine cannot run", () => {
   it.each([
     ["no sandbox", "sandbox-unavailable", { missingEngine: () => "bwrap" }, { scripts: ["a.sh"] }],
-    ["no packages", "packages-missing", { hasPackages: () => false }, { packages: ["jq"] }],
+    ["no packages", "system-packages-missing", { hasPackages: () => false }, { packages: ["jq"] }],
     ["no interpreter", "script-interpreter", { hasProgram: (name: string) => name !== "ruby" }, { scripts: ["a.rb"] }],
-    ["another system", "other-system", {}, { metadata: { os: ["macos"] } }],
-    ["another system, as another client says it", "other-system", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
+    ["another system", "unsupported-os", {}, { metadata: { os: ["macos"] } }],
+    ["another system, as another client says it", "unsupported-os", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
   ] as [string, string, Partial<SystemInfo>, Record<string, unknown>][])(
     "[S-34] is left out for %s, with the reason and what to do",
     (_, code, system, more) => {
@@ -121,7 +121,7 @@ describe("a skill that is switched off", () => {
       "disabled",
       "chat-type",
       "chat-id",
-      "other-system",
+      "unsupported-os",
       "missing-tool",
       "missing-program",
       "untrusted",

@@ -96,7 +96,7 @@ describe("a run that is driven by what it remembers", () => {
     expect(lives).toBeGreaterThan(8);
     expect(paid).toEqual(["Ada run-1:1.1", expect.stringMatching(/^Bob .*:1\.1$/)]);
     expect(
-      record.events.map(({ skill, type }) => `${skill} ${type}`).filter((line) => !line.endsWith("text-said")),
+      record.events.map(({ skill, type }) => `${skill} ${type}`).filter((line) => !line.endsWith("text-generated")),
     ).toEqual([
       "outer run-started",
       "outer step-ended",

@@ -20,7 +20,7 @@ describe("what a run is doing, in a line", () => {
     const limits = { iterations: 1, seconds: 1 };
     const events: [Told, string][] = [
       [{ type: "run-started", model: "m", tools: [], depth: 1, limits }, "started with m"],
-      [{ type: "run-warned", code: "answer-cut", message: "It is short.", fix: "" }, "It is short."],
+      [{ type: "run-warned", code: "answer-truncated", message: "It is short.", fix: "" }, "It is short."],
       [{ type: "packages-built", text: "built it" }, "built it"],
       [{ type: "model-retried", step: 1, reason: "it was busy" }, "it was busy"],
       [{ type: "tool-called", step: 2, tool: "bash", input: { command: "SECRET" } }, "calls bash (step 2)"],
@@ -28,7 +28,7 @@ describe("what a run is doing, in a line", () => {
       [{ type: "tool-blocked", step: 2, tool: "bash", code: "c", message: "no" }, "bash was blocked: no"],
       [{ type: "step-ended", step: 2, ms: 1, usage: USAGE, calls: 1 }, "step 2 is done"],
       [{ type: "step-ended", step: 3, ms: 1, usage: USAGE, calls: 0 }, "answers (step 3)"],
-      [{ type: "approval-asked", step: 2, tool: "pay", effect: EFFECT as never }, "waiting for approval of pay"],
+      [{ type: "approval-requested", step: 2, tool: "pay", effect: EFFECT as never }, "waiting for approval of pay"],
     ];
     for (const [event, says] of events) expect(lineOf(event)).toBe(`helper: ${says}`);
   });
@@ -39,9 +39,9 @@ describe("what a run is doing, in a line", () => {
 
   it("is not told of what is said, what a tool gave back, and the end: those are in the result", () => {
     const quiet: Told[] = [
-      { type: "text-said", step: 1, text: "hm" },
+      { type: "text-generated", step: 1, text: "hm" },
       { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 1, characters: 1 },
-      { type: "approval-given", step: 1, tool: "pay", isApproved: true },
+      { type: "approval-decided", step: 1, tool: "pay", isApproved: true },
       { type: "run-refused", refusals: [] },
       { type: "run-ended", stop: "answer", isError: false, iterations: 1, ms: 1, usage: USAGE },
     ];

@@ -84,7 +84,7 @@ describe("a run that is gone on with", () => {
     found.runs.answer(result.run, { isApproved: true });
     const other = { ...found, tools: [tool], caller: { userId: "bob" } };
     const elsewhere = await resumeRun(found.catalog, { ...other, workspace: found.root }, result.run);
-    expect(elsewhere).toMatchObject({ stop: "refused", refusals: [{ code: "run-elsewhere" }] });
+    expect(elsewhere).toMatchObject({ stop: "refused", refusals: [{ code: "run-other-workspace" }] });
     expect(sent).toEqual([]);
     const here = await resumeRun(found.catalog, other, result.run);
     expect(here).toMatchObject({ stop: "answer", caller: { userId: "ada" } });

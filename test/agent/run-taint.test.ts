@@ -131,7 +131,7 @@ describe("what changes something outside", () => {
       { from: ["file notes.md of skill x"], isOnce: true, on: "outside" },
     ]);
     expect(sent).toEqual(["ada@example.com", "eve@evil.example"]);
-    expect(eventsOf(events, "approval-given").map(({ scope }) => scope)).toEqual(["once", undefined]);
+    expect(eventsOf(events, "approval-decided").map(({ scope }) => scope)).toEqual(["once", undefined]);
     expect(found.approvals.list()).toMatchObject([{ allowed: ["tool:send_mail"] }]);
   });
 

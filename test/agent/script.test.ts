@@ -347,7 +347,7 @@ describe("a script's workspace", () => {
       const script = "touch /workspace/made && echo wrote";
       const found = await go('[sandbox]\nworkspace = "read-write"\n', script);
       chmodSync(found.root, 0o755);
-      expect((await run(found)).refusals).toMatchObject([{ code: "workspace-closed" }]);
+      expect((await run(found)).refusals).toMatchObject([{ code: "workspace-inaccessible" }]);
       chownSync(found.workspace, 12345, 12345);
       expect((await run(found)).stdout).toBe("wrote\n");
       expect(statSync(join(found.workspace, "made"))).toMatchObject({ uid: 12345, gid: 12345 });

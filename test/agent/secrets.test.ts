@@ -105,15 +105,15 @@ describe("values of a skill", () => {
       { areGiven: false },
     );
     const skill = scene.skill("x");
-    const denial = findDenials(skill, scene, "use").find(({ code }) => code === "secret-not-given");
+    const denial = findDenials(skill, scene, "use").find(({ code }) => code === "secret-not-approved");
     expect(denial).toMatchObject({ kind: "setup", fix: "review it, then run: skillet trust --secrets x" });
     expect(denial?.message).toContain(`(${said}) are not granted to any copy yet`);
     expect(denial?.message).toContain("~/.skillet/skills/x");
     expect(codes(skill, scene, "load"), "its text can be read").toEqual([]);
-    expect(() => requireSecretOwner(skill, scene)).toThrow(expect.objectContaining({ code: "secret-not-given" }));
+    expect(() => requireSecretOwner(skill, scene)).toThrow(expect.objectContaining({ code: "secret-not-approved" }));
     expect(scene.grants.getOwner("x")).toBeUndefined();
     scene.grants.grant(skill);
-    expect(codes(skill, scene, "use")).not.toContain("secret-not-given");
+    expect(codes(skill, scene, "use")).not.toContain("secret-not-approved");
   });
 
   it("[Q-03] need no record where a program gives them itself, or brings the skill", async () => {
@@ -132,7 +132,7 @@ describe("values of a skill", () => {
     });
     expect(found.catalog.get("x").origin.scope).toBe("inline");
     expect(codes(found.catalog.get("x"), found, "use")).toEqual([]);
-    expect(codes(found.catalog.get("x@user"), found, "use")).toEqual(["secret-not-given"]);
+    expect(codes(found.catalog.get("x@user"), found, "use")).toEqual(["secret-not-approved"]);
   });
 
   it("[Q-03] are given to nobody while what was written down cannot be read", async () => {

@@ -347,7 +347,7 @@ describe("validate_skill and lint_skill", () => {
     const { findings } = data(await session.call("lint_skill", { skill: "odd" }));
     expect(findings).toEqual([
       expect.objectContaining({ rule: "dead-link", line: 8, fix: "correct the link or add the file" }),
-      expect.objectContaining({ rule: "open-task", line: 10, fix: expect.any(String) }),
+      expect.objectContaining({ rule: "todo-found", line: 10, fix: expect.any(String) }),
     ]);
     expect(data(await session.call("lint_skill", { skill: "fine" })).findings).toEqual([]);
   });
@@ -364,7 +364,7 @@ describe("validate_skill and lint_skill", () => {
     });
     expect(
       data(await session.call("lint_skill", { content: `${skillText("text")}\nTODO: x\n` })).findings,
-    ).toMatchObject([{ rule: "open-task" }]);
+    ).toMatchObject([{ rule: "todo-found" }]);
   });
 
   it("take a path relative to the workspace, and none outside of it", async () => {
@@ -542,7 +542,7 @@ describe("a session", () => {
   });
 
   it("goes by the settings for what is told", async () => {
-    const disclosure = { maxSkills: 1, asks: ["zeig her"], shortlist: true, budget: 5000 };
+    const disclosure = { maxSkills: 1, listIntents: ["zeig her"], shortlist: true, budget: 5000 };
     const session = await sessionOf(
       { a: { keywords: ["ferry"] }, b: { keywords: ["ferry"] } },
       { settings: { ...DEFAULT_SETTINGS, disclosure } },

@@ -154,8 +154,8 @@ describe("a session with a skill that brings tools", () => {
       ownSkill({ "toolsets/index.ts": toolsetOf({ ends: "process.exit()", one: 'return "1"' }) }),
     );
     await session.load("x");
-    expect((await session.call("x.ends", {})).code).toBe("toolset-ended");
-    expect((await session.call("x.one", {})).code).toBe("toolset-ended");
+    expect((await session.call("x.ends", {})).code).toBe("toolset-exited");
+    expect((await session.call("x.one", {})).code).toBe("toolset-exited");
     await session.load("x", { again: true });
     expect((await session.call("x.one", {})).isError).toBe(false);
   });

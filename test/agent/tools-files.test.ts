@@ -116,10 +116,10 @@ describe("read_file", () => {
     const { call } = await enclosed({ files: { "sub/a": "" } });
     await call("bash", { command: "mkfifo pipe", writes: true });
     expect(await call("read_file", { path: "none.txt" })).toMatchObject({ code: "path-missing" });
-    expect(await call("read_file", { path: "sub" })).toMatchObject({ code: "path-folder" });
-    expect(await call("read_file", { path: "pipe" })).toMatchObject({ code: "path-no-file" });
-    expect(await call("write_file", { path: "sub", content: "x" })).toMatchObject({ code: "path-folder" });
-    expect(await call("list_files", { path: "README.md" })).toMatchObject({ code: "path-no-folder" });
+    expect(await call("read_file", { path: "sub" })).toMatchObject({ code: "path-is-folder" });
+    expect(await call("read_file", { path: "pipe" })).toMatchObject({ code: "path-not-a-file" });
+    expect(await call("write_file", { path: "sub", content: "x" })).toMatchObject({ code: "path-is-folder" });
+    expect(await call("list_files", { path: "README.md" })).toMatchObject({ code: "path-not-a-folder" });
     expect((await call("read_file", { path: "sub/a" })).isError).toBe(false);
   });
 });
@@ -146,10 +146,10 @@ describe("write_file", () => {
   it("[Q-04] does not change what other programs obey, and says why", async () => {
     const { call, found } = await enclosed({ files: { ".git/config": "[core]\n" } });
     const { content, code } = await call("write_file", { path: ".git/config", content: "evil" });
-    expect(code).toBe("path-closed");
+    expect(code).toBe("path-denied");
     expect(content).toContain("tools may not write it");
     expect(await call("edit_file", { path: ".git/config", old: "core", new: "evil" })).toMatchObject({
-      code: "path-closed",
+      code: "path-denied",
     });
     expect(readFileSync(join(found.workspace, ".git/config"), "utf8")).toBe("[core]\n");
     const made = await call("write_file", { path: ".vscode/tasks.json", content: "{}" });
@@ -164,7 +164,7 @@ describe("write_file", () => {
     chmodSync(join(found.workspace, "mine"), 0o755);
     expect(await call("write_file", { path: "mine/a.txt", content: "x" })).toMatchObject({
       isError: true,
-      code: "path-closed",
+      code: "path-denied",
       content: expect.stringContaining("Permission denied"),
     });
     expect(readFileSync(join(found.workspace, "mine/a.txt"), "utf8")).toBe("kept");

@@ -290,8 +290,8 @@ describe("web_fetch", () => {
 
   it("[Q-14] fetches nothing that is not open", async () => {
     const get = await listening({});
-    expect(await get("http://127.0.0.1:1/")).toMatchObject({ isError: true, code: "network-closed" });
-    expect(await get("https://example.com/")).toMatchObject({ isError: true, code: "network-closed" });
+    expect(await get("http://127.0.0.1:1/")).toMatchObject({ isError: true, code: "network-not-allowed" });
+    expect(await get("https://example.com/")).toMatchObject({ isError: true, code: "network-not-allowed" });
     for (const url of ["file:///etc/passwd", "x", "http://a:b@127.0.0.1/"])
       expect(await get(url)).toMatchObject({ isError: true, code: "url-invalid" });
   });

@@ -34,7 +34,7 @@ describe("a tool of a skill", () => {
       toolsetOf({ end: 'setTimeout(() => { throw new Error("later") }); return "soon"', quick: 'return "here"' }),
     );
     await session.call("x.end", {});
-    await expect.poll(async () => (await session.call("x.quick", {})).code).toBe("toolset-ended");
+    await expect.poll(async () => (await session.call("x.quick", {})).code).toBe("toolset-exited");
     expect((await session.call("x.quick", {})).content).toContain("Load the skill again to restart them");
     expect((await session.call("load_skill", { skill: "x" })).code).toBe("already-loaded");
     expect((await session.call("x.quick", {})).content).toContain("here");

@@ -28,7 +28,7 @@ describe("toolsets of which many are open", () => {
     const first = await openIn(scene);
     for (let count = 0; count < 6; count++) await openIn(scene);
     first.close();
-    expect(await first.call("one")).toMatchObject({ isError: true, code: "toolset-ended" });
+    expect(await first.call("one")).toMatchObject({ isError: true, code: "toolset-exited" });
     expect(imports(first)).toBe(1);
   });
 });

@@ -61,7 +61,7 @@ describe("the last reply of a model", () => {
   it("says so when it was cut off", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [() => ({ text: "Half of", isCut: true })] });
     const { result, events } = await use({ skill: "x" });
-    expect(result).toMatchObject({ stop: "answer", warnings: [{ code: "answer-cut" }] });
+    expect(result).toMatchObject({ stop: "answer", warnings: [{ code: "answer-truncated" }] });
     expect(result.content).toMatch(/^Half of\n\n\[The answer was cut off/);
     expect(eventsOf(events, "run-warned")).toHaveLength(1);
   });

@@ -26,12 +26,12 @@ describe("what was being said", () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
     const { result, events } = await withGrowingLimit(
       (seconds) => use({ skill: "x", seconds }, { models: { default: half } }),
-      (used) => eventsOf(used.events, "text-said").length > 0,
+      (used) => eventsOf(used.events, "text-generated").length > 0,
     );
     expect(result).toMatchObject({ stop: "timeout" });
     expect(result.content).toMatch(/^Half of the answer\n\n\[The limit of [\d.]+ seconds? was reached/);
     expect(
-      eventsOf(events, "text-said")
+      eventsOf(events, "text-generated")
         .map(({ text }) => text)
         .join(""),
     ).toBe("Half of the answer");
@@ -49,7 +49,7 @@ describe("what was being said", () => {
     const { result, events } = await use({ skill: "x" }, { models: { default: breaking } });
     expect(result.content).toMatch(/^Half 😀 done\n\n\[The model failed: boom/);
     expect(
-      eventsOf(events, "text-said")
+      eventsOf(events, "text-generated")
         .map(({ text }) => text)
         .join(""),
     ).toBe("Half 😀 done");
@@ -197,7 +197,7 @@ describe("a use that does not begin", () => {
       areGiven: false,
     });
     const result = await useSkill(found.catalog, found, { skill: "x" });
-    expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "secret-not-given" }] });
+    expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "secret-not-approved" }] });
     expect(JSON.stringify(result)).not.toContain(SECRET);
     expect(found.grants.getOwner("x")).toBeUndefined();
   });

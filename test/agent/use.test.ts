@@ -55,7 +55,7 @@ describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of
       turns: [() => [{ tool: "list_files", input: {} }], () => "One two three four five six seven."],
     });
     const { events } = await use({ skill: "talk" });
-    expect(events.map(({ type }) => type).filter((type) => type !== "text-said")).toEqual([
+    expect(events.map(({ type }) => type).filter((type) => type !== "text-generated")).toEqual([
       "run-started",
       "step-ended",
       "tool-called",
@@ -63,7 +63,7 @@ describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of
       "step-ended",
       "run-ended",
     ]);
-    const said = eventsOf(events, "text-said");
+    const said = eventsOf(events, "text-generated");
     expect(said.length).toBeGreaterThan(1);
     expect(said.map(({ text }) => text).join("")).toBe("One two three four five six seven.");
     expect(new Set(events.map(({ run }) => run)).size).toBe(1);
@@ -115,7 +115,7 @@ describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of
       content: "So far: 1, 2.\n\n[The limit of 2 iterations was reached: this is a partial result]",
       isError: true,
       iterations: 2,
-      stop: "max-steps",
+      stop: "max-iterations",
     });
     expect(eventsOf(events, "tool-called")).toHaveLength(1);
   });
@@ -125,11 +125,11 @@ describe("a use", () => {
   it("[S-12, W-13] asks ten times at most when the skill says nothing, and never more than the operator allows", async () => {
     const forever = () => [{ tool: "list_files", input: {} }];
     const plain = await useScene({ skills: { x: {} }, turns: Array(10).fill(forever) });
-    expect((await plain.use({ skill: "x" })).result).toMatchObject({ iterations: 10, stop: "max-steps" });
+    expect((await plain.use({ skill: "x" })).result).toMatchObject({ iterations: 10, stop: "max-iterations" });
     const capped = await useScene({
       skills: { x: { more: "max_iterations: 9\n" } },
       turns: Array(3).fill(forever),
-      config: "[limits]\nmost_iterations = 3\n",
+      config: "[limits]\niteration_cap = 3\n",
     });
     expect((await capped.use({ skill: "x", maxIterations: 1000 })).result).toMatchObject({ iterations: 3 });
     const configured = await useScene({

@@ -95,7 +95,7 @@ describe("web_search", () => {
     const { use, found } = await useScene({ skills: RESEARCH, turns: [() => "Done."] });
     const request = { skill: "research", message: "Go." };
     const { result } = await use(request);
-    const ofTools = ({ code }: { code: string }) => code === "tool-unmatched" || code === "network-wanted";
+    const ofTools = ({ code }: { code: string }) => code === "tool-unmatched" || code === "network-blocked";
     const said = result.warnings.filter(ofTools);
     expect(said.map(({ message }) => message)).toEqual([
       "Skill 'research' lists web_search, which is not available",

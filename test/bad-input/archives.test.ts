@@ -34,17 +34,22 @@ function named(code: string, ...names: readonly (string | Buffer)[]): Row[] {
 
 describe("names", () => {
   refuses([
-    ...named("entry-parent", "../../x", "..", "a/../../x", "a/..", "./../x"),
+    ...named("entry-traversal", "../../x", "..", "a/../../x", "a/..", "./../x"),
     ...named("entry-absolute", "/etc/passwd", "//server/share", ".//etc"),
     ...named("entry-backslash", "..\\..\\x", "a\\b"),
     ...named("entry-colon", "C:/Windows/x", "C:x", "SKILL.md::$DATA"),
     ...named("entry-control", "a\nb", "a\x1b]0;b", "a\x7f", "a\u0085b", "a\u2028b"),
     ...named("entry-empty", "a//b", "a/./b", "."),
     ...named("entry-hidden", "a\u200bb.md", "\u202egpj.exe", "a\u{e0041}b"),
-    ...named("entry-ending", "a.", "a ", "b./c", "... "),
+    ...named("entry-trailing-dot", "a.", "a ", "b./c", "... "),
     ...named("entry-device", "NUL", "con.txt", "a/COM1", "aux .md", "COM¹.md", "CONOUT$"),
-    ...named("entry-long", "a".repeat(256), `${"abcdefghi/".repeat(20)}${"é".repeat(128)}`, `${"abc/".repeat(300)}d`),
-    ...named("entry-deep", `${"a/".repeat(32)}x`),
+    ...named(
+      "entry-too-long",
+      "a".repeat(256),
+      `${"abcdefghi/".repeat(20)}${"é".repeat(128)}`,
+      `${"abc/".repeat(300)}d`,
+    ),
+    ...named("entry-too-deep", `${"a/".repeat(32)}x`),
     ...named("entry-repository", ".git/config", "a/.GIT/hooks/x", ".git", ".hg/hgrc", "a/.svn/x"),
     ...named(
       "entry-repository",
@@ -71,36 +76,36 @@ describe("names", () => {
 describe("entries against each other", () => {
   const link = { name: "lib", type: "2", target: "/tmp" };
   refuses([
-    zip("a link, then a file through it", "entry-through-link", [
+    zip("a link, then a file through it", "entry-through-symlink", [
       { name: "lib", data: "../canary", mode: 0o120777 },
       { name: "lib/file", data: "evil" },
     ]),
-    tar("a link, then a file through it", "entry-through-link", [link, { name: "lib/file", data: "evil" }]),
-    tar("a file, then a link in its folder's place", "entry-through-link", [{ name: "lib/file", data: "x" }, link]),
-    tar("a link, then a file of its name", "entry-twice", [link, { name: "lib", data: "evil" }]),
+    tar("a link, then a file through it", "entry-through-symlink", [link, { name: "lib/file", data: "evil" }]),
+    tar("a file, then a link in its folder's place", "entry-through-symlink", [{ name: "lib/file", data: "x" }, link]),
+    tar("a link, then a file of its name", "duplicate-entry", [link, { name: "lib", data: "evil" }]),
     tar("a file through a file", "entry-through-file", [HELLO, { name: "SKILL.md/x", data: "x" }]),
     tar("a file in a folder's place", "entry-through-file", [
       { name: "a/b", data: "x" },
       { name: "a", data: "x" },
     ]),
-    zip("a file twice that differs", "entry-twice", [HELLO, { ...HELLO, data: "other" }]),
-    zip("a file twice that is the same", "entry-twice", [HELLO, HELLO]),
-    zip("a file twice, once with a dot before", "entry-twice", [HELLO, { ...HELLO, name: "./SKILL.md" }]),
-    tar("a file twice that differs", "entry-twice", [HELLO, { ...HELLO, data: "other" }]),
-    zip("two cases of one name", "entry-clash", [HELLO, { name: "skill.MD", data: "x" }]),
-    tar("two cases of one folder", "entry-clash", [
+    zip("a file twice that differs", "duplicate-entry", [HELLO, { ...HELLO, data: "other" }]),
+    zip("a file twice that is the same", "duplicate-entry", [HELLO, HELLO]),
+    zip("a file twice, once with a dot before", "duplicate-entry", [HELLO, { ...HELLO, name: "./SKILL.md" }]),
+    tar("a file twice that differs", "duplicate-entry", [HELLO, { ...HELLO, data: "other" }]),
+    zip("two cases of one name", "entry-collision", [HELLO, { name: "skill.MD", data: "x" }]),
+    tar("two cases of one folder", "entry-collision", [
       { name: "a/b/c", data: "x" },
       { name: "a/B/d", data: "x" },
     ]),
-    zip("two ways to write an accent", "entry-clash", [
+    zip("two ways to write an accent", "entry-collision", [
       { name: "\u00e9/a", data: "x" },
       { name: "e\u0301/b", data: "x" },
     ]),
-    zip("letters that fold to the same", "entry-clash", [
+    zip("letters that fold to the same", "entry-collision", [
       { name: "stra\u00dfe", data: "x" },
       { name: "STRASSE", data: "x" },
     ]),
-    tar("a link in another case, then a file through it", "entry-clash", [link, { name: "LIB/file", data: "x" }]),
+    tar("a link in another case, then a file through it", "entry-collision", [link, { name: "LIB/file", data: "x" }]),
     tar("a hard link", "entry-kind", [HELLO, { name: "b", type: "1", target: "SKILL.md" }]),
     tar("a FIFO", "entry-kind", [{ name: "pipe", type: "6" }]),
     tar("a character device", "entry-kind", [{ name: "null", type: "3" }]),
@@ -110,8 +115,8 @@ describe("entries against each other", () => {
     tar("a volume's name", "entry-kind", [{ name: "volume", type: "V" }]),
     zip("a FIFO", "entry-kind", [{ name: "pipe", mode: 0o010644 }]),
     zip("a device", "entry-kind", [{ name: "null", mode: 0o020666 }]),
-    zip("a link to a very long path", "entry-long", [{ name: "l", data: "a".repeat(5000), mode: 0o120777 }]),
-    tar("a link to a very long path", "entry-long", [longName("a".repeat(5000), "K"), { name: "l", type: "2" }]),
+    zip("a link to a very long path", "entry-too-long", [{ name: "l", data: "a".repeat(5000), mode: 0o120777 }]),
+    tar("a link to a very long path", "entry-too-long", [longName("a".repeat(5000), "K"), { name: "l", type: "2" }]),
   ]);
 
   test("[Q-12] a hard link is called one, with where it leads", async () => {
@@ -137,7 +142,7 @@ describe("bounds", () => {
   refuses([
     ["30 MB out of 30 KB in several entries", "archive-bomb", () => zipOf(tens)],
     ["100,000 entries in a zip", "source-too-many", () => manyInZip(0xffff)],
-    ["100,000 entries in a zip that says less", "archive-disagrees", () => manyInZip(3)],
+    ["100,000 entries in a zip that says less", "archive-inconsistent", () => manyInZip(3)],
     [
       "one file of more than 64 MiB",
       "entry-too-large",

@@ -74,7 +74,7 @@ describe("code that has a socket of its run", () => {
       "skillet-sb capability list",
     ]);
     await use({ skill: "x" }, host);
-    expect(seen[0]).toMatch(/code: broker-gone[\s\S]*next: try again/);
+    expect(seen[0]).toMatch(/code: broker-unreachable[\s\S]*next: try again/);
     expect(seen[1]).toContain("capability: notes.notes");
   });
 
@@ -209,7 +209,7 @@ describe("a hostile provider", () => {
         `if (request.method === "describe") { ${description} } else answer({ output: {} });`,
       );
       const scene = await brokerScene({ providers: [provider] });
-      expect(codeIn(await scene.invoke("list")), what).toBe("provider-answer");
+      expect(codeIn(await scene.invoke("list")), what).toBe("provider-answer-invalid");
     }
   });
 });

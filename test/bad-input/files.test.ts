@@ -67,13 +67,13 @@ describe("SKILL.md that is something else", () => {
   test("[Q-09] a link to nothing is called that", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     symlinkSync("nothing", `${root}/x/SKILL.md`);
-    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-broken"], checked: ["link-broken"] });
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["symlink-broken"], checked: ["symlink-broken"] });
   });
 
   test("[Q-09] a link to itself is called that", async () => {
     const root = temporaryFolder({ "x/readme.txt": "" });
     symlinkSync("SKILL.md", `${root}/x/SKILL.md`);
-    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-loop"], checked: ["link-loop"] });
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["symlink-loop"], checked: ["symlink-loop"] });
   });
 
   test("[Q-09] a chain of 20 links is followed, one of 41 refused", async () => {
@@ -84,7 +84,7 @@ describe("SKILL.md that is something else", () => {
     expect((await verdict(root)).names).toEqual(["x"]);
     unlinkSync(`${root}/x/SKILL.md`);
     symlinkSync("40", `${root}/x/SKILL.md`);
-    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-loop"] });
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["symlink-loop"] });
   });
 
   test("[Q-09] a hard link is a file like any other", async () => {
@@ -212,7 +212,7 @@ describe("folders without end", () => {
     symlinkSync("a", `${root}/b`);
     const { skills, diagnostics } = await createDirectorySource({ path: root }).load();
     expect(skills.map(({ name }) => name)).toEqual(["y", "x"]);
-    expect(codesOf(diagnostics)).toEqual(["link-loop"]);
+    expect(codesOf(diagnostics)).toEqual(["symlink-loop"]);
   });
 
   test("[Q-09] a skill's folder that is linked twice is one skill", async () => {

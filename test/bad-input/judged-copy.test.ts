@@ -324,7 +324,7 @@ describe("a file with a second name", () => {
           ["y", "workspace"],
         ]),
       );
-      const refused = again.catalog.diagnostics.filter(({ code }) => code === "skill-file-shared");
+      const refused = again.catalog.diagnostics.filter(({ code }) => code === "skill-file-hard-link");
       expect(refused.map(({ file }) => file)).toEqual([at("project/skills/flat.md"), at("project/skills/x/SKILL.md")]);
       expect(JSON.stringify(refused)).not.toMatch(/Private|secret/);
     }

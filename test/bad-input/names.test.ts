@@ -9,56 +9,56 @@ import { codesOf, expectVerdict, FIXTURES, fixturesOf, loads, loadsAs, refused }
 
 const ROWS = [
   // What is no name at all: the folder's serves.
-  loads("name-parent", "does not take .. for a name", "name-unusable"),
-  loads("name-absolute", "does not take an absolute path for a name", "name-unusable"),
-  loads("name-slash", "does not take a path for a name", "name-unusable"),
-  loads("name-backslash", "does not take a Windows path for a name", "name-unusable"),
-  loads("name-option", "does not take -rf for a name", "name-unusable"),
-  loads("name-65-characters", "does not take 65 characters for a name", "name-unusable"),
-  loads("name-empty", "does not take an empty text for a name", "name-unusable"),
-  loads("name-blank", "does not take blanks for a name", "name-unusable"),
-  loads("name-at-sign", "does not take name@source for a name", "name-unusable"),
-  loads("name-forged-section", "does not take a forged section of a prompt for a name", "name-unusable"),
-  loads("name-forged-tag", "does not take forged tags for a name", "name-unusable"),
-  loads("name-infinite", "does not take .inf for a name", "name-unusable"),
+  loads("name-parent", "does not take .. for a name", "name-invalid"),
+  loads("name-absolute", "does not take an absolute path for a name", "name-invalid"),
+  loads("name-slash", "does not take a path for a name", "name-invalid"),
+  loads("name-backslash", "does not take a Windows path for a name", "name-invalid"),
+  loads("name-option", "does not take -rf for a name", "name-invalid"),
+  loads("name-65-characters", "does not take 65 characters for a name", "name-invalid"),
+  loads("name-empty", "does not take an empty text for a name", "name-invalid"),
+  loads("name-blank", "does not take blanks for a name", "name-invalid"),
+  loads("name-at-sign", "does not take name@source for a name", "name-invalid"),
+  loads("name-forged-section", "does not take a forged section of a prompt for a name", "name-invalid"),
+  loads("name-forged-tag", "does not take forged tags for a name", "name-invalid"),
+  loads("name-infinite", "does not take .inf for a name", "name-invalid"),
 
   // What looks like another name
   loads("name-cyrillic", "does not take a Cyrillic letter among Latin ones", "name-lookalike"),
   loads("name-only-cyrillic", "does not take Cyrillic letters that look Latin", "name-lookalike"),
   loads("name-full-width", "does not take full-width letters", "name-lookalike"),
   loads("name-decomposed", "does not take a letter in two parts", "name-lookalike"),
-  loads("name-variation-selector", "does not take an invisible variation selector", "name-unusable"),
-  loads("name-variation-selector-escaped", "does not take one that an escape makes", "name-unusable"),
-  loads("name-ideographic-variation", "does not take one after an ideograph", "name-unusable"),
-  refused("name-zero-width", "refuses a zero-width space", "hidden-text", "name-unusable"),
-  refused("name-zero-width-escaped", "refuses one that an escape makes", "hidden-text", "name-unusable"),
-  refused("name-escape-sequence", "refuses a terminal's escape sequence", "control-character", "name-unusable"),
+  loads("name-variation-selector", "does not take an invisible variation selector", "name-invalid"),
+  loads("name-variation-selector-escaped", "does not take one that an escape makes", "name-invalid"),
+  loads("name-ideographic-variation", "does not take one after an ideograph", "name-invalid"),
+  refused("name-zero-width", "refuses a zero-width space", "hidden-text", "name-invalid"),
+  refused("name-zero-width-escaped", "refuses one that an escape makes", "hidden-text", "name-invalid"),
+  refused("name-escape-sequence", "refuses a terminal's escape sequence", "control-character", "name-invalid"),
 
   // What is taken
-  loads("name-prototype", "does not take __proto__", "name-unusable"),
+  loads("name-prototype", "does not take __proto__", "name-invalid"),
   loads("name-tool", "does not take the name of a tool", "name-reserved"),
   loads("name-tool-capitals", "does not take it in capitals either", "name-reserved"),
   loads("name-defaults", "does not take the name of a section of the configuration", "name-reserved"),
 
   // What YAML makes of it
-  loadsAs("123", "name-number", "reads a number as a name and says so", "name-type", "name-differs"),
+  loadsAs("123", "name-number", "reads a number as a name and says so", "name-type", "name-mismatch"),
   loads("name-null", "lets the folder's name serve for null", "name-type"),
   loads("name-list", "lets the folder's name serve for a list", "name-type"),
   loads("name-mapping", "lets the folder's name serve for a mapping", "name-type"),
   loads("name-boolean", "lets the folder's name serve for true", "name-type"),
   loads("name-missing", "lets the folder's name serve where there is none"),
-  loadsAs("no", "name-no", "reads no as the word it is", "name-differs"),
-  loadsAs("2024-01-01", "name-date", "reads a date as the text it is", "name-differs"),
+  loadsAs("no", "name-no", "reads no as the word it is", "name-mismatch"),
+  loadsAs("2024-01-01", "name-date", "reads a date as the text it is", "name-mismatch"),
 
   // What is odd but a name
-  loadsAs("constructor", "name-constructor", "loads a property name of JavaScript objects", "name-differs"),
-  loadsAs("con", "name-device", "loads a device's name", "name-differs"),
-  loadsAs("a".repeat(64), "name-64-characters", "loads 64 characters", "name-differs"),
-  loadsAs("another", "name-differs", "loads a name that is not the folder's and says so", "name-differs"),
-  loadsAs("Name-Capitals", "name-capitals", "loads capitals and says so", "name-format", "name-differs"),
-  loadsAs("name--two", "name-two-hyphens", "loads two hyphens and says so", "name-format", "name-differs"),
-  loadsAs("\u05e9\u05dc\u05d5\u05dd", "name-hebrew", "loads a Hebrew name", "name-format", "name-differs"),
-  loadsAs("\u6280\u80fd", "name-chinese", "loads a Chinese name", "name-format", "name-differs"),
+  loadsAs("constructor", "name-constructor", "loads a property name of JavaScript objects", "name-mismatch"),
+  loadsAs("con", "name-device", "loads a device's name", "name-mismatch"),
+  loadsAs("a".repeat(64), "name-64-characters", "loads 64 characters", "name-mismatch"),
+  loadsAs("another", "name-mismatch", "loads a name that is not the folder's and says so", "name-mismatch"),
+  loadsAs("Name-Capitals", "name-capitals", "loads capitals and says so", "name-format", "name-mismatch"),
+  loadsAs("name--two", "name-two-hyphens", "loads two hyphens and says so", "name-format", "name-mismatch"),
+  loadsAs("\u05e9\u05dc\u05d5\u05dd", "name-hebrew", "loads a Hebrew name", "name-format", "name-mismatch"),
+  loadsAs("\u6280\u80fd", "name-chinese", "loads a Chinese name", "name-format", "name-mismatch"),
 ];
 
 test.for(ROWS.map((row) => [row.title, row] as const))("[Q-08] %s", async ([, row]) => {
@@ -99,7 +99,7 @@ describe("names of folders and files", () => {
     const path = temporaryFolder({ [`${name}/SKILL.md`]: BODY });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map((skill) => skill.name)).toEqual([]);
-    expect(codesOf(diagnostics)).toEqual(["name-none"]);
+    expect(codesOf(diagnostics)).toEqual(["no-valid-name"]);
     expect(checkPath(`${path}/${name}`).files.map(({ isValid }) => isValid)).toEqual([false]);
     expect(checkPath(path).files.map(({ isValid }) => isValid)).toEqual([false]);
   });
@@ -108,7 +108,7 @@ describe("names of folders and files", () => {
     const path = temporaryFolder({ "-rf/SKILL.md": skillText("clean") });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["clean"]);
-    expect(codesOf(diagnostics)).toEqual(["name-differs"]);
+    expect(codesOf(diagnostics)).toEqual(["name-mismatch"]);
   });
 
   test("[Q-08] a flat file's stem is held to the same rule", async () => {
@@ -123,7 +123,7 @@ describe("names together", () => {
     const path = temporaryFolder({ "one/SKILL.md": skillText("deploy"), "two/SKILL.md": skillText("Deploy") });
     const { skills, diagnostics } = await loadCatalog([createDirectorySource({ path })]);
     expect(skills.map(({ name }) => name)).toEqual(["Deploy", "deploy"]);
-    expect(diagnostics.filter(({ code }) => code === "name-case-clash").map(({ message }) => message)).toEqual([
+    expect(diagnostics.filter(({ code }) => code === "name-case-collision").map(({ message }) => message)).toEqual([
       `the name "deploy" differs from "Deploy" (${path}) only in case`,
     ]);
   });

@@ -70,7 +70,7 @@ describe("the names of packages", () => {
     const { call, place } = scene(many);
     expect(await call("packages", "build")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("package-count"),
+      stderr: expect.stringContaining("package-limit"),
     });
     expect(await call("script", "x", "go")).toMatchObject({ code: 3, stdout: "", stderr: expect.stringMatching(/33/) });
     expect(existsSync(place)).toBe(false);
@@ -146,7 +146,7 @@ describe.skipIf(!debian)("a place where packages are built", () => {
     for (const path of [place, join(place, "apt")]) {
       chmodSync(path, 0o777);
       const { code, stdout, stderr } = await call("packages", "build");
-      expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("package-place")]);
+      expect([code, stdout, stderr]).toEqual([1, "", expect.stringContaining("package-folder-permissions")]);
       chmodSync(path, 0o755);
       expect(readFileSync(victim, "utf8")).toBe("mine");
     }
@@ -195,7 +195,7 @@ describe.skipIf(!canBuild)("a build", () => {
       );
       expect(stdout).toMatch(/^exit 1\n/);
       expect(stderr).not.toContain("this is a bug");
-      expect(stderr).toMatch(/✗ x: .* package-room/);
+      expect(stderr).toMatch(/✗ x: .* package-disk-space/);
       expect(
         stdout
           .split("\n")

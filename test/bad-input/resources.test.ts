@@ -82,8 +82,8 @@ describe("links", () => {
     ["that begins inside and leaves", (beside) => `${beside}/skill/../secret`, "link", "outside"],
     ["to the root of the machine", () => "/", "link/etc/passwd", "outside"],
     ["to a process's own files", () => "/proc/self/environ", "link", "outside"],
-    ["to itself", () => "link", "link", "link-loop"],
-    ["to itself as a folder", () => "link/x", "link", "link-loop"],
+    ["to itself", () => "link", "link", "symlink-loop"],
+    ["to itself as a folder", () => "link/x", "link", "symlink-loop"],
     ["to nothing", () => "missing", "link", "not-found"],
     ["to a folder inside", () => "sub", "link", "not-a-file"],
     ["to the folder itself", () => ".", "link", "not-a-file"],
@@ -96,7 +96,7 @@ describe("links", () => {
     const skill = await onlySkill(beside);
     expect(skill.files().files.map((file) => file.path)).toEqual(["file", "sub/deep/file"]);
     expect(skill.files().findings.map((finding) => finding.code)).toEqual([
-      code === "outside" ? "link-outside" : "file-skipped",
+      code === "outside" ? "symlink-outside" : "file-skipped",
     ]);
     expect(() => skill.read(path)).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
     expect(() => skill.read("link")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
@@ -119,14 +119,14 @@ describe("links", () => {
     const { root } = scene();
     symlinkSync("b", `${root}/a`);
     symlinkSync("a", `${root}/b`);
-    expect(read(root, "a")).toBe("link-loop");
+    expect(read(root, "a")).toBe("symlink-loop");
   });
 
   test("[Q-09] a chain of 40 links is followed, one of 41 refused", () => {
     const { root } = scene({ "0": "the end" });
     for (let index = 1; index <= 41; index++) symlinkSync(`${index - 1}`, `${root}/${index}`);
     expect(read(root, "40")).toBe("the end");
-    expect(read(root, "41")).toBe("link-loop");
+    expect(read(root, "41")).toBe("symlink-loop");
   });
 
   test("[Q-09] links that double at every step end soon", () => {
@@ -134,7 +134,7 @@ describe("links", () => {
     symlinkSync(".", `${root}/0`);
     for (let index = 1; index <= 30; index++) symlinkSync(`${index - 1}/${index - 1}`, `${root}/${index}`);
     // To follow them all would take days.
-    expect(read(root, "30/file")).toBe("link-loop");
+    expect(read(root, "30/file")).toBe("symlink-loop");
   });
 
   test("[Q-09] a link that was swapped after the list was taken is refused", async () => {

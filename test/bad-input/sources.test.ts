@@ -217,8 +217,8 @@ describe("a commit that no git would make", () => {
   }
 
   it.each<[string, (repository: Repository, blob: string) => string, string]>([
-    ["..", (r, blob) => treeOf(r, [[TREE, "..", treeOf(r, [[BLOB, "evil", blob]])]]), "entry-parent"],
-    ["a slash in a name", (r, blob) => treeOf(r, [[BLOB, "a/../../evil", blob]]), "entry-parent"],
+    ["..", (r, blob) => treeOf(r, [[TREE, "..", treeOf(r, [[BLOB, "evil", blob]])]]), "entry-traversal"],
+    ["a slash in a name", (r, blob) => treeOf(r, [[BLOB, "a/../../evil", blob]]), "entry-traversal"],
     ["a path from the root", (r, blob) => treeOf(r, [[BLOB, "/tmp/evil", blob]]), "entry-absolute"],
     [".git", (r, blob) => treeOf(r, [[TREE, ".git", treeOf(r, [[BLOB, "config", blob]])]]), "entry-repository"],
     [".GIT", (r, blob) => treeOf(r, [[TREE, ".GIT", treeOf(r, [[BLOB, "config", blob]])]]), "entry-repository"],
@@ -231,7 +231,7 @@ describe("a commit that no git would make", () => {
           [BLOB, "a", blob],
           [BLOB, "a", blob],
         ]),
-      "entry-twice",
+      "duplicate-entry",
     ],
     [
       "a file through a link",
@@ -240,7 +240,7 @@ describe("a commit that no git would make", () => {
           [LINK, "a", blob],
           [TREE, "a", treeOf(r, [[BLOB, "b", blob]])],
         ]),
-      "entry-through-link",
+      "entry-through-symlink",
     ],
   ])("is refused whole: %s", async (_, make, code) => {
     const repository = makeRepository(SKILL);
@@ -261,7 +261,7 @@ describe("a commit that no git would make", () => {
     repository.git("update-ref", "HEAD", repository.git("commit-tree", "-m", "x", tree));
     const { folder, refused } = await fetchSource(at(repository.url), { to: temporaryFolder(), env: {} });
     expect(readdirSync(folder)).toEqual(["A"]);
-    expect([...refused]).toMatchObject([["a", { code: "entry-clash" }]]);
+    expect([...refused]).toMatchObject([["a", { code: "entry-collision" }]]);
   });
 
   it("makes no link, and follows none that is there", async () => {
@@ -329,7 +329,7 @@ describe("a folder that wants to run something", () => {
     const to = join(path, "deep/staging");
     mkdirSync(to, { recursive: true });
     await expect(fetchSource({ kind: "folder", path }, { to, env: {} })).rejects.toMatchObject({
-      code: "source-holds-target",
+      code: "source-contains-target",
     });
   });
 });

@@ -226,10 +226,10 @@ describe("a tool that misbehaves", () => {
         ownSkill({ "toolsets/index.ts": toolsetOf({ bad: body, good: 'return "1"' }) }),
       );
       expect((await call("good")).isError).toBe(false);
-      expect(await call("bad")).toMatchObject({ isError: true, code: "toolset-ended" });
+      expect(await call("bad")).toMatchObject({ isError: true, code: "toolset-exited" });
       expect(await call("good")).toMatchObject({
         isError: true,
-        code: "toolset-ended",
+        code: "toolset-exited",
         content: expect.stringMatching(/process\.exit|late/),
       });
       expect(ended()).toBeDefined();
@@ -306,7 +306,7 @@ describe("a tool that misbehaves", () => {
     const { call, close } = await opened(ownSkill(GOOD));
     close();
     const { signal } = new AbortController();
-    expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-ended" });
+    expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
   it("gives no more than can be held, and fills no more memory than its own", async () => {
@@ -320,7 +320,7 @@ describe("a tool that misbehaves", () => {
     );
     const { content } = await call("long");
     expect(content.length).toBeLessThan(20_000);
-    expect(await call("hoards")).toMatchObject({ isError: true, code: "toolset-ended" });
+    expect(await call("hoards")).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
   it("writes out what cannot be seen, and cannot close its own tag", async () => {

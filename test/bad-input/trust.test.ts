@@ -491,7 +491,7 @@ describe("a workspace that code may write to", () => {
       symlinkSync(target, join(folder, ".vscode"));
     });
     expect(result.stdout).not.toContain("beside");
-    expect(result).toMatchObject({ ending: "refused", refusals: [{ code: "workspace-link" }] });
+    expect(result).toMatchObject({ ending: "refused", refusals: [{ code: "workspace-symlink" }] });
   });
 
   it("[Q-04] is none where it is in a folder whose code needs no trust, and keeps such a folder closed in it", async () => {
@@ -509,7 +509,7 @@ describe("a workspace that code may write to", () => {
     expect(existsSync(join(found.workspace, "y"))).toBe(true);
     for (const workspace of [join(found.root, "home/.skillet/skills"), join(found.workspace, "mine")]) {
       const { refusals } = await runScript({ ...found, workspace }, { skill: found.skill("x"), script: "go" });
-      expect(refusals).toMatchObject([{ code: "workspace-own" }]);
+      expect(refusals).toMatchObject([{ code: "workspace-trusted-code" }]);
     }
   });
 

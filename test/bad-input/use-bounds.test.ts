@@ -39,11 +39,11 @@ describe("a limit", () => {
         skill: "x",
         maxIterations: most,
       });
-      expect(stop).toBe("max-steps");
+      expect(stop).toBe("max-iterations");
       expect(iterations).toBeGreaterThanOrEqual(1);
       expect(iterations).toBeLessThanOrEqual(4);
       const timed = await useSkill(catalog, hostWith(forever(), { settings: free }), { skill: "x", seconds: most });
-      expect(["max-steps", "timeout"]).toContain(timed.stop);
+      expect(["max-iterations", "timeout"]).toContain(timed.stop);
       expect(timed.content).not.toContain("NaN");
     },
   );
@@ -53,7 +53,7 @@ describe("a limit", () => {
     async (written) => {
       const { use } = await useScene({
         skills: { x: { more: `max_iterations: ${written}\n` } },
-        config: "[limits]\nmost_iterations = 2\nmax_iterations = 1\n",
+        config: "[limits]\niteration_cap = 2\nmax_iterations = 1\n",
         turns: [() => "done"],
       });
       expect((await use({ skill: "x" })).result).toMatchObject({ stop: "answer", iterations: 1 });

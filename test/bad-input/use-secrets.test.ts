@@ -141,7 +141,7 @@ describe("a value of the configuration", () => {
     const events: SkillEvent[] = [];
     const result = await useSkill(found.catalog, { ...found, onEvent: (event) => events.push(event) }, { skill: "x" });
     expect(result.content).toBe("The key is [models.default.api_key], yes.");
-    const said = events.map((event) => (event.type === "text-said" ? event.text : "")).join("");
+    const said = events.map((event) => (event.type === "text-generated" ? event.text : "")).join("");
     expect(said).toBe(result.content);
   });
 

@@ -275,7 +275,7 @@ describe("a sign-in", () => {
     ["a kind that there is not", { kind: "magic" as never }],
     ["a state that is none", { state: "x" as never }],
   ])("is not begun with %s", async (_, begun) => {
-    await expect(scene({}, begun).begin()).rejects.toThrow(code("provider-answer"));
+    await expect(scene({}, begun).begin()).rejects.toThrow(code("provider-answer-invalid"));
   });
 
   it("is begun with a signed state in its address", async () => {
@@ -293,7 +293,7 @@ describe("a sign-in", () => {
   ])("keeps no credential with %s", async (_, given) => {
     const { auth, begin, vault } = scene({ complete: async () => given as Credential });
     const { flow } = await begin();
-    await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("provider-answer"));
+    await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("provider-answer-invalid"));
     expect(vault.list()).toEqual([]);
   });
 });

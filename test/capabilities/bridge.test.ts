@@ -88,7 +88,7 @@ describe("a provider that is a program", () => {
     ],
   ])("[S-21] is told what is wrong with an answer %s, and nothing of it", async (_, source, message) => {
     const error = await errorOf(listing(source));
-    expect(error.code).toBe("provider-answer");
+    expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toMatch(message);
     expect(error.message).not.toContain("s3cret");
     expect(error.fix).toContain("docs/providers.md");
@@ -313,7 +313,7 @@ describe("what a program says of itself", () => {
     ],
   ])("[S-21] is refused with %s", async (_, capabilities, message) => {
     const error = await errorOf(describing(capabilities).describe(patience()));
-    expect(error.code).toBe("provider-answer");
+    expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toMatch(message);
     expect(error.fix).toBeTruthy();
   });

@@ -49,9 +49,9 @@ describe("a broker", () => {
   it("[Q-19] takes who asks from the run, whatever the request says", async () => {
     const { provider, asked } = memoryNotes();
     const scene = await brokerScene({ providers: [provider] });
-    expect(codeIn(await scene.send("list", {}, { user_id: "eve" }))).toBe("frame-invalid");
+    expect(codeIn(await scene.send("list", {}, { user_id: "eve" }))).toBe("request-invalid");
     expect(codeIn(await scene.send("invoke", { capability: "notes.notes", operation: "list", user: "eve" }))).toBe(
-      "frame-invalid",
+      "request-invalid",
     );
     expect(codeIn(await scene.invoke("list", { user_id: "eve" }))).toBe("input-invalid");
     expect(asked).toEqual([]);
@@ -87,7 +87,7 @@ describe("a broker", () => {
     const scene = await brokerScene({ providers: [memoryNotes().provider] });
     const line = JSON.stringify({ v: 1, token: scene.token, nonce: "once-and-only", method: "list", params: {} });
     expect(codeIn(await exchange(scene.socket, line))).toBe("ok");
-    expect(codeIn(await exchange(scene.socket, line))).toBe("nonce-used");
+    expect(codeIn(await exchange(scene.socket, line))).toBe("nonce-reused");
     scene.broker.close();
     expect(codeIn(await scene.send("list"))).toBe("run-ended");
   });
@@ -203,7 +203,7 @@ describe("a broker", () => {
     const first = await scene.invoke("add", { title: "a" });
     const approval = first.ok ? String(first.result["approval"]) : "";
     expect(codeIn(await scene.invoke("add", { title: "a" }, { approval }))).toBe("approval-used");
-    expect(codeIn(await scene.invoke("add", { title: "b" }, { approval }))).toBe("approval-other");
+    expect(codeIn(await scene.invoke("add", { title: "b" }, { approval }))).toBe("approval-mismatch");
     expect(codeIn(await scene.invoke("add", { title: "a" }, { approval: "apr_none" }))).toBe("approval-unknown");
     expect(asked).toHaveLength(1);
     const lines = scene.lines().filter(({ operation }) => operation === "add");
@@ -211,7 +211,7 @@ describe("a broker", () => {
       "begun",
       "ok",
       "approval-used",
-      "approval-other",
+      "approval-mismatch",
       "approval-unknown",
     ]);
     expect(lines[0]).toMatchObject({ approval, input: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) });
@@ -228,7 +228,7 @@ describe("a broker", () => {
     ]);
     expect(both.map((reply) => reply.ok && reply.result["output"])).toEqual([{ id: 1 }, { id: 1 }]);
     expect(both.filter((reply) => reply.ok && reply.result["is_repeated"] === true)).toHaveLength(1);
-    expect(codeIn(await scene.invoke("add", { title: "b" }, { key }))).toBe("key-used");
+    expect(codeIn(await scene.invoke("add", { title: "b" }, { key }))).toBe("idempotency-key-reused");
     expect([asked.length, scene.effects.length]).toEqual([1, 1]);
   });
 
@@ -357,7 +357,7 @@ describe("a broker", () => {
     expect(codeIn(await scene.invoke("list"))).toBe("ok");
     for (const bad of [{ secret: { token: "x" } }, { account: "ada@example.com" }, { account: "a\nb", secret: {} }]) {
       credential = bad;
-      expect(codeIn(await scene.invoke("list"))).toBe("provider-answer");
+      expect(codeIn(await scene.invoke("list"))).toBe("provider-answer-invalid");
     }
     expect(vault.list()).toHaveLength(1);
     expect(vault.get("notes", { user: "ada" })?.secret).toEqual({ token: "new" });
@@ -408,8 +408,8 @@ describe("a broker", () => {
     const { provider, asked } = memoryNotes();
     const scene = await brokerScene({ providers: [provider], settings: { ...DEFAULT_SETTINGS, ...settings } });
     expect(codeIn(await scene.invoke("add", { title: "a" }))).toBe("ok");
-    expect(codeIn(await scene.invoke("add", { title: "b" }))).toBe("quota-reached");
-    for (const expected of ["ok", "ok", "quota-reached"]) expect(codeIn(await scene.invoke("list"))).toBe(expected);
+    expect(codeIn(await scene.invoke("add", { title: "b" }))).toBe("quota-exceeded");
+    for (const expected of ["ok", "ok", "quota-exceeded"]) expect(codeIn(await scene.invoke("list"))).toBe(expected);
     expect(asked).toHaveLength(3);
   });
 
@@ -472,7 +472,7 @@ describe("a broker", () => {
     const begin = (scope: string) => scene.send("auth.begin", { capability: "notes.notes", scopes: [scope] });
     const codes: string[] = [];
     for (let index = 0; index < 15; index++) codes.push(codeIn(await begin(`scope-${index}`)));
-    expect(codes).toEqual([...Array(10).fill("ok"), ...Array(5).fill("quota-reached")]);
+    expect(codes).toEqual([...Array(10).fill("ok"), ...Array(5).fill("quota-exceeded")]);
     expect(begun).toBe(10);
   });
 
@@ -482,7 +482,7 @@ describe("a broker", () => {
     const scene = await brokerScene({ providers: [provider], words });
     const codes = new Set<string>();
     for (let index = 0; index < 25; index++) codes.add(codeIn(await scene.invoke("add", { title: `please ${index}` })));
-    expect([...codes]).toEqual(["not-approved", "quota-reached"]);
+    expect([...codes]).toEqual(["not-approved", "quota-exceeded"]);
     expect(scene.effects).toHaveLength(scene.capabilities.quota.changes);
     expect(codeIn(await scene.invoke("list")), "what changes nothing is still done").toBe("ok");
     expect(asked).toHaveLength(1);
@@ -527,10 +527,10 @@ describe("what is sent to a broker", () => {
     );
     for (const frame of frames) {
       const line = typeof frame === "string" ? frame : JSON.stringify(frame);
-      expect(codeIn(await exchange(scene.socket, line)), line).toBe("frame-invalid");
+      expect(codeIn(await exchange(scene.socket, line)), line).toBe("request-invalid");
     }
     expect(scene.lines(), "each is written down").toHaveLength(frames.length);
-    expect(codeIn(await exchange(scene.socket, "x".repeat(2 * 1024 * 1024)))).toBe("frame-too-large");
+    expect(codeIn(await exchange(scene.socket, "x".repeat(2 * 1024 * 1024)))).toBe("request-too-large");
     expect(codeIn(await scene.send("list"))).toBe("ok");
   });
 
@@ -550,7 +550,7 @@ describe("what is sent to a broker", () => {
     const path = `${(await import("../support/folder.ts")).temporaryFolder()}/s`;
     await new Promise<void>((resolve) => server.listen(path, resolve));
     expect(codeIn(await exchange(path, '{"v":1,', { isCut: true }))).toBe("late");
-    expect(seen).toEqual([{ unread: "frame-timeout" }]);
+    expect(seen).toEqual([{ unread: "request-timeout" }]);
     server.close();
   });
 
@@ -578,7 +578,7 @@ describe("what is sent to a broker", () => {
     const scene = await brokerScene({ providers: [memoryNotes().provider] });
     for (let round = 0; round < 20; round++) {
       const many = Array.from({ length: 100 }, () => exchange(scene.socket, "nonsense"));
-      expect((await Promise.all(many)).every((reply) => codeIn(reply) === "frame-invalid")).toBe(true);
+      expect((await Promise.all(many)).every((reply) => codeIn(reply) === "request-invalid")).toBe(true);
     }
     const quiet = Array.from({ length: 500 }, () => connect(scene.socket).on("error", () => {}));
     expect(codeIn(await scene.send("list"))).toBe("ok");

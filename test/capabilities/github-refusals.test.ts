@@ -67,9 +67,9 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
   ["what is blocked", problem(451, "Repository access blocked"), "denied", /blocked/],
   ["what it cannot read", problem(400, "Problems parsing JSON"), "input-invalid", /Problems parsing JSON/],
   ["a gateway's page", { status: 502, body: "<html>Bad Gateway</html>" }, "unavailable", /internal error/, /later/],
-  ["no JSON", { body: "<html>Hello</html>" }, "provider-answer", /does not match its documentation/],
-  ["something else", { body: [1, 2] }, "provider-answer", /does not match its documentation/],
-  ["nothing at all", { body: "" }, "provider-answer", /does not match its documentation/],
+  ["no JSON", { body: "<html>Hello</html>" }, "provider-answer-invalid", /does not match its documentation/],
+  ["something else", { body: [1, 2] }, "provider-answer-invalid", /does not match its documentation/],
+  ["nothing at all", { body: "" }, "provider-answer-invalid", /does not match its documentation/],
   ["a teapot", problem(418, "I'm a teapot"), "provider-failed", /teapot/],
   ["a connection that breaks", { ending: "breaks" }, "unavailable", /Cannot reach GitHub/, /network/],
 ];
@@ -138,7 +138,10 @@ describe("refusals of github", () => {
     const body = JSON.stringify(issue(12, { body: "x".repeat(5 * 1024 * 1024) }));
     const server = await githubServer({ [`GET ${at}/issues/12`]: { body } });
     const error = await refusal(server, "github.issues get", one);
-    expect(error).toMatchObject({ code: "provider-answer", message: expect.stringContaining("larger than 4 MiB") });
+    expect(error).toMatchObject({
+      code: "provider-answer-invalid",
+      message: expect.stringContaining("larger than 4 MiB"),
+    });
   });
 
   it("end with the signal, and say whether it was the time", async () => {
@@ -190,13 +193,16 @@ describe("where a call to github can lead", () => {
     const other = await githubServer({ "GET /repos/ada/engine": { body: repository("ada", "engine") } });
     const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: `${other.url}${at}` } } });
     const error = await refusal(server, "github.repos get", engine);
-    expect(error).toMatchObject({ code: "provider-answer", message: expect.stringContaining("was not followed") });
+    expect(error).toMatchObject({
+      code: "provider-answer-invalid",
+      message: expect.stringContaining("was not followed"),
+    });
     expect(other.requests).toEqual([]);
   });
 
   it("gives up on what leads in a circle", async () => {
     const server = await githubServer({ [`GET ${at}`]: { status: 302, headers: { location: at } } });
-    expect((await refusal(server, "github.repos get", engine)).code).toBe("provider-answer");
+    expect((await refusal(server, "github.repos get", engine)).code).toBe("provider-answer-invalid");
     expect(server.requests).toHaveLength(4);
   });
 

@@ -163,14 +163,14 @@ describe("signing in to github with a code", () => {
   it("sends nobody to a page that is not GitHub's", async () => {
     const server = await githubServer({ "POST /login/device/code": { body: deviceCode("https://github.example") } });
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: CLIENT_ID }));
-    await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer" });
+    await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer-invalid" });
   });
 
   it("says so when nothing is under way, or the app is not known", async () => {
     const server = await githubServer();
     const auth = authOf(createGithubProvider({ baseUrl: server.url, clientId: "Iv1.other" }));
     await expect(auth.poll?.({ context }, within())).rejects.toMatchObject({ code: "auth-needed" });
-    await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer" });
+    await expect(auth.begin({ context }, within())).rejects.toMatchObject({ code: "provider-answer-invalid" });
   });
 });
 

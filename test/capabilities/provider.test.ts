@@ -143,7 +143,7 @@ describe("a provider in this program", () => {
     expect(denied).toMatchObject({ code: "denied", message: "Not yours", fix: "ask Ada" });
     const foreign = await errorOf(
       invoke(() => {
-        throw new SkillError("sandbox-start", { message: "x".repeat(5000) });
+        throw new SkillError("sandbox-start-failed", { message: "x".repeat(5000) });
       }),
     );
     expect(foreign.code).toBe("provider-failed");
@@ -228,7 +228,7 @@ describe("a provider in this program", () => {
   it("does not describe itself by a schema that cannot be used", async () => {
     const provider = providerWith({ input: { type: "object", $ref: "#/nowhere" } });
     const error = await errorOf(provider.describe(patience()));
-    expect(error.code).toBe("provider-answer");
+    expect(error.code).toBe("provider-answer-invalid");
     expect(error.message).toContain("the input schema of notes.notes list cannot be used");
   });
 });

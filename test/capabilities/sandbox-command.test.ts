@@ -240,7 +240,7 @@ output:
     expect(JSON.parse(stdout)).toEqual({ ok: false, error });
     const nowhere = { SKILLET_CAPABILITY_SOCKET: "/nonexistent/x.sock" };
     const alone = await run(["capability", "list", "--json"], { env: nowhere });
-    expect(JSON.parse(alone.stdout)).toMatchObject({ ok: false, error: { status: "failed", code: "no-socket" } });
+    expect(JSON.parse(alone.stdout)).toMatchObject({ ok: false, error: { status: "failed", code: "broker-missing" } });
   });
 });
 
@@ -294,7 +294,7 @@ describe("skillet-sb without a broker that answers", () => {
       const { code, stdout, stderr } = await run(["capability", "list"], { env: given });
       expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
       expect(stdout).toMatch(
-        /^status: failed\ncode: no-socket\nmessage: No broker is available\nnext: .*`capabilities:`.*\n$/,
+        /^status: failed\ncode: broker-missing\nmessage: No broker is available\nnext: .*`capabilities:`.*\n$/,
       );
     }
   });
@@ -311,22 +311,26 @@ describe("skillet-sb without a broker that answers", () => {
     const file = join(temporaryFolder({ "x.sock": "" }), "x.sock");
     const { code, stdout } = await run(INVOKE, { env: { ...env, SKILLET_CAPABILITY_SOCKET: file } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^status: failed\ncode: broker-gone\n.*ECONNREFUSED\nnext: the run has ended/m);
+    expect(stdout).toMatch(/^status: failed\ncode: broker-unreachable\n.*ECONNREFUSED\nnext: the run has ended/m);
   });
 
   it.each<[string, string, (socket: import("node:net").Socket) => void]>([
-    ["hangs up", "broker-gone", (socket) => socket.destroy()],
-    ["ends half way", "broker-gone", (socket) => socket.end('{"v":1,"id":"r","ok":tr')],
-    ["says no JSON", "broker-answer", (socket) => socket.end("HTTP/1.1 200 OK\n")],
-    ["says nothing of use", "broker-answer", (socket) => socket.end("{}\n")],
-    ["says null", "broker-answer", (socket) => socket.end("null\n")],
-    ["has no result", "broker-answer", (socket) => socket.end('{"v":1,"id":"r","ok":true}\n')],
-    ["speaks another version", "broker-answer", (socket) => socket.end('{"v":2,"id":"r","ok":true,"result":{}}\n')],
+    ["hangs up", "broker-unreachable", (socket) => socket.destroy()],
+    ["ends half way", "broker-unreachable", (socket) => socket.end('{"v":1,"id":"r","ok":tr')],
+    ["says no JSON", "broker-answer-invalid", (socket) => socket.end("HTTP/1.1 200 OK\n")],
+    ["says nothing of use", "broker-answer-invalid", (socket) => socket.end("{}\n")],
+    ["says null", "broker-answer-invalid", (socket) => socket.end("null\n")],
+    ["has no result", "broker-answer-invalid", (socket) => socket.end('{"v":1,"id":"r","ok":true}\n')],
+    [
+      "speaks another version",
+      "broker-answer-invalid",
+      (socket) => socket.end('{"v":2,"id":"r","ok":true,"result":{}}\n'),
+    ],
     ["never stops", "answer-too-large", (socket) => socket.write(Buffer.alloc(MAX_BROKER_ANSWER_BYTES + 1, "x"))],
-    ["never begins", "broker-silent", () => {}],
+    ["never begins", "broker-timeout", () => {}],
   ])("says so when it %s, and that it may have been done", async (_, code, answer) => {
     const broker = await brokerSocket(() => answer);
-    const ran = await run(INVOKE, { env: broker.env, patience: code === "broker-silent" ? 0.3 : 20 });
+    const ran = await run(INVOKE, { env: broker.env, patience: code === "broker-timeout" ? 0.3 : 20 });
     expect(ran).toMatchObject({ code: 1, stderr: "" });
     expect(ran.stdout).toContain(`status: failed\ncode: ${code}\n`);
     expect(ran.stdout).toContain("next: it may have been done: check with a read-only operation");
@@ -351,7 +355,7 @@ describe("skillet-sb without a broker that answers", () => {
     const stdin = JSON.stringify("x".repeat(1024 * 1024 - 20));
     const { code, stdout } = await run([...INVOKE, "--input", "-"], { env, stdin });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^status: failed\ncode: frame-too-large\n/);
+    expect(stdout).toMatch(/^status: failed\ncode: request-too-large\n/);
     expect(await run([...INVOKE, "--input", "-"], { env, stdin: `"${"x".repeat(2_000_000)}"` })).toMatchObject({
       code: 2,
     });
@@ -502,7 +506,11 @@ describeWithBubblewrap("skillet-sb in a sandbox", () => {
     }
     expect(broker.frames).toHaveLength(2);
     const without = await shell("skillet-sb capability list", { mounts: command, env });
-    expect(without).toMatchObject({ exitCode: 1, stderr: "", stdout: expect.stringContaining("code: no-socket\n") });
+    expect(without).toMatchObject({
+      exitCode: 1,
+      stderr: "",
+      stdout: expect.stringContaining("code: broker-missing\n"),
+    });
     expect(await shell("echo > /opt/skillet/bin/skillet-sb", { mounts: command })).toMatchObject({ exitCode: 2 });
   });
 });

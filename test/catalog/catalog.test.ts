@@ -95,7 +95,7 @@ describe("openCatalog", () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("deploy"), "s/b/SKILL.md": skillText("Deploy") });
     const catalog = await loadCatalog([source(root, "s", "user")]);
     expect(catalog.names()).toEqual(["Deploy", "deploy"]);
-    expect(catalog.diagnostics.map(({ code }) => code)).toContain("name-case-clash");
+    expect(catalog.diagnostics.map(({ code }) => code)).toContain("name-case-collision");
   });
 
   it("[S-33] takes integration skills from sources that a program registers, and survives one that fails", async () => {

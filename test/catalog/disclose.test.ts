@@ -232,7 +232,7 @@ describe("asking what there is", () => {
   it("is every phrase of the table, and those a user adds", async () => {
     for (const phrase of LIST_INTENT_PHRASES) expect(isListIntent(phrase), phrase).toBe(true);
     expect(isListIntent("Zeig mal her!", ["zeig mal her"])).toBe(true);
-    expect((await told(triggered, "zeig mal", { asks: ["Zeig mal"] })).tier).toBe("registry");
+    expect((await told(triggered, "zeig mal", { listIntents: ["Zeig mal"] })).tier).toBe("registry");
   });
 });
 

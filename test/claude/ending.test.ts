@@ -43,7 +43,7 @@ describe.skipIf(!hasClaude)("how an evaluation ends", () => {
       () => ({ tool: "mcp__skillet__open_sections", input: { keys: ["skills.testing"] } }),
       { maxTurns: 2 },
     );
-    expect(result).toMatchObject({ stop: "max-steps", iterations: 2 });
+    expect(result).toMatchObject({ stop: "max-iterations", iterations: 2 });
     expect(result.content).toContain("The limit of 2 iterations was reached");
     expect(readdirSync(parent)).toEqual([]);
   });

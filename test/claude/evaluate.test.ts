@@ -61,7 +61,7 @@ describe.skipIf(!hasClaude)("evaluateWithClaude", () => {
       ...["tool-called", "skill-expanded", "tool-ended", "step-ended"],
       ...["tool-called", "tool-ended", "step-ended"],
       ...["tool-called", "tool-ended", "skill-loaded", "step-ended"],
-      ...["text-said", "step-ended", "run-ended"],
+      ...["text-generated", "step-ended", "run-ended"],
     ]);
     expect(readdirSync(parent)).toEqual([]);
   });

@@ -547,7 +547,7 @@ describe("skillet add --project", () => {
       expect(printed).toMatchObject({
         added: [],
         wrong: [],
-        problems: [{ name: "own", code: "lock-differs" }, { name: "x" }],
+        problems: [{ name: "own", code: "lock-mismatch" }, { name: "x" }],
       });
     });
 

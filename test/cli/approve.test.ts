@@ -177,7 +177,7 @@ describe("skillet approve", () => {
     const { run, out, id } = await waiting([writes, () => "No."]);
     for (const more of [[], ["--resume"], ["--always"], ["--json"]]) {
       const { code, stdout, stderr } = await run(["approve", id, ...more]);
-      const told = more.includes("--json") ? expect.stringContaining('"code": "not-agreed"') : "";
+      const told = more.includes("--json") ? expect.stringContaining('"code": "not-confirmed"') : "";
       expect([code, stdout]).toEqual([3, told]);
       expect(stderr).toContain(
         `✗ not approved, because this is not a terminal; ${id} is still waiting\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,

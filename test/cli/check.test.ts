@@ -187,8 +187,8 @@ describe("checking", () => {
     expect(at("extended", "shipped")).toEqual(["error key-unknown"]);
     expect(at("extended", "claude-upload")).toEqual(["error key-extension", "error key-client", "error key-unknown"]);
     expect(at("extended", "vscode")).toEqual(["warning key-extension", "warning key-unknown"]);
-    expect(at("other", "load")).toEqual(["info name-differs"]);
-    expect(at("other", "vscode")).toEqual(["error name-differs"]);
+    expect(at("other", "load")).toEqual(["info name-mismatch"]);
+    expect(at("other", "vscode")).toEqual(["error name-mismatch"]);
     expect(at("markup", "claude-upload")).toEqual(["error description-markup"]);
   });
 
@@ -328,9 +328,9 @@ describe("checking", () => {
     ["dead-link", "See [x](references/missing.md) and [y](there.md#part), [z](https://example.com), [a](#b).", 1],
     ["tab", "- a\n\t- b", 2],
     ["long-line", "x".repeat(501), 1],
-    ["open-task", "TODO: write this", 1],
-    ["open-task", "- TODO write this", 1],
-    ["open-task", "Call it (TBD) for now", 1],
+    ["todo-found", "TODO: write this", 1],
+    ["todo-found", "- TODO write this", 1],
+    ["todo-found", "Call it (TBD) for now", 1],
     ["body-long", "line\n".repeat(501), 0],
     ["absolute-path", "Run `/home/ann/bin/tool` now", 1],
   ])("[P-13] finds %s in the instructions, with its line and a way to mend it", (code, body, line) => {
@@ -345,8 +345,8 @@ describe("checking", () => {
       "crlf/SKILL.md": skillText("crlf").replaceAll("\n", "\r\n"),
       "tool/SKILL.md": skillText("tool", { more: "allowed-tools: Bash(git:*) Raed mcp__x__y\n" }),
     });
-    expect(codesOf(join(cwd, "cue"))).toEqual(["info no-cue"]);
-    expect(codesOf(join(cwd, "crlf"))).toEqual(["info line-ends"]);
+    expect(codesOf(join(cwd, "cue"))).toEqual(["info use-when-missing"]);
+    expect(codesOf(join(cwd, "crlf"))).toEqual(["info line-endings"]);
     const [tool] = checkPath(join(cwd, "tool")).files;
     expect(tool?.diagnostics).toMatchObject([{ code: "tool-unknown", line: 4, fix: 'did you mean "Read"?' }]);
   });

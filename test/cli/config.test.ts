@@ -277,11 +277,11 @@ enabled = false
   it("takes lists with commas or as JSON, and numbers and flags as what they are", async () => {
     const { run, text } = place();
     await run(["set", "tools.disabled", "bash, grep"]);
-    await run(["set", "disclosure.asks", '["a, b", "c"]']);
+    await run(["set", "disclosure.list_intents", '["a, b", "c"]']);
     await run(["set", "prices.x.input", "0.25"]);
     await run(["set", "skills.a.network", ""]);
     expect(text()).toBe(
-      '[tools]\ndisabled = ["bash", "grep"]\n\n[disclosure]\nasks = ["a, b", "c"]\n\n[prices.x]\ninput = 0.25\n\n[skills.a]\nnetwork = []\n',
+      '[tools]\ndisabled = ["bash", "grep"]\n\n[disclosure]\nlist_intents = ["a, b", "c"]\n\n[prices.x]\ninput = 0.25\n\n[skills.a]\nnetwork = []\n',
     );
   });
 
@@ -294,8 +294,8 @@ enabled = false
     [["limits.nesting", "0"], "must be a whole number above 0"],
     [["limits.nesting", "2.5"], "must be a whole number above 0"],
     [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20\n"],
-    [["disclosure.asks", "[1]"], "must be a list of strings"],
-    [["disclosure.asks", "[oops"], "must be a list of strings"],
+    [["disclosure.list_intents", "[1]"], "must be a list of strings"],
+    [["disclosure.list_intents", "[oops"], "must be a list of strings"],
     [["models.x.provider", "acme"], 'must be "anthropic"'],
     [["models.x.base_url", "nowhere"], "must be a web address"],
     [["limits.nesting"], "limits.nesting needs a value"],

@@ -118,7 +118,7 @@ describe("skillet packages", () => {
     expect(unasked.stderr).toContain("`skillet packages prune --yes`");
     expect(await call(prunePackages, empty, { env, ask: async () => "n" })).toMatchObject(refused);
     const { code, stdout } = await call(prunePackages, empty, { env, args: ["--json"] });
-    expect([code, JSON.parse(stdout)]).toMatchObject([3, { error: { code: "not-agreed" } }]);
+    expect([code, JSON.parse(stdout)]).toMatchObject([3, { error: { code: "not-confirmed" } }]);
     const planned = await call(prunePackages, empty, { env, args: ["--json", "--dry-run"] });
     const nothingElse = { bases: [], python: 0 };
     expect(JSON.parse(planned.stdout)).toMatchObject({

@@ -24,8 +24,8 @@ const started = { type: "run-started", model: "m", tools: [], depth: 1, limits: 
 describe("the moving line", () => {
   it("says who thinks, who writes, which tool is at work, the step and the time", async () => {
     expect(await moving([started])).toContain(" x: thinking · ");
-    expect(await moving([started, { type: "text-said", step: 1, text: "a" }])).toContain(" x: writing · ");
-    expect(await moving([{ type: "text-said", step: 1, text: "a", skill: "" }])).toContain(" writing · ");
+    expect(await moving([started, { type: "text-generated", step: 1, text: "a" }])).toContain(" x: writing · ");
+    expect(await moving([{ type: "text-generated", step: 1, text: "a", skill: "" }])).toContain(" writing · ");
     const called = { type: "tool-called", step: 1, tool: "bash", input: {} };
     expect(await moving([started, called])).toMatch(/ x: bash · step 1 · \d+ s/);
   });

@@ -37,7 +37,7 @@ describe("a skill named like a property of JavaScript objects", () => {
     const path = temporaryFolder({ "odd/SKILL.md": skillText("__proto__") });
     const { skills, diagnostics } = await createDirectorySource({ path }).load();
     expect(skills.map(({ name }) => name)).toEqual(["odd"]);
-    expect(diagnostics.map(({ code }) => code)).toEqual(["name-unusable"]);
+    expect(diagnostics.map(({ code }) => code)).toEqual(["name-invalid"]);
   });
 
   it.each(NAMES)("[Q-08] %s is listed, trusted, configured, run and counted", async (name) => {

@@ -50,7 +50,7 @@ describe("skillet runs", () => {
   it("lists them with what became of each, and with what to do about those that are not over", async () => {
     const { run, begun } = written();
     begun("20260101-000001-00000001", (journal) => journal.end({}, { ...TAIL, usage, cost: 0.0123 }));
-    begun("20260101-000002-00000002", (journal) => journal.end({}, { ...TAIL, stop: "max-steps", isError: true }));
+    begun("20260101-000002-00000002", (journal) => journal.end({}, { ...TAIL, stop: "max-iterations", isError: true }));
     begun("20260101-000003-00000003", (journal) => journal.ask("approval:1", EFFECT));
     begun("20260101-000004-00000004", () => {}, { kind: "chat", skill: "", task: "hello" });
     const { code, stdout } = await run(["runs"]);
@@ -168,8 +168,8 @@ describe("skillet runs show", () => {
       event(journal, { type: "tool-called", step: 1, tool: "read_file", input: { path: "a" } }, "inner-run", "inner");
       event(journal, { type: "run-ended", ...TAIL }, "inner-run", "inner");
       event(journal, { type: "tool-ended", step: 1, tool: "use_skill", isError: false, ms: 900, characters: 3 });
-      event(journal, { type: "approval-asked", step: 2, tool: "mailer.send", effect: EFFECT });
-      event(journal, { type: "approval-given", step: 2, tool: "mailer.send", isApproved: false, reason: "not now" });
+      event(journal, { type: "approval-requested", step: 2, tool: "mailer.send", effect: EFFECT });
+      event(journal, { type: "approval-decided", step: 2, tool: "mailer.send", isApproved: false, reason: "not now" });
       event(journal, { type: "run-ended", ...TAIL });
       journal.end({ content: "It was not sent.\nBecause." }, { ...TAIL, usage, cost: 0.02, model: "a-model" });
     });

@@ -94,7 +94,7 @@ describe("skillet scan", () => {
     symlinkSync("/etc/passwd", join(folder, "skills/good/outside.txt"));
     expect(await skillet(["scan", "good"], { cwd: folder })).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining("link-outside"),
+      stdout: expect.stringContaining("symlink-outside"),
     });
     const large = temporaryFolder({ "a/SKILL.md": skillText("a"), "a/data.bin": new Uint8Array(9 * 2 ** 20) });
     expect(await skillet(["scan", "a"], { cwd: large })).toMatchObject({

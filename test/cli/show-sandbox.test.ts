@@ -113,7 +113,7 @@ describe("skillet show --sandbox", () => {
     const place = scene('[skills.x]\npython = ["words"]\n', "", env);
     const before = await place.view();
     expect(before.packages).toEqual({ system: [], python: ["words"], npm: [] });
-    expect(before.notices).toMatchObject([{ code: "packages-missing" }]);
+    expect(before.notices).toMatchObject([{ code: "system-packages-missing" }]);
     await place.run(["packages", "build", "x"]);
     const view = await place.view();
     expect(view.notices).toEqual([]);

@@ -132,7 +132,7 @@ describe("a skill as a zip", () => {
     symlinkSync(folder, join(root, "link"));
     for (const path of [join(folder, "notes.zip"), join(root, "link/new/notes.zip")])
       expect(() => exportSkill({ skill: skill("notes"), format: "skill-zip", path }), path).toThrow(
-        refused("inside-skill", "would become part of the skill"),
+        refused("output-inside-skill", "would become part of the skill"),
       );
     expect(readdirSync(folder).sort()).toEqual([".env", "SKILL.md", "references", "scripts"]);
   });

@@ -55,7 +55,7 @@ describe("what is to be done so that a skill stands there", () => {
   it.each(["folder", "link", "file"] as const)("[Q-12] never replaces a %s of somebody else's", (what) => {
     expect(judged({ is: "foreign", what }, { force: true })).toMatchObject({
       action: "refuse",
-      reason: { code: "in-the-way", message: `~/x/a is a ${what} that skillet did not create; it is not replaced` },
+      reason: { code: "unmanaged-path", message: `~/x/a is a ${what} that skillet did not create; it is not replaced` },
     });
   });
 
@@ -77,7 +77,7 @@ describe("what is to be done so that a skill stands there", () => {
     const there: CopyStatus = { is: "foreign", what: "folder", digest: "sha256:mine" };
     expect(judged(there, { isInTarget: true, refusal, force: true })).toMatchObject({
       action: "unchanged",
-      reason: { code: "already-there" },
+      reason: { code: "already-present" },
     });
   });
 });

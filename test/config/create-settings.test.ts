@@ -64,17 +64,17 @@ const EVERY = {
     mcp: {
       x: {
         ...{ command: ["a"], url: "https://example.com", env: { KEY: "v" }, token: "env:T", timeoutSeconds: 1 },
-        ...{ enabled: true, tools: [], skills: true, withoutAsking: [] },
+        ...{ enabled: true, tools: [], skills: true, autoApprove: [] },
       },
     },
   },
   mcp: { useClientKey: true },
   limits: {
-    ...{ maxIterations: 1, mostIterations: 1, timeoutSeconds: 1, nesting: 1, tokens: 1 },
+    ...{ maxIterations: 1, iterationCap: 1, timeoutSeconds: 1, nesting: 1, tokens: 1 },
     ...{ toolTimeoutSeconds: 1, toolOutput: 1 },
   },
   runs: { keepDays: 1, keep: 1 },
-  disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, asks: [], shortlist: true },
+  disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, listIntents: [], shortlist: true },
   sandbox: {
     ...{ level: "partial", engine: "podman", image: "i", program: "/p", network: [], pythonIndex: [] },
     ...{ workspace: "read", memoryMib: 1, processes: 1, diskMib: 1 },

@@ -111,7 +111,7 @@ command = ["npx", "-y", "brave"]
 env = { BRAVE_KEY = "env:BRAVE", PLAIN = "x" }
 timeout_seconds = 5
 tools = ["search"]
-without_asking = ["search"]
+auto_approve = ["search"]
 [tools.mcp.far]
 url = "https://example.com/mcp"
 token = "file:token"
@@ -153,7 +153,7 @@ command = ["/opt/mail"]
           env: new Map(Object.entries({ BRAVE_KEY: "env:BRAVE", PLAIN: "x" })),
           seconds: 5,
           tools: ["search"],
-          withoutAsking: ["search"],
+          autoApprove: ["search"],
         },
       ],
       ["far", { url: "https://example.com/mcp", token: "file:token", enabled: false, env: new Map() }],
@@ -213,7 +213,11 @@ command = ["/opt/mail"]
     expect(settings.skills.has("defaults")).toBe(false);
     expect(found.catalog.has("defaults")).toBe(false);
     expect(found.catalog.get("other").description).toContain("defaults");
-    expect(found.catalog.diagnostics.map(({ code }) => code)).toEqual(["name-reserved", "name-none", "name-reserved"]);
+    expect(found.catalog.diagnostics.map(({ code }) => code)).toEqual([
+      "name-reserved",
+      "no-valid-name",
+      "name-reserved",
+    ]);
   });
 
   it("[S-38] know nothing else of the defaults than the chats", async () => {
@@ -302,7 +306,7 @@ command = ["/opt/mail"]
       (await discover({ workspace: root, env: { HOME: join(root, "home") }, index: false })).configuration.diagnostics;
     expect(await again()).toEqual([]);
     chmodSync(file, 0o644);
-    expect(await again()).toMatchObject([{ code: "config-readable", fix: `chmod 600 ${file}` }]);
+    expect(await again()).toMatchObject([{ code: "config-world-readable", fix: `chmod 600 ${file}` }]);
     expect(JSON.stringify(await again())).not.toContain("sesame");
     expect(statSync(file).mode & 0o777).toBe(0o644);
   });
@@ -321,11 +325,11 @@ describe("a workspace's configuration", () => {
 
   it("[Q-26] may say how much a model is told, but only less of it", async () => {
     const { settings, codes } = await settingsOf({
-      ...workspace('[disclosure]\nmax_skills = 50\nbudget = 500\nshortlist = true\nasks = ["zeig alles"]\n'),
+      ...workspace('[disclosure]\nmax_skills = 50\nbudget = 500\nshortlist = true\nlist_intents = ["zeig alles"]\n'),
       ...user("[disclosure]\nmax_skills = 2\nbudget = 9000\n"),
     });
     expect(codes).toEqual([]);
-    expect(settings.disclosure).toEqual({ maxSkills: 2, budget: 500, shortlist: true, asks: ["zeig alles"] });
+    expect(settings.disclosure).toEqual({ maxSkills: 2, budget: 500, shortlist: true, listIntents: ["zeig alles"] });
     const alone = await settingsOf(workspace("[disclosure]\nmax_skills = 50\nbudget = 1000000\n"));
     expect(alone.settings.disclosure, "the defaults hold").toEqual({});
     expect(alone.overruled.map(({ value, line }) => [value, line])).toEqual([
@@ -381,8 +385,8 @@ describe("a workspace's configuration", () => {
 
   it("[Q-26] can lower the limits of runs, and not raise them", async () => {
     const all = (number: number) =>
-      `[limits]\nmax_iterations = ${number}\nmost_iterations = ${number}\ntimeout_seconds = ${number}\nnesting = ${number}\ntokens = ${number}\ntool_output = ${number}\n`;
-    const lower = { iterations: 2, mostIterations: 2, seconds: 2, nesting: 2, tokens: 2, toolOutput: 2 };
+      `[limits]\nmax_iterations = ${number}\niteration_cap = ${number}\ntimeout_seconds = ${number}\nnesting = ${number}\ntokens = ${number}\ntool_output = ${number}\n`;
+    const lower = { iterations: 2, iterationCap: 2, seconds: 2, nesting: 2, tokens: 2, toolOutput: 2 };
     expect((await settingsOf(workspace(all(2)))).settings.limits).toMatchObject(lower);
     const more = await settingsOf({ ...workspace(all(99_999)), ...user("[limits]\ntokens = 70\nnesting = 5\n") });
     expect(more.codes).toEqual([]);
@@ -416,7 +420,7 @@ describe("a workspace's configuration", () => {
     ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
     ["where a tool server is", '[tools.mcp.x]\nurl = "http://evil"', 2],
     ["the environment of one", '[tools.mcp.x.env]\nNODE_OPTIONS = "--import evil"', 2],
-    ["which of its tools ask nobody", '[tools.mcp.x]\nwithout_asking = ["send"]', 2],
+    ["which of its tools ask nobody", '[tools.mcp.x]\nauto_approve = ["send"]', 2],
     ["whether it is there", "[tools.mcp.x]\nenabled = true", 2],
     ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
     ["the sandbox", '[sandbox]\nlevel = "none"', 2],

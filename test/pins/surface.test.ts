@@ -201,7 +201,7 @@ describe("what others depend on", () => {
       "complete",
       "failed",
       "refused",
-      "max-steps",
+      "max-iterations",
       "timeout",
       "budget",
       "aborted",
@@ -210,7 +210,7 @@ describe("what others depend on", () => {
     ]);
     expect(DEFAULT_SETTINGS.limits).toEqual({
       iterations: 10,
-      mostIterations: 50,
+      iterationCap: 50,
       seconds: 900,
       nesting: 3,
       toolSeconds: 300,
@@ -227,11 +227,11 @@ describe("what others depend on", () => {
       unreadable all:error
       not-a-file all:error
       not-a-folder all:error
-      link-broken all:error
-      link-loop all:error
-      link-outside all:warning shipped:error vscode:error
+      symlink-broken all:error
+      symlink-loop all:error
+      symlink-outside all:warning shipped:error vscode:error
       hard-link-outside all:warning shipped:error vscode:error
-      skill-file-shared all:error
+      skill-file-hard-link all:error
       file-skipped all:warning shipped:error vscode:error
       file-too-large all:error
       not-utf8 all:error
@@ -253,10 +253,10 @@ describe("what others depend on", () => {
       too-deep all:warning
       too-many-skills all:warning
       byte-order-mark all:warning load:info
-      line-ends all:warning load:info
-      leading-blank all:error load:warning
+      line-endings all:warning load:info
+      leading-blank-lines all:error load:warning
       leading-comment all:error load:warning
-      delimiter-blanks all:warning load:info
+      delimiter-whitespace all:warning load:info
       frontmatter-missing all:error
       frontmatter-unclosed all:error
       frontmatter-language all:error
@@ -269,20 +269,20 @@ describe("what others depend on", () => {
       yaml-tag all:error
       yaml-limit all:error
       yaml-documents all:error
-      value-cut all:warning
+      value-truncated all:warning
       control-character all:error
       hidden-text all:error
       name-missing all:error load:none
       name-type all:error load:warning
-      name-unusable all:error load:warning
-      name-none all:error
+      name-invalid all:error load:warning
+      no-valid-name all:error
       name-reserved all:error load:warning
       name-lookalike all:error load:warning
       name-format all:error load:info
       name-device all:error load:none agentskills:warning claude-upload:warning
       name-vendor all:none claude-upload:error
-      name-differs all:error load:info claude-upload:warning
-      name-case-clash all:warning
+      name-mismatch all:error load:info claude-upload:warning
+      name-case-collision all:warning
       description-missing all:error
       description-type all:error load:warning
       description-too-long all:error load:reported-error
@@ -294,7 +294,7 @@ describe("what others depend on", () => {
       field-value all:error load:warning
       key-unknown all:error load:info vscode:warning
       key-misspelled all:error load:warning
-      key-twice all:warning
+      duplicate-field all:warning
       key-client all:none agentskills:error claude-upload:error
       key-extension all:error load:none shipped:none vscode:warning
       key-other-client all:error load:none shipped:none vscode:warning
@@ -321,8 +321,8 @@ describe("what others depend on", () => {
       config-undeclared all:warning
       config-skill all:info
       config-source all:warning
-      config-readable all:warning
-      installs-unreadable all:warning
+      config-world-readable all:warning
+      exports-unreadable all:warning
       lock-unreadable all:warning
       hidden-text-body all:warning shipped:error vscode:error
       dead-link all:warning shipped:error
@@ -331,8 +331,8 @@ describe("what others depend on", () => {
       toolset-missing all:warning shipped:error
       tab all:info
       long-line all:info
-      open-task all:warning shipped:error
-      no-cue all:info shipped:warning
+      todo-found all:warning shipped:error
+      use-when-missing all:info shipped:warning
       body-long all:warning load:info
       absolute-path all:warning load:info
       tool-unknown all:info"

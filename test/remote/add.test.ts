@@ -95,7 +95,7 @@ describe("[S-33] adding a skill", () => {
     const one = scene();
     writeFiles(one.skillsDir, { [`${other}/SKILL.md`]: "" });
     await expect(one.add("a")).rejects.toMatchObject({
-      code: "in-the-way",
+      code: "unmanaged-path",
       message: `"x" and ${JSON.stringify(other)}, which is in ~/.skillet/installed, are the same folder on some disks`,
       fix: "move the other one away",
     });
@@ -160,7 +160,7 @@ describe("[S-33] adding a skill", () => {
     put(join(one.skillsDir, "x"));
     const before = everything(one.skillsDir);
     for (const isForced of [false, true]) {
-      await expect(one.add("a", { isForced })).rejects.toMatchObject({ code: "in-the-way" });
+      await expect(one.add("a", { isForced })).rejects.toMatchObject({ code: "unmanaged-path" });
     }
     expect(everything(one.skillsDir)).toEqual(before);
   });
@@ -234,7 +234,7 @@ describe("looking for what was added where it came from", () => {
     writeFiles(join(one.root, "a"), { "moved/x/SKILL.md": skillText("x") });
     rmSync(join(one.root, "a/x"), { recursive: true });
     expect(await found(one)).toMatchObject({
-      error: { code: "source-gone", message: 'Skill "x" is now at moved/x in its source' },
+      error: { code: "source-skill-missing", message: 'Skill "x" is now at moved/x in its source' },
     });
     rmSync(join(one.root, "a/moved"), { recursive: true });
     writeFiles(join(one.root, "a"), { "SKILL.md": skillText("x") });

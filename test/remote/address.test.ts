@@ -182,7 +182,7 @@ describe("an address", () => {
     ["owner/re\u200bpo", "address-hidden"],
     ["owner/re\u202epo", "address-hidden"],
     ["./a\u001b[8m", "address-hidden"],
-    [`./${"x".repeat(3000)}`, "address-long"],
+    [`./${"x".repeat(3000)}`, "address-too-long"],
   ])("refuses %j", (text, code) => {
     expect(codeFor(text)).toBe(code);
   });

@@ -151,7 +151,7 @@ describe("a skill of a source", () => {
     const links = { "x/a.md": target, ...(target === "b.md" ? { "x/b.md": "a.md" } : {}) };
     const supply = await offered({ "x/SKILL.md": skillText("x"), "x/docs/d.md": "", "secret.md": "secret" }, links);
     expect(() => prepared(supply)).toThrow(
-      expect.objectContaining({ code: "link-outside", message: expect.stringContaining('x" contains a symlink, ') }),
+      expect.objectContaining({ code: "symlink-outside", message: expect.stringContaining('x" contains a symlink, ') }),
     );
     expect(existsSync(join(supply.work, "skills"))).toBe(false);
   });
@@ -162,7 +162,7 @@ describe("a skill of a source", () => {
       { "xy/a.md": "/etc/passwd", "..x.md": "/etc" },
     );
     expect(Object.keys(expectWhole(prepared(supply)))).toEqual(["SKILL.md"]);
-    expect(() => prepared(supply, "xy")).toThrow(expect.objectContaining({ code: "link-outside" }));
+    expect(() => prepared(supply, "xy")).toThrow(expect.objectContaining({ code: "symlink-outside" }));
   });
 
   it("is refused with more files than anybody can look at", async () => {
@@ -194,7 +194,7 @@ describe("a skill of a source", () => {
   it("that is the source itself is not offered either when its name leads elsewhere", async () => {
     const { listing: offer } = await offered({ "SKILL.md": "---\nname: ../../..\ndescription: Evil.\n---\nDo it.\n" });
     expect(offer.candidates).toEqual([]);
-    expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-unusable" })]);
+    expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-invalid" })]);
   });
 
   it("that is the source itself has what is wrong with it said once", async () => {
@@ -215,7 +215,7 @@ describe("a skill of a source", () => {
   });
 
   it.each([
-    ["deploy.", "entry-ending"],
+    ["deploy.", "entry-trailing-dot"],
     ["con", "entry-device"],
   ])("is refused when no folder can be called so everywhere: %s", async (name, code) => {
     const supply = await offered({ "x/SKILL.md": skillText(name) });
@@ -256,18 +256,20 @@ describe("two skills of one name in a source", () => {
     expect(selectDistinct(same.listing.candidates).map(({ path }) => path)).toEqual(["a/x"]);
     const other = await offered({ ...files, "b/x/f": "2" });
     expect(() => selectDistinct(other.listing.candidates)).toThrow(
-      expect.objectContaining({ code: "name-twice", message: expect.stringMatching(/a\/x and b\/x/) }),
+      expect.objectContaining({ code: "duplicate-name", message: expect.stringMatching(/a\/x and b\/x/) }),
     );
     const hidden = await offered({ ...files, "b/x/.f": "" });
-    expect(() => selectDistinct(hidden.listing.candidates)).toThrow(expect.objectContaining({ code: "name-twice" }));
+    expect(() => selectDistinct(hidden.listing.candidates)).toThrow(
+      expect.objectContaining({ code: "duplicate-name" }),
+    );
     expect(findCandidate("b/x", other.listing).path).toBe("b/x");
-    expect(() => findCandidate("x", other.listing)).toThrow(expect.objectContaining({ code: "name-twice" }));
+    expect(() => findCandidate("x", other.listing)).toThrow(expect.objectContaining({ code: "duplicate-name" }));
   });
 
   it("or of two that are one folder on some disks are not added together", async () => {
     const { listing: offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
     expect(() => selectDistinct(offer.candidates)).toThrow(
-      expect.objectContaining({ code: "name-twice", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
+      expect.objectContaining({ code: "duplicate-name", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
     );
     expect(selectDistinct([findCandidate("deploy", offer)])).toHaveLength(1);
   });

@@ -81,7 +81,12 @@ describe("a site that offers skills", () => {
       },
     );
     expect(readdirSync((await result).folder)).toEqual(["greet"]);
-    expect(failures).toEqual({ up: "entry-parent", "../..": "not-found", wrong: "site-digest", gone: "not-found" });
+    expect(failures).toEqual({
+      up: "entry-traversal",
+      "../..": "not-found",
+      wrong: "site-digest-mismatch",
+      gone: "not-found",
+    });
   });
 
   it("has what it cannot offer left out, with a note each", async () => {
@@ -109,7 +114,7 @@ describe("a site that offers skills", () => {
     const bomb = gzipSync(Buffer.alloc(50_000_000));
     const entry = { ...siteEntry("bomb", "archive", "/bomb.tgz", "another"), type: "archive" };
     const to = temporaryFolder();
-    expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]), "/bomb.tgz": bomb }, { to })).toBe("site-digest");
+    expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]), "/bomb.tgz": bomb }, { to })).toBe("site-digest-mismatch");
     expect(readdirSync(to, { recursive: true })).toEqual([basename(to)]);
   });
 
@@ -117,7 +122,7 @@ describe("a site that offers skills", () => {
     const folder = temporaryFolder({ "sub/SKILL.md": GREET, evil: "x" });
     const up = tarGz(join(folder, "sub"), "-P", "../evil");
     const entry = siteEntry("up", "archive", "/up.tgz", up);
-    expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]), "/up.tgz": up })).toBe("entry-parent");
+    expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]), "/up.tgz": up })).toBe("entry-traversal");
     const bomb = gzipSync(Buffer.alloc(50_000_000));
     const large = siteEntry("bomb", "archive", "/bomb.tgz", bomb);
     expect(await codeOf({ [INDEX_PATH]: siteIndex([large]), "/bomb.tgz": bomb })).toMatch(/^archive-/);

@@ -15,26 +15,26 @@ describe("zips that can be read in two ways", () => {
   const two = [HELLO, { name: "b", data: "x" }];
   const evil = zipOf([{ name: "evil", data: "x" }]);
   refuses([
-    zip("another name before the data", "archive-disagrees", [{ ...HELLO, local: { name: "evil.md" } }]),
-    zip("another size before the data", "archive-disagrees", [{ ...HELLO, local: { size: 4 } }]),
-    zip("another packed size before the data", "archive-disagrees", [{ ...HELLO, local: { packed: 3 } }]),
-    zip("another sum before the data", "archive-disagrees", [{ ...HELLO, local: { crc: 1 } }]),
-    zip("another method before the data", "archive-disagrees", [{ ...HELLO, local: { method: 0 } }]),
-    zip("other flags before the data", "archive-disagrees", [{ ...HELLO, local: { flags: 0 } }]),
-    zip("other sums behind the data", "archive-disagrees", [{ ...HELLO, descriptor: "marked", listed: { crc: 1 } }]),
-    zip("no sums behind the data", "archive-disagrees", [
+    zip("another name before the data", "archive-inconsistent", [{ ...HELLO, local: { name: "evil.md" } }]),
+    zip("another size before the data", "archive-inconsistent", [{ ...HELLO, local: { size: 4 } }]),
+    zip("another packed size before the data", "archive-inconsistent", [{ ...HELLO, local: { packed: 3 } }]),
+    zip("another sum before the data", "archive-inconsistent", [{ ...HELLO, local: { crc: 1 } }]),
+    zip("another method before the data", "archive-inconsistent", [{ ...HELLO, local: { method: 0 } }]),
+    zip("other flags before the data", "archive-inconsistent", [{ ...HELLO, local: { flags: 0 } }]),
+    zip("other sums behind the data", "archive-inconsistent", [{ ...HELLO, descriptor: "marked", listed: { crc: 1 } }]),
+    zip("no sums behind the data", "archive-inconsistent", [
       { ...HELLO, flags: (1 << 11) | (1 << 3) },
       { name: "b", data: "x" },
     ]),
-    zip("a second name before the data", "archive-disagrees", [{ ...HELLO, local: { extra: unicodeName("../x") } }]),
+    zip("a second name before the data", "archive-inconsistent", [{ ...HELLO, local: { extra: unicodeName("../x") } }]),
     zip("a second name in the list", "archive-ambiguous", [{ ...HELLO, listed: { extra: unicodeName("../x") } }]),
-    zip("a folder that is a file", "archive-disagrees", [{ name: "a/", data: "x", mode: 0o100644 }]),
-    zip("a file that is a folder", "archive-disagrees", [{ name: "a", mode: 0o40755 }]),
-    zip("a file that is a folder on DOS", "archive-disagrees", [{ name: "a", data: "x", attributes: 0x10 }]),
-    zip("a folder that is a link", "archive-disagrees", [{ name: "a/", mode: 0o120777 }]),
-    zip("a folder with bytes", "archive-disagrees", [{ name: "a/", data: "x" }]),
-    zip("more in the list than it says", "archive-disagrees", two, { end: { here: 1, all: 1 } }),
-    zip("fewer in the list than it says", "archive-disagrees", two, { end: { here: 3, all: 3 } }),
+    zip("a folder that is a file", "archive-inconsistent", [{ name: "a/", data: "x", mode: 0o100644 }]),
+    zip("a file that is a folder", "archive-inconsistent", [{ name: "a", mode: 0o40755 }]),
+    zip("a file that is a folder on DOS", "archive-inconsistent", [{ name: "a", data: "x", attributes: 0x10 }]),
+    zip("a folder that is a link", "archive-inconsistent", [{ name: "a/", mode: 0o120777 }]),
+    zip("a folder with bytes", "archive-inconsistent", [{ name: "a/", data: "x" }]),
+    zip("more in the list than it says", "archive-inconsistent", two, { end: { here: 1, all: 1 } }),
+    zip("fewer in the list than it says", "archive-inconsistent", two, { end: { here: 3, all: 3 } }),
     zip("two entries over the same data", "archive-overlap", [
       HELLO,
       { ...HELLO, name: "b", isOnlyListed: true, listed: { start: 0 } },
@@ -46,18 +46,18 @@ describe("zips that can be read in two ways", () => {
     zip("data that reaches into the list", "archive-overlap", [
       { ...HELLO, method: 0, local: { packed: 40, size: 40 }, listed: { packed: 40, size: 40 } },
     ]),
-    zip("data before its start", "archive-stray", [HELLO], { before: Buffer.from("#!/bin/sh\n") }),
-    zip("an entry that is not listed", "archive-stray", [{ name: "evil", data: "x", isUnlisted: true }, ...two]),
-    zip("an entry in the middle that is not listed", "archive-stray", [
+    zip("data before its start", "archive-extra-data", [HELLO], { before: Buffer.from("#!/bin/sh\n") }),
+    zip("an entry that is not listed", "archive-extra-data", [{ name: "evil", data: "x", isUnlisted: true }, ...two]),
+    zip("an entry in the middle that is not listed", "archive-extra-data", [
       HELLO,
       { name: "evil", data: "x", isUnlisted: true },
       { name: "b", data: "x" },
     ]),
-    zip("something before the list", "archive-stray", [HELLO], { between: Buffer.from("evil") }),
-    zip("something behind it", "archive-stray", [HELLO], { behind: Buffer.from("evil") }),
-    zip("another zip behind it", "archive-stray", [HELLO], { behind: evil }),
+    zip("something before the list", "archive-extra-data", [HELLO], { between: Buffer.from("evil") }),
+    zip("something behind it", "archive-extra-data", [HELLO], { behind: Buffer.from("evil") }),
+    zip("another zip behind it", "archive-extra-data", [HELLO], { behind: evil }),
     zip("another zip in its comment", "archive-ambiguous", [HELLO], { comment: evil }),
-    zip("an end in its comment that is none", "archive-stray", [HELLO], {
+    zip("an end in its comment that is none", "archive-extra-data", [HELLO], {
       comment: Buffer.concat([Buffer.from("PK\x05\x06", "latin1"), Buffer.alloc(30)]),
     }),
     zip("an end in its comment that is cut", "archive-broken", [HELLO], {
@@ -82,16 +82,16 @@ describe("zips that can be read in two ways", () => {
     ]),
     zip("a ZIP64 list", "archive-zip64", [HELLO], { end: { at: 0xffffffff } }),
     zip("where a ZIP64 list is", "archive-zip64", [], { between: Buffer.from(`PK\x06\x07${"\0".repeat(16)}`) }),
-    zip("a list in several parts", "archive-parts", [HELLO], { end: { here: 0 } }),
-    zip("several parts", "archive-parts", [HELLO], { end: { disk: 1, listDisk: 1 } }),
-    zip("an entry on another part", "archive-parts", [{ ...HELLO, listed: { disk: 2 } }]),
+    zip("a list in several parts", "archive-multipart", [HELLO], { end: { here: 0 } }),
+    zip("several parts", "archive-multipart", [HELLO], { end: { disk: 1, listDisk: 1 } }),
+    zip("an entry on another part", "archive-multipart", [{ ...HELLO, listed: { disk: 2 } }]),
     zip("a size that is too small", "entry-size", [{ ...HELLO, local: { size: 3 }, listed: { size: 3 } }]),
     zip("a size that is too large", "entry-size", [{ ...HELLO, local: { size: 9 }, listed: { size: 9 } }]),
     zip("two sizes of what is not packed", "entry-size", [
       { ...HELLO, method: 0, local: { size: 3 }, listed: { size: 3 } },
     ]),
-    zip("a sum that is not right", "entry-damaged", [{ ...HELLO, local: { crc: 5 }, listed: { crc: 5 } }]),
-    zip("data that is not deflated", "entry-damaged", [
+    zip("a sum that is not right", "entry-corrupt", [{ ...HELLO, local: { crc: 5 }, listed: { crc: 5 } }]),
+    zip("data that is not deflated", "entry-corrupt", [
       { ...HELLO, method: 0, data: "\xff\xff\xff", local: { method: 8 }, listed: { method: 8 } },
     ]),
     zip("bytes behind the deflated ones", "entry-size", [

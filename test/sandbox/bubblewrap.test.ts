@@ -124,7 +124,7 @@ describeWithBubblewrap("bubblewrap", () => {
     const ran = await run(ask, { network: [{ host: "127.0.0.1", port: 1 }] });
     expect(ran.notices).toEqual([
       {
-        code: "network-closed",
+        code: "network-not-allowed",
         message: "it tried to reach other.example:80, which is not allowed",
         fix: 'to allow it, add "other.example:80" to network under [skills.<name>] in config.toml',
       },

@@ -128,7 +128,7 @@ const RESULTS: Check[] = [
     level: "none",
     async check({ run }) {
       const ran = await run(["/usr/bin/no-such-program"]).catch((error) => error);
-      assert.ok(ran.exitCode === 127 || ran.code === "sandbox-start", JSON.stringify(ran));
+      assert.ok(ran.exitCode === 127 || ran.code === "sandbox-start-failed", JSON.stringify(ran));
     },
   },
   {

@@ -252,7 +252,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     const name = calls()[0]?.args[6];
     expect(result.notices).toEqual([
       {
-        code: "sandbox-left",
+        code: "sandbox-not-removed",
         message: `the container ${name} could not be removed: Error: device or resource busy`,
         fix: `run \`docker rm --force ${name}\``,
       },
@@ -271,7 +271,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
     const refused = await run(sandbox, curl(1));
     expect(refused.stdout).toContain('add "127.0.0.1:1" to network');
     expect(refused.notices).toMatchObject([
-      { code: "network-closed", message: expect.stringContaining("127.0.0.1:1") },
+      { code: "network-not-allowed", message: expect.stringContaining("127.0.0.1:1") },
     ]);
     expect(calls()[0]?.args.join(" ")).toMatch(
       /--mount type=bind,source=\S+net\.sock,target=\/run\/skillet\/network\.sock,readonly /,
@@ -281,12 +281,12 @@ describe("a run in a container (by a client of the test's own: a real engine was
   it("[Q-13] is refused with what the client says when it does not start, and leaves nothing", async () => {
     const { sandbox, left } = scene({ is: "down" });
     await expect(run(sandbox, command({ argv: ["true"] }))).rejects.toMatchObject({
-      code: "sandbox-start",
+      code: "sandbox-start-failed",
       message: "The container could not be started: Cannot connect to the daemon",
       fix: expect.stringContaining("docker images"),
     });
     const missing = createContainerSandbox({ program: "/no/such/podman", image: IMAGE, folder: temporaryFolder() });
-    await expect(run(missing, command({ argv: ["true"] }))).rejects.toMatchObject({ code: "sandbox-start" });
+    await expect(run(missing, command({ argv: ["true"] }))).rejects.toMatchObject({ code: "sandbox-start-failed" });
     expect([missing.by, left()]).toEqual(["podman", []]);
   });
 

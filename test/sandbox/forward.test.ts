@@ -237,17 +237,17 @@ describe("what was asked for and refused", () => {
     for (const reason of ["closed", "private", "unresolved", "closed"] as const) onRefused({ endpoint, reason });
     expect(notices).toEqual([
       {
-        code: "network-closed",
+        code: "network-not-allowed",
         message: "it tried to reach other.example:443, which is not allowed",
         fix: 'to allow it, add "other.example:443" to network under [skills.<name>] in config.toml',
       },
       {
-        code: "network-closed",
+        code: "network-not-allowed",
         message: "it tried to reach other.example:443, which resolves to a private address",
         fix: "to allow it, add the numeric address to network under [skills.<name>] in config.toml",
       },
       {
-        code: "network-closed",
+        code: "network-not-allowed",
         message: "it tried to reach other.example:443, which could not be resolved",
         fix: "check the name, and that this machine can resolve names",
       },

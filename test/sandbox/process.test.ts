@@ -144,7 +144,7 @@ describe("a process", () => {
 
   it("[Q-13] is refused with a code and a remedy when it cannot be started", async () => {
     await expect(run({ file: "/no/such/program", args: [] })).rejects.toMatchObject({
-      code: "sandbox-start",
+      code: "sandbox-start-failed",
       fix: expect.stringContaining("skillet doctor"),
     });
   });
@@ -167,7 +167,7 @@ describe("a process", () => {
     const all = await Promise.all(Array.from({ length: 20 }, () => run(shell("echo done"))));
     expect(all.map(({ stdout }) => stdout)).toEqual(Array(20).fill("done\n"));
     await expect(run(shell("cat", { stdin: "x" }))).rejects.toMatchObject({
-      code: "sandbox-start",
+      code: "sandbox-start-failed",
       fix: expect.stringContaining("TMPDIR"),
     });
   });

@@ -158,7 +158,7 @@ describe("directorySource", () => {
     symlinkSync("nowhere", join(skills, "broken"));
     const loaded = await load(skills);
     expect(loaded.names).toEqual(["linked", "text", "z-real"]);
-    expect(loaded.codes.sort()).toEqual(["link-broken", "link-loop"]);
+    expect(loaded.codes.sort()).toEqual(["symlink-broken", "symlink-loop"]);
     expect(loaded.skills.find(({ name }) => name === "z-real")?.origin.file).toBe(join(skills, "z-real/SKILL.md"));
   });
 
@@ -263,7 +263,7 @@ describe("the index", () => {
     symlinkSync("../../target.md", join(skills, "linked/SKILL.md"));
     age(skills, ["linked", ""]);
     for (const _ of [1, 2])
-      expect(await load(skills, { indexFolder })).toMatchObject({ names: [], codes: ["link-broken"] });
+      expect(await load(skills, { indexFolder })).toMatchObject({ names: [], codes: ["symlink-broken"] });
     writeFiles(folder, { "target.md": skillText("linked") });
     expect(await load(skills, { indexFolder })).toMatchObject({ names: ["linked"], codes: [] });
   });

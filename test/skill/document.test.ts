@@ -35,11 +35,11 @@ describe("parseMarkdown", () => {
 
   it.each([
     ["a byte order mark", "\ufeff---\ndescription: d\n---\nb", ["byte-order-mark"]],
-    ["Windows line ends", "---\r\ndescription: d\r\n---\r\nb", ["line-ends"]],
-    ["blanks after the delimiters", "--- \ndescription: d\n---\t\nb", ["delimiter-blanks", "delimiter-blanks"]],
+    ["Windows line ends", "---\r\ndescription: d\r\n---\r\nb", ["line-endings"]],
+    ["blanks after the delimiters", "--- \ndescription: d\n---\t\nb", ["delimiter-whitespace", "delimiter-whitespace"]],
     ["[W-30] a comment before them", "<!-- skills/x/SKILL.md -->\n---\ndescription: d\n---\nb", ["leading-comment"]],
     ["[W-30] a label before them", "# skills/x/SKILL.md\n\n---\ndescription: d\n---\nb", ["leading-comment"]],
-    ["blank lines before them", "\n\n---\ndescription: d\n---\nb", ["leading-blank"]],
+    ["blank lines before them", "\n\n---\ndescription: d\n---\nb", ["leading-blank-lines"]],
     ["a closing delimiter at the end of the file", "---\ndescription: d\n---", []],
   ])("reads through %s and says so", (_, text, expected) => {
     const document = parseMarkdownDocument(text);
@@ -86,7 +86,7 @@ describe("parseMarkdown", () => {
   it("says that a # after a blank cuts the description", () => {
     const document = parseMarkdownDocument("---\ndescription: Knows C #1\n---\nb");
     expect(document.data).toEqual({ description: "Knows C" });
-    expect(document.findings).toMatchObject([{ code: "value-cut", line: 2, column: 22 }]);
+    expect(document.findings).toMatchObject([{ code: "value-truncated", line: 2, column: 22 }]);
   });
 
   it("never quotes what it could not read, because it may be a link to something else", () => {

@@ -43,7 +43,7 @@ describe("fixDocument", () => {
   it("takes no name from a folder that has only a link to the file", () => {
     const text = "---\nname: fine\ndescription: d\n--- \n\nx\n";
     const { fixed } = fixDocument(text, { ...request, isLinked: true });
-    expect(fixed).toEqual(["delimiter-blanks"]);
+    expect(fixed).toEqual(["delimiter-whitespace"]);
   });
 
   it.each([
@@ -158,7 +158,7 @@ function readBack(text: string): { says: object; body: string } {
   return { says: load(source, { schema: CORE_SCHEMA }) as object, body };
 }
 
-const OF_VALUES = new Set(["yaml-repaired", "key-misspelled", "name-missing", "name-differs"]);
+const OF_VALUES = new Set(["yaml-repaired", "key-misspelled", "name-missing", "name-mismatch"]);
 
 describe("any frontmatter", () => {
   it("keeps every value that no reported fix names, and the text; a second time nothing changes", () => {
@@ -181,7 +181,7 @@ describe("any frontmatter", () => {
         expected.set(meant, expected.get(key));
         expected.delete(key);
       }
-      if (fixed.includes("name-missing") || fixed.includes("name-differs")) expected.set("name", "right");
+      if (fixed.includes("name-missing") || fixed.includes("name-mismatch")) expected.set("name", "right");
       expect(new Map(Object.entries(is.says))).toEqual(expected);
     };
     const somePlace = fc.record({
@@ -195,7 +195,7 @@ describe("any frontmatter", () => {
       fc.property(someFile, somePlace, (file, place) => void check(file, place)),
       { numRuns: 400 },
     );
-    const frame = ["byte-order-mark", "line-ends", "leading-blank", "delimiter-blanks"];
+    const frame = ["byte-order-mark", "line-endings", "leading-blank-lines", "delimiter-whitespace"];
     for (const code of [...OF_VALUES, ...frame]) expect(seen.get(code), code).toBeGreaterThan(0);
   }, 120_000);
 });

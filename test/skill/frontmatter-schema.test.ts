@@ -30,7 +30,7 @@ function errorsIn(data: JsonObject): string[] {
   );
   return findings
     .map(({ code }) => code)
-    .filter((code) => getSeverity(code, "agentskills") === "error" && !/^key-|^name-(?:missing|differs)$/.test(code));
+    .filter((code) => getSeverity(code, "agentskills") === "error" && !/^key-|^name-(?:missing|mismatch)$/.test(code));
 }
 
 describe("the schema of a frontmatter", () => {

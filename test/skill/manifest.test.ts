@@ -32,7 +32,7 @@ describe("readManifest", () => {
   it("[W-05] takes model where model and preferred_model stand, and says so", () => {
     const { manifest, problems } = manifestOf("description: d\npreferred_model: slow\nmodel: fast");
     expect(manifest.model).toBe("fast");
-    expect(problems).toEqual(["key-twice preferred_model"]);
+    expect(problems).toEqual(["duplicate-field preferred_model"]);
   });
 
   it("[S-20] says of a capability without a namespace that nobody can grant it", async () => {

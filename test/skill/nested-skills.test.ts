@@ -46,7 +46,7 @@ const SKIPPED = [
 ];
 
 const SAID = [
-  ["outer/SKILL.md", "name-differs", "info"],
+  ["outer/SKILL.md", "name-mismatch", "info"],
   ...SKIPPED.map((file) => [file, "nested-skipped", "info"]),
   ["outer/parts/inner/SKILL.md", "nested-skill", "info"],
   ["outer/parts/inner/deep/innermost/SKILL.md", "nested-skill", "info"],

@@ -75,10 +75,10 @@ describe("the record of installed copies", () => {
     const { installs, look, described } = scene();
     writeFileSync(installs.file, text);
     const { configuration } = await look();
-    expect(configuration.diagnostics).toMatchObject([{ code: "installs-unreadable", severity: "warning" }]);
+    expect(configuration.diagnostics).toMatchObject([{ code: "exports-unreadable", severity: "warning" }]);
     expect(configuration.isBroken).toBe(false);
     expect(await described(), "the copy counts as a skill then").toBe("The copy.");
-    expect(() => installs.remove(["/x"])).toThrow(expect.objectContaining({ code: "installs-unreadable" }));
+    expect(() => installs.remove(["/x"])).toThrow(expect.objectContaining({ code: "exports-unreadable" }));
     expect(readFileSync(installs.file, "utf8")).toBe(text);
   });
 });

@@ -58,7 +58,7 @@ describe("a line of a journal", () => {
 
   it("is not read when any byte of it is another, of whatever kind it is", () => {
     const { file } = kept((journal) => {
-      journal.event({ type: "text-said", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
+      journal.event({ type: "text-generated", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
       journal.step("model:1", { text: "hi" });
       journal.ask("approval:1", EFFECT);
       journal.answer("approval:1", { isApproved: true }, EFFECT);
@@ -195,7 +195,7 @@ describe("a journal", () => {
     );
     let steps = 0;
     for (let done = false; !done; ) {
-      journal.event({ type: "text-said", run: ID, skill: "", at: "", step: ++steps, text: "x".repeat(2000) });
+      journal.event({ type: "text-generated", run: ID, skill: "", at: "", step: ++steps, text: "x".repeat(2000) });
       done = await Promise.race([isOver, new Promise<false>((resolve) => setImmediate(resolve, false))]);
     }
     expect(await called).toBe("done");

@@ -58,7 +58,7 @@ describe("the runs", () => {
     begun(runs, "20260101-000000-00000003", (journal) => journal.ask("approval:1", EFFECT));
     begun(runs, "20260101-000000-00000004", (journal) => {
       journal.ask("approval:1", EFFECT);
-      journal.event({ type: "text-said", run: ID, skill: "", at: "", step: 1, text: "another call ended" });
+      journal.event({ type: "text-generated", run: ID, skill: "", at: "", step: 1, text: "another call ended" });
     });
     const held = runs.create(newRun("20260101-000000-00000005"));
     runs.answer("20260101-000000-00000003", { isApproved: true });
@@ -215,7 +215,7 @@ describe("a run", () => {
     begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     begun(runs, OTHER, (journal) => journal.step("model:1", {}));
     expect(thrownBy(() => runs.answer(OTHER, { isApproved: true }))).toMatchObject({
-      code: "nothing-asked",
+      code: "no-pending-approval",
       message: `Run ${OTHER} waits for no approval: it was interrupted`,
     });
     expect(runs.answer(ID, { isApproved: false, reason: "ask Ann" })).toEqual(EFFECT);

@@ -141,12 +141,20 @@ const SEVERITY_LABELS: Readonly<Record<FindingSeverity, string>> = {
 function exitRows(): string[][] {
   const thrown = (exit: number) =>
     linked(Object.keys(ERROR_EXIT_CODES).filter((code) => ERROR_EXIT_CODES[code] === exit));
-  const limits = ["max-steps", "timeout", "budget", "script-timeout", "script-output", "script-memory", "tool-timeout"];
+  const limits = [
+    "max-iterations",
+    "timeout",
+    "budget",
+    "script-timeout",
+    "script-output",
+    "script-memory",
+    "tool-timeout",
+  ];
   return [
     [`${EXIT.usage}`, thrown(EXIT.usage)],
     [
       `${EXIT.refused}`,
-      `${thrown(EXIT.refused)}, ${linked(["another-server", "keys-at-stake"])}; a refused run or script ([uses](#uses)), or a refused copy: ${linked(["edited", "in-the-way", "last-copy"])}`,
+      `${thrown(EXIT.refused)}, ${linked(["server-name-taken", "unmanaged-keys"])}; a refused run or script ([uses](#uses)), or a refused copy: ${linked(["edited", "unmanaged-path", "last-copy"])}`,
     ],
     [`${EXIT.limit}`, `${linked(limits)}: partial output is printed`],
     [`${EXIT.waiting}`, linked(["waiting"])],

@@ -163,7 +163,12 @@ async function removeHomeWithRetries(home: HermeticHome): Promise<Problem | unde
       return undefined;
     } catch (error) {
       if (again < MAX_TRIES) await wait(100);
-      else return { code: "home-left", message: `Cannot remove ${home.path}`, fix: String(Object(error).fix ?? "") };
+      else
+        return {
+          code: "home-not-removed",
+          message: `Cannot remove ${home.path}`,
+          fix: String(Object(error).fix ?? ""),
+        };
     }
   }
 }

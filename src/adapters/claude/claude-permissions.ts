@@ -169,8 +169,8 @@ async function requireApproval(
     request: effect,
     signal,
     redact: (text) => redactor.redact(text),
-    onRequested: () => emit({ type: "approval-asked", ...position, effect }),
-    onAnswered: (given) => emit({ type: "approval-given", ...position, ...given }),
+    onRequested: () => emit({ type: "approval-requested", ...position, effect }),
+    onAnswered: (given) => emit({ type: "approval-decided", ...position, ...given }),
   });
   if (isApprovedForRun(effect, approval)) agreed.add(getApprovalKey(effect));
   if (approval.isApproved) return undefined;

@@ -101,7 +101,7 @@ export function createTranscript({
     text({ text }) {
       if (typeof text !== "string" || text === "") return;
       all.text = redactor.redact(text);
-      emit({ type: "text-said", step: steps, text: all.text });
+      emit({ type: "text-generated", step: steps, text: all.text });
     },
     tool_use({ id, name, input }, step) {
       const tool = nameOf(name);
@@ -189,7 +189,7 @@ export function createTranscript({
 
 const SDK_STOP_REASONS: Readonly<Record<string, StopReason>> = {
   success: "answer",
-  error_max_turns: "max-steps",
+  error_max_turns: "max-iterations",
   error_max_budget_usd: "budget",
 };
 
@@ -203,7 +203,7 @@ function parseResult(message: JsonObject, redactor: Redactor): TranscriptEnd {
   // A refusal of the API arrives as an answer that is an error.
   if (stop === "answer" && is_error !== true)
     return { stop, text, ...known, ...omitUndefined({ structured: redactData(redactor, structured) }) };
-  if (stop === "max-steps" || stop === "budget") return { stop, text: "", ...known };
+  if (stop === "max-iterations" || stop === "budget") return { stop, text: "", ...known };
   return { stop: "error", text: "", ...known, error: createApiProblem(text, status) };
 }
 

@@ -112,7 +112,7 @@ async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: Evalu
     home: resolveRealPath(home?.path ?? homedir()),
     skillsDir: home && resolveRealPath(home.skillsDir),
   };
-  const { seconds = DEFAULT_RUN_LIMITS.seconds, maxTurns: iterations = DEFAULT_RUN_LIMITS.mostIterations } = options;
+  const { seconds = DEFAULT_RUN_LIMITS.seconds, maxTurns: iterations = DEFAULT_RUN_LIMITS.iterationCap } = options;
   const limits = { seconds, iterations };
   const allowedTools = [...(options.allowedTools ?? []), ...listScriptGrants(installed, ground.skillsDir)];
   const runOptions = { ...options, allowedTools };

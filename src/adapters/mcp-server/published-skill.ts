@@ -46,7 +46,7 @@ export function toStandardDescription(written: string, name: string): string {
 const MAX_DESCRIPTION_LENGTH = 1024;
 const MAX_COMPATIBILITY_LENGTH = 500;
 /** Findings that do not change how other readers read the frontmatter. */
-const HARMLESS_FINDINGS: ReadonlySet<string> = new Set(["line-ends", "value-cut"]);
+const HARMLESS_FINDINGS: ReadonlySet<string> = new Set(["line-endings", "value-truncated"]);
 
 interface SkillText {
   text: string;

@@ -93,7 +93,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   const canUse = uses !== false && isReadOnly !== true;
   const choices: SessionOptions = {
     provides: "all",
-    forkMode: "tell",
+    forkMode: "suggest",
     toolsetLoading: "background",
     allowsSubAgents: uses !== false,
     isReadOnly: isReadOnly === true,

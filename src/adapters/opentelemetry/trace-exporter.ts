@@ -145,10 +145,10 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
     },
     "run-warned": (event) => addSpanEvent(runOf(event), event, { "skillet.code": event.code }),
     "model-retried": (event) => addSpanEvent(runOf(event), event, { "skillet.step": event.step }),
-    "approval-asked": (event) => addSpanEvent(runOf(event), event, { "gen_ai.tool.name": event.tool }),
-    "approval-given": (event) =>
+    "approval-requested": (event) => addSpanEvent(runOf(event), event, { "gen_ai.tool.name": event.tool }),
+    "approval-decided": (event) =>
       addSpanEvent(runOf(event), event, { "gen_ai.tool.name": event.tool, "skillet.approved": event.isApproved }),
-    "text-said": (event) => {
+    "text-generated": (event) => {
       const { said } = runOf(event);
       if (hasContent) said.set(event.step, (said.get(event.step) ?? "") + event.text);
       return [];

@@ -145,7 +145,7 @@ function selectServerTools(
   };
   for (const tool of meant.filter((one) => wrongIn(one) !== undefined).slice(0, 5)) {
     const message = `Tool '${truncateLine(tool.name, 64)}' of MCP server '${name}' is skipped: its schema ${wrongIn(tool)}`;
-    say("mcp-schema", message, "ask the server's author to fix it");
+    say("mcp-tool-schema", message, "ask the server's author to fix it");
   }
   const tools = new Map<string, Tool>();
   for (const one of meant.filter((tool) => wrongIn(tool) === undefined)) {
@@ -154,14 +154,14 @@ function selectServerTools(
   }
   if (tools.size > MAX_SERVER_TOOLS) {
     const message = `MCP server '${name}' has ${formatCount(tools.size, "tool")}: runs get only the first ${MAX_SERVER_TOOLS}`;
-    say("mcp-many", message, `list the tools you need: tools = ["…"] under ${table} in config.toml`);
+    say("mcp-too-many-tools", message, `list the tools you need: tools = ["…"] under ${table} in config.toml`);
   }
-  const named = new Set([...(settings.tools ?? []), ...(settings.withoutAsking ?? [])]);
+  const named = new Set([...(settings.tools ?? []), ...(settings.autoApprove ?? [])]);
   const missing = [...named].filter((entry) => !listed.some((tool) => matchesToolEntry(tool, entry)));
   if (missing.length > 0) {
     const has = truncateLine(listed.map((tool) => tool.name).join(", "), 300) || "none";
     const message = `MCP server '${name}' has no tool ${truncateLine(missing.map((entry) => `'${entry}'`).join(", "), 200)}`;
-    say("mcp-tool", message, `it has: ${has}; correct ${table} in config.toml`);
+    say("mcp-tool-unknown", message, `it has: ${has}; correct ${table} in config.toml`);
   }
   return { tools: [...tools.values()].slice(0, MAX_SERVER_TOOLS), problems };
 }
@@ -354,7 +354,7 @@ function createMcpTool(server: string, listed: McpListedTool, settings: McpSetti
   const { name, title, description, annotations } = listed;
   const what = sanitizeLine(String(title ?? annotations.title ?? name), 120);
   const isFree =
-    annotations.readOnlyHint === true || settings.withoutAsking?.some((entry) => matchesToolEntry(listed, entry));
+    annotations.readOnlyHint === true || settings.autoApprove?.some((entry) => matchesToolEntry(listed, entry));
   const isReversible = annotations.destructiveHint === false;
   return {
     name: `${server}.${getToolPart(name)}`,

@@ -98,7 +98,7 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
   const systems = readRequirements(skill).os;
   if (systems.length > 0 && !systems.includes(system.platform)) {
     const message = `Skill '${skill.name}' is for ${systems.join(", ")}, not for ${system.platform}`;
-    return createSystemDenial("other-system", message, "use it on one of those systems");
+    return createSystemDenial("unsupported-os", message, "use it on one of those systems");
   }
   if (sandbox || (packages.length === 0 && scripts.length === 0)) return undefined;
   const engine = system.missingEngine();
@@ -119,7 +119,7 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
     const message = `Skill '${skill.name}' needs system packages (${packages.join(", ")}), which cannot be built here`;
     const fix =
       "use Debian or Ubuntu, or a container whose image has them: engine and image under [sandbox] in config.toml";
-    return createSystemDenial("packages-missing", message, fix);
+    return createSystemDenial("system-packages-missing", message, fix);
   }
   const missing = scripts
     .map(({ path }) => getScriptProgram(path))

@@ -145,7 +145,7 @@ function denyUnassigned(skill: Skill, host: Host): Denial {
   const place = folder ?? file;
   const from = `${source}${place === undefined ? "" : ` (${shortenHomePath(place, host)})`}`;
   return {
-    code: "secret-not-given",
+    code: "secret-not-approved",
     kind: "setup",
     message: `The settings of skill '${skill.name}' in config.toml (${formatConfiguredAccess(skill, host)}) are not granted to any copy yet; this copy is from ${from}`,
     fix: `review it, then run: skillet trust --secrets ${quoteIfNeeded(skill.name)}`,

@@ -82,7 +82,7 @@ export function evaluatePrompt(
           "enable at least one section",
         );
       const messages: Message[] = [...(savedSession?.messages ?? []), { role: "user", text: redactor.redact(text) }];
-      const { seconds, iterations, tokens } = resolveRunLimits(host.settings.limits.mostIterations, host, options);
+      const { seconds, iterations, tokens } = resolveRunLimits(host.settings.limits.iterationCap, host, options);
       const result = await withTimeLimit(
         seconds,
         signal,

@@ -405,7 +405,7 @@ function readRefFolder(path: string): ReturnType<typeof readFolderSkill> {
 
 const NO_FINDING = { code: "", message: "is not a skill" };
 /** Findings that mean there is no readable SKILL.md. */
-const NO_FILE_CODES: ReadonlySet<string> = new Set(["not-a-file", "link-loop", "not-a-folder", "unreadable"]);
+const NO_FILE_CODES: ReadonlySet<string> = new Set(["not-a-file", "symlink-loop", "not-a-folder", "unreadable"]);
 
 /** Requires `name` and `description`: other sources fall back to the folder's name and the body. */
 function findRefProblem({ skill, frontmatter: { name, description } }: FolderSkill): string | undefined {

@@ -230,7 +230,7 @@ export interface AgentLoopResult {
 /** Calls the model and its tools in turns until there is an answer or a limit is reached. Never throws. */
 async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promise<AgentLoopResult> {
   const { messages, limits, budget, signal, estimateCost } = options;
-  const end: AgentLoopResult = { stop: "max-steps", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
+  const end: AgentLoopResult = { stop: "max-iterations", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
   // If the loop ends early, prefer the reply that was being streamed, then the last reply, then the last tool result.
   const said: ReplyState = { begun: "", last: "", inVain: NO_USAGE };
   const ended = (stop: StopReason): AgentLoopResult => ({
@@ -266,7 +266,7 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
       if (answered.completed) return { ...end, ...answered.completed };
       said.last = unwrapToolOutput(answered.results.at(-1)?.content ?? said.last);
     }
-    return ended(signal.aborted ? getStopReason(signal) : "max-steps");
+    return ended(signal.aborted ? getStopReason(signal) : "max-iterations");
   } catch (error) {
     end.usage = addUsage(end.usage, said.inVain);
     end.cost = addCosts(end.cost, said.inVain === NO_USAGE ? undefined : estimateCost(said.inVain));
@@ -300,7 +300,7 @@ async function askModel(
   const say = (bytes: Buffer) => {
     const text = decoder.write(bytes);
     said.begun += text;
-    if (text !== "") emitRunEvent(steps, options, { type: "text-said", step, text });
+    if (text !== "") emitRunEvent(steps, options, { type: "text-generated", step, text });
   };
   const whole = createSurrogateJoiner();
   const start = performance.now();
@@ -347,7 +347,7 @@ function createUnmadeResult({ id, tool }: ToolCall): ToolCallResult {
 }
 
 const ANSWER_CUT: Problem = {
-  code: "answer-cut",
+  code: "answer-truncated",
   message: "The answer was cut off: the model reached its output token limit",
   fix: "raise max_tokens of the model in config.toml, or ask for a shorter answer",
 };

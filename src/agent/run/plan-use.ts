@@ -141,7 +141,13 @@ const PLAN_ROWS: readonly PlanRow[] = [
   },
   {
     name: "system",
-    codes: ["other-system", "sandbox-unavailable", "packages-missing", "script-interpreter", "missing-program"],
+    codes: [
+      "unsupported-os",
+      "sandbox-unavailable",
+      "system-packages-missing",
+      "script-interpreter",
+      "missing-program",
+    ],
     detail: ({ manifest: { packages } }) =>
       packages.length === 0 ? "all requirements are met" : `packages: ${packages.join(", ")}`,
   },
@@ -153,7 +159,7 @@ const PLAN_ROWS: readonly PlanRow[] = [
   },
   {
     name: "variables",
-    codes: ["missing-variable", "variable-refused", "secret-other-source", "secret-not-given", "grants-unreadable"],
+    codes: ["missing-variable", "variable-refused", "secret-other-source", "secret-not-approved", "grants-unreadable"],
     detail: (skill) => listDeclaredVariables(skill).join(", ") || "none",
   },
   {

@@ -110,7 +110,7 @@ function createWrongKindError(id: string, kind: "use" | "chat"): SkillError {
 
 /** Creates the error for another workspace: approvals of a run hold only for its own workspace. */
 function createOtherWorkspaceError(id: string, workspace: string | undefined): SkillError {
-  return new SkillError("run-elsewhere", {
+  return new SkillError("run-other-workspace", {
     message: `Run ${id} began in ${workspace ?? "no workspace"}`,
     fix: "resume it there: set the host option `workspace` to that folder",
   });

@@ -147,7 +147,7 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   ];
   const unbuilt = [...(root?.kind === "missing" ? packages.system : []), ...missing];
   const building: Problem = {
-    code: "packages-missing",
+    code: "system-packages-missing",
     message: `${unbuilt.join(", ")} will be built before the first run and then be readable too`,
     fix: `build them now: skillet packages build ${skill.name}`,
   };

@@ -105,7 +105,7 @@ export function resolveRunLimits(
   { settings: { limits } }: Host,
   request: Pick<UseRequest, "maxIterations" | "seconds" | "tokens">,
 ): { iterations: number; seconds: number; tokens?: number } {
-  const iterations = pickSmallestLimit(wanted ?? limits.iterations, limits.mostIterations, request.maxIterations);
+  const iterations = pickSmallestLimit(wanted ?? limits.iterations, limits.iterationCap, request.maxIterations);
   return {
     iterations: Math.max(1, Math.floor(iterations ?? 1)),
     seconds: pickSmallestLimit(limits.seconds, request.seconds) ?? limits.seconds,
@@ -215,7 +215,7 @@ export function warnShortSecrets(secrets: Secrets): Problem[] {
   if (short.length === 0) return [];
   return [
     {
-      code: "secret-short",
+      code: "secret-too-short",
       message: `${short.join(", ")} is too short to be redacted: it may appear in the output`,
       fix: `use a value of ${MIN_SECRET_BYTES} characters or more`,
     },

@@ -113,7 +113,7 @@ export function formatRunContent(ending: RunEnding): string {
 }
 
 const STOP_LINES: Partial<Record<StopReason, (ending: RunEnding) => string>> = {
-  "max-steps": ({ maxIterations: iterations, text }) =>
+  "max-iterations": ({ maxIterations: iterations, text }) =>
     `[The limit of ${formatCount(iterations, "iteration")} was reached: ${formatPartial(text)}]`,
   timeout: ({ seconds, text }) =>
     `[The limit of ${formatCount(seconds, "second")} was reached: ${formatPartial(text)}]`,
@@ -213,7 +213,7 @@ const PROGRESS_LINES: ProgressLines = {
   "tool-progressed": ({ tool, text }) => `${tool}: ${text}`,
   "tool-blocked": ({ tool, message }) => `${tool} was blocked: ${message}`,
   "step-ended": ({ step, calls }) => (calls === 0 ? `answers (step ${step})` : `step ${step} is done`),
-  "approval-asked": ({ tool }) => `waiting for approval of ${tool}`,
+  "approval-requested": ({ tool }) => `waiting for approval of ${tool}`,
 };
 
 /** Reports the progress of a run to a callback. */
@@ -239,7 +239,7 @@ export function toProblem(error: unknown): Problem {
     return { code: "failed", message: `Unexpected error: ${sanitizeLine(getErrorMessage(error), 300)}`, fix };
   }
   return {
-    code: "machine",
+    code: "system-error",
     message: `Not run: ${getErrorMessage(error)} (${getErrnoCode(error)})`,
     fix: "check permissions of the folders it needs and the free disk space",
   };

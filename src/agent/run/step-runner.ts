@@ -94,7 +94,7 @@ type RunHalt = { effect: ApprovalRequest } | { error: Problem };
 const RESUMABLE_STOPS: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
 const CANCEL_POLL_MS = 500;
 /** Progress events, which have no meaning once the step is over. */
-const TRANSIENT_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["text-said", "tool-progressed"]);
+const TRANSIENT_EVENTS: ReadonlySet<RunEvent["type"]> = new Set(["text-generated", "tool-progressed"]);
 
 class JournalStepRunner {
   readonly signal: AbortSignal;

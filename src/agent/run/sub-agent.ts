@@ -349,7 +349,7 @@ function trackCallPosition(tool: Tool, broker: Broker): Tool {
 function refuseOtherSkill({ name }: Skill): { refusal: ToolResult } {
   return {
     refusal: createRefusalResult([
-      { code: "resource-other", message: `Only files of skill '${name}' can be read here`, fix: "" },
+      { code: "resource-other-skill", message: `Only files of skill '${name}' can be read here`, fix: "" },
     ]),
   };
 }

@@ -53,7 +53,7 @@ function skipToolCall(
   { completed }: ToolCallsResult,
   { signal }: AgentLoopOptions,
 ): ToolResult | undefined {
-  if (completed) return createCallRefusal("not-made", "Call not made: the run was already completed.");
+  if (completed) return createCallRefusal("call-skipped", "Call not made: the run was already completed.");
   if (signal.aborted) return createCallRefusal("aborted", "Call not made: the run was interrupted.");
   if (index < MAX_CALLS_PER_STEP) return undefined;
   return createCallRefusal("too-many-calls", `Call not made: the limit is ${MAX_CALLS_PER_STEP} calls per step.`);
@@ -226,8 +226,8 @@ async function findCallRefusal(
     request: effect,
     signal,
     redact: (text) => options.redactor.redact(text),
-    onRequested: () => emitRunEvent(steps, options, { type: "approval-asked", ...about, effect }),
-    onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-given", ...about, ...given }),
+    onRequested: () => emitRunEvent(steps, options, { type: "approval-requested", ...about, effect }),
+    onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-decided", ...about, ...given }),
   });
   if (isApprovedForRun(agreedTo, approval)) approvedKeys.add(getApprovalKey(agreedTo));
   if (approval.isApproved) return undefined;

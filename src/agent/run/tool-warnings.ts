@@ -83,7 +83,7 @@ export function warnClosedNetwork(skill: Skill): Problem[] {
   const wanted = [...hosts].slice(0, MAX_SUGGESTED_HOSTS).map((host) => `${host}:443`);
   return [
     {
-      code: "network-wanted",
+      code: "network-blocked",
       message: `Skill '${skill.name}' ${isNamed ? "lists web_fetch" : "has code that uses the network"}, but has no network access`,
       fix: `run: skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`,
     },

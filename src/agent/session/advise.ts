@@ -81,7 +81,7 @@ export async function advise(prompt: string, context: AdviseContext): Promise<Ad
     return createNoAdvice("the disclosure mode is static: all skills are in the list of skills");
   if (prompt.trim() === "") return createNoAdvice("the prompt is empty");
   const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);
-  if (isListIntent(prompt, host.settings.disclosure.asks) && selected[0]?.level !== "explicit")
+  if (isListIntent(prompt, host.settings.disclosure.listIntents) && selected[0]?.level !== "explicit")
     return createNoAdvice("the prompt asks for a list of skills: list_skills answers it");
   if (selected.length + ranked.length === 0) return createNoAdvice("no skill fits the prompt well enough");
   const received = (conversation !== undefined && (await memory?.received(conversation))) || NOTHING_RECEIVED;

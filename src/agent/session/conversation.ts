@@ -94,7 +94,7 @@ export function createConversation(
       return startRun<RunEvent, RunResult>((pass, signal) => {
         let hasBegun = false;
         const note = (event: RunEvent) => {
-          hasBegun ||= event.type === "text-said" || event.type === "tool-called";
+          hasBegun ||= event.type === "text-generated" || event.type === "tool-called";
           pass(event);
         };
         return next(async () => {
@@ -223,7 +223,7 @@ async function runTurn({
         context: joined([disclosure.suffix.trimStart(), mounted.text, session.formatReminder()]),
       };
     });
-    const { seconds, iterations, tokens } = resolveRunLimits(settings.limits.mostIterations, host, request);
+    const { seconds, iterations, tokens } = resolveRunLimits(settings.limits.iterationCap, host, request);
     const bounds = { seconds, maxIterations: iterations, budget: { used: 0, max: tokens } };
     const tools = () => session.tools;
     const revoked = (tool: string) => session.findRevocation(tool);

@@ -147,7 +147,7 @@ export class SessionState {
         throw error;
       });
       if (skill.manifest.context === "fork" && this.canUse) {
-        if (this.#options.forkMode === "tell" && isInvocableBy("model", skill))
+        if (this.#options.forkMode === "suggest" && isInvocableBy("model", skill))
           return createHandOverResult(skill, written);
         return this.use({ skill: name, by, ...omitUndefined({ message: written ?? task, signal }) }, parent, call);
       }
@@ -421,7 +421,7 @@ function createLoadedResult({ name }: Skill, tools: readonly string[]): ToolResu
 function createHandOverResult({ name }: Skill, written: string | undefined): ToolResult {
   const task = written === undefined ? "" : `, with this task:\n\n${written}`;
   const content = `Skill '${sanitizeLine(name, 64)}' runs in a sub-agent: hand the task over with use_skill${task}`;
-  return { content, isError: false, code: "to-be-used" };
+  return { content, isError: false, code: "runs-as-subagent" };
 }
 
 /** Returns the reason to refuse a skill. `by` is undefined if its instructions are already in the conversation. */

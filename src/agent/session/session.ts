@@ -51,8 +51,8 @@ export interface SessionOptions {
   provides?: "toolsets" | "all";
   /** False disables sub-agents. */
   allowsSubAgents?: boolean;
-  /** Handling of a loaded skill with `context: fork`: run it in a sub-agent, or tell the model to use it. Defaults to `run`. */
-  forkMode?: "run" | "tell";
+  /** Handling of a loaded skill with `context: fork`: run it in a sub-agent, or suggest to the model to use it. Defaults to `run`. */
+  forkMode?: "run" | "suggest";
   /** The memory of advice that conversations received, for sessions that last for one request. Defaults to a memory of this session. */
   adviceMemory?: AdviceMemory;
   /**

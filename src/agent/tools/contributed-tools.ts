@@ -186,8 +186,8 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
     const about = { step: Number.parseInt(place, 10) || 0, tool: effect.tool };
     const { approval } = await steps.requestApproval(name, {
       ...{ request: effect, signal: asking, redact: hide },
-      onRequested: () => emitRunEvent(steps, whose, { type: "approval-asked", ...about, effect }),
-      onAnswered: (word) => emitRunEvent(steps, whose, { type: "approval-given", ...about, ...word }),
+      onRequested: () => emitRunEvent(steps, whose, { type: "approval-requested", ...about, effect }),
+      onAnswered: (word) => emitRunEvent(steps, whose, { type: "approval-decided", ...about, ...word }),
     });
     return approval;
   };

@@ -78,13 +78,13 @@ const EXIT_PROBLEMS = new Map<number, { code: ErrorCode; says: string; fix: stri
     { code: "path-outside", says: "is a symlink that leads outside", fix: "use the target's path, if it is inside" },
   ],
   [92, { code: "path-missing", says: "does not exist", fix: "list_files shows the files" }],
-  [93, { code: "path-folder", says: "is a folder", fix: "list_files shows its files" }],
-  [94, { code: "path-no-file", says: "is not a regular file", fix: "use another path" }],
+  [93, { code: "path-is-folder", says: "is a folder", fix: "list_files shows its files" }],
+  [94, { code: "path-not-a-file", says: "is not a regular file", fix: "use another path" }],
   [
     95,
-    { code: "path-closed", says: "is not readable by tools", fix: "make it readable by others, or use another path" },
+    { code: "path-denied", says: "is not readable by tools", fix: "make it readable by others, or use another path" },
   ],
-  [96, { code: "path-no-folder", says: "is not a folder", fix: "read_file reads a file" }],
+  [96, { code: "path-not-a-folder", says: "is not a folder", fix: "read_file reads a file" }],
 ]);
 
 /** Ends the program if the path is not a readable file. */
@@ -93,7 +93,7 @@ export const REQUIRE_FILE = `[ -d "$path" ] && exit 93; [ -e "$path" ] || exit 9
 function createClosedPathError(path: string, stderr: string): SkillError {
   const isReadOnly = /read-only/i.test(stderr);
   const why = isReadOnly ? "tools may not write it" : readLastError(stderr);
-  return new SkillError(isReadOnly || /denied|not permitted/i.test(stderr) ? "path-closed" : "tool-failed", {
+  return new SkillError(isReadOnly || /denied|not permitted/i.test(stderr) ? "path-denied" : "tool-failed", {
     message: `${quotePath(path)} could not be written: ${why}`,
     fix: isReadOnly
       ? "only the user changes files that other programs run or read as configuration (.git, .vscode, .envrc and others); write to another path"

@@ -67,7 +67,7 @@ function requireOpenAddress(url: string, { sandbox: { network } }: SandboxToolCo
   const port = address.port === "" ? (address.protocol === "http:" ? 80 : 443) : Number(address.port);
   const wanted = formatEndpoint({ host: address.hostname.replace(/^\[|\]$/g, ""), port });
   if (network.some((endpoint) => formatEndpoint(endpoint) === wanted)) return address.href;
-  throw new SkillError("network-closed", {
+  throw new SkillError("network-not-allowed", {
     message: `${wanted} is not allowed for this run`,
     fix: `allowed: ${network.map(formatEndpoint).join(", ")}; the operator can add it to network in config.toml`,
   });

@@ -286,7 +286,7 @@ const ABORTED_RESULT: ToolResult = { content: "It was interrupted.", isError: tr
 
 function createEndedResult(why: string): ToolResult {
   const content = `The skill's tools are no longer available: ${why}. Load the skill again to restart them.`;
-  return { content, isError: true, code: "toolset-ended" };
+  return { content, isError: true, code: "toolset-exited" };
 }
 
 function isErrorResult(answer: unknown): boolean {

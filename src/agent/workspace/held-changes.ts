@@ -249,8 +249,8 @@ export function createChangeReview({ run, skill, host, steps, redactor, signal }
       request: effect,
       signal,
       redact: (text) => redactor.redact(text),
-      onRequested: () => emitRunEvent(steps, subject, { type: "approval-asked", ...at, effect }),
-      onAnswered: (answer) => emitRunEvent(steps, subject, { type: "approval-given", ...at, ...answer }),
+      onRequested: () => emitRunEvent(steps, subject, { type: "approval-requested", ...at, effect }),
+      onAnswered: (answer) => emitRunEvent(steps, subject, { type: "approval-decided", ...at, ...answer }),
     });
     return approval?.isApproved === true;
   };

@@ -352,7 +352,7 @@ async function resolveSystemRoot(
 ): Promise<string | undefined> {
   if (packages.length === 0 || sandbox.system === "own") return undefined; // An image contains them or not.
   if (sandbox.by !== "bubblewrap") {
-    throw new SkillError("packages-missing", {
+    throw new SkillError("system-packages-missing", {
       message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are available only in a bubblewrap sandbox`,
       fix: "remove level and engine under [sandbox] in config.toml, or install the packages and remove them from the skill",
     });
@@ -365,7 +365,7 @@ async function resolveSystemRoot(
     found = findPackageRoot(packages, places);
   }
   if (found.kind !== "missing") return found.kind === "layer" ? found.root : undefined;
-  throw new SkillError("packages-missing", {
+  throw new SkillError("system-packages-missing", {
     message: `The packages ${packages.join(", ")} are not installed`,
     fix: found.fix,
   });

@@ -143,7 +143,7 @@ export function checkWorkspace(host: Host, { access, home }: WorkspaceRequest): 
   const shared = uid !== 0 ? uid : access === "read-write" ? NOBODY_UID : undefined;
   const user = isRoot() && shared !== undefined ? { user: shared } : {};
   if (isRoot() && ((uid === 0 && !isOpenToOthers(mode, access)) || !isReachable(folder, uid))) {
-    throw new SkillError("workspace-closed", {
+    throw new SkillError("workspace-inaccessible", {
       message: `Code never runs as root, and no other user may ${access === "read" ? "read" : "write to"} ${folder}`,
       fix: "make an ordinary user the owner of the folder and run skillet as that user, or give others access to it",
     });
@@ -166,7 +166,7 @@ function findTrustedFolders(folder: string, places: readonly string[]): string[]
   const trusted = resolveExisting(places);
   const parent = trusted.find((path) => isInside(path, folder));
   if (parent !== undefined) {
-    throw new SkillError("workspace-own", {
+    throw new SkillError("workspace-trusted-code", {
       message: `The workspace ${folder} is in ${parent}, whose code needs no trust, so no code may write to it`,
       fix: 'work in another folder, or set workspace = "read" in config.toml',
     });
@@ -182,7 +182,7 @@ function resolveExisting(paths: readonly string[]): string[] {
 function refuseClosedLinks(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     if (!entry.isSymbolicLink() || !findSensitiveRow(entry.name, "")?.isClosed) continue;
-    throw new SkillError("workspace-link", {
+    throw new SkillError("workspace-symlink", {
       message: `${join(folder, entry.name)} is a symlink, which cannot be protected from code with write access to the workspace`,
       fix: 'replace it with its target, or set workspace = "read" in config.toml',
     });

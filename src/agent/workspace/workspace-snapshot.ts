@@ -121,7 +121,7 @@ function findLinkTargets(root: string, path: string): string[] {
   const linked = resolveLink(root, path);
   if (linked === undefined) return [];
   if (linked.end !== "") return linked.end === undefined ? linked.paths : [...linked.paths, linked.end];
-  throw new SkillError("workspace-link", {
+  throw new SkillError("workspace-symlink", {
     message: `${toPathText(path)} leads to the whole workspace, which cannot be protected from code with write access`,
     fix: 'remove the link, or set workspace = "read" in config.toml',
   });

@@ -107,7 +107,7 @@ function resolveRedirect(
   const to = URL.parse(headers.get("location") ?? "", from.href);
   if (to && to.origin === from.origin && count < MAX_REDIRECTS) return to;
   const where = to && to.origin !== from.origin ? `to ${sanitizeLine(to.host, 100)}, another host` : "nowhere";
-  throw new SkillError("provider-answer", {
+  throw new SkillError("provider-answer-invalid", {
     message: `GitHub redirected ${where}; the redirect was not followed (${status}, ${what})`,
     fix: "check that base_url is the URL of GitHub's REST API",
   });
@@ -173,7 +173,7 @@ export async function sendGithubRequest(address: URL, request: GithubRequest): P
       : createUnreachableError(address.host, describeNetworkError(error), target);
   }
   if (size > MAX_RESPONSE_BYTES) {
-    throw new SkillError("provider-answer", {
+    throw new SkillError("provider-answer-invalid", {
       message: `GitHub's answer is larger than ${MAX_RESPONSE_BYTES / 1024 / 1024} MiB (${target.what})`,
       fix: target.isChange ? "read the result in parts" : "request less: a smaller limit, or one item at a time",
     });

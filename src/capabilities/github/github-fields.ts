@@ -202,7 +202,7 @@ export function defineShape(fields: Readonly<Record<string, ResponseField>>): Re
 }
 
 export function createUndocumentedError(): SkillError {
-  return new SkillError("provider-answer", {
+  return new SkillError("provider-answer-invalid", {
     message: "GitHub's answer does not match its documentation",
     fix: "check that base_url is the URL of GitHub's REST API",
   });

@@ -290,7 +290,7 @@ async function askForCandidates(
     else if (chosen.length > 0) return chosen;
     else break;
   }
-  throw new SkillError("not-agreed", { message: "nothing was chosen; nothing was added" });
+  throw new SkillError("not-confirmed", { message: "nothing was chosen; nothing was added" });
 }
 
 const MAX_ANSWERS = 3;
@@ -368,21 +368,21 @@ function matchLocked(entry: LockedSkill, fetched: RefetchResult | undefined): { 
     return {
       error:
         fetched?.error ??
-        new SkillError("source-gone", { message: "The skill could not be fetched", fix: "try again" }),
+        new SkillError("source-skill-missing", { message: "The skill could not be fetched", fix: "try again" }),
     };
   }
   const { name, folder, files, tree, digest } = fetched.prepared;
   if (digest === entry.digest) return { put: { name, entry, folder, originals: [{ files, tree }] } };
   if (entry.upstream?.digest === digest) {
     return {
-      error: new SkillError("lock-differs", {
+      error: new SkillError("lock-mismatch", {
         message: "The lock file contains local changes that its source does not have",
         fix: "restore its folder from version control, where the changes are kept",
       }),
     };
   }
   return {
-    error: new SkillError("lock-differs", {
+    error: new SkillError("lock-mismatch", {
       message: "The source does not match the lock file",
       fix: "review the change with `skillet update --dry-run`, then update the lock file with `skillet update`",
     }),

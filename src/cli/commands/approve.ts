@@ -143,8 +143,8 @@ function findWaitingRun(runs: RunStore, given: string): RunSummary {
 
 /** Returns the error for an unanswered request: a process that can start this program does not count as a user. */
 function createUndecidedError(io: CommandIo, { id }: RunSummary): SkillError {
-  if (io.ask) return new SkillError("not-agreed", { message: `nothing was recorded: ${id} is still waiting` });
-  return new SkillError("not-agreed", {
+  if (io.ask) return new SkillError("not-confirmed", { message: `nothing was recorded: ${id} is still waiting` });
+  return new SkillError("not-confirmed", {
     message: `not approved, because this is not a terminal; ${id} is still waiting`,
     fix: `review the request (skillet runs show ${formatRunId(id)}), then add --yes`,
   });
@@ -287,8 +287,8 @@ function printHeldDetails(io: CommandIo, held: HeldChanges, { json }: ApproveHel
 }
 
 function createHeldUndecidedError(io: CommandIo, { id }: HeldChanges): SkillError {
-  if (io.ask) return new SkillError("not-agreed", { message: `Nothing was changed: ${id} is still held` });
-  return new SkillError("not-agreed", {
+  if (io.ask) return new SkillError("not-confirmed", { message: `Nothing was changed: ${id} is still held` });
+  return new SkillError("not-confirmed", {
     message: `Not approved, since this is not a terminal: ${id} is still held`,
     fix: `read the diff above, then run: skillet approve ${id} --yes`,
   });

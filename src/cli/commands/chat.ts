@@ -159,7 +159,7 @@ export function createChatSession(
     else show(event);
   };
   const show = (event: SkillEvent) => {
-    if (event.type === "text-said" && event.skill === "" && isStreamed && !seen.isHeldBack) {
+    if (event.type === "text-generated" && event.skill === "" && isStreamed && !seen.isHeldBack) {
       progress?.hold();
       return voice.say(event.step, event.text);
     }

@@ -354,7 +354,7 @@ async function getConfig({ io, options, args: [written = ""] }: CommandContext<S
   const row = findConfigKey(parts);
   const entry = entries.find((one) => formatKeyPath(one.parts) === formatKeyPath(parts));
   if (row.isSecret && entry && !isValueReference(entry.value) && !options.showSecrets) {
-    throw new SkillError("not-agreed", {
+    throw new SkillError("not-confirmed", {
       message: `${formatKeyPath(parts)} is a secret`,
       fix: `to print it: skillet config get ${formatKeyPath(parts)} --show-secrets`,
     });

@@ -184,7 +184,7 @@ async function confirmAndWrite(
   if (options.dryRun) return false;
   if (visible.length > 0 && !options.yes && !(await isConfirmed(io, question))) {
     const fix = io.ask ? "run the command again to retry" : "run it at a terminal, or add --yes";
-    throw new SkillError("not-agreed", { message: "Nothing was written", fix });
+    throw new SkillError("not-confirmed", { message: "Nothing was written", fix });
   }
   if (changes.length > 0) applyConnectionChanges(changes, records);
   return visible.length > 0;

@@ -212,7 +212,7 @@ function listExportable({ target, skills }: CopyJob, found: DiscoverResult, forc
     });
     const idle = new Set(
       steps.flatMap(({ name, action, reason }) =>
-        action === "refuse" || reason?.code === "already-there" ? name : [],
+        action === "refuse" || reason?.code === "already-present" ? name : [],
       ),
     );
     return skills.filter(({ name }) => !idle.has(name));

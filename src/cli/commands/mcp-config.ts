@@ -234,7 +234,7 @@ function printUnwritten(io: CommandIo, snippet: McpSnippet | undefined, error: S
   return REFUSAL_CODES.has(error.code) ? EXIT.refused : EXIT.findings;
 }
 
-const REFUSAL_CODES = new Set(["another-server", "keys-at-stake"]);
+const REFUSAL_CODES = new Set(["server-name-taken", "unmanaged-keys"]);
 
 /** An entry of skillet that was replaced. */
 interface ReplacedEntry {

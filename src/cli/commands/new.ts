@@ -52,7 +52,7 @@ interface NewOptions {
 
 async function createNewSkill({ io, options, args: [name = ""] }: CommandContext<NewOptions>): Promise<number> {
   if (!STANDARD_NAME.test(name) || name.length > MAX_NAME_LENGTH || findNameProblem(name)) {
-    throw new SkillError("name-unusable", {
+    throw new SkillError("name-invalid", {
       message: `"${name}" is not a valid skill name`,
       fix: `use up to ${MAX_NAME_LENGTH} lowercase letters, digits and single hyphens: ${suggestName(name)}`,
     });

@@ -272,7 +272,7 @@ async function prunePackages({ io, options }: CommandContext<PrunePackagesOption
   const isRefused = isAsked && !(await isConfirmed(io, "Remove this?"));
   if (isRefused) {
     const fix = "`skillet packages prune --yes` removes it";
-    throw new SkillError("not-agreed", { message: "nothing was removed", fix });
+    throw new SkillError("not-confirmed", { message: "nothing was removed", fix });
   }
   if (options.dryRun) {
     if (options.json) printJson(io.stdout, { isDryRun: true, ...toUnusedJson(planned) });

@@ -67,7 +67,7 @@ export async function resumeAndPrint(
 
 /** Returns the error for a run whose skill is missing or no longer loads. */
 function createSkillGoneError({ id, skill }: RunSummary): SkillError {
-  return new SkillError("skill-gone", {
+  return new SkillError("run-skill-missing", {
     message: `Run ${id} uses skill '${skill}', which was not found`,
     fix: `restore it (skillet list --all shows skills that did not load), or cancel the run: skillet cancel ${formatRunId(id)}`,
   });
@@ -99,7 +99,7 @@ const NOT_STARTED_CODES = new Set(["run-ended", "run-cancelled", "run-busy", "ru
 async function discoverForResume(io: CommandIo, run: RunSummary, options: CommonOptions): Promise<DiscoverResult> {
   const { workspace, caller } = run;
   if (workspace !== undefined && !existsSync(workspace)) {
-    throw new SkillError("workspace-gone", {
+    throw new SkillError("run-workspace-missing", {
       message: `Run ${run.id} was started in ${workspace}, which no longer exists`,
       fix: `restore it, or cancel the run: skillet cancel ${formatRunId(run.id)}`,
     });

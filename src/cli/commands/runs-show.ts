@@ -292,9 +292,10 @@ class Timeline {
 
   #event(event: RunEvent): void {
     if (event.type === "tool-ended") this.#endCall(event);
-    if (event.type === "approval-given") this.#giveWord(event);
+    if (event.type === "approval-decided") this.#giveWord(event);
     // A resumed run repeats its pending request.
-    if (event.type === "approval-asked" && this.entries.some((entry) => isPendingApproval(entry, event.effect))) return;
+    if (event.type === "approval-requested" && this.entries.some((entry) => isPendingApproval(entry, event.effect)))
+      return;
     if (event.type === "run-started") {
       this.#top ??= event.depth;
       this.#depths.set(event.run, Math.max(0, event.depth - this.#top));
@@ -325,7 +326,7 @@ class Timeline {
     if (ended) ended.outcome = { isError, ms, ...omitUndefined({ code, title, message }) };
   }
 
-  #giveWord({ run, tool, isApproved, scope, reason }: EventOf<"approval-given">): void {
+  #giveWord({ run, tool, isApproved, scope, reason }: EventOf<"approval-decided">): void {
     const asked = this.entries.findLast(
       (entry): entry is TimelineEntry & TimelineApproval =>
         entry.type === "asked" && entry.effect.tool === tool && entry.effect.run === run && !entry.word,
@@ -358,7 +359,7 @@ const TIMELINE_BUILDERS: TimelineBuilders = {
   "tool-called": ({ run, step, tool, input }, { at, depth, isAgain }) => ({
     ...{ type: "call", at, depth, run, step, tool, input, isAgain },
   }),
-  "approval-asked": ({ effect }, { at, depth }) => ({ type: "asked", at, depth, effect }),
+  "approval-requested": ({ effect }, { at, depth }) => ({ type: "asked", at, depth, effect }),
   "run-ended": ({ skill, stop, isError, ms }, { at, depth }) =>
     depth === 0 ? undefined : { type: "ended", at, depth, skill, stop, isError, ms },
   "run-refused": ({ skill, refusals }, { at, depth }) => ({

@@ -109,7 +109,7 @@ function printStatsTable(out: Printer, skills: readonly SkillStatistics[], total
 const OUTCOME_GROUPS: readonly [label: string, stops: readonly string[]][] = [
   ["done", ["answer", "complete"]],
   ["failed", ["failed", "error"]],
-  ["at a limit", ["max-steps", "timeout", "budget"]],
+  ["at a limit", ["max-iterations", "timeout", "budget"]],
   ["interrupted", ["aborted"]],
   ["waiting", ["waiting"]],
 ];

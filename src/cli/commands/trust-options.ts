@@ -213,7 +213,7 @@ function checkOwnFolder(io: CommandIo, { around, home }: DiscoverResult, given: 
   }
   const why = checkFileOwner(lstatSync(folder));
   if (why !== undefined) {
-    throw new SkillError("owned-by-others", {
+    throw new SkillError("unsafe-permissions", {
       message: `${shown} ${why === "owner" ? "belongs to another user" : "is writable by other users"}`,
       fix: why === "owner" ? "name your own folder" : `chmod go-w ${shown}`,
     });

@@ -299,7 +299,7 @@ function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd:
   const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.getStatus(skill) !== "own");
   if (named) {
     if (asking.includes(named)) return [named];
-    throw new SkillError("trust-own", {
+    throw new SkillError("trust-not-needed", {
       message: `Skill '${named.name}' is your own (from ${named.origin.source}): it needs no trust`,
       fix: `run it: \`skillet run ${named.name}\``,
     });

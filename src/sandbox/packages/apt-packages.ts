@@ -248,7 +248,7 @@ async function createUpdatedApt(
 function requireFreeSpace(packageFolder: string): void {
   const { bavail, bsize } = statfsSync(packageFolder);
   if (bavail * bsize >= MIN_FREE_BYTES) return;
-  throw new SkillError("package-room", {
+  throw new SkillError("package-disk-space", {
     message: `not enough disk space to build system packages in ${packageFolder}: ${Math.floor((bavail * bsize) / MIB)} MiB are free`,
     fix: `free ${MIN_FREE_BYTES / MIB} MiB, or set SKILLET_PACKAGES to another folder`,
   });
@@ -337,7 +337,7 @@ export function parsePackageSet(names: readonly string[]): string[] {
   }
   const set = [...new Set(names)].sort(compareText);
   if (set.length > MAX_PACKAGES) {
-    throw new SkillError("package-count", {
+    throw new SkillError("package-limit", {
       message: `${set.length} system packages exceed the limit of ${MAX_PACKAGES} per skill`,
       fix: "list only the programs that the skill's scripts call: dependencies are installed automatically",
     });

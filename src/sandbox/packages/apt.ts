@@ -187,7 +187,7 @@ export function detectDebian(): DebianHost | undefined {
 export function requireDebian(): DebianHost {
   const debian = detectDebian();
   if (debian && findSystemProgram("apt-get")) return debian;
-  throw new SkillError("package-system", {
+  throw new SkillError("package-unsupported-os", {
     message: `system packages need Linux with apt (Debian, Ubuntu); this is ${readSystemName()}`,
     fix: "install the programs yourself and remove `packages` from the skill, or run skillet in a Debian machine or container",
   });

@@ -40,7 +40,7 @@ export function resolveIdRange(): IdRange {
   const mine = (rows: SubidEntry[]) => {
     const row = rows.find(isOwnSubid);
     if (row) return row.start;
-    throw new SkillError("package-range", {
+    throw new SkillError("package-subid-range", {
       message: `the user ${readUserName() ?? uid} has no range of ${RANGE_SIZE} IDs in /etc/subuid and /etc/subgid, which building system packages needs`,
       fix: `${readUserName() === undefined ? "" : "run `skillet doctor --fix` to add one, or "}build for all users as root: \`sudo skillet packages build\``,
     });

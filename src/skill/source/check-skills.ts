@@ -219,7 +219,7 @@ function createFolderCandidate(folder: string, name: string): SkillCandidate {
 function createMissingFileFinding(file: string): Finding {
   const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
   return isLink
-    ? { code: "link-broken", message: "is a broken symlink" }
+    ? { code: "symlink-broken", message: "is a broken symlink" }
     : { code: "not-found", message: "does not exist" };
 }
 
@@ -335,7 +335,7 @@ function formatFixDiff({ before, after, fixed }: FixPlan): string[] {
   const lines: string[] = [];
   if (fixed.includes("not-utf8")) lines.push("@@ encoding: UTF-16 to UTF-8 @@");
   if (fixed.includes("byte-order-mark")) lines.push("@@ byte order mark: removed @@");
-  if (fixed.includes("line-ends")) {
+  if (fixed.includes("line-endings")) {
     const ends = before.split("\r\n").length - 1;
     lines.push(`@@ line endings: CR LF to LF in ${formatCount(ends, "line")} @@`);
   }

@@ -219,7 +219,7 @@ function takeMisnamedFile(state: WalkState, folder: string, path: string, real: 
   if (name === "SKILL.md") {
     // A symlink that was broken when the folder was listed may have a target by now.
     if (takeSkill(state, createFolderCandidate(folder, path, real, name))) return true;
-    state.report(`${folder}/${name}`, { code: "link-broken", message: "is a broken symlink" });
+    state.report(`${folder}/${name}`, { code: "symlink-broken", message: "is a broken symlink" });
     return true;
   }
   if (!isMeantAsSkill(state, real, name)) return false;
@@ -325,7 +325,7 @@ function followLink(state: WalkState, link: FolderLink): void {
     real = realpathSync.native(path);
   } catch (error) {
     const isBroken = getErrnoCode(error) === "ENOENT";
-    report(isBroken ? { code: "link-broken", message: "is a broken symlink" } : createOpenFinding(error));
+    report(isBroken ? { code: "symlink-broken", message: "is a broken symlink" } : createOpenFinding(error));
     return;
   }
   if (!stats.isDirectory()) {
@@ -335,7 +335,7 @@ function followLink(state: WalkState, link: FolderLink): void {
   }
   if (isInside(real, state.real)) {
     if (real !== state.real)
-      report({ code: "link-loop", message: "is a symlink to a parent folder; it was not followed" });
+      report({ code: "symlink-loop", message: "is a symlink to a parent folder; it was not followed" });
     return;
   }
   visitFolder(state, link.path, real, Math.max(link.depth, MAX_DEPTH - MAX_DEPTH_BELOW_LINK));

@@ -70,7 +70,7 @@ export function createOpenFinding(error: unknown): Finding {
     case "ENOENT":
       return { code: "not-found", message: "does not exist" };
     case "ELOOP":
-      return { code: "link-loop", message: "is a symlink to itself" };
+      return { code: "symlink-loop", message: "is a symlink to itself" };
     case "ENXIO":
       return { code: "not-a-file", message: "is not a regular file" };
     case "ENOTDIR":

@@ -99,7 +99,7 @@ export function listFiles(
       closeSync(opened.fd);
       return opened.stats;
     }
-    if (opened?.code === "outside") report("link-outside", `"${path}" is a symlink out of the skill's folder`);
+    if (opened?.code === "outside") report("symlink-outside", `"${path}" is a symlink out of the skill's folder`);
     else if (opened?.code === "not-a-file")
       report("file-skipped", `"${path}" is a symlink to something other than a regular file`);
     else report("file-skipped", opened ? opened.message : `"${path}" is not a regular file`);
@@ -137,7 +137,7 @@ export function checkSharedFile(file: string, folder: string | undefined, { nlin
   if (nlink < 2 || lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
   if (folder !== undefined && countHardLinks(folder, ino) >= nlink) return undefined;
   return {
-    code: "skill-file-shared",
+    code: "skill-file-hard-link",
     message: "is a hard link to a file outside of the skill's folder, and is not read",
   };
 }

@@ -81,7 +81,7 @@ describe("changes of sensitive paths", () => {
       "a.txt",
       "CLAUDE.md",
     ]);
-    expect(eventsOf(events, "approval-asked")).toHaveLength(3);
+    expect(eventsOf(events, "approval-requested")).toHaveLength(3);
     expect(result).toMatchObject({ isError: true, warnings: [{ code: "workspace-protected" }] });
   });
 

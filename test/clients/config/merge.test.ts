@@ -102,7 +102,7 @@ describe("a snippet in a text of TOML", () => {
   it("does not take the place of another's server, and tells nothing of it but its program", async () => {
     const text = '[mcp_servers.skillet]\ncommand = "npx"\nargs = ["--key", "sesame"]\nenv = { KEY = "sesame" }\n';
     const error = await codex(text).catch((reason) => reason);
-    expect(error).toMatchObject({ code: "another-server" });
+    expect(error).toMatchObject({ code: "server-name-taken" });
     expect(error.message).toBe('already has mcp_servers.skillet, which starts "npx"');
   });
 });
@@ -210,7 +210,7 @@ describe("a snippet in a text of JSON", () => {
       [{ env: { KEY: "sesame" } }, "is another server"],
     ] as const) {
       const error = await cursor(JSON.stringify({ mcpServers: { skillet: entry } })).catch((reason) => reason);
-      expect(error).toMatchObject({ code: "another-server" });
+      expect(error).toMatchObject({ code: "server-name-taken" });
       expect(error.message).toBe(`already has mcpServers.skillet, which ${says}`);
     }
   });
@@ -266,7 +266,7 @@ describe("a snippet in the place of one of the other form", () => {
     const table =
       '[mcp_servers.skillet]\ncommand = "node"\nargs = ["/x/skillet.cjs", "serve", "--load", "a b"]\ncwd = "/sesame"\n[mcp_servers.skillet.env]\nKEY = "sesame"\n';
     const error = await merge("codex", table, HERE).catch((reason) => reason);
-    expect(error).toMatchObject({ code: "keys-at-stake", fix: expect.stringMatching(/remove these keys.+--name/) });
+    expect(error).toMatchObject({ code: "unmanaged-keys", fix: expect.stringMatching(/remove these keys.+--name/) });
     expect(error.message).toBe(
       "already has mcp_servers.skillet, which starts `skillet serve --load 'a b'` and has your own keys that the new entry cannot keep: cwd, env",
     );

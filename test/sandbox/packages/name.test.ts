@@ -48,6 +48,6 @@ describe("names of system packages", () => {
     const names = Array.from({ length: 33 }, (_, index) => `package${index}`);
     expect(parsePackageSet(names.slice(1))).toHaveLength(32);
     expect(parsePackageSet([...names.slice(1), "package1"])).toHaveLength(32);
-    expect(() => parsePackageSet(names)).toThrow(expect.objectContaining({ code: "package-count" }));
+    expect(() => parsePackageSet(names)).toThrow(expect.objectContaining({ code: "package-limit" }));
   });
 });

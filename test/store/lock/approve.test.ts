@@ -116,7 +116,7 @@ describe("agreeing to a skill that changed", () => {
     const again = await scene.again();
     const seen = looked(again);
     expect(() => again.trust.grant([seen])).toThrow(
-      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining(why) }),
+      expect.objectContaining({ code: "lock-unsupported-file", message: expect.stringContaining(why) }),
     );
     expect(await stateOf(scene)).toBe("changed");
   });
@@ -131,7 +131,10 @@ describe("agreeing to a skill that changed", () => {
       drift: [{ path: ".", what: "changed" }],
     });
     expect(() => again.trust.grant([looked(again)])).toThrow(
-      expect.objectContaining({ code: "lock-odd-file", message: expect.stringContaining("its folder is a link") }),
+      expect.objectContaining({
+        code: "lock-unsupported-file",
+        message: expect.stringContaining("its folder is a link"),
+      }),
     );
   });
 
