@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { describe, expect, it } from "vitest";
+import { RUNS_CODE } from "./support/machine.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "src");
@@ -70,6 +71,10 @@ const layerOf = (path: string) => LAYERS.findIndex((names) => names.includes(pat
 const resolved = ({ from, to }: Import) => posix.normalize(posix.join(posix.dirname(from), to));
 
 describe("architecture", () => {
+  it("knows files and folders of tests that exist as those that run code", () => {
+    expect(RUNS_CODE.filter((path) => !existsSync(join(root, "test", path)))).toEqual([]);
+  });
+
   it("puts every file into a layer", () => {
     expect(files.filter((path) => layerOf(path) === -1)).toEqual([]);
   });

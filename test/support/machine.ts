@@ -3,11 +3,23 @@ import { findSystemProgram } from "../../src/util/system.ts";
 
 // What runs code needs bubblewrap. `npm test` installs it; where that could not be done, these are skipped, and the gate says so
 // loudly. In CI they fail.
-const RUNS_CODE =
-  /\/test\/(?:run\/|sandbox\/|session\/script|cli\/(?:script|trust|packages)|bad-input\/(?:scripts|packages|trust))/;
+const AGENT_FILES = [
+  ...["approvals", "brought", "capability", "dynamic", "enclosure", "given-packages", "journal-port", "mcp", "mcp-use"],
+  ...["missing-package", "network", "port", "progress-line", "python", "result", "resume", "revocation", "run-taint"],
+  ...["script", "script-workspace", "session-script", "tools", "tools-files", "toolset", "toolset-uncalled", "use"],
+  ...["use-edges", "use-limits", "use-seams", "uv", "web-search"],
+];
+/** Files and folders of `test/` whose tests run code. */
+export const RUNS_CODE: readonly string[] = [
+  ...AGENT_FILES.map((name) => `agent/${name}.test.ts`),
+  ...["agent/workspace/", "sandbox/", "cli/script.test.ts", "cli/trust.test.ts", "cli/trust-mine.test.ts"],
+  ...["cli/packages.test.ts", "bad-input/scripts.test.ts", "bad-input/packages.test.ts"],
+  ...["bad-input/trust.test.ts", "bad-input/trust-effect.test.ts"],
+];
 
 if (findSystemProgram("bwrap") === undefined && !process.env["CI"]) {
   beforeEach(({ task, skip }) => {
-    if (RUNS_CODE.test(task.file.filepath)) skip("bubblewrap is not installed");
+    const { filepath } = task.file;
+    if (RUNS_CODE.some((path) => filepath.includes(`/test/${path}`))) skip("bubblewrap is not installed");
   });
 }
