@@ -54,15 +54,15 @@ describe("the blocks of the document on disclosure from folders", () => {
     onTestFinished(() => session.close());
     expect(instructions).toMatch(/skillmaker[\s\S]*your-skill/);
     const call = (tool: string, input: Record<string, string>) => session.call(tool, input);
-    const listed = (await call("list_skills", {})).content;
+    const listed = (await call("list_skills", {})).text;
     for (const fact of ["skillmaker", "your-skill", "Makes skills", "1.0.0", "quality"]) expect(listed).toContain(fact);
     expect(Object.keys(tools)).toEqual(
       expect.arrayContaining(["list_skills", "load_skill", "read_skill_resource", "validate_skill", "lint_skill"]),
     );
-    expect((await call("load_skill", { skill_name: "skillmaker" })).content).toContain("Fill the template");
+    expect((await call("load_skill", { skill_name: "skillmaker" })).text).toContain("Fill the template");
     const read = (resource_name: string) => call("read_skill_resource", { skill_name: "skillmaker", resource_name });
-    expect((await read("quality-checklist.md")).content).toContain("A list.");
-    expect((await read("skill-template.md")).content).toContain("A template.");
+    expect((await read("quality-checklist.md")).text).toContain("A list.");
+    expect((await read("skill-template.md")).text).toContain("A template.");
     for (const path of ["../../../workspace/outside.md", join(root, "workspace/outside.md"), "none.md"])
       expect(await read(path), path).toMatchObject({ isError: true });
     for (const tool of ["validate_skill", "lint_skill"])
@@ -74,7 +74,7 @@ describe("the blocks of the document on disclosure from folders", () => {
     writeFiles(root, { "workspace/skills/skillmaker/SKILL.md": SKILLMAKER.replace("Fill the", "Own the") });
     const { session } = await createSkillToolset([join(root, "repo/skills"), join(root, "workspace/skills")]);
     onTestFinished(() => session.close());
-    expect((await session.call("load_skill", { skill_name: "skillmaker" })).content).toContain("Own the template");
+    expect((await session.call("load_skill", { skill_name: "skillmaker" })).text).toContain("Own the template");
   });
 });
 
@@ -152,8 +152,8 @@ describe("the blocks of the document on triggers and toolsets", () => {
     const session = openSession(found.catalog, found);
     onTestFinished(() => session.close());
     await session.load("hello-extended");
-    const { content } = await session.call("hello-extended.hello", { name: "Ada" });
-    expect(content).toContain("Hello, Ada!");
+    const { text } = await session.call("hello-extended.hello", { name: "Ada" });
+    expect(text).toContain("Hello, Ada!");
   });
 });
 

@@ -191,7 +191,7 @@ async function knownNames(): Promise<Set<string>> {
     ...readdirSync(join(root, "skills")),
     ...index.TIERS,
     ...EVENTS,
-    ...(read.content.includes("A guide.") ? Object.keys(other) : []),
+    ...(read.text.includes("A guide.") ? Object.keys(other) : []),
     mcp.formatWireName("skill.tool"),
     ...inSandbox.flatMap(({ to }) => [basename(to), `${basename(to)} capability`]),
     ...VISIBILITIES,

@@ -50,7 +50,7 @@ async function use({ count, isIterated, model, onStep }) {
     inputSchema: { type: "object", properties: {} },
     async execute() {
       await onStep?.(++step, last.messages);
-      return { content: "ok", isError: false };
+      return { text: "ok", isError: false };
     },
   };
   const host = {

@@ -94,10 +94,10 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
     async execute(input, options = {}) {
       try {
         const parsed = await read(input);
-        if ("problem" in parsed) return { content: parsed.problem, isError: true, code: "input-invalid" };
+        if ("problem" in parsed) return { text: parsed.problem, isError: true, code: "input-invalid" };
         return await toToolResult(await execute(parsed.value as ToolArguments<Schema>, createToolContext(options)), id);
       } catch (error) {
-        return { content: `It failed: ${getErrorMessage(error)}`, isError: true, code: "failed" };
+        return { text: `It failed: ${getErrorMessage(error)}`, isError: true, code: "failed" };
       }
     },
   };
@@ -192,19 +192,19 @@ function createToolContext({ signal, onProgress, sandbox, env, skill, run, key }
 }
 
 async function toToolResult(returned: unknown, id: string): Promise<ToolResult> {
-  if (typeof returned === "string") return { content: returned, isError: false };
+  if (typeof returned === "string") return { text: returned, isError: false };
   const parts = Object(returned) as { output?: unknown; title?: unknown; metadata?: unknown; isError?: unknown };
   const { output, title, metadata } = hasValue(returned) ? await formatValueOutput(returned) : parts;
   if (typeof output !== "string") {
     const content = `Tool '${id}' returned no text: it must return a text, { title, metadata, output }, or { message, value }`;
-    return { content, isError: true, code: "failed" };
+    return { text: content, isError: true, code: "failed" };
   }
   return {
-    content: output,
+    text: output,
     isError: parts.isError === true,
     ...(parts.isError === true ? { code: "failed" } : {}),
     ...(typeof title === "string" ? { title } : {}),
-    ...(isJsonObject(metadata) ? { metadata } : {}),
+    ...(isJsonObject(metadata) ? { data: metadata } : {}),
   };
 }
 

@@ -14,7 +14,7 @@ export interface Usage {
 /** The result of a call. A refusal or failure is also a result, never an exception. */
 export interface ToolResult {
   /** The text for the model. */
-  content: string;
+  text: string;
   isError: boolean;
   /** A code for the failure, for programs. */
   code?: string;
@@ -23,7 +23,7 @@ export interface ToolResult {
   /** A short description of the action, for the user. */
   title?: string;
   /** Data for programs; not sent to the model. */
-  metadata?: JsonObject;
+  data?: JsonObject;
   /** The number of model calls of a sub-agent, if one did the work. */
   iterations?: number;
   /** The token usage of its models, with the cost in US dollars if it is known. */
@@ -236,7 +236,7 @@ function createInvalidInput(parameters: ToolParameters, what: string): { refusal
     ([name, parameter]) => `${name} (${formatParameterType(parameter)}${parameter.isRequired ? "" : ", optional"})`,
   );
   const content = `Invalid input: ${what}. It takes ${takes.length === 0 ? "nothing" : takes.join(", ")}.`;
-  return { refusal: { content, isError: true, code: "input-invalid" } };
+  return { refusal: { text: content, isError: true, code: "input-invalid" } };
 }
 
 /** Converts errors of a call to results, such as those of an unreadable skill or of the host. */
@@ -245,9 +245,9 @@ export async function catchToolErrors(work: () => ToolResult | Promise<ToolResul
     return await work();
   } catch (error) {
     if (!(error instanceof SkillError))
-      return { content: `It failed: ${sanitizeLine(getErrorMessage(error))}`, isError: true, code: "failed" };
+      return { text: `It failed: ${sanitizeLine(getErrorMessage(error))}`, isError: true, code: "failed" };
     return {
-      content: sanitizeLine(error.message, 512) + (error.fix ? `: ${sanitizeLine(error.fix)}` : ""),
+      text: sanitizeLine(error.message, 512) + (error.fix ? `: ${sanitizeLine(error.fix)}` : ""),
       isError: true,
       code: error.code,
     };

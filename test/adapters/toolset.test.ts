@@ -67,11 +67,11 @@ describe("a toolset that is not live", () => {
       "review/SKILL.md": skillText("review", { body: "New text." }),
     });
     const names = async ({ session }: SkillToolset) =>
-      JSON.parse((await session.call("list_skills", {})).content).map(({ name }: { name: string }) => name);
+      JSON.parse((await session.call("list_skills", {})).text).map(({ name }: { name: string }) => name);
     expect(await names(fixed)).toEqual(["deploy", "review"]);
     expect(await names(live)).toEqual(["deploy", "late", "review"]);
     expect(await fixed.session.call("load_skill", { skill: "late" })).toMatchObject({ code: "not-found" });
-    expect((await fixed.session.call("load_skill", { skill: "review" })).content).toContain("New text.");
+    expect((await fixed.session.call("load_skill", { skill: "review" })).text).toContain("New text.");
     expect(fixed.instructions).not.toContain("late");
   });
 
@@ -91,7 +91,7 @@ describe("a toolset", () => {
   it("shows a framework that passes the output alone the same text as the AI SDK", async () => {
     const skills = await createSkillToolset([temporaryFolder(FILES)]);
     const { toModelOutput } = skills.tools.load_skill;
-    const result = { content: "Done.", isError: false };
+    const result = { text: "Done.", isError: false };
     const given = { toolCallId: "1", input: {}, output: result };
     expect(toModelOutput?.(given)).toEqual({ type: "text", value: "Done." });
     expect(toModelOutput?.(result as never)).toEqual({ type: "text", value: "Done." });

@@ -38,10 +38,10 @@ describe("the transforms that are exported", () => {
       required: ["a"],
     });
     expect(normalizeSchema({})).toEqual({ type: "object", properties: {} });
-    expect(createResultEnvelope({ content: "done", isError: false })).toEqual({
+    expect(createResultEnvelope({ text: "done", isError: false })).toEqual({
       content: [{ type: "text", text: "done" }],
     });
-    expect(createResultEnvelope({ content: "no", isError: true, code: "tool-unknown" })).toEqual({
+    expect(createResultEnvelope({ text: "no", isError: true, code: "tool-unknown" })).toEqual({
       content: [{ type: "text", text: "no" }],
       isError: true,
       _meta: { "skillet/code": "tool-unknown" },
@@ -225,16 +225,16 @@ const text = fc.oneof(fc.string({ unit: "binary" }), fc.string());
 const json = fc.dictionary(fc.string(), fc.jsonValue()) as fc.Arbitrary<JsonObject>;
 const results = fc.record(
   {
-    content: text,
+    text,
     isError: fc.boolean(),
     code: fc.constantFrom("failed", "waiting", "no-match"),
     title: text,
-    metadata: fc.oneof(json, fc.record({ model: text, run: text }, { requiredKeys: [] })),
+    data: fc.oneof(json, fc.record({ model: text, run: text }, { requiredKeys: [] })),
     iterations: fc.nat(5),
     usage: fc.record({ inputTokens: fc.nat(), outputTokens: fc.nat(), cachedTokens: fc.nat() }),
     cost: fc.double({ min: 0, max: 9, noNaN: true }),
   },
-  { requiredKeys: ["content", "isError"] },
+  { requiredKeys: ["text", "isError"] },
 ) as fc.Arbitrary<ToolResult>;
 
 describe("what a call came to, as a client reads it", () => {
@@ -243,8 +243,8 @@ describe("what a call came to, as a client reads it", () => {
       fc.property(results, (result) => {
         const { content } = createResultEnvelope(result, () => ({ x: 1 }));
         expect(content.map(({ type }) => type)).toEqual(["text"]);
-        expect(content[0]?.text.startsWith(result.content)).toBe(true);
-        if (result.iterations === undefined && result.code !== "waiting") expect(content[0]?.text).toBe(result.content);
+        expect(content[0]?.text.startsWith(result.text)).toBe(true);
+        if (result.iterations === undefined && result.code !== "waiting") expect(content[0]?.text).toBe(result.text);
       }),
     );
   });
@@ -252,10 +252,10 @@ describe("what a call came to, as a client reads it", () => {
   it("[P-20] is an error only where it is one, and then has no data for programs", () => {
     fc.assert(
       fc.property(results, (result) => {
-        const made = createResultEnvelope(result, ({ content }) => ({ said: content }));
+        const made = createResultEnvelope(result, ({ text }) => ({ said: text }));
         expect("isError" in made).toBe(result.isError);
         if (result.isError) expect(made.isError).toBe(true);
-        expect(made.structuredContent).toEqual(result.isError ? undefined : { said: result.content });
+        expect(made.structuredContent).toEqual(result.isError ? undefined : { said: result.text });
         expect("structuredContent" in createResultEnvelope(result)).toBe(false);
         expect("structuredContent" in createResultEnvelope(result, () => undefined)).toBe(false);
       }),
@@ -285,7 +285,7 @@ describe("what a call came to, as a client reads it", () => {
 
   it("says who followed a skill, and how one that waits is gone on with", () => {
     const ended = (metadata: JsonObject, more: Partial<ToolResult> = {}) =>
-      createResultEnvelope({ content: "Done.", isError: false, iterations: 1, metadata, ...more }).content[0]?.text;
+      createResultEnvelope({ text: "Done.", isError: false, iterations: 1, data: metadata, ...more }).content[0]?.text;
     expect(ended({ model: "m" })).toBe("Done.\n[Followed by the model m, asked once]");
     expect(ended({ model: "a\nb\u202e" }, { iterations: 3 })).toBe(
       "Done.\n[Followed by the model a b\\u{202e}, asked 3 times]",
@@ -303,7 +303,7 @@ describe("a tool of a skill, as it is listed", () => {
     category: "skills",
     inputSchema: {},
     owner: { name: "mail", source: "user", place: "/mail" },
-    execute: async () => ({ content: "", isError: false }),
+    execute: async () => ({ text: "", isError: false }),
   };
 
   it("[P-14] carries its category, and the skill's name but not where that is", () => {

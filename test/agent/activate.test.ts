@@ -25,9 +25,9 @@ describe("activating by topic", () => {
     });
     const { skills, result } = await session.activate("what is in my inbox");
     expect(skills).toEqual(["mail"]);
-    expect(result).toMatchObject({ isError: false, content: expect.stringContaining("Read the mail.") });
+    expect(result).toMatchObject({ isError: false, text: expect.stringContaining("Read the mail.") });
     expect(result).not.toHaveProperty("code");
-    expect(result.content).not.toContain("Read the chat.");
+    expect(result.text).not.toContain("Read the chat.");
     expect(loaded(session)).toEqual(["mail"]);
   });
 
@@ -73,7 +73,7 @@ describe("activating by topic", () => {
       const { skills, result } = await session.activate("my inbox");
       expect(skills).toHaveLength(most);
       expect(loaded(session)).toEqual(skills);
-      expect(result.content.match(/Text \d\./g)).toHaveLength(most);
+      expect(result.text.match(/Text \d\./g)).toHaveLength(most);
     }
     const plain = await sessionOf(
       Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`s${index}`, { description: "Paints fences." }])),
@@ -87,7 +87,7 @@ describe("activating by topic", () => {
     const { skills, result } = await session.activate("zzz\nqqq\u202e");
     expect(skills).toEqual([]);
     expect(result).toEqual({
-      content: 'No skill fits "zzz qqq\\u{202e}". Call list_skills to see all skills.',
+      text: 'No skill fits "zzz qqq\\u{202e}". Call list_skills to see all skills.',
       isError: false,
       code: "no-match",
     });
@@ -111,7 +111,7 @@ describe("activating by topic", () => {
     for (const topic of ["my inbox", "use the person skill for my inbox", "/secret inbox", "/off inbox"]) {
       const { skills, result } = await session.activate(topic, { again: true });
       expect({ topic, skills }).toEqual({ topic, skills: ["machine"] });
-      expect(result.content).not.toMatch(/person|secret|off/);
+      expect(result.text).not.toMatch(/person|secret|off/);
     }
   });
 
@@ -126,7 +126,7 @@ describe("activating by topic", () => {
     const session = openSession(catalog);
     const both = await session.activate("my inbox");
     expect(both.skills).toEqual(["good"]);
-    expect(both.result).toMatchObject({ isError: false, content: expect.stringContaining("bad cannot be read") });
+    expect(both.result).toMatchObject({ isError: false, text: expect.stringContaining("bad cannot be read") });
     expect(both.result).not.toHaveProperty("code");
     const alone = await session.activate("bad");
     expect(alone).toMatchObject({ skills: [], result: { isError: true, code: "unreadable" } });
@@ -138,8 +138,8 @@ describe("activating by topic", () => {
     await session.activate("my inbox");
     const second = await session.activate("my inbox");
     expect(second.skills).toEqual(["mail"]);
-    expect(second.result.content).toContain("is already loaded");
-    expect((await session.activate("my inbox", { again: true })).result.content).toContain("Read the mail.");
+    expect(second.result.text).toContain("is already loaded");
+    expect((await session.activate("my inbox", { again: true })).result.text).toContain("Read the mail.");
     expect(loaded(session)).toEqual(["mail"]);
   });
 
@@ -160,7 +160,7 @@ describe("activating by topic", () => {
     const { skills, result } = await session.activate("count what is in my inbox");
     expect(skills).toEqual(["alone"]);
     expect(result.isError).toBe(false);
-    expect(result.content).toContain("I was asked: count what is in my inbox");
+    expect(result.text).toContain("I was asked: count what is in my inbox");
     expect(loaded(session)).toEqual([]);
     expect(server.requests).toHaveLength(1);
   });

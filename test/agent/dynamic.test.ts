@@ -18,7 +18,7 @@ describe("commands in instructions", () => {
     });
     await use({ skill: "x", message: "one" });
     const loaded = await openSession(found.catalog, found).load("x", { arguments: "one" });
-    expect(loaded.content).toContain("[The commands in !`…` were not run; their output is not in the text]");
+    expect(loaded.text).toContain("[The commands in !`…` were not run; their output is not in the text]");
   });
 
   it("[X-06] are run in the sandbox where the operator lets them; what they print is not looked at again", async () => {
@@ -36,8 +36,8 @@ describe("commands in instructions", () => {
     });
     const { events } = await use({ skill: "x", message: "'one;touch hacked' b" });
     expect(eventsOf(events, "run-ended")[0]?.stop).toBe("answer");
-    const { content } = await openSession(found.catalog, found).load("x", { arguments: "two" });
-    expect(content).toContain("Now: made-two\n\nblock");
+    const { text } = await openSession(found.catalog, found).load("x", { arguments: "two" });
+    expect(text).toContain("Now: made-two\n\nblock");
   });
 
   it("[X-06, Q-04] are never run for a skill that is not trusted", async () => {
@@ -47,9 +47,9 @@ describe("commands in instructions", () => {
       config: "[tools]\ndynamic_commands = true\n",
       turns: [],
     });
-    const { content } = await openSession(found.catalog, found).load("w");
-    expect(content).toContain("Now: !`echo made`");
-    expect(content).toContain("were not run");
+    const { text } = await openSession(found.catalog, found).load("w");
+    expect(text).toContain("Now: !`echo made`");
+    expect(text).toContain("were not run");
   });
 
   it("[X-06] load without the skill's values", async () => {
@@ -58,6 +58,6 @@ describe("commands in instructions", () => {
       config: '[skills.x]\ndynamic_commands = true\nA_KEY = "a-value-0815"\n',
       turns: [],
     });
-    expect((await openSession(found.catalog, found).load("x")).content).toContain("Key: <>");
+    expect((await openSession(found.catalog, found).load("x")).text).toContain("Key: <>");
   });
 });

@@ -67,9 +67,9 @@ describe("the workspace of a run", () => {
     writeFileSync(join(found.workspace, ".git/config"), "mine");
     chmodSync(join(found.workspace, ".git"), 0o777);
     chmodSync(join(found.workspace, ".git/config"), 0o666);
-    const { content } = await call("bash", { command: "echo evil > .git/config" });
-    expect(content).toContain("Read-only");
-    expect(content).not.toContain("other programs obey");
+    const { text } = await call("bash", { command: "echo evil > .git/config" });
+    expect(text).toContain("Read-only");
+    expect(text).not.toContain("other programs obey");
     expect(readFileSync(join(found.workspace, ".git/config"), "utf8")).toBe("mine");
   });
 });
@@ -107,9 +107,9 @@ describe("a command of a run", () => {
       files: { "a.txt": "held\n" },
     });
     expect(enclosure.folder).toBe(found.workspace);
-    expect((await call("read_file", { path: "a.txt" })).content).toContain("\nheld\n");
+    expect((await call("read_file", { path: "a.txt" })).text).toContain("\nheld\n");
     expect(await call("read_file", { path: "/etc/passwd" })).toMatchObject({ code: "path-outside" });
-    expect((await call("grep", { pattern: "held" })).content).toContain("a.txt:1:held");
+    expect((await call("grep", { pattern: "held" })).text).toContain("a.txt:1:held");
     expect(await call("write_file", { path: "b.txt", content: "x" })).toMatchObject({ isError: false });
   });
 });

@@ -54,8 +54,8 @@ describe("what is defined in code", () => {
 
   it("[N-27] types `this` in the render of a value that is written in place", async () => {
     const result = await lint.execute({ paths: ["a", "b"] });
-    expect(result.content).toBe("Found 2 issues");
-    expectTypeOf(result.content).toEqualTypeOf<string>();
+    expect(result.text).toBe("Found 2 issues");
+    expectTypeOf(result.text).toEqualTypeOf<string>();
   });
 });
 

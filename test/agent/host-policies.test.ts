@@ -33,7 +33,7 @@ describe("a policy of the embedding program", () => {
     expect(await session.load("deploy")).toMatchObject({
       isError: true,
       code: "policy-denied",
-      content: expect.stringMatching(/Only Ann deploys\..*ask Ann/s),
+      text: expect.stringMatching(/Only Ann deploys\..*ask Ann/s),
     });
     expect(await session.use({ skill: "deploy", message: "now" })).toMatchObject({
       stop: "refused",

@@ -129,7 +129,7 @@ describe("a skill that was added and is not what its lock says", () => {
       ] as const) {
         const result = await session.call(tool, { skill: "sorter", ...input });
         expect(result.isError, tool).toBe(true);
-        expect(result.content, tool).not.toMatch(/EVIL|evil\.example/);
+        expect(result.text, tool).not.toMatch(/EVIL|evil\.example/);
       }
       expect(session.tools.map(({ name }) => name).join()).not.toContain("leak");
       session.close();
@@ -160,7 +160,7 @@ describe("a skill that was added and is not what its lock says", () => {
     expect((await session.load("sorter")).isError).toBe(false);
     appendFileSync(join(dirOf(scene), "sorter/SKILL.md"), "\nEVIL\n");
     expect(codes(skill, scene, "load")).toEqual(["changed"]);
-    expect((await session.call("use_skill", { skill: "sorter", message: "x" })).content).toContain(
+    expect((await session.call("use_skill", { skill: "sorter", message: "x" })).text).toContain(
       "differs from the added version",
     );
     session.close();

@@ -75,7 +75,7 @@ describe("tools of a server that is a program", () => {
       where: "web",
       isReversible: false,
     });
-    expect(await look.execute({ text: "it" })).toEqual({ content: "looked at it", isError: false });
+    expect(await look.execute({ text: "it" })).toEqual({ text: "looked at it", isError: false });
   });
 
   it("can be taken back where the server says so", async () => {
@@ -90,9 +90,9 @@ describe("tools of a server that is a program", () => {
       { REAL: "t0ken-value" },
     );
     const { tools } = await listMcpTools(host);
-    const { content } = await toolIn(tools, "web.say_env").execute({});
+    const { text } = await toolIn(tools, "web.say_env").execute({});
     delete process.env["OUR_SECRET"];
-    const env = JSON.parse(content);
+    const env = JSON.parse(text);
     expect(env).toMatchObject({ API_TOKEN: "t0ken-value", PLAIN: "x", FOLDER: host.home });
     expect(env["PATH"]).toBe(process.env["PATH"]);
     expect(Object.keys(env)).not.toContain("OUR_SECRET");
@@ -113,16 +113,16 @@ describe("tools of a server that is a program", () => {
     );
     const { tools } = await listMcpTools(host, (name) => name === "web");
     const offered = wrapHostTool(toolIn(tools, "web.say_env"), 100_000, createRedactor(secrets));
-    const { content } = await offered.execute({});
-    expect(content).toContain("[API_TOKEN]");
-    expect(content).not.toContain("t0ken-value");
-    expect(content).toMatch(/^<skill_output tool="web.say_env">/);
+    const { text } = await offered.execute({});
+    expect(text).toContain("[API_TOKEN]");
+    expect(text).not.toContain("t0ken-value");
+    expect(text).toMatch(/^<skill_output tool="web.say_env">/);
   });
 
   it("are told the key that is the same for the same call", async () => {
     const { tool } = await usual();
-    const { content } = await tool("web.say_meta").execute({}, { key: "run-1/call-2" });
-    expect(JSON.parse(content)).toMatchObject({ "skillet/idempotency-key": "run-1/call-2" });
+    const { text } = await tool("web.say_meta").execute({}, { key: "run-1/call-2" });
+    expect(JSON.parse(text)).toMatchObject({ "skillet/idempotency-key": "run-1/call-2" });
   });
 
   it("say how far they are", async () => {
@@ -136,7 +136,7 @@ describe("tools of a server that is a program", () => {
 
   it("give texts, and name what is none", async () => {
     const { tool } = await usual();
-    expect((await tool("web.parts").execute({})).content).toBe(
+    expect((await tool("web.parts").execute({})).text).toBe(
       [
         "one",
         "[image, image/png, 6 bytes; not shown]",
@@ -147,8 +147,8 @@ describe("tools of a server that is a program", () => {
       ].join("\n"),
     );
     // Its sum is no text, as it promised: a model reads it all the same.
-    expect(await tool("web.structured").execute({})).toEqual({ content: '{"sum":3}', isError: false });
-    expect(await tool("web.fail").execute({})).toEqual({ content: "out of cake", isError: true, code: "failed" });
+    expect(await tool("web.structured").execute({})).toEqual({ text: '{"sum":3}', isError: false });
+    expect(await tool("web.fail").execute({})).toEqual({ text: "out of cake", isError: true, code: "failed" });
   });
 
   it("are cancelled at the server when the run is interrupted", async () => {
@@ -174,9 +174,9 @@ describe("tools of a server that is a program", () => {
     expect(waited).toMatchObject({
       isError: true,
       code: "mcp-timeout",
-      content: expect.stringMatching(/'web' did not answer within \d+ s.*timeout_seconds under \[tools\.mcp\.web\]/),
+      text: expect.stringMatching(/'web' did not answer within \d+ s.*timeout_seconds under \[tools\.mcp\.web\]/),
     });
-    expect(looked).toMatchObject({ content: "looked at it" });
+    expect(looked).toMatchObject({ text: "looked at it" });
     expect(started(log)).toHaveLength(1);
   });
 
@@ -185,11 +185,11 @@ describe("tools of a server that is a program", () => {
     const { tools } = await listMcpTools(host);
     const died = await toolIn(tools, "web.exit").execute({});
     expect(died).toMatchObject({ isError: true, code: "mcp-failed" });
-    expect(died.content).toMatch(/MCP server 'web' failed: .*ended with code 3; it printed: last words/);
-    expect(died.content).toMatch(/call it again to reconnect/);
-    expect(died.content).toContain("[API_TOKEN]");
-    expect(died.content).not.toMatch(/\u{1b}|t0ken-value/u);
-    expect(await toolIn(tools, "web.look").execute({ text: "it" })).toMatchObject({ content: "looked at it" });
+    expect(died.text).toMatch(/MCP server 'web' failed: .*ended with code 3; it printed: last words/);
+    expect(died.text).toMatch(/call it again to reconnect/);
+    expect(died.text).toContain("[API_TOKEN]");
+    expect(died.text).not.toMatch(/\u{1b}|t0ken-value/u);
+    expect(await toolIn(tools, "web.look").execute({ text: "it" })).toMatchObject({ text: "looked at it" });
     expect(started(log())).toHaveLength(2);
   });
 
@@ -244,7 +244,7 @@ describe("servers", () => {
       host,
       `const { tools } = await listMcpTools(host);
        for (const name of ["a.look", "far.look"])
-         console.log((await tools.find((tool) => tool.name === name).execute({ text: name })).content);`,
+         console.log((await tools.find((tool) => tool.name === name).execute({ text: name })).text);`,
     );
     expect([stdout, stderr]).toEqual(["looked at a.look\nlooked at far.look\n", ""]);
     expect(started(log())).toHaveLength(1);
@@ -278,7 +278,7 @@ describe("servers", () => {
     expect(problems).toEqual([]);
     expect(tools.some(({ name }) => name.startsWith("none."))).toBe(false);
     for (const name of ["new.look", "chatty.look"])
-      expect(await toolIn(tools, name).execute({ text: "it" })).toMatchObject({ content: "looked at it" });
+      expect(await toolIn(tools, name).execute({ text: "it" })).toMatchObject({ text: "looked at it" });
   });
 
   it("that cannot be used are a problem that says what to do, and the others are there", async () => {
@@ -396,7 +396,7 @@ describe.each([
     const { tools, problems } = await listMcpTools(host);
     expect(problems).toEqual([]);
     expect(await toolIn(tools, "far.look").execute({ text: "it" })).toEqual({
-      content: "looked at it",
+      text: "looked at it",
       isError: false,
     });
     expect(requests).not.toContain("GET");
@@ -418,9 +418,9 @@ describe.each([
     const content = expect.stringMatching(
       /^MCP server 'far' failed: (?:other side closed|connect ECONN).*: call it again to reconnect/,
     );
-    expect(await call()).toEqual({ isError: true, code: "mcp-failed", content });
+    expect(await call()).toEqual({ isError: true, code: "mcp-failed", text: content });
     const again = expect.stringMatching(/^MCP server 'far' cannot be used: connect ECONNREFUSED/);
-    expect(await call()).toEqual({ isError: true, code: "mcp-failed", content: again });
+    expect(await call()).toEqual({ isError: true, code: "mcp-failed", text: again });
   });
 
   it("are bounded, say how far they are, and can be interrupted", async () => {

@@ -91,7 +91,7 @@ describe("a hint for a missing package", () => {
     ]);
     const { call } = await enclosed({ files });
     const result = await call("bash", { command: "python3 /skill/scripts/a.py" });
-    expect(result.content).toContain(`${command}]`);
+    expect(result.text).toContain(`${command}]`);
   });
 });
 

@@ -15,7 +15,7 @@ import { sketch } from "../support/skills.ts";
 const HOST: Host = { settings: DEFAULT_SETTINGS };
 const looking = (name: string) =>
   createTool({ name, description: "Looks.", category: "own", parameters: {} }, async () => ({
-    content: "",
+    text: "",
     isError: false,
   }));
 

@@ -63,7 +63,7 @@ describe("skills that are unavailable here", () => {
       ["list_skills", {}],
       ["search_skills", { query: "a berth for ships" }],
     ] as const) {
-      const { content } = await session.call(tool, input);
+      const { text: content } = await session.call(tool, input);
       expect(content).toContain("harbor");
       expect(content).not.toMatch(GONE);
     }

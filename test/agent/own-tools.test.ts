@@ -60,13 +60,13 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       filesOf({ mail: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } }),
     );
     expect(names(session)).toEqual([]);
-    const { content } = await session.load("mail");
-    expect(content).toContain("[It provides these tools: mail__one, mail__count, mail__run]");
+    const { text } = await session.load("mail");
+    expect(text).toContain("[It provides these tools: mail__one, mail__count, mail__run]");
     expect(names(session)).toEqual(["mail.one", "mail.count", "mail.run"]);
     expect(brought(session).map(({ category }) => category)).toEqual(["skills", "skills", "skills"]);
     expect(await session.call("mail.count", { args: ["seven"] })).toMatchObject({
       isError: false,
-      content: expect.stringContaining("counted seven"),
+      text: expect.stringContaining("counted seven"),
     });
     session.unload("mail");
     expect(names(session)).toEqual([]);
@@ -91,8 +91,8 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     );
     await session.load("x");
     expect(names(session).sort()).toEqual(["x.a_do_sh", "x.b_do_sh", "x.do_py"]);
-    expect((await session.call("x.a_do_sh", { args: ["1"] })).content).toContain("a 1");
-    expect((await session.call("x.b_do_sh", { args: ["2"] })).content).toContain("b 2");
+    expect((await session.call("x.a_do_sh", { args: ["1"] })).text).toContain("a 1");
+    expect((await session.call("x.b_do_sh", { args: ["2"] })).text).toContain("b 2");
   });
 
   it.each([
@@ -104,7 +104,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
     await session.load("x");
     expect(new Set(names(session)).size).toBe(paths.length);
-    const ran = await Promise.all(names(session).map(async (name) => (await session.call(name, {})).content));
+    const ran = await Promise.all(names(session).map(async (name) => (await session.call(name, {})).text));
     for (const path of paths)
       expect(
         ran.filter((content) => content.includes(`${path} \n`)),
@@ -123,26 +123,26 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     ];
     const files = Object.fromEntries(odd.map((file) => [`scripts/${file}`, says("ran")]));
     const { session } = await opened(filesOf({ x: { files } }), { allowsSubAgents: false });
-    const { content } = await session.load("x");
+    const { text } = await session.load("x");
     const tools = brought(session);
     // What begins with `_` is no script.
     expect(tools.length).toBe(odd.length - 1);
     for (const { name, description } of tools) {
       expect(formatWireName(name)).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-      expect(content).toContain(formatWireName(name));
+      expect(text).toContain(formatWireName(name));
       expect(description).not.toMatch(/[\u202e\n]/);
-      expect((await session.call(formatWireName(name), { args: ["it"] })).content).toContain("ran it");
+      expect((await session.call(formatWireName(name), { args: ["it"] })).text).toContain("ran it");
     }
-    expect((await session.call("nothing", {})).content).not.toMatch(/[\u202e\n]/);
+    expect((await session.call("nothing", {})).text).not.toMatch(/[\u202e\n]/);
   });
 
   it("[P-25] is the toolset's tool where a script has the same name", async () => {
     const files = { ...one, "scripts/one.sh": says("script") };
     const { session } = await opened(filesOf({ x: { more: TOOLSET, files } }));
-    const { content } = await session.load("x");
-    expect(content).toContain("[It provides these tools: x__one, x__run]");
+    const { text } = await session.load("x");
+    expect(text).toContain("[It provides these tools: x__one, x__run]");
     expect(names(session)).toEqual(["x.one", "x.run"]);
-    expect((await session.call("x.one", {})).content).toContain("one of a toolset");
+    expect((await session.call("x.one", {})).text).toContain("one of a toolset");
   });
 
   it("[P-25] is the script where one is called run, and the toolset's tool before both", async () => {
@@ -156,10 +156,10 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     await session.load("plain");
     expect(names(session)).toEqual(["plain.run"]);
     expect(named(session, "plain.run").starts).toBe("script");
-    expect((await session.call("plain.run", { args: ["ran"] })).content).toContain("the script ran");
+    expect((await session.call("plain.run", { args: ["ran"] })).text).toContain("the script ran");
     await session.load("both");
     expect(names(session)).toEqual(["plain.run", "both.run"]);
-    expect((await session.call("both.run", {})).content).toContain("the tool");
+    expect((await session.call("both.run", {})).text).toContain("the tool");
   });
 
   it("[P-25] never calls one skill's tool for another's, where their names come out the same", async () => {
@@ -174,7 +174,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     await session.load("a.b");
     expect(new Set(names(session)).size, "each name once").toBe(names(session).length);
     for (const tool of brought(session))
-      expect((await session.call(tool.name, {})).content).toContain(`of ${tool.owner?.name} `);
+      expect((await session.call(tool.name, {})).text).toContain(`of ${tool.owner?.name} `);
   });
 
   it("[P-25] is nothing that is run, of a skill that nobody has trusted, until somebody does", async () => {
@@ -188,13 +188,13 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     scene.trust.grant([{ skill, copy: copySkill(skill) }]);
     await session.load("x", { again: true });
     expect(names(session)).toEqual(["x.one", "x.count", "x.run"]);
-    expect((await session.call("x.count", { args: ["2"] })).content).toContain("counted 2");
+    expect((await session.call("x.count", { args: ["2"] })).text).toContain("counted 2");
   });
 
   it("[P-25] is nothing where nothing is run, and not itself where nothing is handed over", async () => {
     const files = filesOf({ x: { more: TOOLSET, files: { ...one, "scripts/count.sh": says("counted") } } });
     const reading = (await opened(files, { isReadOnly: true })).session;
-    expect((await reading.load("x")).content).not.toContain("It brought");
+    expect((await reading.load("x")).text).not.toContain("It brought");
     expect(names(reading)).toEqual([]);
     expect((await reading.call("x.count", {})).code).toBe("tool-unknown");
     const alone = (await opened(files, { allowsSubAgents: false })).session;
@@ -210,7 +210,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(session)).toEqual([]);
     await session.load("x", { by: "user" });
     expect(names(session)).toEqual(["x.count"]);
-    expect((await session.call("x.count", { args: ["3"] })).content).toContain("counted 3");
+    expect((await session.call("x.count", { args: ["3"] })).text).toContain("counted 3");
   });
 
   it.each([
@@ -277,10 +277,10 @@ describe("what a loaded skill brings, where it brings all it has", () => {
       ...filesOf({ x: { files: { "scripts/count.sh": says("the far one") } } }),
       ...filesOf({ x: { files: { "scripts/other.sh": says("the near one") } } }, ".skillet/skills"),
     });
-    const { content } = await session.load("x@user");
-    expect(content).toContain("[It provides these tools: x__count, x__run]");
+    const { text } = await session.load("x@user");
+    expect(text).toContain("[It provides these tools: x__count, x__run]");
     expect(names(session)).toEqual(["x.count", "x.run"]);
-    expect((await session.call("x.count", {})).content).toContain("the far one");
+    expect((await session.call("x.count", {})).text).toContain("the far one");
   });
 });
 
@@ -293,8 +293,8 @@ describe("the tool that hands a task to its skill", () => {
     const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     await session.load("x");
-    const { content, iterations } = await session.call("x.run", { message: "Count." });
-    expect(content).toContain("Asked: Count.");
+    const { text, iterations } = await session.call("x.run", { message: "Count." });
+    expect(text).toContain("Asked: Count.");
     expect(iterations).toBe(1);
   });
 
@@ -323,7 +323,7 @@ describe("the tool that hands a task to its skill", () => {
       expect({ input, isError, code }).toEqual({ input, isError: true, code: "input-invalid" });
     }
     expect(server.requests).toHaveLength(0);
-    expect((await session.call("weather.run", { input: { city: "Oslo" } })).content).toContain("Oslo");
+    expect((await session.call("weather.run", { input: { city: "Oslo" } })).text).toContain("Oslo");
   });
 
   it("[P-25] asks for no input where the skill has no schema for it", async () => {
@@ -377,10 +377,10 @@ describe("whom to ask about a call", () => {
     expect(await session.call("bank.pay", { to: "Ada" }, { approve: caller.approve })).toMatchObject({
       isError: true,
       code: "not-approved",
-      content: expect.stringContaining("not today"),
+      text: expect.stringContaining("not today"),
     });
     expect([host.asked, caller.asked]).toEqual([[], ["bank.pay Ada"]]);
-    expect((await session.call("bank.pay", { to: "Bob" })).content).toContain("paid Bob");
+    expect((await session.call("bank.pay", { to: "Bob" })).text).toContain("paid Bob");
     expect([host.asked, caller.asked]).toEqual([["bank.pay Bob"], ["bank.pay Ada"]]);
   });
 
@@ -388,7 +388,7 @@ describe("whom to ask about a call", () => {
     const { session } = await opened(bank(), {}, { approve: undefined as never });
     await session.load("bank");
     expect((await session.call("bank.pay", { to: "Ada" })).code).toBe("approval-needed");
-    expect((await session.call("bank.pay", { to: "Ada" }, { approve: yes })).content).toContain("paid Ada");
+    expect((await session.call("bank.pay", { to: "Ada" }, { approve: yes })).text).toContain("paid Ada");
   });
 
   it("is asked by a run that the call starts, too", async () => {
@@ -417,7 +417,7 @@ describe("whom to ask about a call", () => {
     const told: string[] = [];
     const onProgress = (text: string) => void told.push(text);
     const session = openSession(found.catalog, found);
-    const { content, isError } = await session.call("load_skill", { skill: "writer" }, { approve, onProgress });
+    const { text: content, isError } = await session.call("load_skill", { skill: "writer" }, { approve, onProgress });
     expect({ isError, has: content.includes("Done.") }).toEqual({ isError: false, has: true });
     expect(asked).toHaveLength(1);
     expect(told[0]).toMatch(/^writer: started with /);
@@ -426,8 +426,8 @@ describe("whom to ask about a call", () => {
   it("[S-25] is nothing that a skill's tool gets hold of", async () => {
     const { session } = await opened(bank());
     await session.load("bank");
-    const { content } = await session.call("bank.pay", { to: "Ada" }, { approve: yes });
-    expect(content).toMatch(/paid Ada with [\w,]+ and 0 approvals/);
-    expect(content).not.toMatch(/with .*approve.* and/);
+    const { text } = await session.call("bank.pay", { to: "Ada" }, { approve: yes });
+    expect(text).toMatch(/paid Ada with [\w,]+ and 0 approvals/);
+    expect(text).not.toMatch(/with .*approve.* and/);
   });
 });

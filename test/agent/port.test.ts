@@ -70,7 +70,7 @@ describe("a run that is driven by what it remembers", () => {
       inputSchema: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
       async execute(input, options) {
         paid.push(`${(input as { to: string }).to} ${options?.key}`);
-        return { content: "paid", isError: false };
+        return { text: "paid", isError: false };
       },
     };
     const host: Host = { ...found, tools: [pay], hasBuiltInTools: false };

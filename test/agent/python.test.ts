@@ -156,11 +156,11 @@ describe("a Python script that declares its packages (an executable of the tests
     expect((await run(found, "go.py", ["you"])).exitCode).toBe(0);
     close();
     const { call } = await enclose(found, found);
-    const { content } = await call("bash", {
+    const { text } = await call("bash", {
       command: "uv run --offline --script /skill/scripts/go.py shell; uvx ruff",
     });
-    expect(content).toContain("hello shell");
-    expect(content).toContain("uvx ruff");
+    expect(text).toContain("hello shell");
+    expect(text).toContain("uvx ruff");
     expect(asked).toHaveLength(1);
   });
 

@@ -6,8 +6,8 @@ describe("skillResult", () => {
     const result: RunResult = skillResult.success("Three points.", 2);
     expect(result).toMatchObject({ content: "Three points.", isError: false, iterations: 2, stop: "answer" });
     expect(skillResult.success("done").iterations).toBe(0);
-    const { content, isError, iterations } = toToolResult({ ...result, skill: "summarize" }, 1000);
-    expect(content).toContain('from running the "summarize" skill');
+    const { text, isError, iterations } = toToolResult({ ...result, skill: "summarize" }, 1000);
+    expect(text).toContain('from running the "summarize" skill');
     expect({ isError, iterations }).toEqual({ isError: false, iterations: 2 });
   });
 

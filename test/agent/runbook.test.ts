@@ -54,8 +54,11 @@ async function chat(message: string, skills: Record<string, Sketch>, isError = f
   const session = openSession(await catalogOf(skills));
   const real =
     (name: string): Answer =>
-    (input) =>
-      (session.tools.find((tool) => tool.name === name) as Tool).execute(input);
+    async (input) => {
+      const tool = session.tools.find((one) => one.name === name) as Tool;
+      const { text, isError } = await tool.execute(input);
+      return { content: text, isError };
+    };
   return converse(
     { message },
     {
@@ -236,7 +239,7 @@ describe("runbook in a conversation", () => {
       { message: "list skills" },
       {
         list_skills: async (input) => ({
-          content: shortenMiddle((await list.execute(input)).content, 6000),
+          content: shortenMiddle((await list.execute(input)).text, 6000),
           isError: false,
         }),
       },

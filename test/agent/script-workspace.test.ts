@@ -169,7 +169,7 @@ describe("a workspace that is not opened by default", () => {
       warnings: [],
     });
     expect((await run(host, ["id_rsa"])).warnings).toMatchObject([{ code }]);
-    expect((await openSession(found.catalog, host).load("x")).content).toContain("sees no files of the user");
+    expect((await openSession(found.catalog, host).load("x")).text).toContain("sees no files of the user");
   });
 });
 
@@ -192,13 +192,13 @@ describe("a script that a model runs", () => {
     const session = openSession(found.catalog, found, { provides: "all" });
     onTestFinished(() => session.close());
     const says = "It starts in the user's workspace, which it can read: its arguments can be paths";
-    const { content } = await session.load("x");
-    expect(content).toContain(`run_skill_script runs one of them, with args. ${says}`);
+    const { text } = await session.load("x");
+    expect(text).toContain(`run_skill_script runs one of them, with args. ${says}`);
     for (const name of ["run_skill_script", "x.go"])
       expect(session.tools.find((tool) => tool.name === name)?.description).toContain(says);
     const result = await session.call("run_skill_script", { skill: "x", script: "go" });
-    expect(result.content).toContain("started in /workspace, the workspace, read-only");
-    expect((await session.call("x.go", {})).content).toContain("one two three");
+    expect(result.text).toContain("started in /workspace, the workspace, read-only");
+    expect((await session.call("x.go", {})).text).toContain("one two three");
   });
 
   it("asks before it may write, with the script and its arguments, and does not run when that is denied", async () => {
@@ -267,8 +267,8 @@ describe("a script that a model runs", () => {
       files: { "home/.skillet/skills/x/scripts/go.sh": "pwd; cat notes.md; echo x > out.txt" },
     });
     writeFileSync(join(found.workspace, "notes.md"), "one two three\n");
-    const { content } = await call("run_skill_script", { script: "go" });
-    expect(content).toContain("/workspace\none two three");
-    expect(content).toContain("writes: true");
+    const { text } = await call("run_skill_script", { script: "go" });
+    expect(text).toContain("/workspace\none two three");
+    expect(text).toContain("writes: true");
   });
 });

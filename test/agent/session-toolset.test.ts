@@ -30,12 +30,12 @@ describe("a session with a skill that brings tools", () => {
     const { session } = await sessionIn(MY_SKILL);
     const before = names(session);
     expect((await session.call("my-skill.my-tool", {})).code).toBe("tool-unknown");
-    const { content } = await session.load("my-skill");
-    expect(content).toContain("Instructions for the LLM");
-    expect(content).toContain("[It provides these tools: my-skill__my-tool]");
-    expect(content).not.toContain("Not in force");
+    const { text } = await session.load("my-skill");
+    expect(text).toContain("Instructions for the LLM");
+    expect(text).toContain("[It provides these tools: my-skill__my-tool]");
+    expect(text).not.toContain("Not in force");
     expect(names(session)).toEqual([...before, "my-skill.my-tool"]);
-    const expected = { isError: false, title: "Completed", content: expect.stringContaining("Processed: it") };
+    const expected = { isError: false, title: "Completed", text: expect.stringContaining("Processed: it") };
     expect(await session.call("my-skill.my-tool", { input: "it" })).toMatchObject(expected);
     expect(await session.call("my-skill__my-tool", { input: "it" }), "as a model writes it").toMatchObject(expected);
     await session.load("my-skill", { again: true });
@@ -55,10 +55,10 @@ describe("a session with a skill that brings tools", () => {
   it("[T-13] says in the text why they are not there, and loads it all the same", async () => {
     const { session } = await sessionIn(ownSkill({ "toolsets/index.ts": "throw new Error('boom')" }));
     const before = names(session);
-    const { content, isError } = await session.load("x");
+    const { text, isError } = await session.load("x");
     expect(isError).toBe(false);
-    expect(content).toContain("Do it.");
-    expect(content).toMatch(
+    expect(text).toContain("Do it.");
+    expect(text).toMatch(
       /\[Its tools are not available: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
     );
     expect(names(session)).toEqual(before);
@@ -66,9 +66,9 @@ describe("a session with a skill that brings tools", () => {
 
   it("[T-13] says it of a skill that has no folder for them", async () => {
     const catalog = await catalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
-    const { content, isError } = await openSession(catalog).load("x");
+    const { text, isError } = await openSession(catalog).load("x");
     expect(isError).toBe(false);
-    expect(content).toContain(
+    expect(text).toContain(
       "[Its tools are not available: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
     );
   });
@@ -78,7 +78,7 @@ describe("a session with a skill that brings tools", () => {
     const { session } = await sessionIn(
       Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text])),
     );
-    const { content, isError } = await session.load("x");
+    const { text: content, isError } = await session.load("x");
     expect([isError, content.includes("Do it."), content.includes("has not been trusted yet")]).toEqual([
       false,
       true,
@@ -94,12 +94,12 @@ describe("a session with a skill that brings tools", () => {
     const trust = () => scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
     trust();
     await session.load("x");
-    expect((await session.call("x.one", {})).content).toContain("1");
+    expect((await session.call("x.one", {})).text).toContain("1");
     edit(one("2")["toolsets/index.ts"], "project/skills/x/toolsets/index.ts");
     expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "changed" });
     trust();
     await session.load("x", { again: true });
-    expect((await session.call("x.one", {})).content).toContain("2");
+    expect((await session.call("x.one", {})).text).toContain("2");
     scene.trust.revoke([join(scene.root, "project/skills/x")]);
     expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "untrusted" });
   });
@@ -107,14 +107,14 @@ describe("a session with a skill that brings tools", () => {
   it("[T-11] follows an edit at the next call, also one that adds a file and a tool", async () => {
     const { session, edit } = await sessionIn(ownSkill(one("first")));
     await session.load("x");
-    expect((await session.call("x.one", {})).content).toContain("first");
+    expect((await session.call("x.one", {})).text).toContain("first");
     edit(toolsetOf({ one: 'return "second"' }));
-    expect((await session.call("x.one", {})).content).toContain("second");
+    expect((await session.call("x.one", {})).text).toContain("second");
     edit("export const word = 'third';", INDEX.replace("index", "word"));
-    expect((await session.call("x.one", {})).content, "a file more is an edit too").toContain("second");
+    expect((await session.call("x.one", {})).text, "a file more is an edit too").toContain("second");
     edit(toolsetOf({ one: "return word", two: 'return "2"' }, 'import { word } from "./word";'));
-    expect((await session.call("x.one", {})).content).toContain("third");
-    expect((await session.call("x.two", {})).content).toContain("2");
+    expect((await session.call("x.one", {})).text).toContain("third");
+    expect((await session.call("x.two", {})).text).toContain("2");
     expect(names(session).slice(-2)).toEqual(["x.one", "x.two"]);
   });
 
@@ -126,7 +126,7 @@ describe("a session with a skill that brings tools", () => {
     expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "toolset-broken" });
     expect(await session.call("my-skill.my-tool", { input: "it" })).toMatchObject({ isError: false });
     edit(one("mended")["toolsets/index.ts"]);
-    expect((await session.call("x.one", {})).content).toContain("mended");
+    expect((await session.call("x.one", {})).text).toContain("mended");
     rmSync(join(scene.root, "home/.agent/skills/x"), { recursive: true });
     expect(await session.call("x.one", {})).toMatchObject({ isError: true });
   });
@@ -145,7 +145,7 @@ describe("a session with a skill that brings tools", () => {
     await session.load("x");
     const changed = ownSkill({}, ["other:Tools"])["home/.agent/skills/x/SKILL.md"] ?? "";
     edit(changed, "home/.agent/skills/x/SKILL.md");
-    expect((await session.call("x.two", {})).content).toContain("2");
+    expect((await session.call("x.two", {})).text).toContain("2");
     expect((await session.call("x.one", {})).code).toBe("tool-unknown");
   });
 
@@ -166,7 +166,7 @@ describe("a session with a skill that brings tools", () => {
     const active = JSON.parse(JSON.stringify(first.session.active));
     const session = openSession(first.scene.catalog, first.scene, { active });
     onTestFinished(() => session.close());
-    expect((await session.call("x.one", {})).content).toContain("1");
+    expect((await session.call("x.one", {})).text).toContain("1");
   });
 
   it("leaves out what the configuration disables", async () => {
@@ -191,7 +191,7 @@ describe("a session with a skill that brings tools", () => {
       "home/.skillet/config.toml": '[skills.x]\nA_TOKEN = "value-of-it"\n',
     });
     await session.load("x");
-    expect((await session.call("x.one", {})).content).toContain('[[],["HOME"]]');
+    expect((await session.call("x.one", {})).text).toContain('[[],["HOME"]]');
     const [tool] = session.tools.slice(-1);
     session.close();
     expect(names(session)).not.toContain("x.one");
@@ -232,7 +232,7 @@ describe("a tool of a session that changes something", () => {
       const { asked, approve } = asking({ isApproved: true, scope });
       const { session, scene } = await sessionIn(files, { approve });
       await session.load("x");
-      for (let call = 0; call < 2; call++) expect((await session.call("x.send", {})).content).toContain("sent");
+      for (let call = 0; call < 2; call++) expect((await session.call("x.send", {})).text).toContain("sent");
       expect(asked).toHaveLength(times);
       expect(asked[0]).toMatchObject({ skill: "x", tool: "x.send", on: "outside", what: "send it" });
       expect(scene.approvals.list()).toHaveLength(scope === "always" ? 1 : 0);
@@ -245,7 +245,7 @@ describe("a tool of a session that changes something", () => {
     await session.load("x");
     expect(await session.call("x.send", {})).toMatchObject({
       code: "not-approved",
-      content: expect.stringContaining("not now"),
+      text: expect.stringContaining("not now"),
     });
     const failing = await sessionIn(files, { approve: () => Promise.reject(new Error("gone")) });
     await failing.session.load("x");

@@ -45,7 +45,7 @@ describe("a session of a prompt", () => {
     const opened = await session.call("open_sections", { keys: ["skills.linting"] });
     expect(opened).toEqual({
       isError: false,
-      content: `### Linting
+      text: `### Linting
 
 Lint it.
 
@@ -62,18 +62,18 @@ to view the full section.]
     expect(session.expanded).toEqual(["skills.linting"]);
     expect(names(session.tools)).toEqual(["lint_code", "open_sections"]);
     expect(session.render().text).toContain("### Linting\n\nLint it.");
-    expect(await session.call("lint_code", { path: "a.py" })).toEqual({ content: "a.py is clean", isError: false });
+    expect(await session.call("lint_code", { path: "a.py" })).toEqual({ text: "a.py is clean", isError: false });
   });
 
   it("[N-14, N-15] opens what is inside, until nothing is left and open_sections is gone", async () => {
     const { session } = open();
     await session.call("open_sections", { keys: ["skills.testing", "skills.linting"] });
-    const { content } = await session.call("open_sections", { key: "skills.linting.more" });
-    expect(content).toBe("#### More\n\nAll of it.");
+    const { text } = await session.call("open_sections", { key: "skills.linting.more" });
+    expect(text).toBe("#### More\n\nAll of it.");
     expect(session.expanded).toEqual(["skills.linting", "skills.testing", "skills.linting.more"]);
     expect(names(session.tools)).toEqual(["lint_code"]);
     expect(await session.call("open_sections", { keys: ["skills.testing"] })).toEqual({
-      content: "Already shown in full: skills.testing.",
+      text: "Already shown in full: skills.testing.",
       isError: false,
     });
   });
@@ -166,10 +166,10 @@ to view the full section.]
     ],
   ])("[N-14] does not open %s, and says what there is", async (_, input, code, said) => {
     const { session } = open();
-    const { content, ...rest } = await session.call("open_sections", input);
+    const { text, ...rest } = await session.call("open_sections", input);
     expect(rest).toEqual({ isError: true, code });
-    expect(content).toContain(said);
-    expect(content).not.toContain("\n");
+    expect(text).toContain(said);
+    expect(text).not.toContain("\n");
     expect(session.expanded).toEqual([]);
   });
 
@@ -184,7 +184,7 @@ to view the full section.]
     const { session, events } = open();
     const [tool] = session.tools;
     const twice = await Promise.all([1, 2].map(() => tool?.execute({ keys: ["skills.linting"] })));
-    expect(twice.map((result) => result?.content)).toEqual([
+    expect(twice.map((result) => result?.text)).toEqual([
       expect.stringContaining("Lint it."),
       "Already shown in full: skills.linting.",
     ]);
@@ -192,7 +192,7 @@ to view the full section.]
     expect(session.expanded).toEqual(["skills.linting", "skills.linting.more"]);
     expect(events).toHaveLength(1);
     session.expand(["skills.testing"]);
-    expect((await session.call("open_sections", { keys: ["x"] })).content).toBe(
+    expect((await session.call("open_sections", { keys: ["x"] })).text).toBe(
       'There is no section "x". All sections are shown in full.',
     );
   });
@@ -200,11 +200,11 @@ to view the full section.]
   it("says which section brings a tool that is called too early", async () => {
     const { session } = open();
     expect(await session.call("lint_code", {})).toEqual({
-      content: 'Tool "lint_code" is not available: open section "skills.linting" first, with open_sections.',
+      text: 'Tool "lint_code" is not available: open section "skills.linting" first, with open_sections.',
       isError: true,
       code: "tool-unknown",
     });
-    expect((await session.call("no\nsuch", {})).content).toBe('Tool "no such" is not available.');
+    expect((await session.call("no\nsuch", {})).text).toBe('Tool "no such" is not available.');
   });
 
   it("[N-27] holds what a model sends to the schema, whatever kind it is", async () => {
@@ -217,7 +217,7 @@ to view the full section.]
     const sections = [markdown({ title: "A", key: "a", template: "x", tools: [plain] })];
     const other = createPromptSession(promptTemplate({ ns: "n", key: "k", sections }).bind());
     expect(await other.call("plain", { n: "x" })).toMatchObject({ isError: true, code: "input-invalid" });
-    expect(await other.call("plain", { n: 1 })).toEqual({ content: "1", isError: false });
+    expect(await other.call("plain", { n: 1 })).toEqual({ text: "1", isError: false });
   });
 
   it("names a tool once that two opened sections share", async () => {
@@ -226,8 +226,8 @@ to view the full section.]
     );
     const sections = [a, b] as const;
     const session = createPromptSession(promptTemplate({ ns: "n", key: "k", sections: sections as never }).bind());
-    const { content } = await session.call("open_sections", { keys: ["a", "b"] });
-    expect(content).toMatch(/\[Tools now available: lint_code\]$/);
+    const { text } = await session.call("open_sections", { keys: ["a", "b"] });
+    expect(text).toMatch(/\[Tools now available: lint_code\]$/);
   });
 
   it("[N-27] gives a result whatever a tool does", async () => {
@@ -243,7 +243,7 @@ to view the full section.]
     expect(await session.call("broken", { path: "x" })).toMatchObject({
       isError: true,
       code: "failed",
-      content: "It failed: boom",
+      text: "It failed: boom",
     });
   });
 
@@ -259,7 +259,7 @@ to view the full section.]
     rmSync(join(root, "a/SKILL.md"));
     const result = await session.call("open_sections", { keys: ["skills.testing", "skills.a"] });
     expect(result).toMatchObject({ isError: true, code: "ref-missing-skill-md" });
-    expect(result.content).toContain("it has no SKILL.md");
+    expect(result.text).toContain("it has no SKILL.md");
     expect(() => session.expand(["skills.a"])).toThrow("it has no SKILL.md");
     expect(session.expanded).toEqual([]);
     expect(events).toEqual([]);

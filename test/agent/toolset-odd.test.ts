@@ -26,7 +26,7 @@ describe("a tool of a skill", () => {
     const index = toolsetOf({ hang: "await new Promise(() => {})", quick: 'return "here"' });
     const { session } = await sessionWith(index, { settings: { ...DEFAULT_SETTINGS, limits } });
     expect(await session.call("x.hang", {})).toMatchObject({ isError: true, code: "tool-timeout" });
-    await expect.poll(async () => (await session.call("x.quick", {})).content).toContain("here");
+    await expect.poll(async () => (await session.call("x.quick", {})).text).toContain("here");
   });
 
   it("is there again when its skill is loaded once more after its code ended the thread", async () => {
@@ -35,9 +35,9 @@ describe("a tool of a skill", () => {
     );
     await session.call("x.end", {});
     await expect.poll(async () => (await session.call("x.quick", {})).code).toBe("toolset-exited");
-    expect((await session.call("x.quick", {})).content).toContain("Load the skill again to restart them");
+    expect((await session.call("x.quick", {})).text).toContain("Load the skill again to restart them");
     expect((await session.call("load_skill", { skill: "x" })).code).toBe("already-loaded");
-    expect((await session.call("x.quick", {})).content).toContain("here");
+    expect((await session.call("x.quick", {})).text).toContain("here");
   });
 
   it("[Q-04] is not even asked what it changes once its skill is not trusted any more", async () => {
@@ -54,7 +54,7 @@ describe("a tool of a skill", () => {
     onTestFinished(() => session.close());
     await session.load("x");
     const [before, after] = [join(scene.root, "before"), join(scene.root, "after")];
-    expect((await session.call("x.mark", { file: before })).content).toContain("marked");
+    expect((await session.call("x.mark", { file: before })).text).toContain("marked");
     standing = "untrusted";
     expect(await session.call("x.mark", { file: after })).toMatchObject({ isError: true, code: "untrusted" });
     expect([existsSync(before), existsSync(after)]).toEqual([true, false]);
@@ -68,7 +68,7 @@ describe("a tool of a skill", () => {
       );
       expect(problems).toEqual([]);
       const good = { "z.emoji()": "🎉", "z.hostname()": "example.com" }[type] ?? "P1D";
-      expect((await call("one", { a: good })).content).toContain(`got ${good}`);
+      expect((await call("one", { a: good })).text).toContain(`got ${good}`);
       expect(await call("one", { a: "no such thing!" })).toMatchObject({ isError: true, code: "input-invalid" });
     },
   );
@@ -98,7 +98,7 @@ describe("a tool of a skill", () => {
       'import { writeFileSync } from "node:fs";',
     );
     const first = await opened(ownSkill({ "toolsets/index.ts": index }));
-    const [file = ""] = /\/\S+index\.ts/.exec((await first.call("spoil")).content) ?? [];
+    const [file = ""] = /\/\S+index\.ts/.exec((await first.call("spoil")).text) ?? [];
     expect(readFileSync(file, "utf8")).toBe("export const Tools = 7;");
     const second = await openIn(first.scene);
     expect(second.problems).toEqual([]);

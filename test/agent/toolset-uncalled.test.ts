@@ -5,7 +5,7 @@ import { type OpenedSkill, openIn, ownSkill, toolsetOf } from "../support/toolse
 const COUNTING = ownSkill({
   "toolsets/index.ts": toolsetOf({ one: "return String(++count)" }, 'let count = 0; console.log("imported");'),
 });
-const said = async (opened: OpenedSkill) => /\d/.exec((await opened.call("one")).content)?.[0];
+const said = async (opened: OpenedSkill) => /\d/.exec((await opened.call("one")).text)?.[0];
 const imports = ({ printed }: OpenedSkill) => printed.join("").split("imported").length - 1;
 
 describe("toolsets of which many are open", () => {

@@ -22,10 +22,10 @@ describe("a toolset", () => {
       },
     ]);
     expect(await call("my-tool", { input: "it" })).toEqual({
-      content: OUTPUT("my-skill.my-tool", "Processed: it"),
+      text: OUTPUT("my-skill.my-tool", "Processed: it"),
       isError: false,
       title: "Completed",
-      metadata: {},
+      data: {},
     });
     expect(await call("my-tool", { input: 3 })).toMatchObject({ isError: true, code: "input-invalid" });
   });
@@ -42,7 +42,7 @@ describe("a toolset", () => {
     it(`[T-11] takes ${what}`, async () => {
       const { call, problems } = await opened(ownSkill({ [file]: toolsetOf({ one: 'return "1"' }) }, [reference]));
       expect(problems).toEqual([]);
-      expect((await call("one")).content).toBe(OUTPUT("x.one", "1"));
+      expect((await call("one")).text).toBe(OUTPUT("x.one", "1"));
     });
   }
 
@@ -84,7 +84,7 @@ describe("a toolset", () => {
       workspace: scene.workspace,
       caller: { chatType: "private", chatId: "7" },
     });
-    expect((await call("held")).content).toBe(OUTPUT("x.held", given));
+    expect((await call("held")).text).toBe(OUTPUT("x.held", given));
   });
 
   it("imports its own files, as compilers have it, and its data", async () => {
@@ -102,7 +102,7 @@ describe("a toolset", () => {
       }),
     );
     expect(problems).toEqual([]);
-    expect((await call("one")).content).toBe(OUTPUT("x.one", "abcd"));
+    expect((await call("one")).text).toBe(OUTPUT("x.one", "abcd"));
   });
 
   it("works where skillet's own folder is a link, and shows models what cannot be seen", async () => {
@@ -117,7 +117,7 @@ describe("a toolset", () => {
     const home = join(scene.root, "link");
     symlinkSync(join(scene.root, "home/elsewhere"), home);
     const { call, tools } = await openIn(scene, { host: { home } });
-    expect((await call("one")).content).toBe(OUTPUT("x.one", "linked"));
+    expect((await call("one")).text).toBe(OUTPUT("x.one", "linked"));
     expect(JSON.stringify(tools[0]?.inputSchema)).toContain("a\\\\u{200b}b");
   });
 
@@ -128,7 +128,7 @@ describe("a toolset", () => {
       "home/.agent/skills/x/node_modules/some-package/main.js": "export const word = 'there';",
     });
     expect(problems).toEqual([]);
-    expect((await call("one")).content).toBe(OUTPUT("x.one", "there"));
+    expect((await call("one")).text).toBe(OUTPUT("x.one", "there"));
   });
 
   it("gives a tool what the call comes with, and passes on what it says meanwhile", async () => {
@@ -137,7 +137,7 @@ describe("a toolset", () => {
       env: { PATH: "/usr/bin", A_SECRET: "hidden", LANG: "C" },
     });
     const said: string[] = [];
-    const { content } = await call(
+    const { text: content } = await call(
       "one",
       {},
       { run: "r", key: "k", env: { TOKEN: "t" }, onProgress: (text) => said.push(text) },
@@ -170,9 +170,9 @@ describe("a toolset", () => {
         return { ending: "abort", stdout: "", stderr: "" };
       },
     };
-    expect((await call("one", {}, { sandbox })).content).toBe(OUTPUT("x.one", "a,abortfailedno"));
+    expect((await call("one", {}, { sandbox })).text).toBe(OUTPUT("x.one", "a,abortfailedno"));
     expect(asked[0]).toEqual([["echo", "a"], { stdin: "in", seconds: 3 }]);
-    expect((await call("one")).content).toContain("No sandbox is available");
+    expect((await call("one")).text).toContain("No sandbox is available");
   });
 
   it("says what a call changes, and is asked about where it cannot say", async () => {
@@ -197,11 +197,11 @@ describe("a toolset", () => {
       "toolsets/word.ts": "export const word = 'before';",
     });
     const { call, scene } = await opened(files);
-    expect((await call("one")).content).toContain("before");
+    expect((await call("one")).text).toContain("before");
     writeFileSync(join(scene.root, "home/.agent/skills/x/toolsets/word.ts"), "export const word = 'after';");
     const again = await openIn(await scene.again());
-    expect((await again.call("one")).content).toContain("after");
-    expect((await call("one")).content, "what runs stays what was judged").toContain("before");
+    expect((await again.call("one")).text).toContain("after");
+    expect((await call("one")).text, "what runs stays what was judged").toContain("before");
   });
 
   it("[Q-04] never runs in a workspace that nobody trusts, and runs what was trusted until it changes", async () => {
@@ -221,7 +221,7 @@ describe("a toolset", () => {
     scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
     expect(existsSync(marks)).toBe(false);
     const trusted = await openIn(scene);
-    expect((await trusted.call("one")).content).toContain("1");
+    expect((await trusted.call("one")).text).toContain("1");
     expect(existsSync(marks)).toBe(true);
     rmSync(marks);
     writeFiles(scene.root, { "project/skills/x/toolsets/more.ts": "export {};" });

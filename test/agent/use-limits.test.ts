@@ -225,7 +225,7 @@ describe("a tool that does not do what it should", () => {
         throw new Error("no room");
       }),
       tool("stuck", () => new Promise(() => {})),
-      tool("much", async () => ({ content: "x".repeat(1_000_000), isError: false })),
+      tool("much", async () => ({ text: "x".repeat(1_000_000), isError: false })),
     ];
     expect((await use({ skill: "x" }, { tools })).result).toMatchObject({ content: "ok", isError: false });
   });

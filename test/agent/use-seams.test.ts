@@ -114,8 +114,8 @@ describe("commands in instructions that are loaded", () => {
       workspace: { ".env": `SOME_KEY=${SECRET}\n` },
       turns: [],
     });
-    const { content } = await openSession(found.catalog, found).call("load_skill", { skill: "x" });
-    expect(content).toContain("Env: SOME_KEY=[SOME_KEY]");
+    const { text } = await openSession(found.catalog, found).call("load_skill", { skill: "x" });
+    expect(text).toContain("Env: SOME_KEY=[SOME_KEY]");
   });
 
   it("[Q-03] are not run for a copy that was not given what is configured for its name", async () => {
@@ -125,7 +125,7 @@ describe("commands in instructions that are loaded", () => {
       turns: [],
       areGiven: false,
     });
-    const load = async () => (await openSession(found.catalog, found).call("load_skill", { skill: "x" })).content;
+    const load = async () => (await openSession(found.catalog, found).call("load_skill", { skill: "x" })).text;
     expect(await load()).not.toContain("ran-2");
     expect(found.grants.getOwner("x")).toBeUndefined();
     found.grants.grant(found.skill("x"));

@@ -144,14 +144,12 @@ describe("a skill whose place another folder takes", () => {
   it.each(SWAPS)("[Q-09] [Q-31] %s is swapped: no tool of a session quotes the other", async (_, place, target) => {
     const { root, catalog } = await scene();
     const session = openSession(catalog, { workspace: root });
-    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).content).toContain(
-      "harmless",
-    );
+    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("harmless");
     swap(root, place, target);
     const read = await session.call("read_skill_resource", { skill: "odd", resource: "key" });
     // A link that leads to a whole skill is found as that one, and is read as such: it is another skill.
     if (!target.startsWith("elsewhere")) expect(read).toMatchObject({ isError: true });
-    if (!target.startsWith("elsewhere")) expect(read.content).not.toContain(SECRET);
+    if (!target.startsWith("elsewhere")) expect(read.text).not.toContain(SECRET);
   });
 
   it.each(SWAPS.slice(0, 3))(
@@ -183,9 +181,7 @@ describe("a skill whose place another folder takes", () => {
     if (skill.origin.folderId !== (await catalog.reload()).get("odd").origin.folderId)
       expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-changed" }));
     expect(Buffer.from((await catalog.reload()).get("odd").read("key")).toString()).toBe("made anew");
-    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).content).toContain(
-      "made anew",
-    );
+    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("made anew");
   });
 
   it("[Q-09] files that an editor replaces are read as they are now, and a skill that is a link stays one", async () => {

@@ -124,11 +124,11 @@ describe("lines of a prompt", () => {
       [HOSTILE, {}],
     ] as const;
     for (const [tool, input] of asked) {
-      const { content } = await session.call(tool, input);
-      expectHarmless(content, 1, 60_000);
+      const { text } = await session.call(tool, input);
+      expectHarmless(text, 1, 60_000);
     }
     await session.load(HOSTILE);
-    expectHarmless((await session.load(HOSTILE)).content, 1);
+    expectHarmless((await session.load(HOSTILE)).text, 1);
     expectHarmless(session.formatReminder(), 1);
   });
 
@@ -173,25 +173,25 @@ describe("tags around what a skill says", () => {
     mkdirSync(`${folder}/odd/< `);
     writeFileSync(`${folder}/odd/< /skill_files>`, "closes");
     const session = openSession(await loadCatalog([createDirectorySource({ path: folder })]), {});
-    const loaded = (await session.load("odd")).content;
+    const loaded = (await session.load("odd")).text;
     expect(loaded.match(TAGS)).toEqual(["<skill_content", "</skill_content", "<skill_files", "</skill_files"]);
     expect(findInvisible(loaded)).toEqual([]);
     const files = session.catalog.get("odd").files().files;
     expect(files).toHaveLength(5);
     for (const { path } of files) {
-      const { content } = await session.call("read_skill_resource", { skill: "odd", resource: path });
-      if (path.endsWith(".bin")) expectHarmless(content, 1);
-      else expect(content.match(TAGS)).toEqual(["<skill_resource", "</skill_resource"]);
-      expect(content.split("\n")[0]).toMatch(/^<skill_resource skill="odd" path="[^"]*">$|^"/);
-      expect(findInvisible(content)).toEqual([]);
+      const { text } = await session.call("read_skill_resource", { skill: "odd", resource: path });
+      if (path.endsWith(".bin")) expectHarmless(text, 1);
+      else expect(text.match(TAGS)).toEqual(["<skill_resource", "</skill_resource"]);
+      expect(text.split("\n")[0]).toMatch(/^<skill_resource skill="odd" path="[^"]*">$|^"/);
+      expect(findInvisible(text)).toEqual([]);
     }
-    const { content } = await session.call("read_skill_resource", { skill: "odd", resource: "missing" });
+    const { text: content } = await session.call("read_skill_resource", { skill: "odd", resource: "missing" });
     expectHarmless(content, 1);
   });
 
   it("[Q-06, Q-08] nor by a skill that a program hands over", async () => {
     const session = await hostileSession(hostileSkill());
-    const loaded = (await session.load(HOSTILE)).content;
+    const loaded = (await session.load(HOSTILE)).text;
     expect(loaded.match(TAGS)).toEqual(["<skill_content", "</skill_content", "<skill_files", "</skill_files"]);
     expect(findInvisible(loaded)).toEqual([]);
     const told = disclose(session.catalog, "rollout").text.match(TAGS) ?? [];
@@ -205,12 +205,12 @@ describe("tags around what a skill says", () => {
       "odd/notes.md": `${SEEN}\n\u{e0069}\u{e0067}\u200b`,
     });
     const session = openSession(await loadCatalog([createDirectorySource({ path: folder })]), {});
-    expect((await session.load("odd")).content).toContain(
+    expect((await session.load("odd")).text).toContain(
       `[2 hidden characters in this text, written out as \\u{…}]\n${SEEN}\nSay \\u{202e}evil\\u{202c}.`,
     );
-    const { content } = await session.call("read_skill_resource", { skill: "odd", resource: "notes.md" });
-    expect(content).toContain(`[3 hidden characters in this text`);
-    expect(content).toContain(`${SEEN}\n\\u{e0069}\\u{e0067}\\u{200b}\n`);
+    const { text } = await session.call("read_skill_resource", { skill: "odd", resource: "notes.md" });
+    expect(text).toContain(`[3 hidden characters in this text`);
+    expect(text).toContain(`${SEEN}\n\\u{e0069}\\u{e0067}\\u{200b}\n`);
   });
 
   it("[Q-08] a long file is not cut within a character", async () => {
@@ -219,7 +219,11 @@ describe("tags around what a skill says", () => {
     const session = openSession(await loadCatalog([createDirectorySource({ path: folder })]), {});
     let read = "";
     for (let offset = 0, turn = 0; read.length < text.length && turn < 9; offset = read.length, turn++) {
-      const { content } = await session.call("read_skill_resource", { skill: "odd", resource: "long.md", offset });
+      const { text: content } = await session.call("read_skill_resource", {
+        skill: "odd",
+        resource: "long.md",
+        offset,
+      });
       expect(content).not.toContain("hidden character");
       read += /^<.*>\n([\s\S]*)\n<\/skill_resource>/.exec(content)?.[1] ?? "";
     }
@@ -289,7 +293,7 @@ describe("arguments", () => {
     expect(disclose(session.catalog, `/odd rollout ${given}`).shown.map(({ name }) => name)).toEqual(["fine"]);
     const result = await session.call("load_skill", { skill: "odd", arguments: given });
     expect(result.isError).toBe(true);
-    expect(result.content.length).toBeLessThan(1000);
+    expect(result.text.length).toBeLessThan(1000);
   });
 });
 

@@ -44,7 +44,7 @@ describe("a value of the configuration in what is written down", () => {
       ends: "setTimeout(() => { throw new Error(ctx.env.LINES + ' '.repeat(9) + ctx.env.PLAIN) }); await new Promise(() => {})",
     };
     const raw = `const raw = { name: "raw", description: "d", inputSchema: { type: "object" },
-      execute: async (_: unknown, { env }: any) => ({ content: "", isError: true, code: env.PLAIN, title: env.LINES }) };`;
+      execute: async (_: unknown, { env }: any) => ({ text: "", isError: true, code: env.PLAIN, title: env.LINES }) };`;
     const text = toolsetOf(bodies, raw).replace("export const Tools = [", "export const Tools = [raw,");
     const scene = await secretScene('toolsets: ["toolsets/index:Tools"]\n', { "toolsets/index.ts": text });
     const model = caller(...["raw", ...Object.keys(bodies)].map((tool) => ({ tool: `x.${tool}` })));
@@ -125,7 +125,7 @@ describe("a value of a server's configuration", () => {
   it("[Q-22] is hidden in the code and the title of any tool before they are cut", async () => {
     const tool = {
       ...Tool.define("one", { description: "d", parameters: { type: "object" }, execute: () => "" }),
-      execute: async () => ({ content: "", isError: true, code: TOKEN, title: `${"a".repeat(190)}${TOKEN}` }),
+      execute: async () => ({ text: "", isError: true, code: TOKEN, title: `${"a".repeat(190)}${TOKEN}` }),
     };
     const offered = wrapHostTool(tool, 1000, createRedactor(new Map([["TOKEN", TOKEN]])));
     expect(JSON.stringify(await offered.execute({}))).not.toContain("hunter2");

@@ -16,7 +16,7 @@ describe("a server of MCP", () => {
       const [name, { env, ...more }] = ${JSON.stringify([...settings.mcp].map(([name, { env, ...more }]) => [name, { ...more, env: [...env] }])[0])};
       const mcp = new Map([[name, { ...more, env: new Map(env) }]]);
       const { tools } = await listMcpTools({ home: ${JSON.stringify(home)}, env: {}, settings: { ...DEFAULT_SETTINGS, mcp } });
-      process.stdout.write((await tools[0].execute({})).content);`;
+      process.stdout.write((await tools[0].execute({})).text);`;
     const run = promisify(execFile)(process.execPath, ["--input-type=module", "-e", program]);
     expect((await run).stdout).toContain("echo");
     const pid = Number(readFileSync(log, "utf8"));

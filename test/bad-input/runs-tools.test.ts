@@ -16,7 +16,7 @@ describe("a tool that says odd things", () => {
     const { call, printed } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ odd: send }) }));
     const said: string[] = [];
     const onProgress = (text: string) => said.push(text.toUpperCase());
-    expect(await call("odd", {}, { onProgress })).toMatchObject({ content: expect.stringContaining("still there") });
+    expect(await call("odd", {}, { onProgress })).toMatchObject({ text: expect.stringContaining("still there") });
     expect([said, new Set(printed)]).toEqual([["5"], new Set(["5"])]);
   });
 
@@ -26,7 +26,7 @@ describe("a tool that says odd things", () => {
       ...{ name: "talks", description: "d", category: "mine", inputSchema: { type: "object" } },
       async execute(_: unknown, { onProgress }: { onProgress?(text: string): void } = {}) {
         for (let times = 0; times < 20_000; times++) onProgress?.("on");
-        return { content: "done", isError: false };
+        return { text: "done", isError: false };
       },
     };
     const { events } = await use({ skill: "x" }, { tools: [tool], models: { default: caller({ tool: "talks" }) } });

@@ -183,7 +183,7 @@ describe("a toolset in an odd file", () => {
     mkdirSync(join(folder, "more"));
     symlinkSync(join(scene.root, "home/elsewhere.ts"), join(folder, "more/helper.ts"));
     const { call } = await openIn(await scene.again());
-    expect(await call("one")).toMatchObject({ isError: false, content: expect.stringMatching(/^in$/m) });
+    expect(await call("one")).toMatchObject({ isError: false, text: expect.stringMatching(/^in$/m) });
   });
 });
 
@@ -210,10 +210,10 @@ describe("a toolset that gives odd things", () => {
         }),
       }),
     );
-    expect(await call("round")).toMatchObject({ isError: false, content: expect.stringContaining("o") });
-    expect(await call("large")).not.toHaveProperty("metadata");
-    expect(await call("later")).toMatchObject({ content: expect.stringContaining("later") });
-    expect(await call("thrown")).toMatchObject({ isError: true, content: expect.stringContaining("looked") });
+    expect(await call("round")).toMatchObject({ isError: false, text: expect.stringContaining("o") });
+    expect(await call("large")).not.toHaveProperty("data");
+    expect(await call("later")).toMatchObject({ text: expect.stringContaining("later") });
+    expect(await call("thrown")).toMatchObject({ isError: true, text: expect.stringContaining("looked") });
   });
 
   it("[Q-24] leaves nothing behind, however often it is loaded and unloaded", async () => {
@@ -238,9 +238,9 @@ describe("a server of MCP that is odd", () => {
 
   const CALLS: Record<string, object> = {
     other: { isError: true, code: "mcp-timeout" },
-    bytes: { isError: false, content: "a\ufffd\ufffd\ufffdb" },
+    bytes: { isError: false, text: "a\ufffd\ufffd\ufffdb" },
     nothings: { isError: true, code: "mcp-failed" },
-    asks: { isError: false, content: '["an error","an error","an error"]' },
+    asks: { isError: false, text: '["an error","an error","an error"]' },
   };
   for (const [kind, result] of Object.entries(CALLS)) {
     it(`is a result like any other: ${kind}`, async () => {

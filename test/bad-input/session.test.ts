@@ -35,10 +35,10 @@ async function open(files: Record<string, string | Uint8Array> = {}) {
 /** Contract: refused with this code, briefly, in plain sight, and without a word from outside. */
 function expectRefused(result: ToolResult, code: string): void {
   expect(result).toMatchObject({ isError: true, code });
-  expect(result.content).not.toContain(SECRET);
-  expect(result.content.length).toBeLessThan(3000);
-  expect(result.content).not.toContain("\n");
-  expect(findInvisible(result.content)).toEqual([]);
+  expect(result.text).not.toContain(SECRET);
+  expect(result.text.length).toBeLessThan(3000);
+  expect(result.text).not.toContain("\n");
+  expect(findInvisible(result.text)).toEqual([]);
 }
 
 describe("read_skill_resource", () => {
@@ -54,8 +54,8 @@ describe("read_skill_resource", () => {
   it("[P-11] files named like parts of every object are files", async () => {
     const { call } = await open({ ["__proto__"]: "built", constructor: "built" });
     for (const resource of ["__proto__", "constructor"]) {
-      const { content, isError } = await call("read_skill_resource", { skill: "odd", resource });
-      expect([isError, content.includes("built")]).toEqual([false, true]);
+      const { text, isError } = await call("read_skill_resource", { skill: "odd", resource });
+      expect([isError, text.includes("built")]).toEqual([false, true]);
     }
   });
 
@@ -95,8 +95,8 @@ describe("read_skill_resource", () => {
     const swap = await swapping(`${folder}/link`, "notes.md", `${beside}/secret`);
     const seen = { inside: 0, refused: 0 };
     while (swap.goesOn(Math.min(seen.inside, seen.refused) > 10)) {
-      const { content, isError } = await call("read_skill_resource", { skill: "odd", resource: "link" });
-      expect(content).not.toContain(SECRET);
+      const { text, isError } = await call("read_skill_resource", { skill: "odd", resource: "link" });
+      expect(text).not.toContain(SECRET);
       seen[isError ? "refused" : "inside"]++;
     }
     expect(Math.min(seen.inside, seen.refused)).toBeGreaterThan(10);
@@ -214,8 +214,8 @@ describe("inputs", () => {
       ["search_skills", { query: "odd", limit: -5 }],
       ["search_skills", { query: "x".repeat(1_000_000), limit: 1e308 }],
     ] as const) {
-      const { isError, content } = await call(tool, { ...input, ...more });
-      expect([tool, isError, content.includes(SECRET)]).toEqual([tool, false, false]);
+      const { isError, text } = await call(tool, { ...input, ...more });
+      expect([tool, isError, text.includes(SECRET)]).toEqual([tool, false, false]);
     }
   });
 });
@@ -253,9 +253,9 @@ describe.each(["validate_skill", "lint_skill"])("%s", (tool) => {
     for (const [name, target] of Object.entries({ plain: "../../secret", broken: "../../broken/SKILL.md" })) {
       mkdirSync(`${workspace}/${name}`);
       symlinkSync(target, `${workspace}/${name}/SKILL.md`);
-      expect((await call(tool, { path: name })).content).not.toContain(SECRET);
+      expect((await call(tool, { path: name })).text).not.toContain(SECRET);
     }
-    expect((await call(tool, { path: "." })).content).not.toContain(SECRET);
+    expect((await call(tool, { path: "." })).text).not.toContain(SECRET);
   });
 
   it("[Q-09] a skill file that is now a file and now a link to what is no skill is never quoted", async () => {
@@ -276,7 +276,7 @@ describe.each(["validate_skill", "lint_skill"])("%s", (tool) => {
     onTestFinished(() => void child.kill("SIGKILL"));
     await once(child.stdout, "data");
     for (let looks = 0; looks < 300; looks++)
-      expect((await call(tool, { path: "skills/odd" })).content).not.toContain(SECRET);
+      expect((await call(tool, { path: "skills/odd" })).text).not.toContain(SECRET);
   });
 
   it("[Q-09] a pipe, a device, an empty folder and a file of 1 GB are answers", async () => {
@@ -293,7 +293,7 @@ describe.each(["validate_skill", "lint_skill"])("%s", (tool) => {
     expectRefused(await call(tool, { path: "empty" }), "not-found");
     if (tool === "validate_skill")
       for (const path of ["pipe", "hung", "device", "large.md"])
-        expect([path, JSON.parse((await call(tool, { path })).content).isValid]).toEqual([path, false]);
+        expect([path, JSON.parse((await call(tool, { path })).text).isValid]).toEqual([path, false]);
   });
 
   it("[Q-09] without a workspace no path is inside but those of the sources", async () => {
@@ -321,9 +321,9 @@ describe.each(["validate_skill", "lint_skill"])("%s", (tool) => {
   it.each(CONTENTS)("[Q-10, Q-08] %s is judged, bounded and plain", async (_, content) => {
     const { call } = await open();
     const result = await call(tool, { content });
-    expect(JSON.parse(result.content)).toHaveProperty("findings");
-    expect(result.content.length).toBeLessThan(100_000);
-    expect(findInvisible(result.content)).toEqual([]);
+    expect(JSON.parse(result.text)).toHaveProperty("findings");
+    expect(result.text.length).toBeLessThan(100_000);
+    expect(findInvisible(result.text)).toEqual([]);
     expect("polluted" in {}).toBe(false);
   });
 });
@@ -371,7 +371,7 @@ describe("many calls at once", () => {
         session.reload(),
       ]);
       unlinkSync(file);
-      for (const result of (await results).slice(0, 4)) expect(result).toHaveProperty("content");
+      for (const result of (await results).slice(0, 4)) expect(result).toHaveProperty("text");
     }
     expect(opened()).toBeLessThanOrEqual(before + 2);
   });

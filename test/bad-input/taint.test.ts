@@ -440,7 +440,7 @@ describe("a text that was read", () => {
 describe("what came of a call", () => {
   const note = (name: string, content: string, input: object = {}, isError = false) => {
     const taint = createTaintTracker();
-    trackToolResult(taint, { tool: { name, inputSchema: {} }, input, ownSkill: "x" }, { content, isError });
+    trackToolResult(taint, { tool: { name, inputSchema: {} }, input, ownSkill: "x" }, { text: content, isError });
     return taint;
   };
 

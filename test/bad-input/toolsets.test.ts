@@ -211,9 +211,9 @@ describe("a tool that misbehaves", () => {
       nothing: "returned no text",
       data: "returned no text",
     })) {
-      expect(await call(name)).toMatchObject({ isError: true, code: "failed", content: expect.stringContaining(says) });
+      expect(await call(name)).toMatchObject({ isError: true, code: "failed", text: expect.stringContaining(says) });
     }
-    expect(await call("functions")).toMatchObject({ isError: false, metadata: { big: 1, list: [1] } });
+    expect(await call("functions")).toMatchObject({ isError: false, data: { big: 1, list: [1] } });
   });
 
   it("cannot end the program around it, and says so ever after", async () => {
@@ -230,7 +230,7 @@ describe("a tool that misbehaves", () => {
       expect(await call("good")).toMatchObject({
         isError: true,
         code: "toolset-exited",
-        content: expect.stringMatching(/process\.exit|late/),
+        text: expect.stringMatching(/process\.exit|late/),
       });
       expect(ended()).toBeDefined();
     }
@@ -252,7 +252,7 @@ describe("a tool that misbehaves", () => {
       const controller = new AbortController();
       const calling = call(name, {}, { signal: controller.signal, onProgress: () => controller.abort() });
       expect(await calling).toMatchObject({ isError: true, code: "aborted" });
-      expect(await call("good")).toMatchObject({ isError: false, content: expect.stringContaining("1") });
+      expect(await call("good")).toMatchObject({ isError: false, text: expect.stringContaining("1") });
     }
   });
 
@@ -261,7 +261,7 @@ describe("a tool that misbehaves", () => {
     const { call, printed } = await opened(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }, 'console.log("at import");') }),
     );
-    expect(await call("one")).toMatchObject({ isError: false, content: expect.stringContaining("done") });
+    expect(await call("one")).toMatchObject({ isError: false, text: expect.stringContaining("done") });
     expect(printed.join("")).toBe("at import\nout\nerr\nraw");
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
     expect([1].map(String)).toEqual(["1"]);
@@ -318,8 +318,8 @@ describe("a tool that misbehaves", () => {
         }),
       }),
     );
-    const { content } = await call("long");
-    expect(content.length).toBeLessThan(20_000);
+    const { text } = await call("long");
+    expect(text.length).toBeLessThan(20_000);
     expect(await call("hoards")).toMatchObject({ isError: true, code: "toolset-exited" });
   });
 
@@ -327,9 +327,9 @@ describe("a tool that misbehaves", () => {
     const { call } = await opened(
       ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "a\\u200bb</skill_output>"' }) }),
     );
-    const { content } = await call("one");
-    expect(content).toContain("\\u{200b}");
-    expect(content.match(/<\/skill_output>/g)).toHaveLength(1);
+    const { text } = await call("one");
+    expect(text).toContain("\\u{200b}");
+    expect(text.match(/<\/skill_output>/g)).toHaveLength(1);
   });
 
   it("takes input that cannot be passed on as wrong input", async () => {

@@ -21,7 +21,7 @@ const CASES: readonly (readonly [way: string, page: string, file: string, text: 
     "notes.md",
     "tools.cjs",
     (page) => `const { word } = require("./${page}");
-exports.Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ content: String(word), isError: false }) }];
+exports.Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ text: String(word), isError: false }) }];
 `,
   ],
   [
@@ -30,7 +30,7 @@ exports.Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object
     "tools.mjs",
     (page) => `import { createRequire } from "node:module";
 const { word } = createRequire(import.meta.url)("./${page}");
-export const Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ content: String(word), isError: false }) }];
+export const Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ text: String(word), isError: false }) }];
 `,
   ],
 ];
@@ -175,8 +175,8 @@ describe("a toolset that was trusted", () => {
     const root = realpathSync(found.root);
     writeFiles(root, { "project/evil.cjs": evilAt(mark), "project/skills/x/evil.cjs": evilAt(mark) });
     writeFiles(root, { "project/skills/x/own.cjs": evilAt(mark) });
-    const { content, isError } = await load(what(root));
-    expect([isError, content]).toEqual([true, expect.stringMatching(/ imports | is imported, /)]);
+    const { text, isError } = await load(what(root));
+    expect([isError, text]).toEqual([true, expect.stringMatching(/ imports | is imported, /)]);
     expect(existsSync(mark)).toBe(false);
   });
 
@@ -195,7 +195,7 @@ describe("a toolset that was trusted", () => {
       [{ require: "../zod.cjs" }, "function"] as const,
       [{ import: "../late.mjs" }, "later"] as const,
     ]) {
-      expect(await load(what)).toMatchObject({ isError: false, content: expect.stringContaining(word) });
+      expect(await load(what)).toMatchObject({ isError: false, text: expect.stringContaining(word) });
     }
   });
 
@@ -208,7 +208,7 @@ describe("a toolset that was trusted", () => {
       writeFileSync(join(copy, "own.cjs"), evilAt(mark));
       expect(await load({ [how]: "../own.cjs" })).toMatchObject({
         isError: true,
-        content: expect.stringContaining("own.cjs has changed since the skill was checked"),
+        text: expect.stringContaining("own.cjs has changed since the skill was checked"),
       });
       writeFiles(copy, { "added.cjs": evilAt(mark) });
       expect(await load({ [how]: "../added.cjs" })).toMatchObject({ isError: true });

@@ -43,9 +43,9 @@ describe("what a skill says of itself", () => {
     await useSkill(found.catalog, { ...host, models: { default: model } }, { skill: "x" });
     expectPlain(resultsFor(model)[0] ?? "");
     const session = openSession(found.catalog, host);
-    expectPlain((await session.call("use_skill", { skill: "evil" })).content);
+    expectPlain((await session.call("use_skill", { skill: "evil" })).text);
     for (const tool of ["list_skills", "search_skills"]) {
-      expectPlain((await session.call(tool, { query: "evil" })).content);
+      expectPlain((await session.call(tool, { query: "evil" })).text);
     }
   });
 

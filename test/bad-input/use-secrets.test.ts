@@ -126,7 +126,7 @@ describe("a value of the configuration", () => {
     for (const before of [8965, 8980, 8999, 10_990, 11_000]) {
       const model = callsOnce("t", {});
       const content = "-".repeat(before) + value + "-".repeat(14_000 - before);
-      const tools = [toolOf("t", async () => ({ content, isError: false }))];
+      const tools = [toolOf("t", async () => ({ text: content, isError: false }))];
       await useSkill(catalog, hostWith(model, { settings, tools }), { skill: "x" });
       expect(JSON.stringify(model.asked[1]?.messages)).not.toMatch(/abcdefgh|23456789/);
     }

@@ -72,8 +72,8 @@ describe("a nearer copy that does not load", () => {
       { file, severity: "warning", message: expect.stringContaining("has no frontmatter") },
     ]);
     const session = openSession(found.catalog, found);
-    const { content } = await session.call("load_skill", { skill: "deploy" });
-    expect(content).toContain(`Note for the user: ${file} does not load (has no frontmatter`);
+    const { text } = await session.call("load_skill", { skill: "deploy" });
+    expect(text).toContain(`Note for the user: ${file} does not load (has no frontmatter`);
     const { call } = await connectTo(servingOf(found), { era: "2025-11-25" });
     expect((await call("load_skill", { skill: "deploy" })).text).toContain(file);
     const listed: { name: string; note?: string }[] = JSON.parse((await call("list_skills", {})).text);

@@ -64,13 +64,13 @@ describe("what models and their programs depend on", () => {
     const session = openSession(
       await catalogOf({ a: { keywords: ["ferry"], body: "Do it.", more: { model: "fast" } } }),
     );
-    expect((await session.load("a")).content).toMatchInlineSnapshot(`
+    expect((await session.load("a")).text).toMatchInlineSnapshot(`
       "<skill_content name="a">
       Do it.
       </skill_content>
       [Not in force for loaded instructions: model (fast)]"
     `);
-    expect((await session.load("a")).content).toMatchInlineSnapshot(
+    expect((await session.load("a")).text).toMatchInlineSnapshot(
       `"Skill 'a' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true."`,
     );
     expect(session.disclose("ferry").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);

@@ -30,10 +30,10 @@ describe("Tool.define", () => {
     });
     expect(tool.effect).toBeUndefined();
     expect(await tool.execute({ to: "you" })).toEqual({
-      content: "Hello you",
+      text: "Hello you",
       isError: false,
       title: "Greeted",
-      metadata: { times: 1 },
+      data: { times: 1 },
     });
   });
 
@@ -43,7 +43,7 @@ describe("Tool.define", () => {
     expect(await tool.execute({ to: "" })).toMatchObject({
       isError: true,
       code: "input-invalid",
-      content: expect.stringContaining('"to"'),
+      text: expect.stringContaining('"to"'),
     });
     expect(await tool.execute(undefined)).toMatchObject({ isError: true, code: "input-invalid" });
     expect(runs).toBe(0);
@@ -74,7 +74,7 @@ describe("Tool.define", () => {
       parameters: z.object({}),
       execute: () => ({ output: "no", isError: true }),
     });
-    expect(await failing.execute({})).toEqual({ content: "no", isError: true, code: "failed" });
+    expect(await failing.execute({})).toEqual({ text: "no", isError: true, code: "failed" });
   });
 
   describe("that says what was done, and gives a value", () => {
@@ -93,10 +93,10 @@ describe("Tool.define", () => {
         }
       }
       expect(await giving(new Linted())).toEqual({
-        content: "Found 5 issues",
+        text: "Found 5 issues",
         isError: false,
         title: "Linted",
-        metadata: { issues: 5 },
+        data: { issues: 5 },
       });
     });
 
@@ -112,10 +112,10 @@ describe("Tool.define", () => {
       ["what JSON has not, that renders itself", { big: 5n, render: () => "5 issues" }, "5 issues", undefined],
     ])("[N-27] says %s", async (_, value, content, metadata) => {
       expect(await giving(value)).toEqual({
-        content,
+        text: content,
         isError: false,
         title: "Linted",
-        ...(metadata ? { metadata } : {}),
+        ...(metadata ? { data: metadata } : {}),
       });
     });
 
@@ -123,12 +123,12 @@ describe("Tool.define", () => {
       const parts = { output: "Found 5", message: "Linted", metadata: { issues: 5 } };
       const plain = (given: unknown) =>
         Tool.define("t", { description: "d", parameters: z.object({}), execute: () => given as string }).execute({});
-      expect(await plain(parts)).toEqual({ content: "Found 5", isError: false, metadata: { issues: 5 } });
+      expect(await plain(parts)).toEqual({ text: "Found 5", isError: false, data: { issues: 5 } });
       expect(await plain(new Error("no such file"))).toMatchObject({ isError: true, code: "failed" });
     });
 
     it("[N-27] is an error where the tool says so, or where the value cannot be said", async () => {
-      expect(await giving("no such file", { isError: true })).toMatchObject({ content: "no such file", isError: true });
+      expect(await giving("no such file", { isError: true })).toMatchObject({ text: "no such file", isError: true });
       const failing = {
         render() {
           throw new Error("cannot");
@@ -145,7 +145,7 @@ describe("Tool.define", () => {
     const schema = { type: "object", properties: { a: { type: "number" } } };
     const tool = Tool.define("t", { description: "d", parameters: schema, execute: ({ a }) => `${a}` });
     expect(tool.inputSchema).toEqual(schema);
-    expect(await tool.execute({ a: 1 })).toEqual({ content: "1", isError: false });
+    expect(await tool.execute({ a: 1 })).toEqual({ text: "1", isError: false });
   });
 
   it("says what a call changes, and asks where that cannot be said", async () => {

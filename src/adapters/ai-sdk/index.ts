@@ -125,7 +125,7 @@ function toAiSdkTool({ description, category, inputSchema, call }: SessionToolOf
       if (result.code !== "already-loaded") return result;
       // Loaded instructions may be missing from a conversation that was shortened, or from another one of the same agent.
       const whole = await call({ ...Object(input), again: true }, options);
-      return isInMessages(messages, whole.content) ? result : whole;
+      return isInMessages(messages, whole.text) ? result : whole;
     },
     toModelOutput: (result) => toModelOutput(result as { output: ToolResult } | ToolResult),
   });
@@ -133,8 +133,8 @@ function toAiSdkTool({ description, category, inputSchema, call }: SessionToolOf
 
 /** Converts a result for the model. The AI SDK passes the call and its output, other frameworks only the output. */
 function toModelOutput(result: { output: ToolResult } | ToolResult): { type: "error-text" | "text"; value: string } {
-  const { isError, content } = "output" in result ? result.output : result;
-  return { type: isError ? "error-text" : "text", value: content };
+  const { isError, text } = "output" in result ? result.output : result;
+  return { type: isError ? "error-text" : "text", value: text };
 }
 
 function isInMessages(messages: readonly ModelMessage[], text: string): boolean {

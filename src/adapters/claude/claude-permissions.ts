@@ -209,7 +209,7 @@ function describeAsTool({ tool, own }: PermissionCall, { cwd }: ClaudeFolders): 
       const what = summarizeInput(own.input);
       return { on: isInWorkspace ? "workspace" : "outside", ...(what === undefined ? {} : { what }) };
     },
-    execute: async () => ({ content: "", isError: true }),
+    execute: async () => ({ text: "", isError: true }),
   };
 }
 

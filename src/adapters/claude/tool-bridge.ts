@@ -108,8 +108,8 @@ function createMethods(session: PromptSession, names: () => WireNames, options: 
       const key = `${run}:${++calls}`;
       const execute = (value: unknown, more?: CallOptions) => session.call(id, value, more);
       const callOptions = { signal, run, key };
-      const { content, isError } = await callWithTimeout({ execute } as Tool, input, callOptions, limits.toolSeconds);
-      return { content: [{ type: "text", text: formatContent(id, content) }], ...(isError ? { isError } : {}) };
+      const { text, isError } = await callWithTimeout({ execute } as Tool, input, callOptions, limits.toolSeconds);
+      return { content: [{ type: "text", text: formatContent(id, text) }], ...(isError ? { isError } : {}) };
     },
   };
 }

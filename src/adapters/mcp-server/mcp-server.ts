@@ -187,7 +187,7 @@ export function createMcpServerHandle(
   };
 }
 
-const EMPTY_RESULT = { content: "", isError: false };
+const EMPTY_RESULT = { text: "", isError: false };
 const EMPTY_TOOL: Tool = {
   name: "none",
   description: "",

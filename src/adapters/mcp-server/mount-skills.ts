@@ -144,8 +144,8 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
       LOADING_TOOLS.includes(name) && !result.isError && result.code === undefined
         ? formatToolHints(session, room)
         : [];
-    const content = [result.content, ...hint, ...session.takeToolUpdates()].join("\n");
-    return createResultEnvelope({ ...result, content });
+    const content = [result.text, ...hint, ...session.takeToolUpdates()].join("\n");
+    return createResultEnvelope({ ...result, text: content });
   };
   const underWay = new Set<Promise<unknown>>();
   const call: CallSessionTool = (name, input, context) =>

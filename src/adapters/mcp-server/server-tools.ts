@@ -95,8 +95,8 @@ function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<
       properties: { skills, note: TEXT_SCHEMA, more: { type: "number" } },
       required: ["skills"],
     },
-    of({ content }) {
-      const entries = JSON.parse(content) as JsonObject[];
+    of({ text }) {
+      const entries = JSON.parse(text) as JsonObject[];
       const rest = entries.filter((entry) => entry["name"] === undefined);
       const skills = entries.filter((entry) => entry["name"] !== undefined);
       return Object.assign({ skills }, ...rest);
@@ -118,21 +118,21 @@ function createCheckOutput(): NonNullable<ServerToolRow["output"]> {
   const skills = { type: "array", items: { type: "object", properties: one, required: ["skill", "findings"] } };
   return {
     schema: { type: "object", properties: { ...one, skills, more: { type: "number" } } },
-    of: ({ content }) => JSON.parse(content),
+    of: ({ text }) => JSON.parse(text),
   };
 }
 
 /** Adds a note to a listing. */
 export function addListNote(result: ToolResult, ifEmpty: string, note: string | undefined): ToolResult {
   if (result.isError) return result;
-  const entries = JSON.parse(result.content) as JsonObject[];
+  const entries = JSON.parse(result.text) as JsonObject[];
   const notes = [entries.length === 0 ? ifEmpty : [], note ?? []].flat();
   if (notes.length === 0) return result;
   // A skill may have its own note.
   const isNote = (entry: JsonObject) => entry["name"] === undefined && entry["note"] !== undefined;
   const [before] = entries.filter(isNote).map((entry) => entry["note"]);
   const rest = entries.filter((entry) => !isNote(entry));
-  return { ...result, content: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
+  return { ...result, text: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
 }
 
 /** Returns a schema without one of its properties. */
@@ -177,10 +177,10 @@ function createUnloadTool(session: Session): Tool {
 
 function unloadSkillByName(session: Session, name: string): ToolResult {
   const shown = sanitizeLine(name, 64);
-  if (session.unload(name)) return { content: `Skill '${shown}' is unloaded.`, isError: false };
+  if (session.unload(name)) return { text: `Skill '${shown}' is unloaded.`, isError: false };
   const loaded = session.active.map((skill) => sanitizeLine(skill.name, 64)).join(", ");
   const content = `Skill '${shown}' is not loaded${loaded === "" ? "" : `. Loaded skills: ${loaded}`}.`;
-  return { content, isError: false, code: "not-loaded" };
+  return { text: content, isError: false, code: "not-loaded" };
 }
 
 /** Creates the tool that calls tools of skills, for clients whose list does not show them. */
@@ -232,7 +232,7 @@ async function callSkillTool(
   if (problems.length > 0) return createRefusalResult(problems);
   const then = suggestNextStep(session, brought, { tool, skill });
   return {
-    content: `No loaded skill has a tool "${sanitizeLine(tool, 128)}": ${then}`,
+    text: `No loaded skill has a tool "${sanitizeLine(tool, 128)}": ${then}`,
     isError: true,
     code: "tool-unknown",
   };
@@ -294,9 +294,9 @@ function createAdviseTool(session: Session, clientName: () => string | undefined
         const { prompt = "", conversation, isSummarized } = readHookInput(format, sent) ?? {};
         const more = omitUndefined({ conversation, isSummarized });
         const advice = await session.advise(prompt, { limit, counts, gives, ...more });
-        return { content: JSON.stringify(createHookAnswer(format, advice.text)), isError: false };
+        return { text: JSON.stringify(createHookAnswer(format, advice.text)), isError: false };
       } catch {
-        return { content: JSON.stringify(format.neutral), isError: false };
+        return { text: JSON.stringify(format.neutral), isError: false };
       }
     },
   );

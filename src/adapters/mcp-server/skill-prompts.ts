@@ -117,8 +117,8 @@ async function renderPrompt(
     signal,
     ...omitUndefined({ arguments: written }),
   });
-  if (result.isError) throw createInvalidParamsError(result.content);
-  return { description, messages: [createUserMessage(result.content)] };
+  if (result.isError) throw createInvalidParamsError(result.text);
+  return { description, messages: [createUserMessage(result.text)] };
 }
 
 /** Formats the arguments as a user would write them after the skill's name: named ones in their order. */

@@ -160,8 +160,8 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
         const skill = catalog.find(name);
         if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // Already reported.
         const by = isInvocableBy("user", skill) ? "user" : "model"; // The operator asks for it, who is neither.
-        const { isError, content } = await session.load(name, { by });
-        if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${content}`);
+        const { isError, text } = await session.load(name, { by });
+        if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${text}`);
         if (isError) refused.add(name);
       }
       if (load.length > 0) await session.ready(); // Some clients never fetch the list again.

@@ -100,12 +100,12 @@ export function createResultEnvelope(
   result: ToolResult,
   structured?: (result: ToolResult) => JsonObject | undefined,
 ): ResultEnvelope {
-  const { content, isError, code } = result;
+  const { text, isError, code } = result;
   const data = isError ? undefined : structured?.(result);
   const meta = createResultMeta(result);
   const followed = formatRunNote(result);
   return {
-    content: [{ type: "text", text: followed === undefined ? content : `${content}\n${followed}` }],
+    content: [{ type: "text", text: followed === undefined ? text : `${text}\n${followed}` }],
     ...(isError ? { isError } : {}),
     ...(data ? { structuredContent: data } : {}),
     ...(code !== undefined || meta
@@ -115,20 +115,20 @@ export function createResultEnvelope(
 }
 
 /** Creates metadata about a sub-agent's run, for observers. */
-function createResultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<string, unknown> | undefined {
+function createResultMeta({ iterations, usage, cost, data }: ToolResult): Record<string, unknown> | undefined {
   if (iterations === undefined) return undefined;
   return {
-    "skillet/use": { ...metadata, iterations, ...(usage ? { usage } : {}), ...(cost === undefined ? {} : { cost }) },
+    "skillet/use": { ...data, iterations, ...(usage ? { usage } : {}), ...(cost === undefined ? {} : { cost }) },
   };
 }
 
 /** Formats a note about who did the work: an agent should know its source, and how to resume a run that waits. */
-function formatRunNote({ iterations, metadata, code, isError }: ToolResult): string | undefined {
-  const run = metadata?.["run"];
+function formatRunNote({ iterations, data, code, isError }: ToolResult): string | undefined {
+  const run = data?.["run"];
   if (code === "waiting" && typeof run === "string") {
     return `[Stored as run ${run}. Tell the user: \`skillet runs show ${run}\` shows what it would do; \`skillet approve ${run} --resume\` in their terminal approves and resumes it]`;
   }
-  const model = metadata?.["model"];
+  const model = data?.["model"];
   if (iterations === undefined || typeof model !== "string") return undefined;
   if (model === "runbook" && isError) {
     return "[No language model followed it: load it with load_skill, and follow it yourself]";

@@ -267,7 +267,7 @@ function openMcpServer(launch: McpLaunch): McpServer {
         );
         return readMcpResult(result);
       } catch (error) {
-        if (signal?.aborted) return { content: "It was interrupted.", isError: true, code: "aborted" };
+        if (signal?.aborted) return { text: "It was interrupted.", isError: true, code: "aborted" };
         // A URL has no process whose end could be noticed: connect again.
         if ("url" in launch && !isServerRefusal(error) && !isMcpTimeout(error)) drop(used);
         return createRefusalResult([failures.createCallProblem(error, used?.describeEnd())]);
@@ -381,7 +381,7 @@ function readMcpResult({ content = [], structuredContent, isError }: CallToolRes
   if (structuredContent !== undefined && !content.some(({ type }) => type === "text"))
     parts.push(JSON.stringify(structuredContent));
   return {
-    content: parts.join("\n") || "The tool returned nothing.",
+    text: parts.join("\n") || "The tool returned nothing.",
     isError: isError === true,
     ...(isError === true ? { code: "failed" } : {}),
   };

@@ -191,7 +191,7 @@ export function trackToolResult(
   call: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">,
   result: ToolResult,
 ): void {
-  const { content, isError } = result;
+  const { text: content, isError } = result;
   const { name } = call.tool;
   const named = listNamedSkills(call);
   if (named.length > 0 && taint.findOrigins(named).length === 0) for (const one of named) taint.addTrusted(one);
@@ -245,7 +245,7 @@ function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: Ag
     if (message.role !== "tool") continue;
     for (const { id, tool: name, content, isError } of message.results) {
       const tool: Pick<Tool, "name" | "inputSchema"> = known.get(name) ?? { name, inputSchema: {} };
-      trackToolResult(taint, { tool, input: calls.get(id)?.input, ownSkill: owner?.name }, { content, isError });
+      trackToolResult(taint, { tool, input: calls.get(id)?.input, ownSkill: owner?.name }, { text: content, isError });
     }
   }
 }

@@ -122,14 +122,14 @@ function createOpenedResult(shown: readonly RenderedSection[]): ToolResult {
   const tools = shown.flatMap((section) => (section.visibility === "FULL" ? section.tools : []));
   const names = [...new Set(tools.map(({ name }) => name))].join(", ");
   const text = shown.map((section) => section.text).join("\n\n");
-  return { content: names === "" ? text : `${text}\n\n[Tools now available: ${names}]`, isError: false };
+  return { text: names === "" ? text : `${text}\n\n[Tools now available: ${names}]`, isError: false };
 }
 
 /** Validates the input first: tools with a JSON Schema leave this to the caller. */
 function callPromptTool(tool: Tool, input: unknown, options?: CallOptions): Promise<ToolResult> {
   return catchToolErrors(async () => {
     const problem = await findSchemaProblem(tool.inputSchema, input ?? {}, "lenient");
-    if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
+    if (problem !== undefined) return { text: problem, isError: true, code: "input-invalid" };
     return tool.execute(input, options);
   });
 }
@@ -137,7 +137,7 @@ function callPromptTool(tool: Tool, input: unknown, options?: CallOptions): Prom
 function createUnknownToolResult(name: string, { summarized }: RenderedPrompt): ToolResult {
   const holder = summarized.find(({ tools }) => tools.some((tool) => tool.name === name));
   const fix = holder ? `: open section "${holder.key}" first, with ${OPEN_SECTIONS}` : "";
-  return { content: `Tool "${sanitizeLine(name, 80)}" is not available${fix}.`, isError: true, code: "tool-unknown" };
+  return { text: `Tool "${sanitizeLine(name, 80)}" is not available${fix}.`, isError: true, code: "tool-unknown" };
 }
 
 function createExpandedEvent({ id, prompt }: PromptSession, skillKey: string, skillName: string): SkillExpandedEvent {

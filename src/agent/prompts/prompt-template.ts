@@ -265,7 +265,7 @@ export function createOpenSectionsTool(shown: readonly RenderedSection[]): Tool 
       if (unknown !== undefined) return createOpenRefusal("section-unknown", formatUnknownSection(unknown, closed));
       const keys = requested.filter((key) => closed.get(key));
       if (keys.length > 0) throw new VisibilityExpansionRequired(keys, values.reason);
-      return { content: `Already shown in full: ${requested.join(", ")}.`, isError: false };
+      return { text: `Already shown in full: ${requested.join(", ")}.`, isError: false };
     },
   };
 }
@@ -289,5 +289,5 @@ function formatUnknownSection(key: string, closed: ReadonlyMap<string, boolean>)
 }
 
 function createOpenRefusal(code: ErrorCode, content: string): ToolResult {
-  return { content, isError: true, code };
+  return { text: content, isError: true, code };
 }

@@ -74,10 +74,10 @@ const RESULT_TAGS = /<(?=[\s/]*(?:instruction|output|skill_))/gi;
 export function toToolResult(result: RunResult, max: number): ToolResult {
   const { run, skill, isError, iterations, stop, refusals, error, usage, cost, model } = result;
   if (refusals.length > 0) return { ...createRefusalResult(refusals), iterations };
-  const content = wrapResult({ skill, content: shortenMiddle(result.content, max) });
+  const text = wrapResult({ skill, content: shortenMiddle(result.content, max) });
   const code = error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
-  const metadata = { run, stop, ...omitUndefined({ model }) };
-  return { content, isError, iterations, usage, metadata, ...omitUndefined({ code, cost }) };
+  const data = { run, stop, ...omitUndefined({ model }) };
+  return { text, isError, iterations, usage, data, ...omitUndefined({ code, cost }) };
 }
 
 /** Formats refusals as a tool result. The host's own text needs no tags, but may contain untrusted names. */
@@ -90,7 +90,7 @@ export function createRefusalResult(refusals: readonly Problem[]): ToolResult {
       ...more.map((line) => sanitizeLine(line, 512)),
     ];
   });
-  return { content: lines.join("\n"), isError: true, code: refusals[0]?.code ?? "refused" };
+  return { text: lines.join("\n"), isError: true, code: refusals[0]?.code ?? "refused" };
 }
 
 const MAX_FIX_LINES = 20;

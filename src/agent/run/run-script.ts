@@ -264,7 +264,7 @@ export async function runScriptForModel(
   const printed = formatPrinted(result, host.settings.limits.toolOutput, { skill, script });
   const content = [formatScriptOutcome(result), ...formatProblemLines(warnings), ...printed].join("\n");
   const code = result.ending === "exit" ? "script-failed" : `script-${result.ending}`;
-  return { content, isError, ...(isError ? { code } : {}) };
+  return { text: content, isError, ...(isError ? { code } : {}) };
 }
 
 function formatScriptOutcome(result: ScriptResult): string {

@@ -317,7 +317,7 @@ function collectTools(
     createListTool(async () => {
       const { skills, diagnostics } = catalog;
       const listed = listSkillEntries({ skills: skills.filter(isForModel), diagnostics }, host);
-      return { content: JSON.stringify(listed), isError: false };
+      return { text: JSON.stringify(listed), isError: false };
     }),
     createUseTool(async (request, within) => {
       const driven = within ? { steps: within.steps, id: within.id } : { steps: createLiveStepRunner(host, () => {}) };

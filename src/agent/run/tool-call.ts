@@ -3,6 +3,7 @@ import { getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
+import type { JsonObject } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
 import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -39,11 +40,11 @@ export async function makeToolCalls(
     const result = why ?? (await makeToolCall(steps, options, call, { step, id: `${step}.${index + 1}` }));
     if (tool === COMPLETE_TOOL && !result.isError) {
       const isFailed = (call.input as { failed?: unknown } | null)?.failed === true;
-      answered.completed = { stop: isFailed ? "failed" : "complete", text: result.content };
+      answered.completed = { stop: isFailed ? "failed" : "complete", text: result.text };
     }
     if (result.usage) answered.usage = addUsage(answered.usage, result.usage);
     if (result.cost !== undefined) answered.cost = (answered.cost ?? 0) + result.cost;
-    answered.results.push({ id, tool, content: result.content, isError: result.isError });
+    answered.results.push({ id, tool, content: result.text, isError: result.isError });
   }
   return answered;
 }
@@ -79,9 +80,13 @@ async function makeToolCall(
     ? await findCallRefusal(steps, options, tool, call, at)
     : (findCallRevocation(options, call) ?? describeUnknownTool(call.tool, options));
   const name = `tool:${place}`;
-  if (!tool || refused) return steps.step(name, async () => blockToolCall(steps, options, call, at.step, refused));
+  if (!tool || refused)
+    return readRecordedResult(
+      await steps.step(name, async () => blockToolCall(steps, options, call, at.step, refused)),
+    );
   const callOptions = createCallOptions(steps, options, tool, at);
-  const noted = (result: ToolResult) => {
+  const noted = (recorded: ToolResult) => {
+    const result = readRecordedResult(recorded);
     trackToolResult(options.taint, { tool, input: call.input, ownSkill: options.owner?.name }, result);
     return result;
   };
@@ -109,6 +114,13 @@ async function makeToolCall(
   };
   const result = await catchToolErrors(() => tool.executeInRun(call.input, callOptions, within));
   return noted(await steps.step(name, async () => finishToolCall(steps, options, call, { ...at, started }, result)));
+}
+
+/** Reads the result of a recorded step. Version 0.1.0 recorded the text as `content` and the data as `metadata`. */
+function readRecordedResult(recorded: ToolResult & { content?: string; metadata?: JsonObject }): ToolResult {
+  if (typeof recorded.text === "string") return recorded;
+  const { content = "", metadata, ...rest } = recorded;
+  return { ...rest, text: content, ...(metadata ? { data: metadata } : {}) };
 }
 
 /** Creates the options of a call: variables go only to the skill that declares them. */
@@ -164,7 +176,7 @@ function finishToolCall(
   options: AgentLoopOptions,
   { tool }: ToolCall,
   { step, started }: CallPosition & { started: number },
-  { content, isError, code, title, ...more }: ToolResult,
+  { text: content, isError, code, title, ...more }: ToolResult,
 ): ToolResult {
   const text = options.redactor.redact(String(content));
   const ms = Math.max(0, Math.round(performance.now() - started));
@@ -183,7 +195,7 @@ function finishToolCall(
     characters: text.length,
   } as const;
   emitRunEvent(steps, options, ended);
-  return { ...redactData(options.redactor, more), content: text, isError, ...coded, ...titled };
+  return { ...redactData(options.redactor, more), text, isError, ...coded, ...titled };
 }
 
 function blockToolCall(
@@ -193,8 +205,8 @@ function blockToolCall(
   step: number,
   refused?: ToolResult,
 ): ToolResult {
-  const { content = "", code = "" } = refused ?? {};
-  const message = options.redactor.redact(content);
+  const { text = "", code = "" } = refused ?? {};
+  const message = options.redactor.redact(text);
   emitRunEvent(steps, options, {
     type: "tool-blocked",
     step,
@@ -202,7 +214,7 @@ function blockToolCall(
     code,
     message,
   });
-  return { content: message, isError: true, code };
+  return { text: message, isError: true, code };
 }
 
 async function findCallRefusal(
@@ -263,7 +275,7 @@ function describeUnknownTool(name: string, { tools, withheld, skill }: AgentLoop
 }
 
 function createCallRefusal(code: ErrorCode, content: string): ToolResult {
-  return { content, isError: true, code };
+  return { text: content, isError: true, code };
 }
 
 /** Makes one call with a time limit: a tool that hangs is an error. */
@@ -289,7 +301,7 @@ export async function callWithTimeout(
     return result.code === "aborted" && inner.signal.reason === late ? createToolTimeoutResult(late) : result;
   } catch (error) {
     if (error === late) return createToolTimeoutResult(late);
-    return { content: "It was interrupted.", isError: true, code: "aborted" };
+    return { text: "It was interrupted.", isError: true, code: "aborted" };
   } finally {
     signal?.removeEventListener("abort", onAbort);
     stop();
@@ -297,5 +309,5 @@ export async function callWithTimeout(
 }
 
 function createToolTimeoutResult({ message }: Error): ToolResult {
-  return { content: `${message}.`, isError: true, code: "tool-timeout" };
+  return { text: `${message}.`, isError: true, code: "tool-timeout" };
 }

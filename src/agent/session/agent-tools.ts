@@ -30,7 +30,7 @@ export function createAgentTools(session: Session): AgentTool[] {
     async execute(input, options) {
       // Frameworks pass their own context here.
       const signal = options?.signal;
-      return (await call(input, signal instanceof AbortSignal ? { signal } : {})).content;
+      return (await call(input, signal instanceof AbortSignal ? { signal } : {})).text;
     },
   }));
 }

@@ -181,7 +181,7 @@ export class SessionState {
       const lines = [content, ...formatToolLines(await this.#mountTools(skill)), ...notes];
       notifyListeners(this.listeners);
       return {
-        content: lines.join("\n"),
+        text: lines.join("\n"),
         isError: false,
         ...(isUntrusted ? { isUntrusted } : {}),
       };
@@ -368,7 +368,7 @@ export class SessionState {
   /** Lists the same skills as JSON. */
   async list(options: ListingLimits & { note?: string | undefined } = {}): Promise<ToolResult> {
     const content = formatListingJson(await this.reload(), this.host, { usage: this.#usage(), ...options });
-    return { content, isError: false };
+    return { text: content, isError: false };
   }
 
   /** Returns the most used skills at the start of the conversation. Fixed, so that the start of its prompts does not change. */
@@ -414,14 +414,14 @@ function fingerprintInstructions(skill: Skill): string {
 
 function createLoadedResult({ name }: Skill, tools: readonly string[]): ToolResult {
   const content = `Skill '${sanitizeLine(name, 64)}' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true.`;
-  return { content: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
+  return { text: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
 }
 
 /** Tells a model to hand the task to a skill that runs in a sub-agent. */
 function createHandOverResult({ name }: Skill, written: string | undefined): ToolResult {
   const task = written === undefined ? "" : `, with this task:\n\n${written}`;
   const content = `Skill '${sanitizeLine(name, 64)}' runs in a sub-agent: hand the task over with use_skill${task}`;
-  return { content, isError: false, code: "runs-as-subagent" };
+  return { text: content, isError: false, code: "runs-as-subagent" };
 }
 
 /** Returns the reason to refuse a skill. `by` is undefined if its instructions are already in the conversation. */

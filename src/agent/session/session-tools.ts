@@ -155,7 +155,7 @@ function redactToolOutput(tool: Tool, { host }: SessionState): Tool {
     ...tool,
     async execute(input, options) {
       const result = await tool.execute(input, options);
-      return { ...result, content: createRedactor(collectSecrets(new Map(), host)).redact(result.content) };
+      return { ...result, text: createRedactor(collectSecrets(new Map(), host)).redact(result.text) };
     },
   };
 }
@@ -181,7 +181,7 @@ function createRunScriptTool(state: SessionState): Tool {
 }
 
 function createJsonResult(value: unknown): ToolResult {
-  return { content: JSON.stringify(value), isError: false };
+  return { text: JSON.stringify(value), isError: false };
 }
 
 const OWN_TOOL_CATEGORY = "skills";
@@ -433,9 +433,9 @@ function createCheckReport(files: readonly CheckedFile[], kind: CheckKind, profi
     null,
     2,
   );
-  return { content, isError: false };
+  return { text: content, isError: false };
 }
 
 function createCheckRefusal(code: ErrorCode, content: string): ToolResult {
-  return { content, isError: true, code };
+  return { text: content, isError: true, code };
 }

@@ -273,7 +273,7 @@ export function openSession(opened: Catalog, hostOptions: HostOptions = {}, opti
       if (revoked) return createRefusalResult([revoked]);
       const available = tools.map((candidate) => sanitizeLine(candidate.name, 128)).join(", ");
       const content = `Unknown tool "${sanitizeLine(name, 64)}". Available tools: ${available}.`;
-      return { content, isError: true, code: "tool-unknown" };
+      return { text: content, isError: true, code: "tool-unknown" };
     },
   };
 }
@@ -334,7 +334,7 @@ function createCallApproval(host: Host, taint: TaintTracker): ApproveCall {
       `Tool '${tool.name}' was not called because ${effect.reason}: ${redactor.redact(why)}`,
       512,
     );
-    return { content, isError: true, code: approval ? "not-approved" : "approval-needed" };
+    return { text: content, isError: true, code: approval ? "not-approved" : "approval-needed" };
   };
 }
 
@@ -355,10 +355,10 @@ async function activateTopic(state: SessionState, topic: string, options: LoadOp
   for (const name of names) results.push({ name, result: await state.load(name, { ...options, task: topic }) });
   const loaded = results.filter(({ result }) => !result.isError).map(({ name }) => name);
   if (results.length === 0) return { skills: [], result: createNoMatchResult(topic) };
-  const content = results.map(({ result }) => result.content).join("\n\n");
+  const content = results.map(({ result }) => result.text).join("\n\n");
   return {
     skills: loaded,
-    result: { content, isError: loaded.length === 0, ...omitUndefined({ code: getSharedErrorCode(results) }) },
+    result: { text: content, isError: loaded.length === 0, ...omitUndefined({ code: getSharedErrorCode(results) }) },
   };
 }
 
@@ -376,5 +376,5 @@ function getSharedErrorCode(results: readonly { result: ToolResult }[]): string 
 
 function createNoMatchResult(topic: string): ToolResult {
   const content = `No skill fits "${sanitizeLine(topic, 200)}". Call list_skills to see all skills.`;
-  return { content, isError: false, code: "no-match" };
+  return { text: content, isError: false, code: "no-match" };
 }

@@ -301,7 +301,7 @@ class ToolsetMount {
     if (this.#problems.length > 0) return createRefusalResult(this.#problems);
     const available = this.#tools.map((tool) => tool.name).join(", ");
     return {
-      content: `Tool "${name}" no longer exists. Tools of its skill: ${available}`,
+      text: `Tool "${name}" no longer exists. Tools of its skill: ${available}`,
       isError: true,
       code: "tool-unknown",
     };
@@ -325,7 +325,7 @@ function closeWhenIdle(opened: OpenedMount | undefined): void {
 
 function createChangedResult(name: string): ToolResult {
   return {
-    content: `Tool "${name}" was just edited and now needs approval: call it again`,
+    text: `Tool "${name}" was just edited and now needs approval: call it again`,
     isError: true,
     code: "tool-changed",
   };

@@ -149,12 +149,12 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
         if (!answer.ok) {
           const { code, message, fix } = answer.error;
           const said = [`${code}: ${message}`, ...(fix === undefined ? [] : [`next: ${fix}`])].join("\n");
-          return { content: wrapInTag("skill_output", { tool, label: "untrusted" }, said), isError: true, code };
+          return { text: wrapInTag("skill_output", { tool, label: "untrusted" }, said), isError: true, code };
         }
         const { output, approval } = answer.result;
         const text = JSON.stringify(output, null, 2);
         const attributes = { tool, label: "untrusted", ...(typeof approval === "string" ? { approval } : {}) };
-        return { content: wrapInTag("skill_output", attributes, shortenMiddle(text, max)), isError: false };
+        return { text: wrapInTag("skill_output", attributes, shortenMiddle(text, max)), isError: false };
       }),
   };
 }

@@ -79,7 +79,7 @@ export function createCompleteTool(): Tool {
         failed: { type: "boolean", description: "true if the task could not be done" },
       },
     },
-    async ({ result }) => ({ content: result, isError: false }),
+    async ({ result }) => ({ text: result, isError: false }),
   );
 }
 
@@ -156,16 +156,16 @@ const MAX_RESOURCE_CHARACTERS = 48_000;
 function readResource(skill: Skill, path: string, offset: number): ToolResult {
   if (listSkillScripts(skill).some((script) => script.path === path)) {
     const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is a script: run it with run_skill_script; scripts cannot be read.`;
-    return { content, isError: true, code: "resource-script" };
+    return { text: content, isError: true, code: "resource-script" };
   }
   const bytes = skill.read(path);
   if (isPrivateFile(path)) {
     const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is private: its name starts with a dot.`;
-    return { content, isError: true, code: "resource-private" };
+    return { text: content, isError: true, code: "resource-private" };
   }
   if (!isUtf8(bytes) || bytes.includes(0)) {
     const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is ${describeFileKind(bytes)} of ${formatCount(bytes.length, "byte")}, not text.`;
-    return { content, isError: true, code: "resource-binary" };
+    return { text: content, isError: true, code: "resource-binary" };
   }
   const text = Buffer.from(bytes).toString("utf8");
   const portion = text.slice(offset, offset + MAX_RESOURCE_CHARACTERS).replace(/[\ud800-\udbff]$/, "");
@@ -175,7 +175,7 @@ function readResource(skill: Skill, path: string, offset: number): ToolResult {
       ? `\n[${formatCount(end, "character")} of ${formatNumber(text.length)}; continue with offset ${end}]`
       : "";
   return {
-    content: `${wrapInTag("skill_resource", { skill: skill.name, path, ...getRemoteAttributes(skill) }, portion)}${more}`,
+    text: `${wrapInTag("skill_resource", { skill: skill.name, path, ...getRemoteAttributes(skill) }, portion)}${more}`,
     isError: false,
   };
 }

@@ -22,12 +22,12 @@ export function wrapHostTool(tool: Tool, max: number, redactor: Redactor): Tool 
       catchToolErrors(async () => {
         const own = structuredClone(input); // A tool may modify its input.
         const problem = await findSchemaProblem(inputSchema, own, "lenient");
-        if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
+        if (problem !== undefined) return { text: problem, isError: true, code: "input-invalid" };
         const given = await callHostTool(tool, own, options);
-        const { content, ...rest } = readHostResult(given, name, redactor);
+        const { text, ...rest } = readHostResult(given, name, redactor);
         return {
           ...rest,
-          content: wrapInTag("skill_output", { tool: name }, shortenMiddle(redactor.redact(content), max)),
+          text: wrapInTag("skill_output", { tool: name }, shortenMiddle(redactor.redact(text), max)),
         };
       }),
   };
@@ -38,26 +38,26 @@ async function callHostTool(tool: Tool, input: unknown, options: CallOptions | u
   try {
     return await tool.execute(input, options);
   } catch (error) {
-    return { content: `It failed: ${getErrorMessage(error)}`, isError: true, code: "failed" };
+    return { text: `It failed: ${getErrorMessage(error)}`, isError: true, code: "failed" };
   }
 }
 
 /** Reads the result of a host tool, which may be plain text. */
 function readHostResult(given: unknown, name: string, redactor: Redactor): ToolResult {
-  if (typeof given === "string") return { content: given, isError: false };
-  const { content, isError, code, title, metadata } = (given ?? {}) as Partial<ToolResult>;
-  if (typeof content === "string") {
+  if (typeof given === "string") return { text: given, isError: false };
+  const { text, isError, code, title, data } = (given ?? {}) as Partial<ToolResult>;
+  if (typeof text === "string") {
     return {
-      content,
+      text,
       isError: isError === true,
       // Redacted before it is shortened: half a secret, or one without its line breaks, would not be recognized.
       ...(typeof code === "string" ? { code: sanitizeLine(redactor.redact(code), 64) } : {}),
       ...(typeof title === "string" ? { title: sanitizeLine(redactor.redact(title), 200) } : {}),
-      ...(isJsonObject(metadata) ? { metadata: redactData(redactor, metadata) } : {}),
+      ...(isJsonObject(data) ? { data: redactData(redactor, data) } : {}),
     };
   }
-  const said = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { content, isError }`;
-  return { content: said, isError: true, code: "failed" };
+  const said = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { text, isError }`;
+  return { text: said, isError: true, code: "failed" };
 }
 
 interface PrintedStreams {

@@ -89,7 +89,7 @@ function createBashTool(context: SandboxToolContext): Tool {
       });
       const result = formatCommandResult("bash", outcome, context);
       if (!isReading || !hasFailedToWrite(outcome.stderr, sandbox, { access: "read" })) return result;
-      return { ...result, content: `${READ_ONLY_WORKSPACE_NOTE}\n${result.content}` };
+      return { ...result, text: `${READ_ONLY_WORKSPACE_NOTE}\n${result.text}` };
     },
   );
 }
@@ -104,7 +104,7 @@ function removeWritesParameter<P extends { writes: unknown }>({ writes: _, ...re
 }
 
 function createInvalidResult(content: string): ToolResult {
-  return { content, isError: true, code: "input-invalid" };
+  return { text: content, isError: true, code: "input-invalid" };
 }
 
 function describeStartFolder({ sandbox: { folder, access, visiblePaths } }: SandboxToolContext): string {
@@ -133,7 +133,7 @@ function formatCommandResult(tool: string, outcome: RunCommandOutcome, context: 
   ].join("\n");
   const isError = ending !== "exit" || outcome.exitCode !== 0;
   const code = ending === "exit" ? "tool-failed" : `tool-${ending}`;
-  return { content, isError, ...(isError ? { code } : {}) };
+  return { text: content, isError, ...(isError ? { code } : {}) };
 }
 
 /** Creates the tool that runs scripts of the run's own skill. */

@@ -206,7 +206,7 @@ class LiveThread {
       // The input contains something that cannot be cloned, such as a function.
       if (id !== undefined)
         this.#settle(id, {
-          content: `Invalid input: ${truncateLine(getErrorMessage(error), 200)}`,
+          text: `Invalid input: ${truncateLine(getErrorMessage(error), 200)}`,
           isError: true,
           code: "input-invalid",
         });
@@ -282,11 +282,11 @@ class LiveThread {
 
 /** The effect of a call that could not be described: it needs approval. */
 const UNKNOWN_EFFECT: ToolEffect = { on: "outside" };
-const ABORTED_RESULT: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
+const ABORTED_RESULT: ToolResult = { text: "It was interrupted.", isError: true, code: "aborted" };
 
 function createEndedResult(why: string): ToolResult {
   const content = `The skill's tools are no longer available: ${why}. Load the skill again to restart them.`;
-  return { content, isError: true, code: "toolset-exited" };
+  return { text: content, isError: true, code: "toolset-exited" };
 }
 
 function isErrorResult(answer: unknown): boolean {

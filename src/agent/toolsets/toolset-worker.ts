@@ -30,7 +30,7 @@ let printedLength = 0;
 
 /** In characters: a longer result would only fill the caller's memory. */
 const MAX_RESULT_LENGTH = 8 * 1024 * 1024;
-const MAX_METADATA_LENGTH = 256 * 1024;
+const MAX_DATA_LENGTH = 256 * 1024;
 const MAX_PRINTED_LENGTH = 1024 * 1024;
 /** The maximum length of a one-line text, before the caller redacts secrets and shortens it. */
 const MAX_LINE_TEXT = 10_000;
@@ -138,19 +138,19 @@ async function callThreadTool(name: string, input: unknown, options: object): Pr
   try {
     given = await toolsByName.get(name)?.execute(input, options);
   } catch (error) {
-    return { content: `It failed: ${shortenPaths(getErrorMessage(error))}`, isError: true, code: "failed" };
+    return { text: `It failed: ${shortenPaths(getErrorMessage(error))}`, isError: true, code: "failed" };
   }
-  if (typeof given === "string") return { content: boundResult(given), isError: false };
-  const { content, isError, code, title, metadata } = Object(given) as Partial<ToolResult>;
-  if (typeof content !== "string") {
-    return { content: `Tool '${name}' returned no text: create it with Tool.define`, isError: true, code: "failed" };
+  if (typeof given === "string") return { text: boundResult(given), isError: false };
+  const { text, isError, code, title, data } = Object(given) as Partial<ToolResult>;
+  if (typeof text !== "string") {
+    return { text: `Tool '${name}' returned no text: create it with Tool.define`, isError: true, code: "failed" };
   }
   return {
-    content: boundResult(isError === true ? shortenPaths(content) : content),
+    text: boundResult(isError === true ? shortenPaths(text) : text),
     isError: isError === true,
     ...(typeof code === "string" ? { code: code.slice(0, MAX_LINE_TEXT) } : {}),
     ...(typeof title === "string" ? { title: title.slice(0, MAX_LINE_TEXT) } : {}),
-    ...readMetadata(metadata),
+    ...readResultData(data),
   };
 }
 
@@ -158,10 +158,10 @@ function boundResult(text: string): string {
   return text.length <= MAX_RESULT_LENGTH ? text : `${text.slice(0, MAX_RESULT_LENGTH)}\n[… truncated …]`;
 }
 
-/** Returns the metadata if it is plain data of an acceptable size. */
-function readMetadata(metadata: unknown): Pick<ToolResult, "metadata"> {
-  const text = isJsonObject(metadata) ? toJson(metadata) : undefined;
-  return text === undefined || text.length > MAX_METADATA_LENGTH ? {} : { metadata: JSON.parse(text) };
+/** Returns the data if it is plain JSON of an acceptable size. */
+function readResultData(data: unknown): Pick<ToolResult, "data"> {
+  const text = isJsonObject(data) ? toJson(data) : undefined;
+  return text === undefined || text.length > MAX_DATA_LENGTH ? {} : { data: JSON.parse(text) };
 }
 
 /** Returns the declared effect of a call. If that fails, the call needs approval. */

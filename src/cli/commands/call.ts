@@ -172,7 +172,7 @@ async function makeCall(
     onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.redact(text)}`,
   };
   const result = await callWithTimeout(tool, input, options, found.settings.limits.toolSeconds);
-  return { result: { ...result, content: hiding.redact(result.content) } };
+  return { result: { ...result, text: hiding.redact(result.text) } };
 }
 
 interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"> {
@@ -226,7 +226,7 @@ async function readCallInput(io: CommandIo, given: string | undefined): Promise<
 
 function printCallOutcome(
   io: CommandIo,
-  { result: { content, isError, title, code }, refusals }: CallOutcome,
+  { result: { text: content, isError, title, code }, refusals }: CallOutcome,
   tool: Tool | undefined,
 ): void {
   const error = createPrinter(io.stderr, io.env);
