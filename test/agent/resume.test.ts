@@ -70,6 +70,25 @@ describe("a run that is gone on with", () => {
     expect(resumed).toMatchObject({ stop: "budget", usage: uninterrupted.usage, iterations: uninterrupted.iterations });
   });
 
+  it("keeps the limit of a run that 0.1.0 recorded, which called it `iterations`", async () => {
+    const { found, use } = await useScene({
+      skills: { x: {} },
+      config: RETRIES,
+      turns: [() => ({ status: 500 }), () => [{ tool: "list_skills", input: {} }]],
+    });
+    const { result } = await use({ skill: "x", ...{ iterations: 1 } });
+    expect(result.stop).toBe("error");
+    expect(await resumeRun(found.catalog, found, result.run)).toMatchObject({ stop: "max-iterations", iterations: 1 });
+  });
+
+  it("names a function that exists where a host has no run store", async () => {
+    const { found } = await useScene({ skills: { x: {} }, turns: () => "" });
+    const { runs: _, ...host } = found;
+    const [refusal] = (await resumeRun(found.catalog, host, "20260101-000000-00000000")).refusals;
+    const [, name = ""] = /: (\w+)\(folder\)$/.exec(refusal?.fix ?? "") ?? [];
+    expect(await import("../../src/store/index.ts")).toHaveProperty(name);
+  });
+
   it("asks a model again that said nothing", async () => {
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "", () => "Here I am."] });
     const { result } = await use({ skill: "x" });

@@ -26,8 +26,13 @@ export function resumeRun(
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
   return resumeWith<UseRequest>({ ...options, kind: "use", given, id }, ({ request, messages: _, ...taken }) =>
-    runRecordedUse({ catalog, request, ...taken }),
+    runRecordedUse({ catalog, request: readFormerRequest(request), ...taken }),
   );
+}
+
+/** Reads the limit that a run of 0.1.0 recorded as `iterations`. */
+function readFormerRequest({ iterations, ...request }: UseRequest & { iterations?: number }): UseRequest {
+  return iterations === undefined ? request : { maxIterations: iterations, ...request };
 }
 
 /** A run that is being resumed: the original request and the context to continue with. */
@@ -98,7 +103,7 @@ function openRunJournal({ runs }: Host, id: string): Journal {
   if (runs) return runs.resume(id);
   throw new SkillError("run-unknown", {
     message: "Runs are not recorded: the host has no run store",
-    fix: "set the host option `runs`: openRuns(folder)",
+    fix: "set the host option `runs`: createRunStore(folder)",
   });
 }
 
