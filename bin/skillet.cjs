@@ -12,32 +12,24 @@ else if (process.argv.length === 3 && (argument === "--version" || argument === 
   process.stdout.write(require("../package.json").version + "\n");
 } else {
   endWithStarter();
-  start(keepCompiled());
+  keepCompiledCode();
+  require("../dist/cli/bin.cjs").run();
 }
 
-function start(kept) {
-  require(path.join(__dirname, "..", "dist", "cli.cjs")).run(kept);
-}
-
-// Keeps what V8 compiled in a folder of the user's own: in the shared one that is the default, others could leave code for us.
-// Gives the part of it that is this Node's; nothing where there is none, which only makes a start take longer.
-function keepCompiled() {
+// Lets Node keep compiled code in a folder of the user. Without one, a start only takes longer.
+function keepCompiledCode() {
   try {
-    return openKept();
-  } catch (_unkept) {
-    return undefined;
+    const home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
+    const folder = path.resolve(home, "cache", "compiled");
+    if (isPrivate(folder)) require("module").enableCompileCache(folder);
+  } catch (_error) {
+    // Nothing can be written there.
   }
 }
 
-function openKept() {
-  var home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
-  var folder = path.resolve(home, "cache", "compiled");
-  // Node could keep it too, which takes longer to ask for than it saves. V8 refuses what was compiled with other options.
-  return isOwn(folder) ? path.join(folder, process.version + "-" + process.arch) : undefined;
-}
-
-// Whether nobody else can leave anything in it. What was made with too wide a mask is made anew.
-function isOwn(folder) {
+// Returns true if only this user can write to the folder: Node runs the code that it finds there. Creates it if it is missing, and
+// empties one that others could write to.
+function isPrivate(folder) {
   var fs = require("fs");
   var found = fs.lstatSync(folder, { throwIfNoEntry: false });
   if (found && process.getuid) {

@@ -30,7 +30,7 @@ const DEPTH = 2;
 function findRoot(): string | undefined {
   // Undefined if a bundler writes CommonJS.
   const here: string | undefined = import.meta.dirname;
-  if (typeof SKILLET_IS_PROGRAM === "boolean" && here !== undefined) return dirname(here);
+  if (typeof SKILLET_IS_PROGRAM === "boolean" && here !== undefined) return join(here, "../..");
   let folder = here;
   for (let depth = 0; folder !== undefined && depth < DEPTH; depth++) {
     folder = dirname(folder);

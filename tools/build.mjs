@@ -1,150 +1,189 @@
-// Builds dist/: the library (esbuild) with its types (tsc), and the command (esbuild): a small file that loads the others, three with the
-// command's own code, because reading one file instead of sixty is most of what its start costs, and packages that only some commands
-// need. `npm ci` runs it as `postprepare`: npm warns about a `prepare` script wherever a packed package is installed, and would run it again
-// for the first `npx skillet` of a clone. Also builds build/, the library module by module, which the tests import and nobody publishes.
+// Builds dist/: the library and the command (esbuild), and the declarations (tsc). Also builds build/: the sources module by module, which
+// the tests import and the package does not contain. `npm ci` runs it as `postprepare`: npm warns about a `prepare` script wherever a packed
+// package is installed, and would run it again for the first `npx skillet` of a clone.
 import { spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build as bundle, transform } from "esbuild";
+import * as esbuild from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const { version, exports: published, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const shell = process.platform === "win32";
+const { version, exports: entries, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-/** Packages that most starts do without: each a file of its own beside the command's. `takes`: what of it, where the sources do not import it by name. */
-const APART = {
-  "js-yaml": { file: "yaml", takes: "*", isLate: true },
-  "smol-toml": { file: "toml", takes: "*" },
-  re2js: { file: "re2", takes: "*", isLate: true },
-  chokidar: { file: "chokidar", takes: "{ watch }" },
-  "ajv/dist/2020.js": { file: "ajv", takes: "{ Ajv2020 }" },
-  "ajv-formats": { file: "ajv-formats", takes: "{ default }", footer: "module.exports = module.exports.default;" },
-  jose: { file: "jose", takes: "{ SignJWT, jwtVerify, errors }" },
-  ai: { file: "ai", takes: "{ streamText, wrapLanguageModel, jsonSchema }" },
-  "@ai-sdk/anthropic": { file: "anthropic", takes: "{ createAnthropic }" },
-  "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },
-  "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
-  "@modelcontextprotocol/client": { file: "mcp-client", takes: "{ Client, StreamableHTTPClientTransport }" },
-  "@modelcontextprotocol/client/stdio": { file: "mcp-stdio", takes: "{ StdioClientTransport }" },
-};
+/** The modules of a start: `skillet list` needs no others. */
+const START = ["src/cli/main.ts", "src/cli/commands/list.ts"];
 
-/** What serves is one file, which shares nothing: each file costs some of its start, and so does what only others need of what is shared. */
-const SERVER = {
-  file: "mcp-server",
-  packages: [
-    "@modelcontextprotocol/server",
-    "@modelcontextprotocol/server/stdio",
-    "@modelcontextprotocol/server/ext/skills",
-  ],
-};
+/** Declarations that `skillet types` writes next to skills: zod's entries. */
+const ZOD_ENTRIES = ["index", "v4/index", "v4/core/index", "mini/index", "v4-mini/index", "v3/index"];
 
-/** Files of the command's own code, and the commands that need no later one: those that are started again and again, and do little. */
-const PACKS = [
-  { file: "start.cjs", commands: ["list"] },
-  { file: "everyday.cjs", commands: ["show", "check", "explain"] },
-  { file: "rest.cjs" },
-];
-
-/** What of Node takes milliseconds to load, and most starts never call. */
-const LATE_OF_NODE = ["node:crypto"];
-
-/** The code of a toolset's thread, as a file for the command. */
-const WORKER = "toolset-worker.cjs";
-
-/** What a toolset can import in a build, where nothing has a file; src/agent/toolsets/own-modules.ts has those of the sources. */
-const OWN_MODULES = {
-  "@agent/tools": "./src/agent/toolsets/tool-exports.ts",
-  skillet: "./src/index.ts",
-  "skillet/sandbox": "./src/sandbox/index.ts",
-  zod: "./node_modules/zod/index.js",
-  "zod/v4": "./node_modules/zod/v4/index.js",
-  "zod/v4/core": "./node_modules/zod/v4/core/index.js",
-  "zod/mini": "./node_modules/zod/mini/index.js",
-  "zod/v4-mini": "./node_modules/zod/v4-mini/index.js",
-  "zod/v3": "./node_modules/zod/v3/index.js",
-};
-
-/** The file with the licenses of the packages whose code is in dist/. */
-const LICENSES = "THIRD-PARTY-LICENSES.txt";
-/** The folders of those packages, collected while dist/ is built. */
-const bundledPackages = new Set();
-
-const COMMANDER = /[\\/]commander[\\/]/;
-
-/** Parts of packages that nothing here uses, and what stands in for them. */
-const UNUSED = {
-  // commander can start sub-commands that are programs of their own. None here is, and loading what it would need costs a tenth
-  // of the command's start.
-  "node:child_process": { by: COMMANDER, is: "export default {};" },
-  "node:fs": { by: COMMANDER, is: "export default {};" },
-  "node:path": { by: COMMANDER, is: "export default {};" },
-  // Another name for what every module has. esbuild would copy it, property by property.
-  "node:process": { by: COMMANDER, is: "export default process;" },
-  // What the AI SDK asks where a model is only named. Here all are opened.
-  "@ai-sdk/gateway": {
-    by: /[\\/]ai[\\/]/,
-    is: `const no = { isInstance: () => false };
-         export { no as GatewayAuthenticationError, no as GatewayError };
-         export const gateway = undefined, createGateway = undefined;`,
-  },
-  // zod's messages in fifty languages.
-  "../locales/index.js": { by: /[\\/]zod[\\/]/, is: "export {};" },
-};
-
-const shared = {
+const OPTIONS = {
   absWorkingDir: root,
   bundle: true,
   platform: "node",
   target: "node22",
   minify: true,
-  charset: "ascii", // The loader counts on it: see `escaped`.
   legalComments: "none",
   logLevel: "warning",
+  metafile: true,
 };
-// As `require`: it goes through the loader, and Node does not search the file for what it exports.
-const plain = { format: "cjs", supported: { "dynamic-import": false } };
+const SKILLET_VERSION = JSON.stringify(version);
+
+/** The folders of the packages whose code is in dist/. */
+const bundledPackages = new Set();
 
 for (const folder of ["dist", "build"]) rmSync(join(root, folder), { recursive: true, force: true });
-const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });
-if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run build\`)`);
-if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+compileTypes();
 writeToolsetTypes();
-keepPublicTypes();
-const inlined = await inlineModules();
+removeInternalTypes();
+const worker = await buildToolsetWorker();
 await buildLibrary();
-await buildApart();
-await buildServer();
 await buildCommand();
-await build({
-  ...shared,
-  ...plain,
-  entryPoints: ["src/cli/load.ts"],
-  outfile: "dist/cli.cjs",
-  define: {
-    "import.meta.dirname": "__dirname",
-    SKILLET_BUILD: JSON.stringify(digest()),
-    SKILLET_PACKS: JSON.stringify(PACKS.map(({ file }) => `./${file}`)),
-  },
-});
-escapeFile("cli.cjs");
 writeLicenses();
 
 /** Runs esbuild, and records the packages that end up in its output. */
 async function build(options) {
-  const result = await bundle({ ...options, metafile: true });
-  const used = Object.values(result.metafile.outputs).flatMap(({ inputs }) =>
-    Object.entries(inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? path : [])),
-  );
-  for (const path of used) {
-    const folder = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
-    if (folder !== undefined) bundledPackages.add(folder);
+  const result = await esbuild.build({ ...OPTIONS, ...options });
+  for (const { inputs } of Object.values(result.metafile.outputs)) {
+    for (const [path, { bytesInOutput }] of Object.entries(inputs)) {
+      const folder = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
+      if (folder !== undefined && bytesInOutput > 0) bundledPackages.add(folder);
+    }
   }
   return result;
 }
 
-/** Writes the licenses of the bundled packages into one file. Fails when a package declares none. */
+function compileTypes() {
+  const options = { cwd: root, stdio: "inherit", shell: process.platform === "win32" };
+  const { error, status } = spawnSync("tsc", ["-p", "tsconfig.build.json"], options);
+  if (error) console.error(`tsc could not be started: ${error.message} (run it as \`npm run build\`)`);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/**
+ * Builds the library: an entry for each export of package.json, and files that they share. It contains the packages that it needs, so that
+ * nothing is installed with it; optional ones are imported from the program that uses it.
+ */
+async function buildLibrary() {
+  const sources = Object.values(entries).flatMap(({ types, default: file }) =>
+    types === undefined
+      ? []
+      : { in: types.replace("dist/types", "src").replace(/\.d\.ts$/, ".ts"), out: basename(file, ".js") },
+  );
+  await build({
+    format: "esm",
+    splitting: true,
+    outdir: "dist",
+    chunkNames: "lib/[name]-[hash]",
+    entryPoints: sources,
+    external: Object.keys(peerDependencies).flatMap((name) => [name, `${name}/*`]),
+    // A bundler that makes the library part of another program would lose the file.
+    define: { SKILLET_VERSION, SKILLET_WORKER_CODE: JSON.stringify(worker) },
+  });
+}
+
+/** Builds the thread of toolsets, and returns its code. */
+async function buildToolsetWorker() {
+  const { outputFiles } = await build({
+    format: "cjs",
+    write: false,
+    entryPoints: ["src/agent/toolsets/toolset-worker.ts"],
+    external: Object.keys(peerDependencies),
+    define: {
+      SKILLET_VERSION,
+      "import.meta.dirname": "undefined",
+      "import.meta.filename": "undefined",
+      "import.meta.url": "undefined",
+    },
+    plugins: [useBundledModules()],
+  });
+  const file = join(root, "dist/toolset-worker.cjs");
+  writeFileSync(file, outputFiles[0].contents);
+  // Tests of toolsets run the thread that is published.
+  const entry = `export const workerEntry = () => (${JSON.stringify({ file })});\n`;
+  writeFileSync(join(root, "build/agent/toolsets/worker-entry.js"), entry);
+  return outputFiles[0].text;
+}
+
+/** In the thread, skillet's own modules have no file. */
+function useBundledModules() {
+  const path = join(root, "src/agent/toolsets/bundled-modules.ts");
+  return {
+    name: "use-bundled-modules",
+    setup: ({ onResolve }) => onResolve({ filter: /\/own-modules\.ts$/ }, () => ({ path })),
+  };
+}
+
+/**
+ * Builds the command in dist/cli/, with bin.cjs as its entry: CommonJS with code splitting, which esbuild only has for ES modules. CommonJS
+ * loads faster: importing a module of Node as an ES module evaluates all that it exports.
+ */
+async function buildCommand() {
+  const { outputFiles } = await build({
+    format: "esm",
+    splitting: true,
+    write: false,
+    outdir: "dist/cli",
+    outExtension: { ".js": ".cjs" },
+    chunkNames: "[name]-[hash]",
+    entryPoints: [{ in: "./src/cli/bin.ts", out: "bin" }],
+    define: {
+      SKILLET_VERSION,
+      SKILLET_IS_PROGRAM: "true",
+      "import.meta.dirname": "__dirname",
+      "import.meta.filename": "__filename",
+    },
+    plugins: [importStartFirst(), omitChildProcess()],
+  });
+  mkdirSync(join(root, "dist/cli"));
+  for (const { path, text } of outputFiles) {
+    const { code } = await esbuild.transform(text, {
+      format: "cjs",
+      platform: "node",
+      target: "node22",
+      minify: true,
+      supported: { "dynamic-import": false },
+    });
+    writeFileSync(path, code);
+  }
+}
+
+/**
+ * Makes the command and every part that it imports later import the modules of a start first. They then have the same importers, and esbuild
+ * puts them into one chunk instead of about fifty, one for each set of commands that shares them.
+ */
+function importStartFirst() {
+  const imports = START.map((path) => `import "./${path}";`).join("");
+  return {
+    name: "import-start-first",
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^\..*\.ts$/ }, ({ path, kind, resolveDir }) =>
+        kind === "import-statement" ? undefined : { path: join(resolveDir, path), namespace: "part" },
+      );
+      onLoad({ filter: /.*/, namespace: "part" }, ({ path }) => ({
+        contents: `${imports} export * from ${JSON.stringify(path)};`,
+        resolveDir: root,
+      }));
+    },
+  };
+}
+
+/**
+ * Gives commander an empty `node:child_process`, whose loading is a fifth of Node's own start: commander needs it for sub-commands that are
+ * programs, and skillet has none.
+ */
+function omitChildProcess() {
+  return {
+    name: "omit-child-process",
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /^node:child_process$/ }, ({ path, importer }) =>
+        /[\\/]commander[\\/]/.test(importer) ? { path, namespace: "empty" } : undefined,
+      );
+      onLoad({ filter: /.*/, namespace: "empty" }, () => ({ contents: "export default {};" }));
+    },
+  };
+}
+
+/** Writes the licenses of the bundled packages into one file. Fails if a package declares none. */
 function writeLicenses() {
   const texts = [...bundledPackages].map((folder) => {
     const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
@@ -153,212 +192,21 @@ function writeLicenses() {
     const text = file ? readFileSync(join(root, folder, file), "utf8").trim() : "The package ships no license text.";
     return `${name} ${version} (${license})\n\n${text}\n`;
   });
-  writeFileSync(join(root, "dist", LICENSES), texts.sort().join(`\n${"-".repeat(80)}\n\n`));
+  writeFileSync(join(root, "dist/THIRD-PARTY-LICENSES.txt"), texts.sort().join(`\n${"-".repeat(80)}\n\n`));
 }
 
-/** What several of them share is a file too, so that nothing is loaded twice; only modules of the newer kind can be split so. */
-async function buildApart() {
-  const { outputFiles } = await build({
-    ...shared,
-    format: "esm",
-    splitting: true,
-    write: false,
-    outdir: "dist",
-    outExtension: { ".js": ".cjs" },
-    chunkNames: "shared-[hash]",
-    entryPoints: Object.entries(APART).map(([name, { file }]) => ({ in: `apart:${name}`, out: file })),
-    plugins: [entries(), without()],
-  });
-  for (const { path, text } of outputFiles) {
-    const { footer } = Object.values(APART).find(({ file }) => `${file}.cjs` === basename(path)) ?? {};
-    const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
-    const { code } = await transform(text, { ...options, ...plain, ...(footer ? { footer } : {}) });
-    writeFileSync(path, escaped(code));
-  }
-}
-
-/**
- * The command in a few files, by who needs them. Every part of a file costs some of its start, also what is never
- * called; and so does every file.
- */
-async function buildCommand() {
-  const { outputFiles, metafile } = await build({
-    ...shared,
-    format: "esm",
-    splitting: true,
-    write: false,
-    metafile: true,
-    outdir: "dist",
-    outExtension: { ".js": ".cjs" },
-    chunkNames: "part-[hash]",
-    entryNames: "part-[name]",
-    entryPoints: ["src/cli/bin.ts"],
-    define: {
-      "import.meta.dirname": "__dirname",
-      SKILLET_IS_PROGRAM: "true",
-      SKILLET_VERSION: JSON.stringify(version),
-    },
-    plugins: [inline(inlined.command), late(), apart(), without()],
-  });
-  const sourcesOf = (commands) => ["src/cli/bin.ts", ...commands.map((name) => `src/cli/commands/${name}.ts`)];
-  const packs = PACKS.map(({ file, commands }) => {
-    const needed = commands && reached(metafile.outputs, sourcesOf(commands));
-    return { file, parts: [], takes: (name) => needed?.has(name) ?? true };
-  });
-  for (const { path, text } of outputFiles) {
-    const name = `dist/${basename(path)}`;
-    const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
-    const { code } = await transform(text, { ...options, ...plain });
-    const part = `exports["./${basename(path)}"]=function(exports,require,module,__filename,__dirname){${await withGetters(code, options)}};`;
-    packs.find(({ takes }) => takes(name)).parts.push(part);
-  }
-  for (const { file, parts } of packs)
-    writeFileSync(join(root, "dist", file), `(function(exports){${escaped(parts.join("\n"))}\n})`);
-}
-
-/**
- * What a part exports, as one object. esbuild defines each export twice, one by one, so that it can be taken for a module of either kind:
- * a third of what it takes to load those of a command.
- */
-async function withGetters(code, options) {
-  const whole = /var ([\w$]+)=\{\};(?:[\w$]+\(\1,\{([^}]*)\}\);)?module\.exports=[\w$]+\(\1\);/;
-  const [found, , defined = ""] = whole.exec(code) ?? [];
-  const getters = defined.replace(/([\w$]+):\(\)=>([\w$.]+)/g, "get $1(){return $2}");
-  if (found === undefined || getters.includes("=>")) throw new Error(`exports of another form: ${code.slice(0, 900)}`);
-  const names = /0&&\(module\.exports=\{[\w$,]*\}\);\s*$/; // Said for Node's own loader.
-  const own = code.replace(whole, () => `module.exports={__esModule:!0,${getters}};`).replace(names, "");
-  return (await transform(own, { ...options, treeShaking: true })).code;
-}
-
-/** What these sources load as they are loaded themselves. */
-function reached(outputs, sources) {
-  const found = new Set();
-  const follow = (path) => {
-    if (found.has(path) || !outputs[path]) return;
-    found.add(path);
-    for (const { path: next, kind } of outputs[path].imports) if (kind === "import-statement") follow(next);
-  };
-  for (const [path, { entryPoint }] of Object.entries(outputs)) if (sources.includes(entryPoint)) follow(path);
-  return found;
-}
-
-/**
- * The library: an entry point for each export of package.json, and files that they share. It holds the packages that it needs, so that
- * nothing is installed with it; those that are optional are imported from the program that uses it.
- */
-async function buildLibrary() {
-  const entries = Object.values(published).flatMap(({ types, default: file }) =>
-    types === undefined
-      ? []
-      : { in: types.replace("dist/types", "src").replace(/\.d\.ts$/, ".ts"), out: basename(file, ".js") },
-  );
-  const { metafile } = await build({
-    ...shared,
-    format: "esm",
-    splitting: true,
-    metafile: true,
-    outdir: "dist",
-    chunkNames: "lib/[name]-[hash]",
-    entryPoints: entries,
-    external: Object.keys(peerDependencies).flatMap((name) => [name, `${name}/*`]),
-    define: { SKILLET_VERSION: JSON.stringify(version) },
-    plugins: [inline(inlined.library), late(), named(), without()],
-  });
-  return metafile;
-}
-
-/** Modules that cannot be files of a bundle, by their paths, as what each kind of build has in their place. */
-async function inlineModules() {
-  const sources = await evaluated("src/capabilities/sb-source.ts");
-  const texts = Object.entries(sources).map(([name, text]) => `export const ${name} = ${JSON.stringify(text)};`);
-  const everywhere = { "src/capabilities/sb-source.ts": texts.join("\n") };
-  const entry = "src/agent/toolsets/worker-entry.ts";
-  const { outputFiles } = await build({
-    ...shared,
-    format: "cjs",
-    write: false,
-    entryPoints: ["src/agent/toolsets/toolset-worker.ts"],
-    external: Object.keys(peerDependencies),
-    define: {
-      SKILLET_VERSION: JSON.stringify(version),
-      "import.meta.dirname": "undefined",
-      "import.meta.url": "undefined",
-    },
-    plugins: [
-      inline({
-        ...everywhere,
-        [entry]: `import { workerData } from "node:worker_threads";
-          export const workerEntry = async () => workerData.entry;`,
-        "src/agent/toolsets/own-modules.ts": ownModules(),
-      }),
-      late(),
-      named(),
-    ],
-  });
-  const worker = escaped(outputFiles[0].text);
-  writeFileSync(join(root, "dist", WORKER), worker);
-  // Tests of toolsets run the thread that is published.
-  const forTests = join("build", dirname(relative("src", entry)));
-  const file = `join(import.meta.dirname, ${JSON.stringify(join(relative(forTests, "dist"), WORKER))})`;
-  writeFileSync(
-    join(root, forTests, "worker-entry.js"),
-    `import { join } from "node:path";\nexport const workerEntry = async () => ({ file: ${file} });\n`,
-  );
-  return {
-    library: {
-      ...everywhere,
-      [entry]: `export const workerEntry = async () => ({ code: (await import("inlined:worker")).default });`,
-      "inlined:worker": `export default ${JSON.stringify(worker)};`,
-    },
-    command: {
-      ...everywhere,
-      [entry]: `import { join } from "node:path";
-        export const workerEntry = async () => ({ file: join(import.meta.dirname, "${WORKER}") });`,
-    },
-  };
-}
-
-/** The modules that a toolset can import, in the code of its thread: each is run when it is first imported. */
-function ownModules() {
-  const rows = Object.entries(OWN_MODULES).map(([name, path]) => `${JSON.stringify(name)}: () => require("${path}")`);
-  return `const MODULES = { ${rows.join(", ")} }, SCHEME = "skillet-own:", KEY = "skillet.own-modules";
-    const loaded = new Map();
-    const load = (name) => loaded.get(name) ?? (loaded.set(name, MODULES[name]()), loaded.get(name));
-    globalThis[Symbol.for(KEY)] = load;
-    export const ownModuleUrl = (name) => (Object.hasOwn(MODULES, name) ? SCHEME + name : undefined);
-    export function ownModuleSource(url, isRequired) {
-      const name = url.startsWith(SCHEME) ? url.slice(SCHEME.length) : undefined;
-      if (name === undefined) return undefined;
-      const module = "globalThis[Symbol.for(" + JSON.stringify(KEY) + ")](" + JSON.stringify(name) + ")";
-      if (isRequired) return "module.exports = " + module;
-      const names = Object.keys(load(name)).map((key) => JSON.stringify(key));
-      const taken = names.map((key, index) => "const _" + index + " = module[" + key + "];");
-      return "const module = " + module + ";" + taken.join("") + "export {" + names.map((key, index) => "_" + index + " as " + key) + "}";
-    }
-    export const ownParent = () => undefined;
-    export const isOwnCode = () => false;`;
-}
-
-/** What a module of texts exports, as it is once it was built. */
-async function evaluated(path) {
-  const { outputFiles } = await build({ ...shared, format: "cjs", write: false, entryPoints: [path] });
-  const module = { exports: {} };
-  new Function("module", "exports", "require", outputFiles[0].text)(module, module.exports, process.getBuiltinModule);
-  return module.exports;
-}
-
-/** Declarations that no export of the package leads to are of no use to anybody. */
-function keepPublicTypes() {
+/** Removes declarations that no export of the package leads to. */
+function removeInternalTypes() {
   const types = join(root, "dist", "types");
-  const files = Object.values(published).flatMap(({ types: file }) => (file === undefined ? [] : join(root, file)));
-  const reached = declarations(files);
+  const files = Object.values(entries).flatMap(({ types: file }) => (file === undefined ? [] : join(root, file)));
+  const reached = findDeclarations(files);
   for (const path of readdirSync(types, { recursive: true, withFileTypes: true }))
     if (path.isFile() && !reached.has(join(path.parentPath, path.name))) rmSync(join(path.parentPath, path.name));
 }
 
 /**
- * What `skillet types` puts next to skills: the declarations of the modules that a toolset can import, as packages. A program that wants more
- * of skillet's installs the package.
+ * Writes what `skillet types` puts next to skills: the declarations of the modules that a toolset can import, as packages. A program that
+ * wants more of skillet's installs the package.
  */
 function writeToolsetTypes() {
   const to = join(root, "dist", "toolset-types");
@@ -375,23 +223,22 @@ function writeToolsetTypes() {
     }
   };
   const tools = join(types, "agent", "toolsets", "tool-exports.d.ts");
-  copy(declarations([tools]), types, "@agent/tools");
+  copy(findDeclarations([tools]), types, "@agent/tools");
   writeFileSync(join(to, "@agent/tools", "index.d.ts"), 'export * from "./agent/toolsets/tool-exports.ts";\n');
   mkdirSync(join(to, "skillet"));
   writeFileSync(join(to, "skillet", "index.d.ts"), 'export * from "@agent/tools";\n');
-  const entries = Object.entries(OWN_MODULES).filter(([name]) => name.startsWith("zod"));
-  const paths = entries.map(([name, path]) => [
-    name.replace("zod", "."),
-    path.replace("/node_modules/zod", "").replace(/\.js$/, ".d.ts"),
-  ]);
-  copy(declarations(paths.map(([, path]) => join(zod, path))), zod, "zod");
+  const paths = ZOD_ENTRIES.map((entry) => [join(".", entry), `./${entry}.d.ts`]);
+  copy(findDeclarations(paths.map(([, path]) => join(zod, path))), zod, "zod");
   copyFileSync(join(zod, "LICENSE"), join(to, "zod", "LICENSE"));
   for (const name of ["@agent/tools", "skillet"]) writePackage(name, { ".": { types: "./index.d.ts" } });
-  writePackage("zod", Object.fromEntries(paths.map(([name, path]) => [name, { types: path }])));
+  writePackage(
+    "zod",
+    Object.fromEntries(paths.map(([entry, path]) => [`./${entry}`.replace(/\/index$/, ""), { types: path }])),
+  );
 }
 
-/** The files that these declarations lead to, and they themselves. */
-function declarations(files) {
+/** Returns these declarations and all files that they lead to. */
+function findDeclarations(files) {
   const reached = new Set();
   const follow = (file) => {
     if (reached.has(file)) return;
@@ -401,149 +248,4 @@ function declarations(files) {
   };
   for (const file of files) follow(file);
   return reached;
-}
-
-async function buildServer() {
-  const contents = SERVER.packages.map((name) => `export { ${taken(name).join(", ")} } from "${name}";`).join("\n");
-  const outfile = `dist/${SERVER.file}.cjs`;
-  await build({ ...shared, ...plain, stdin: { contents, resolveDir: root }, outfile, plugins: [without()] });
-  escapeFile(basename(outfile));
-}
-
-/**
- * Escapes what is not ASCII: esbuild leaves it in regular expressions and tagged templates, and the loader would read each of its bytes as
- * a character. An escape means the same wherever our code can have such a character.
- */
-function escaped(code) {
-  if (/\\[^\0-\x7f]/.test(code)) throw new Error("a character that is not ASCII stands behind a backslash");
-  return code.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-function escapeFile(name) {
-  const file = join(root, "dist", name);
-  writeFileSync(file, escaped(readFileSync(file, "utf8")));
-}
-
-/** Of all files that the command loads. */
-function digest() {
-  const hash = createHash("sha256");
-  const dist = join(root, "dist");
-  for (const name of readdirSync(dist).sort()) {
-    if (name.endsWith(".cjs")) hash.update(name).update(readFileSync(join(dist, name)));
-  }
-  return hash.digest("hex").slice(0, 12);
-}
-
-/** What the command's sources import of a package by name. */
-function taken(name) {
-  const source = join(root, "src");
-  const files = readdirSync(source, { recursive: true }).filter((path) => path.endsWith(".ts"));
-  const imported = files.flatMap((path) => [
-    ...readFileSync(join(source, path), "utf8").matchAll(new RegExp(`^import \\{([^}]*)\\} from "${name}"`, "gm")),
-  ]);
-  const names = imported.flatMap(([, list]) => list.split(",").map((item) => item.trim().split(" as ")[0]));
-  return [...new Set(names)].filter((item) => item !== "" && !item.startsWith("type ")).sort();
-}
-
-function entries() {
-  return {
-    name: "entries",
-    setup(build) {
-      build.onResolve({ filter: /^apart:/ }, ({ path }) => ({ path: path.slice("apart:".length), namespace: "apart" }));
-      build.onLoad({ filter: /.*/, namespace: "apart" }, ({ path }) => ({
-        contents: `export ${APART[path].takes ?? `{ ${taken(path).join(", ")} }`} from "${path}";`,
-        resolveDir: root,
-      }));
-    },
-  };
-}
-
-/** Packages of the older kind have no named exports where they are imported when they are needed: here they have those that are taken. */
-function named() {
-  const older = ["ajv/dist/2020.js", "ajv-formats"];
-  return {
-    name: "named",
-    setup(build) {
-      build.onResolve({ filter: /^ajv/ }, ({ path, namespace }) =>
-        older.includes(path) && namespace !== "named" ? { path, namespace: "named" } : undefined,
-      );
-      build.onLoad({ filter: /.*/, namespace: "named" }, ({ path }) => ({
-        contents: `export ${APART[path].takes} from "${path}";`,
-        resolveDir: root,
-      }));
-    },
-  };
-}
-
-function apart() {
-  const files = new Map(Object.entries(APART).map(([name, { file }]) => [name, file]));
-  for (const name of SERVER.packages) files.set(name, SERVER.file);
-  return {
-    name: "apart",
-    setup(build) {
-      build.onResolve({ filter: /^[^./]/ }, ({ path }) =>
-        files.has(path) ? { path: `./${files.get(path)}.cjs`, external: true } : undefined,
-      );
-    },
-  };
-}
-
-/** Puts other contents in the place of modules. */
-function inline(modules) {
-  return {
-    name: "inline",
-    setup(build) {
-      build.onResolve({ filter: /^inlined:/ }, ({ path }) => ({ path, namespace: "inlined" }));
-      build.onLoad({ filter: /.*/, namespace: "inlined" }, ({ path }) => ({ contents: modules[path] }));
-      build.onLoad({ filter: /[\\/](?:sb-source|worker-entry|own-modules)\.ts$/ }, ({ path }) => {
-        const contents = modules[relative(root, path).replaceAll("\\", "/")];
-        return contents === undefined ? undefined : { contents, resolveDir: root };
-      });
-    },
-  };
-}
-
-/** Loads what is late when something of it is first asked for, not with the module that imports it. */
-function late() {
-  // In the library Node's own modules have no other loader than this one, which no bundler follows.
-  const asked = (path) => (path.startsWith("node:") ? `process.getBuiltinModule("${path}")` : `require("${path}")`);
-  const isLate = (path) => APART[path]?.isLate === true || LATE_OF_NODE.includes(path);
-  return {
-    name: "late",
-    setup(build) {
-      build.onResolve({ filter: /^[^./]/ }, ({ path, namespace }) =>
-        isLate(path) && namespace !== "late" ? { path, namespace: "late" } : undefined,
-      );
-      build.onLoad({ filter: /.*/, namespace: "late" }, async ({ path }) => {
-        const names = Object.keys(await import(path)).filter((name) => name !== "default");
-        return {
-          contents: `let loaded; for (const name of ${JSON.stringify(names)})
-            Object.defineProperty(exports, name, { enumerable: true, get: () => (loaded ??= ${asked(path)})[name] });`,
-          resolveDir: root,
-        };
-      });
-    },
-  };
-}
-
-function without() {
-  return {
-    name: "without",
-    setup(build) {
-      const names = Object.keys(UNUSED).map((name) => name.replace(/[./]/g, "\\$&"));
-      build.onResolve({ filter: new RegExp(`^(?:${names.join("|")})$`) }, ({ path, importer }) =>
-        UNUSED[path].by.test(importer) ? { path, namespace: "unused" } : undefined,
-      );
-      build.onLoad({ filter: /.*/, namespace: "unused" }, ({ path }) => ({ contents: UNUSED[path].is }));
-      // To look up a class of Unicode takes as long as the rest of an option, and all of ours are of plain letters.
-      build.onLoad({ filter: /[\\/]commander[\\/]lib[\\/]option\.js$/ }, ({ path }) => {
-        const contents = readFileSync(path, "utf8").replace(
-          "\\p{ID_Continue}\\.\\.\\.[>\\]]$/u",
-          "\\w\\.\\.\\.[>\\]]$/",
-        );
-        if (contents.includes("ID_Continue")) throw new Error("commander reads options in another way");
-        return { contents };
-      });
-    },
-  };
 }

@@ -1,6 +1,6 @@
 // The whole gate: what `npm test` runs, here and in CI. Its last line is the count.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,9 +11,6 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
 const report = join(scratch, "report.json");
 const secondReport = join(scratch, "second-report.json");
-// What V8 makes of the program, for all tests that start it.
-const compiled = join(scratch, "compiled");
-mkdirSync(compiled, { mode: 0o700 });
 
 /** Format and lint, the build that examples and the package test use, types, then every test. */
 const STEPS = [
@@ -68,7 +65,7 @@ function isFresh() {
     "tsconfig.json",
     "tsconfig.build.json",
   ];
-  const built = Math.min(timeOf("dist/cli.cjs"), timeOf("build/index.js"));
+  const built = Math.min(timeOf("dist/cli/bin.cjs"), timeOf("build/index.js"));
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 
@@ -156,7 +153,7 @@ for (const [name, command, args] of STEPS) {
     passed++;
     continue;
   }
-  const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: compiled } : process.env;
+  const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: "1" } : process.env;
   const isTests = name === "tests";
   let status = runStep(name, isTests ? testCommand(command, args) : [command, args], env);
   if (isTests) {

@@ -95,7 +95,7 @@ type Validate = ((value: unknown) => boolean) & { errors?: ErrorObject[] | null 
 async function compileSchema(schema: JsonObject, strictness: SchemaStrictness): Promise<Validate> {
   const known = COMPILED_SCHEMAS[strictness].get(schema);
   if (known) return known;
-  const [{ Ajv2020 }, { default: formats }, { compileLinearPattern }] = await Promise.all([
+  const [{ default: ajvModule }, { default: formats }, { compileLinearPattern }] = await Promise.all([
     import("ajv/dist/2020.js"),
     import("ajv-formats"),
     import("../catalog/search/pattern-index.ts"),
@@ -105,7 +105,7 @@ async function compileSchema(schema: JsonObject, strictness: SchemaStrictness): 
       ? compileLinearPattern
       : (pattern: string) => openPatternOrAny(compileLinearPattern, pattern);
   const regExp = Object.assign((pattern: string) => open(pattern), { code: "" });
-  const ajv = new Ajv2020({
+  const ajv = new ajvModule.Ajv2020({
     allErrors: true,
     strict: false,
     useDefaults: true,

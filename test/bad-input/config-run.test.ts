@@ -80,7 +80,7 @@ describe("skillet run", () => {
 });
 
 const BIN = fileURLToPath(new URL("../../bin/skillet.cjs", import.meta.url));
-const isBuilt = existsSync(fileURLToPath(new URL("../../dist/cli.cjs", import.meta.url)));
+const isBuilt = existsSync(fileURLToPath(new URL("../../dist/cli/bin.cjs", import.meta.url)));
 
 function start({ home, project }: Place, args: readonly string[], stdio: "pipe" | "ignore" = "ignore"): ChildProcess {
   const child = spawn(process.execPath, [BIN, ...args], {

@@ -404,15 +404,13 @@ describe("skillet mcp-config", () => {
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("`skillet serve` go after --") });
   });
 
-  it.runIf(existsSync(join(root, "dist", "cli.cjs")))(
+  it.runIf(existsSync(join(root, "dist/cli/bin.cjs")))(
     "names the program it is, as it was built and wherever it is installed",
     () => {
       const folder = temporaryFolder({ "home/x": "" });
       const installed = join(folder, "node_modules", "skillet");
       for (const part of ["bin", "package.json"]) cpSync(join(root, part), join(installed, part), { recursive: true });
-      mkdirSync(join(installed, "dist"));
-      for (const file of readdirSync(join(root, "dist")).filter((one) => one.endsWith(".cjs")))
-        cpSync(join(root, "dist", file), join(installed, "dist", file));
+      cpSync(join(root, "dist/cli"), join(installed, "dist/cli"), { recursive: true });
       const bin = join(installed, "bin", "skillet.cjs");
       mkdirSync(join(folder, "node_modules", ".bin"));
       symlinkSync("../skillet/bin/skillet.cjs", join(folder, "node_modules", ".bin", "skillet"));

@@ -100,8 +100,8 @@ it("npx does not build the project anew before its first command", () => {
     // It is imported, and not called where nothing is built.
     "node_modules/esbuild/package.json": '{ "name": "esbuild", "main": "index.js" }',
     "node_modules/esbuild/index.js": "exports.build = exports.transform = undefined;",
-    "dist/cli.cjs": "built",
+    "dist/cli/bin.cjs": "built",
   });
   expect(run("npx", ["skillet"], { cwd: folder })).toMatchObject({ status: 0, stdout: "started\n" });
-  expect(readFileSync(join(folder, "dist/cli.cjs"), "utf8")).toBe("built");
+  expect(readFileSync(join(folder, "dist/cli/bin.cjs"), "utf8")).toBe("built");
 });

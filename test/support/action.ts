@@ -42,7 +42,7 @@ export function runAction(
   more: Record<string, string> = {},
 ): ActionRun {
   // Its first step would install this very checkout anew, under everybody who uses it.
-  if (!existsSync(join(ROOT, "dist/cli.cjs"))) throw new Error("it is not built: node tools/build.mjs");
+  if (!existsSync(join(ROOT, "dist/cli/bin.cjs"))) throw new Error("it is not built: node tools/build.mjs");
   const temp = temporaryFolder();
   mkdirSync(join(temp, "home"));
   const env = {

@@ -2,17 +2,17 @@ import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 
-/** Where the gate has just built the program: a folder for what V8 makes of it, which all tests share. */
+/** Set where the gate has just built the program. */
 export const KEPT = process.env["SKILLET_TEST_BUILT"] || undefined;
 
 /**
  * The command line that tests start as a process of its own: from its sources, or, where it was built, as it is published, which starts in
  * a quarter of the time.
  */
-export const PROGRAM = join(root, KEPT === undefined ? "src/cli/bin.ts" : "dist/cli.cjs");
+export const PROGRAM = join(root, KEPT === undefined ? "src/cli/bin.ts" : "dist/cli/bin.cjs");
 
 /** Starts it, where its `run` was imported. */
-export const RUN = `run(${JSON.stringify(KEPT)});`;
+export const RUN = "run();";
 
 /** A module, by its path in the sources without an ending, that a process of a test's own imports. */
 export function moduleOf(path: string): string {

@@ -7,7 +7,7 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import type { Ran } from "./command.ts";
 import { asOrdinaryUser } from "./ordinary-user.ts";
-import { KEPT, PROGRAM } from "./program.ts";
+import { PROGRAM } from "./program.ts";
 
 export interface Starting {
   cwd: string;
@@ -66,5 +66,5 @@ function killBefore(count: number): void {
 if (process.argv[1] === import.meta.filename) {
   killBefore(Number(process.env["KILL_BEFORE_RENAME"]));
   const { run } = await import(PROGRAM);
-  run(KEPT);
+  run();
 }

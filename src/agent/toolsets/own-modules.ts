@@ -11,7 +11,7 @@ const OWN_MODULES: Readonly<Record<string, string>> = {
 
 const OWN_CODE = join(import.meta.dirname, "../..");
 
-// The build replaces this module: there the modules are part of the thread's code and have no file.
+// The build puts bundled-modules.ts in the place of this module: there the modules are part of the thread's code and have no file.
 
 /** Returns the URL of one of skillet's own modules. */
 export function ownModuleUrl(specifier: string): string | undefined {

@@ -4,7 +4,7 @@ import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import type { MessageFromThread, MessageToThread, ThreadStart, ToolsetOffer } from "./toolset-messages.ts";
-import { type WorkerEntry, workerEntry } from "./worker-entry.ts";
+import type { WorkerEntry } from "./worker-entry.ts";
 
 interface ToolsetThreadOptions {
   /** The environment variables of the thread. */
@@ -41,7 +41,8 @@ export async function startToolsetThread(
   options: ToolsetThreadOptions,
 ): Promise<ToolsetThread | { problem: Problem }> {
   // Loaded only for skills with toolsets.
-  const [{ Worker }, entry] = await Promise.all([import("node:worker_threads"), workerEntry()]);
+  const [{ Worker }, { workerEntry }] = await Promise.all([import("node:worker_threads"), import("./worker-entry.ts")]);
+  const entry = workerEntry();
   const begin = () => new LiveThread(createWorker(Worker, { ...start, entry }, options), options);
   let live = begin();
   let isClosed = false;
