@@ -1,4 +1,4 @@
-// The whole gate: what `npm test` runs, here and in CI. Its last line is the count.
+// The gate: `npm test` runs all tiers, `npm run test:fast`, `test:process` and `test:system` one of them. The last line is the count.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,25 +9,24 @@ import { setUp, setUpTests } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
-const report = join(scratch, "report.json");
-const secondReport = join(scratch, "second-report.json");
 
-/** Format and lint, the build that examples and the package test use, types, then every test. */
+/** The tiers of test/support/tiers.ts, in the order in which they run. */
+const TIERS = ["fast", "process", "system"];
+
+/** THE steps of the gate. A step runs if one of its tiers does; `tests` names the tier whose tests it runs. */
 const STEPS = [
-  ["format and lint", "biome", ["check", "--error-on-warnings", "."]],
-  ["build", "node", ["tools/build.mjs"]],
-  ["types", "tsc", ["-p", "tsconfig.json"]],
-  // They need packages of their own, which `npm ci` does not install.
-  ["types of test/mcp-clients", "tsc", ["-p", "test/mcp-clients"]],
-  [
-    "tests",
-    "vitest",
-    ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)],
-  ],
+  { name: "format and lint", tiers: ["fast"], command: ["biome", "check", "--error-on-warnings", "."] },
+  { name: "build", tiers: ["process", "system"], command: ["node", "tools/build.mjs"] },
+  { name: "types", tiers: ["fast"], command: ["tsc", "-p", "tsconfig.json"] },
+  { name: "fast tests", tiers: ["fast"], tests: "fast" },
+  { name: "process tests", tiers: ["process"], tests: "process" },
+  // They need packages that `npm ci` does not install.
+  { name: "types of test/mcp-clients", tiers: ["system"], command: ["tsc", "-p", "test/mcp-clients"] },
+  { name: "system tests", tiers: ["system"], tests: "system" },
 ];
 
-/** More failed files than this are not the machine's fault: they are not run again. */
-const MOST_FILES_AGAIN = 5;
+/** More failed files than this are not due to the load of the machine: they are not run again. */
+const MAX_RERUN_FILES = 5;
 
 /**
  * Returns the command to run the tests. As root on Linux they run in their own mount namespace, which ends with them:
@@ -35,17 +34,17 @@ const MOST_FILES_AGAIN = 5;
  * - A project below a folder that other users cannot enter, as root's home is, is bound to a path that they can: some tests run the
  *   program as an ordinary user.
  */
-function testCommand(command, args) {
+function findTestCommand(command, args) {
   const folder = join(tmpdir(), "t");
   const isRoot = process.platform === "linux" && process.getuid() === 0;
   const mount = 'mkdir -p "$0" && mount -t tmpfs -o mode=1777 skillet "$0"';
   const bind =
     'mkdir "$0/skillet" && mount --rbind . "$0/skillet" && cd "$0/skillet" && PATH="$PWD/node_modules/.bin:$PATH"';
   const script = isOpenToAll(root) ? mount : `${mount} && ${bind}`;
-  const inside = (rest, more) => ["unshare", ["--mount", "sh", "-c", `${script} && ${rest}`, folder, ...more]];
+  const inside = (rest, more) => ["--mount", "sh", "-c", `${script} && ${rest}`, folder, ...more];
   const options = { cwd: root, stdio: "ignore" };
-  if (!isRoot || spawnSync(...inside("true", []), options).status !== 0) return [command, args];
-  return inside('TMPDIR=$0 exec "$@"', [command, ...args]);
+  if (!isRoot || spawnSync("unshare", inside("true", []), options).status !== 0) return [command, ...args];
+  return ["unshare", ...inside('TMPDIR=$0 exec "$@"', [command, ...args])];
 }
 
 /** True when every user may enter the folder and all folders above it. */
@@ -53,7 +52,7 @@ function isOpenToAll(folder) {
   return (statSync(folder).mode & 0o005) === 0o005 && (dirname(folder) === folder || isOpenToAll(dirname(folder)));
 }
 
-/** Whether what was built is younger than all that it is made of: also than the folders, which a removed file changes. */
+/** True when the build is newer than all sources, and than their folders, which a removed file changes. */
 function isFresh() {
   const timeOf = (path) => statSync(join(root, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const sources = readdirSync(join(root, "src"), { recursive: true }).map((path) => join("src", path));
@@ -69,20 +68,24 @@ function isFresh() {
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 
-/** What the tests need of the machine. What is built says what that is. */
-async function prepare() {
+/** Installs what these tiers need of the machine, and prints it first. Returns false if something is still missing. */
+async function prepare(tiers) {
+  if (!tiers.includes("process") && !tiers.includes("system")) return true;
   const isComplete = await setUp();
-  setUpTests([
-    "linux-libc-dev",
-    "linux-libc-dev-arm64-cross",
-    ...(process.arch === "x64" ? ["user-mode-linux"] : []),
-    ...((await installing.claude) ? ["socat"] : []),
-  ]);
+  if (tiers.includes("system")) {
+    const kernel = process.arch === "x64" ? ["user-mode-linux"] : [];
+    setUpTests([
+      "linux-libc-dev",
+      "linux-libc-dev-arm64-cross",
+      ...kernel,
+      ...((await installing.claude) ? ["socat"] : []),
+    ]);
+  }
   return isComplete;
 }
 
 /** Runs one step, prints how it ended and how long it took, and returns its exit status. */
-function runStep(name, [command, args], env) {
+function runStep(name, [command, ...args], env) {
   const start = performance.now();
   const options = { cwd: root, env, stdio: "inherit", shell: process.platform === "win32" };
   const { status } = spawnSync(command, args, options);
@@ -90,13 +93,33 @@ function runStep(name, [command, args], env) {
   return status;
 }
 
-/** Returns a report of the tests, or undefined where they ended without one. */
-function readReport(file) {
+/** Runs tests, and returns the exit status with the results of the files, or without if the tests ended before they wrote a report. */
+function runTests(name, args, env) {
+  const report = join(scratch, "report.json");
+  rmSync(report, { force: true });
+  const options = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...args];
+  const status = runStep(name, findTestCommand("vitest", options), env);
   try {
-    return JSON.parse(readFileSync(file, "utf8"));
+    return { status, results: JSON.parse(readFileSync(report, "utf8")).testResults };
   } catch {
-    return undefined;
+    return { status, results: undefined };
   }
+}
+
+/** Runs the tests of a tier, and adds them to the count. */
+function runTier(name, tier, env) {
+  const { status, results = [] } = runTests(
+    name,
+    ["--project", tier, ...(filters.length > 0 ? ["--passWithNoTests", ...filters] : [])],
+    env,
+  );
+  for (const { fullName } of listTests(results, ["pending", "skipped"])) console.log(`- skipped: ${fullName}`);
+  const failed = listTests(results, ["failed"]).length;
+  const failedTwice = status === 0 ? 0 : (countFailedTwice(tier, results, env) ?? failed);
+  count.passed += listTests(results, ["passed"]).length + failed - failedTwice;
+  count.failed += failedTwice;
+  count.skipped += listTests(results, ["pending", "skipped"]).length;
+  return failed > 0 && failedTwice === 0 ? 0 : status;
 }
 
 /**
@@ -104,76 +127,66 @@ function readReport(file) {
  * work on the machine, or by chance: its name is printed, since it is a defect all the same. Returns how many tests failed in both, or
  * undefined where a second run cannot tell.
  */
-function countFailedTwice(env) {
-  const failedFiles = (readReport(report)?.testResults ?? []).filter(({ status }) => status === "failed");
-  if (failedFiles.length === 0 || failedFiles.length > MOST_FILES_AGAIN) return undefined;
+function countFailedTwice(tier, results, env) {
+  const failedFiles = results.filter(({ status }) => status === "failed");
+  if (failedFiles.length === 0 || failedFiles.length > MAX_RERUN_FILES) return undefined;
   const bound = join(tmpdir(), "t", "skillet");
   const paths = failedFiles.map(({ name }) => relative(name.startsWith(`${root}/`) ? root : bound, name));
-  const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${secondReport}`, "--maxWorkers=1"];
-  runStep("failed files again, alone", testCommand("vitest", [...args, ...paths]), env);
-  const second = readReport(secondReport)?.testResults;
-  const failedOnce = failedTests(failedFiles);
+  const { results: second } = runTests(
+    "failed files again, alone",
+    ["--project", tier, "--maxWorkers=1", ...paths],
+    env,
+  );
   // A file that failed without a failed test could not be loaded, or its hooks failed.
-  const isTold = second && [failedFiles, second].every((results) => results.every(hasFailedTest));
-  if (!isTold) return undefined;
-  const failedAgain = failedTests(second);
-  const both = failedOnce.filter((name) => failedAgain.includes(name));
-  for (const name of new Set([...failedOnce, ...failedAgain]))
+  const isKnown = second && [...failedFiles, ...second].every(hasFailedTest);
+  if (!isKnown) return undefined;
+  const [once, again] = [failedFiles, second].map((files) => listTests(files, ["failed"]).map((test) => test.fullName));
+  const both = once.filter((name) => again.includes(name));
+  for (const name of new Set([...once, ...again])) {
+    if (!both.includes(name)) flaky.push(name);
     console.log(`${both.includes(name) ? "✗ failed twice" : "! flaky"}: ${name}`);
+  }
   return both.length;
 }
 
-function failedTests(results) {
-  return results.flatMap(({ assertionResults }) =>
-    assertionResults.flatMap(({ status, fullName }) => (status === "failed" ? fullName : [])),
-  );
+function listTests(results, states) {
+  return results.flatMap(({ assertionResults }) => assertionResults.filter(({ status }) => states.includes(status)));
 }
 
 function hasFailedTest({ status, assertionResults }) {
   return status !== "failed" || assertionResults.some((test) => test.status === "failed");
 }
 
-let passed = 0;
-let failed = 0;
-let skipped = 0;
+const isTier = (word) => TIERS.includes(word);
+const tiers = process.argv.slice(2).some(isTier) ? process.argv.slice(2).filter(isTier) : TIERS;
+const filters = process.argv.slice(2).filter((word) => !isTier(word));
+const count = { passed: 0, failed: 0, skipped: 0 };
+const flaky = [];
 let isBuilt = false;
-// All of this waits for others.
-const installing = { clients: installClients(), claude: installClaude() };
-let preparing = isFresh() ? prepare() : undefined;
-for (const [name, command, args] of STEPS) {
-  if (name === "types of test/mcp-clients" && !(await installing.clients)) failed++;
-  if (name === "tests") {
-    preparing ??= prepare();
+// The downloads wait for the network: they begin while the first tiers run.
+const hasSystem = tiers.includes("system");
+const installing = { clients: hasSystem && installClients(), claude: hasSystem && installClaude() };
+let preparing = isFresh() ? prepare(tiers) : undefined;
+for (const { name, command, tests } of STEPS.filter((step) => step.tiers.some((tier) => tiers.includes(tier)))) {
+  if (name === "types of test/mcp-clients" && !(await installing.clients)) count.failed++;
+  // It needs the build.
+  if (tests !== undefined && tests !== "fast") {
+    preparing ??= prepare(tiers);
     await preparing;
   }
-  if (name === "build" && isFresh()) {
-    // `npm ci` has just built it.
-    console.log("✓ build (it is newer than its sources)");
-    isBuilt = true;
-    passed++;
-    continue;
-  }
   const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: "1" } : process.env;
-  const isTests = name === "tests";
-  let status = runStep(name, isTests ? testCommand(command, args) : [command, args], env);
-  if (isTests) {
-    const first = readReport(report);
-    passed += first?.numPassedTests ?? 0;
-    skipped += first?.numPendingTests ?? 0;
-    const failedFirst = first?.numFailedTests ?? 0;
-    const failedTwice = status === 0 ? 0 : (countFailedTwice(env) ?? failedFirst);
-    if (status !== 0 && failedFirst > 0 && failedTwice === 0) status = 0;
-    failed += failedTwice;
-    passed += failedFirst - failedTwice;
-  }
+  let status = 0;
+  if (name === "build" && isFresh()) console.log("✓ build (it is newer than its sources)");
+  else status = tests === undefined ? runStep(name, command, env) : runTier(name, tests, env);
   if (name === "build") isBuilt = status === 0;
-  if (status === 0) passed++;
-  else failed++;
+  if (status === 0) count.passed++;
+  else count.failed++;
 }
 rmSync(scratch, { recursive: true, force: true });
-process.exitCode = failed === 0 ? 0 : 1;
-if (!(await preparing))
+process.exitCode = count.failed === 0 ? 0 : 1;
+if (!(await (preparing ?? true)))
   console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
-if (!(await installing.claude))
+if (hasSystem && !(await installing.claude))
   console.log("✗✗✗ the Claude Agent SDK could not be installed (see above): its tests were skipped ✗✗✗");
-console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
+for (const name of flaky) console.log(`! flaky: ${name}`);
+console.log(`${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ""}`);
