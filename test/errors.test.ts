@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { listConfigKeys } from "../src/config/config-keys.ts";
 import { ERROR_CODES } from "../src/errors/error-codes.ts";
+import { RENAMED_NAMES } from "../src/errors/renamed-names.ts";
 import { moduleOf } from "./support/program.ts";
 import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
@@ -29,6 +30,17 @@ describe("the codes", () => {
     expect(rows.map(([code]) => code).filter((code) => !isGiven(code))).toEqual([]);
   });
 
+  it("that were renamed lead to a code of today, and none of them is one", () => {
+    const codes = new Set(Object.keys(ERROR_CODES));
+    const renamed = Object.entries(RENAMED_NAMES.code);
+    expect(renamed.filter(([old, name]) => codes.has(old) || !codes.has(name))).toEqual([]);
+    const events = [...Object.values(RENAMED_NAMES.event), ...Object.values(RENAMED_NAMES.stop)];
+    const { whole } = textsOf(files);
+    expect(events.filter((name) => !whole.has(name))).toEqual([]);
+    const former = [RENAMED_NAMES.event, RENAMED_NAMES.stop].flatMap((names) => Object.keys(names));
+    expect(former.filter((old) => whole.has(old))).toEqual([]);
+  });
+
   it("have one row each, which says what it means in a sentence and what to do", async () => {
     const tables = await Promise.all(
       files
@@ -45,9 +57,9 @@ describe("the codes", () => {
     }
   });
 
-  it("cost no start: their tables are imported for their types, but for that of the findings", () => {
+  it("cost no start: their tables are imported for their types, but for those of the findings and of renamed names", () => {
     const imports = files.filter(({ path }) => !path.startsWith("errors/")).flatMap(importedBy);
-    const ofCodes = imports.filter(({ to }) => /^errors\/(?!finding-codes|problem)/.test(to));
+    const ofCodes = imports.filter(({ to }) => /^errors\/(?!finding-codes|problem|renamed-names)/.test(to));
     expect(ofCodes.length).toBeGreaterThan(10);
     expect(ofCodes.filter(({ isType }) => !isType)).toEqual([]);
   });

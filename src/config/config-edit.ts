@@ -61,7 +61,30 @@ export function editToml(
   return proposeTexts(text, edit).find((proposal) => isDeepStrictEqual(sortLeaves(leavesOf(proposal) ?? []), wanted));
 }
 
-function readConfigText(file: string): { text: string; mode?: number } {
+/**
+ * Returns the TOML text with the last part of a key renamed, or undefined if the text cannot be edited in place. Contract: that part has
+ * only letters and `_`, and the result differs in it alone.
+ */
+export function renameTomlKey(
+  text: string,
+  { parts, name }: { parts: readonly string[]; name: string },
+  leavesOf: (text: string) => readonly TomlLeaf[] | undefined,
+): string | undefined {
+  const renamed = [...parts.slice(0, -1), name];
+  const leaves = leavesOf(text) ?? [];
+  const wanted = sortLeaves(leaves.map(([other, value]) => [isDeepStrictEqual(other, parts) ? renamed : other, value]));
+  const token = new RegExp(`(?<![\\w-])${parts.at(-1)}(?![\\w-])`, "g");
+  for (const { parts: own, isTable, start, end } of parseTomlStatements(text)) {
+    if (isTable || !isBelowTable(parts, own)) continue;
+    for (const { index, 0: old } of text.slice(start, end).matchAll(token)) {
+      const proposal = text.slice(0, start + index) + name + text.slice(start + index + old.length);
+      if (isDeepStrictEqual(sortLeaves(leavesOf(proposal) ?? []), wanted)) return proposal;
+    }
+  }
+  return undefined;
+}
+
+export function readConfigText(file: string): { text: string; mode?: number } {
   try {
     return { text: readRegularText(file, { limit: MAX_CONFIG_BYTES }), mode: statSync(file).mode & 0o777 };
   } catch (error) {

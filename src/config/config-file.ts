@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage } from "../errors/problem.ts";
+import { RENAMED_NAMES } from "../errors/renamed-names.ts";
 import type { Finding } from "../skill/diagnostics.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { getUserHome } from "../util/system.ts";
@@ -90,8 +91,15 @@ function parseConfig(config: ConfigFile, text: string, fileOwner: ConfigOwner, p
   }
   const lineOf = createLineFinder(parseTomlStatements(text));
   let omitted = 0;
-  for (const [parts, value] of leaves) {
-    const line = lineOf(parts);
+  for (const [written, value] of leaves) {
+    const line = lineOf(written);
+    const renamed = findRenamedKey(written);
+    const parts = renamed ?? written;
+    if (renamed) {
+      const isIgnored = leaves.some(([other]) => formatKeyPath(other) === formatKeyPath(renamed));
+      findings.push({ ...createRenamedFinding(written, renamed, isIgnored), line, column: 1 });
+      if (isIgnored) continue;
+    }
     if (findings.length >= MAX_FINDINGS && !findKeyRow(parts)) {
       omitted++;
       continue;
@@ -114,6 +122,16 @@ function parseConfig(config: ConfigFile, text: string, fileOwner: ConfigOwner, p
     });
   }
   return config;
+}
+
+function createRenamedFinding(written: readonly string[], renamed: readonly string[], isIgnored: boolean): Finding {
+  const [old, meant] = [formatKeyPath(written), formatKeyPath(renamed)];
+  return {
+    code: "config-renamed",
+    message: `"${truncateLine(old, 120)}" is now "${truncateLine(meant, 120)}"${isIgnored ? ", which is set too: the old key is ignored" : ""}`,
+    meant,
+    fix: isIgnored ? `remove "${old}"` : "run: skillet config migrate",
+  };
 }
 
 /** Returns true for keys that are read from the configuration of ash. */
@@ -219,6 +237,26 @@ export function findKeyRow(parts: readonly string[]): ConfigKey | undefined {
   return KEY_ROWS.find(({ wanted }) => isKeyMatch(wanted, parts))?.row;
 }
 
+const RENAMED_KEYS = Object.entries(RENAMED_NAMES.config).map(([old, name]) => ({
+  old: old.split("."),
+  path: name,
+  last: name.split(".").at(-1) ?? "",
+}));
+
+/** Returns the key of today for a key of an earlier version, or undefined for every other key. */
+export function findRenamedKey(parts: readonly string[]): string[] | undefined {
+  const row = RENAMED_KEYS.find(({ old }) => isKeyMatch(old, parts));
+  return row && [...parts.slice(0, -1), row.last];
+}
+
+/** Returns the keys of earlier versions that mean this key. */
+export function listFormerKeys(parts: readonly string[]): string[][] {
+  return RENAMED_KEYS.filter(({ path }) => isKeyMatch(path.split("."), parts)).map(({ old }) => [
+    ...parts.slice(0, -1),
+    old.at(-1) ?? "",
+  ]);
+}
+
 /** Returns true if this key is a table that contains other keys. */
 export function isTableKey(parts: readonly string[]): boolean {
   const isAbove = (wanted: readonly string[]) =>
@@ -244,9 +282,13 @@ function isPartMatch(wanted: string, part: string): boolean {
 
 export const UPPER_CASE = /^[A-Z_][A-Z0-9_]*$/;
 
-/** Parses a key path that a user wrote. A name with dots needs no quotes if the rest of the path is known. */
+/**
+ * Parses a key path that a user wrote. A name with dots needs no quotes if the rest of the path is known. A key of an
+ * earlier version gives the key of today.
+ */
 export function parseKeyPath(text: string): string[] {
-  const parts = (text.match(/"(?:[^"\\]|\\.)*"|'[^']*'|[^.]+/g) ?? []).map(unquoteKey);
+  const written = (text.match(/"(?:[^"\\]|\\.)*"|'[^']*'|[^.]+/g) ?? []).map(unquoteKey);
+  const parts = findRenamedKey(written) ?? written;
   if (findKeyRow(parts)) return parts;
   for (const { wanted } of KEY_ROWS) {
     const star = wanted.indexOf("*");

@@ -454,6 +454,11 @@ export const FINDING_CODES = {
     "A configuration file cannot be parsed, so defaults or the last valid values are used and the file is not edited.",
     "fix the line",
   ),
+  "config-renamed": defineFinding(
+    { all: "warning" },
+    "The configuration has a key of an earlier version; it still has its effect.",
+    "run `skillet config migrate` to rename it in the file",
+  ),
   "config-unknown": defineFinding({ all: "warning" }, "The configuration has an unknown key.", "remove or correct it"),
   "config-type": defineFinding(
     { all: "warning" },

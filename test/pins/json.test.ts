@@ -94,6 +94,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("ConfigGetTable", "config", "get", "skills.own");
   await take("ConfigSet", "config", "unset", "limits.max_iterations");
   await take("ConfigPath", "config", "path");
+  await take("ConfigMigrate", "config", "migrate", "--dry-run");
   await take("PackagesBuild", "packages", "build", "--dry-run");
   await take("PackagesList", "packages", "list");
   await take("PackagesPrune", "packages", "prune", "--dry-run");

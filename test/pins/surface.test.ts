@@ -315,6 +315,7 @@ describe("what others depend on", () => {
       schema-reference all:error load:warning
       config-ash all:info
       config-syntax all:error
+      config-renamed all:warning
       config-unknown all:warning
       config-type all:warning
       config-refused all:error

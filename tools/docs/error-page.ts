@@ -4,6 +4,7 @@ import { COMMAND_CODES, MCP_CODES, PROMPT_CODES } from "../../src/errors/error-c
 import { FINDING_CODES, type FindingSeverity } from "../../src/errors/finding-codes.ts";
 import type { CodeRow } from "../../src/errors/problem.ts";
 import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "../../src/errors/remote-codes.ts";
+import { RENAMED_NAMES, type RenamedKind } from "../../src/errors/renamed-names.ts";
 import { RUN_CODES, TOOL_CODES, USE_CODES } from "../../src/errors/run-codes.ts";
 import { CAPABILITY_CODES, SCRIPT_CODES } from "../../src/errors/sandbox-codes.ts";
 import { PROFILES } from "../../src/skill/diagnostics.ts";
@@ -112,8 +113,36 @@ ${SECTIONS.map(sectionOf).join("\n\n")}
 A command that fails exits with ${EXIT.findings}, except for these codes:
 
 ${table(["exit code", "codes"], exitRows())}
+
+## ${RENAMED}
+
+Names of 0.1.0, and what they are called now. A configuration key by its former name still works, with a warning;
+\`skillet config migrate\` renames it in your file and keeps everything else. Files in \`~/.skillet\` that contain a former name
+are read as before. Programs that compare codes, stop reasons or event types have to use the name of today.
+
+${table(["what", "0.1.0", "now"], renamedRows())}
 `;
 }
+
+const RENAMED = "Renamed names";
+
+function renamedRows(): string[][] {
+  return (Object.keys(RENAMED_LABELS) as RenamedKind[]).flatMap((kind) =>
+    Object.entries(RENAMED_NAMES[kind]).map(([old, name]) => [
+      RENAMED_LABELS[kind],
+      `\`${old}\``,
+      kind === "code" ? `[\`${name}\`](#${name})` : `\`${name}\``,
+    ]),
+  );
+}
+
+const RENAMED_LABELS: Readonly<Record<RenamedKind, string>> = {
+  config: "configuration key",
+  command: "command",
+  event: "event",
+  stop: "stop reason",
+  code: "code",
+};
 
 const FINDINGS = "Findings";
 const EXIT_CODES = "Exit codes";

@@ -5,6 +5,7 @@ import {
   formatKeyPath,
   isTableKey,
   isValueReference,
+  listFormerKeys,
   parseKeyPath,
   validateConfigValue,
 } from "../../config/config-file.ts";
@@ -43,6 +44,7 @@ import {
   waitUntilApplied,
 } from "../config-output.ts";
 import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
+import { migrateConfig } from "./config-migrate.ts";
 
 /** `skillet config` and its subcommands. */
 export const configCommand: CommandDefinition = {
@@ -104,6 +106,14 @@ export const configCommand: CommandDefinition = {
           .argument("<key>", "A key such as skills.research.model")
           .addHelpText("after", formatExamples("skillet config unset skills.research.model")),
       run: unsetConfig,
+    },
+    migrate: {
+      define: (command) =>
+        command
+          .description("Rename keys of earlier versions in your config.toml and the workspace's")
+          .option("-n, --dry-run", "Show the changes without writing them")
+          .addHelpText("after", formatExamples("skillet config migrate --dry-run", "skillet config migrate")),
+      run: migrateConfig,
     },
     path: {
       define: (command) =>
@@ -177,7 +187,8 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   if ("code" in judged) throw createConfigValueError(judged, type.example);
   const file = getUserConfigPath(around);
   giving?.give(); // First: a value without an owner would be refused, and another copy's value must not be granted.
-  const isChanged = await editConfig(file, { parts, value, isSecret: row.isSecret ?? false });
+  const former = listFormerKeys(parts).map((old) => ({ parts: old }));
+  const isChanged = await editConfig(file, ...former, { parts, value, isSecret: row.isSecret ?? false });
   await printConfigChange(io, options.json, around, {
     key: formatKeyPath(parts),
     file,
@@ -242,7 +253,7 @@ async function unsetConfig({ io, options, args: [written = ""] }: CommandContext
   const around = resolveCommandEnvironment(io, options);
   const parts = parseKeyPath(written);
   const file = getUserConfigPath(around);
-  const isChanged = await editConfig(file, { parts });
+  const isChanged = await editConfig(file, ...[parts, ...listFormerKeys(parts)].map((one) => ({ parts: one })));
   if (!isChanged) {
     findConfigKey(parts);
     throw new SkillError("not-found", {
