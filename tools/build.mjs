@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as esbuild from "esbuild";
+import writeSandboxCommand, { bundleSandboxCommand } from "./sandbox-command.ts";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const { version, exports: entries, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
@@ -35,6 +36,8 @@ for (const folder of ["dist", "build"]) rmSync(join(root, folder), { recursive: 
 compileTypes();
 writeToolsetTypes();
 removeInternalTypes();
+const SKILLET_SB_CODE = JSON.stringify(await bundleSandboxCommand());
+await writeSandboxCommand();
 const worker = await buildToolsetWorker();
 await buildLibrary();
 await buildCommand();
@@ -77,7 +80,7 @@ async function buildLibrary() {
     entryPoints: sources,
     external: Object.keys(peerDependencies).flatMap((name) => [name, `${name}/*`]),
     // A bundler that makes the library part of another program would lose the file.
-    define: { SKILLET_VERSION, SKILLET_WORKER_CODE: JSON.stringify(worker) },
+    define: { SKILLET_VERSION, SKILLET_SB_CODE, SKILLET_WORKER_CODE: JSON.stringify(worker) },
   });
 }
 
@@ -90,6 +93,7 @@ async function buildToolsetWorker() {
     external: Object.keys(peerDependencies),
     define: {
       SKILLET_VERSION,
+      SKILLET_SB_CODE,
       "import.meta.dirname": "undefined",
       "import.meta.filename": "undefined",
       "import.meta.url": "undefined",
@@ -128,6 +132,7 @@ async function buildCommand() {
     entryPoints: [{ in: "./src/cli/bin.ts", out: "bin" }],
     define: {
       SKILLET_VERSION,
+      SKILLET_SB_CODE,
       SKILLET_IS_PROGRAM: "true",
       "import.meta.dirname": "__dirname",
       "import.meta.filename": "__filename",

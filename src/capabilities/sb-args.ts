@@ -1,3 +1,6 @@
+import { parseArgs } from "node:util";
+import { findNearest } from "../util/text.ts";
+
 /** A parsed command line. */
 export interface SandboxArguments {
   command: string;
@@ -20,16 +23,11 @@ interface CommandSpec {
   needs: readonly string[];
 }
 
-/**
- * Creates the argument parser of `skillet-sb`. Its source text becomes part of that program (see `sb-source.ts`), so it uses nothing from
- * outside. Contract: `read` throws a `Usage` error for invalid arguments.
- */
-export function createArgumentParser(
-  name: string,
-  version: string,
-  Usage: new (message: string) => Error,
-  nearest: (word: string, candidates: readonly string[]) => string | undefined,
-) {
+/** Invalid arguments of `skillet-sb`. */
+export class SandboxUsageError extends Error {}
+
+/** Creates the argument parser of `skillet-sb`. Contract: `read` throws a `SandboxUsageError` for invalid arguments. */
+export function createArgumentParser(name: string, version: string) {
   const OPTIONS: Record<string, OptionSpec> = {
     capability: { short: "c", value: "ID", help: "the capability, such as notes.notes" },
     operation: { short: "o", value: "OP", help: "the operation" },
@@ -75,6 +73,15 @@ export function createArgumentParser(
       needs: ["flow"],
     },
   };
+  const PARSE_OPTIONS = {
+    options: Object.fromEntries(
+      Object.entries(OPTIONS).map(([option, { short, value }]) => [
+        option,
+        { type: value === undefined ? ("boolean" as const) : ("string" as const), ...(short && { short }) },
+      ]),
+    ),
+    ...{ allowPositionals: true, strict: false, tokens: true as const },
+  };
   /** Common names in other programs for the same options. */
   const OPTION_SYNONYMS: Record<string, string> = {
     ...{ args: "input", arguments: "input", data: "input", body: "input", params: "input", payload: "input" },
@@ -90,14 +97,15 @@ export function createArgumentParser(
     const { words, values, scopes, flags } = splitArguments(argv);
     if (flags.has("version")) return `${name} ${version}\n`;
     if (flags.has("help")) return help(words);
-    if (words.length === 0) throw new Usage(`no command: use one of ${Object.keys(COMMANDS).join(", ")}`);
+    if (words.length === 0) throw new SandboxUsageError(`no command: use one of ${Object.keys(COMMANDS).join(", ")}`);
     const command = resolveCommand(words);
     const { takes, needs } = COMMANDS[command] as CommandSpec;
     for (const option of [...Object.keys(values), ...flags, ...(scopes.length > 0 ? ["scope"] : [])]) {
-      if (!takes.includes(option)) throw new Usage(`\`${command}\` takes no --${option}: ${usage(command)}`);
+      if (!takes.includes(option))
+        throw new SandboxUsageError(`\`${command}\` takes no --${option}: ${usage(command)}`);
     }
     for (const option of needs) {
-      if (!values[option]) throw new Usage(`${formatOption(option)} is missing: ${usage(command)}`);
+      if (!values[option]) throw new SandboxUsageError(`${formatOption(option)} is missing: ${usage(command)}`);
     }
     return { command, values, scopes, flags };
   }
@@ -108,26 +116,21 @@ export function createArgumentParser(
     const values: Record<string, string> = {};
     const scopes: string[] = [];
     const flags = new Set<string>();
-    for (let index = 0; index < argv.length; index++) {
-      const word = argv[index] ?? "";
-      const [, dashes = "", typed = "", , inline] = /^(--?)([^=]+)(=(.*))?$/s.exec(word) ?? [];
-      if (dashes === "") {
-        words.push(word);
-        continue;
-      }
-      const option = dashes === "--" ? typed : Object.keys(OPTIONS).find((key) => OPTIONS[key]?.short === typed);
-      const known = option !== undefined && Object.hasOwn(OPTIONS, option) ? OPTIONS[option] : undefined;
-      if (option === undefined || !known) throw unknownOption(`${dashes}${typed}`, typed, words);
+    for (const token of parseArgs({ ...PARSE_OPTIONS, args: [...argv] }).tokens) {
+      if (token.kind === "positional") words.push(token.value);
+      if (token.kind !== "option") continue;
+      const { name: option, rawName, value, inlineValue } = token;
+      const known = Object.hasOwn(OPTIONS, option) ? OPTIONS[option] : undefined;
+      if (!known) throw unknownOption(rawName, option, words);
       if (known.value === undefined) {
-        if (inline !== undefined) throw new Usage(`--${option} takes no value`);
+        if (inlineValue) throw new SandboxUsageError(`--${option} takes no value`);
         flags.add(option);
         continue;
       }
-      const value = inline ?? argv[++index];
-      if (value === undefined || (inline === undefined && /^--[a-z]/.test(value)))
-        throw new Usage(`${formatOption(option)} has no value`);
+      if (value === undefined || (!inlineValue && /^--[a-z]/.test(value)))
+        throw new SandboxUsageError(`${formatOption(option)} has no value`);
       if (known.isMany) scopes.push(value);
-      else if (values[option] !== undefined) throw new Usage(`--${option} is repeated`);
+      else if (values[option] !== undefined) throw new SandboxUsageError(`--${option} is repeated`);
       else values[option] = value;
     }
     return { words, values, scopes, flags };
@@ -137,12 +140,14 @@ export function createArgumentParser(
     const command = Object.keys(COMMANDS).find((key) => words.join(" ").startsWith(key));
     const takes = command === undefined ? Object.keys(OPTIONS) : [...(COMMANDS[command]?.takes ?? []), "help"];
     const similar =
-      OPTION_SYNONYMS[typed] ?? takes.find((key) => typed.length > 1 && key.startsWith(typed)) ?? nearest(typed, takes);
+      OPTION_SYNONYMS[typed] ??
+      takes.find((key) => typed.length > 1 && key.startsWith(typed)) ??
+      findNearest(typed, takes);
     const hint =
       similar === undefined
         ? `available: ${takes.map((key) => `--${key}`).join(", ")}`
         : `did you mean ${formatOption(similar)}?`;
-    return new Usage(`unknown option ${option}: ${hint}`);
+    return new SandboxUsageError(`unknown option ${option}: ${hint}`);
   }
 
   function resolveCommand(words: readonly string[]): string {
@@ -150,15 +155,15 @@ export function createArgumentParser(
     const command = Object.keys(COMMANDS).find((key) => typed === key || typed.startsWith(`${key} `));
     if (command === typed) return command;
     if (command !== undefined)
-      throw new Usage(`unexpected argument "${typed.slice(command.length + 1)}": ${usage(command)}`);
+      throw new SandboxUsageError(`unexpected argument "${typed.slice(command.length + 1)}": ${usage(command)}`);
     const last = words.at(-1) ?? "";
     const similar = INVOKE_SYNONYMS.includes(last)
       ? "capability invoke"
       : (Object.keys(COMMANDS).find((key) => key.endsWith(` ${typed}`) || key.endsWith(` ${last}`)) ??
-        nearest(typed, Object.keys(COMMANDS)));
+        findNearest(typed, Object.keys(COMMANDS)));
     const hint =
       similar === undefined ? `available: ${Object.keys(COMMANDS).join(", ")}` : `did you mean \`${name} ${similar}\`?`;
-    throw new Usage(`unknown command \`${typed}\`: ${hint}`);
+    throw new SandboxUsageError(`unknown command \`${typed}\`: ${hint}`);
   }
 
   function formatOption(option: string): string {

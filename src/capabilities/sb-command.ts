@@ -1,19 +1,12 @@
-import { chmodSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Mount, Sandbox } from "../host/sandbox-contract.ts";
 import { packageVersion } from "../package.ts";
 import { makeReadableFolder } from "../sandbox/sandbox-folders.ts";
 import { readRegularText } from "../util/file-access.ts";
+import { quoteShellArgument } from "../util/shell-quote.ts";
 import { shortHash } from "../util/text.ts";
-import {
-  BROKER_PROTOCOL_VERSION,
-  CAPABILITY_SOCKET,
-  MAX_BROKER_REQUEST_BYTES,
-  SOCKET_VARIABLE,
-  TOKEN_VARIABLE,
-} from "./broker-protocol.ts";
 import type { SandboxProgramSettings } from "./sb-program.ts";
-import { ARGUMENT_PARSER_SOURCE, OUTPUT_FORMATTER_SOURCE, PROGRAM_SOURCE } from "./sb-source.ts";
 
 /** The names of the command in a sandbox. */
 const COMMAND_NAMES = ["skillet-sb", "ash-sb"] as const;
@@ -54,26 +47,28 @@ export function formatSandboxCommand({
 }: SandboxCommandOptions = {}): string {
   const settings: SandboxProgramSettings = {
     version: packageVersion(),
-    protocol: BROKER_PROTOCOL_VERSION,
-    socket: CAPABILITY_SOCKET,
-    ...{ socketVariable: SOCKET_VARIABLE, tokenVariable: TOKEN_VARIABLE },
-    ...{ largestRequest: MAX_BROKER_REQUEST_BYTES, largestAnswer: MAX_BROKER_ANSWER_BYTES, timeoutSeconds },
+    largestAnswer: MAX_BROKER_ANSWER_BYTES,
+    timeoutSeconds,
   };
-  const quoted = `'${node.replaceAll("'", "'\\''")}'`;
-  const start = `for node in ${quoted} node; do command -v "$node" >/dev/null && exec "$node" --v8-pool-size=0 "$0" "$@"; done`;
-  const parts = [JSON.stringify(settings), LOAD_EXPRESSION, "process", ARGUMENT_PARSER_SOURCE, OUTPUT_FORMATTER_SOURCE];
+  const start = `for node in ${quoteShellArgument(node)} node; do command -v "$node" >/dev/null && exec "$node" --v8-pool-size=0 "$0" "$@"; done`;
   return `#!/bin/sh
 ':' //; ${start}; echo "${NO_NODE_MESSAGE}" >&2; exit 1
 "use strict";
-(${PROGRAM_SOURCE})(${parts.join(", ")});
-`;
+const SETTINGS = ${JSON.stringify(settings)};
+${readProgramCode()}`;
 }
 
 const NO_NODE_MESSAGE =
   "skillet-sb needs Node, which is not installed here: the operator can choose an image with node in its PATH";
 
-// Works whether a package.json above makes the file CommonJS or an ES module.
-const LOAD_EXPRESSION = `typeof require === "function" ? require : process.getBuiltinModule`;
+/** Set by the build. */
+declare const SKILLET_SB_CODE: string | undefined;
+
+/** Returns the code of the program (`sb-program.ts`), which esbuild bundles. */
+function readProgramCode(): string {
+  if (typeof SKILLET_SB_CODE === "string") return SKILLET_SB_CODE;
+  return readFileSync(join(import.meta.dirname, "../../dist/skillet-sb.js"), "utf8");
+}
 
 function readProgramText(file: string): string | undefined {
   try {

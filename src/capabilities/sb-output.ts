@@ -1,4 +1,6 @@
 import type { ErrorCode } from "../errors/error-codes.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
+import { findNearest } from "../util/text.ts";
 import type {
   AuthBeginResult,
   AuthResult,
@@ -34,8 +36,8 @@ interface SandboxCommandOutput {
 }
 
 /**
- * Creates the output formatter of `skillet-sb`. Its source text becomes part of that program (see `sb-source.ts`). A model reads the
- * output: unindented labeled lines are the command's own, and untrusted text can never start one.
+ * Creates the output formatter of `skillet-sb`. A model reads the output: unindented labeled lines are the command's own, and untrusted text
+ * can never start one.
  */
 export function createOutputFormatter(name: string) {
   // Control characters, other line breaks, bidirectional and invisible characters. Joiners are allowed: scripts and emoji need them.
@@ -61,7 +63,7 @@ export function createOutputFormatter(name: string) {
   };
 
   return {
-    ...{ reply, json, failure, nearest },
+    ...{ reply, json, failure },
     noSocket: () =>
       failed("broker-missing", "No broker is available", [
         "capabilities are available during the run of a skill whose SKILL.md lists them under `capabilities:`",
@@ -143,7 +145,9 @@ export function createOutputFormatter(name: string) {
     }
     const { code, message, fix } = broker.error;
     if (typeof code !== "string" || typeof message !== "string") throw new Error("it has no code or message");
-    const hint = Object.hasOwn(HINTS, code) ? HINTS[code]?.(shell(request.params["capability"] ?? "ID")) : undefined;
+    const hint = Object.hasOwn(HINTS, code)
+      ? HINTS[code]?.(quoteIfNeeded(String(request.params["capability"] ?? "ID")))
+      : undefined;
     const next = [fix, hint].filter((text) => text !== undefined);
     const status = code === "approval-pending" ? "waiting" : "refused";
     return failureOutput({ status, code, message, next, request: broker.id });
@@ -163,7 +167,7 @@ export function createOutputFormatter(name: string) {
     const found = capabilities.filter((capability) => capability.id === id);
     if (found.length > 0) return { result: { capabilities: found }, text: listText({ capabilities: found }, request) };
     const ids = capabilities.map((capability) => capability.id);
-    const similar = nearest(id, ids);
+    const similar = findNearest(id, ids);
     const next = similar === undefined ? `available: ${ids.join(", ") || "none"}` : `did you mean ${similar}?`;
     const message = `This skill has no capability ${id}`;
     return failureOutput({ status: "refused", code: "capability-undeclared", message, next: [next], request });
@@ -184,13 +188,13 @@ export function createOutputFormatter(name: string) {
     const examples = ready.flatMap(({ id, operations }) =>
       operations.map((operation) => {
         const input = sample(operation.input, "", 0) as object;
-        const option = Object.keys(input).length === 0 ? "" : ` --input ${shell(json(input))}`;
-        return `${name} capability invoke -c ${shell(id)} -o ${shell(operation.name)}${option}`;
+        const option = Object.keys(input).length === 0 ? "" : ` --input ${quoteIfNeeded(json(input))}`;
+        return `${name} capability invoke -c ${quoteIfNeeded(id)} -o ${quoteIfNeeded(operation.name)}${option}`;
       }),
     );
     const next = examples.slice(0, MAX_EXAMPLES);
     for (const { id } of capabilities.filter(({ is_ready }) => !is_ready))
-      next.push(`if ${id} needs a sign-in: ${name} capability auth begin -c ${shell(id)}`);
+      next.push(`if ${id} needs a sign-in: ${name} capability auth begin -c ${quoteIfNeeded(id)}`);
     if (capabilities.length === 0)
       next.push("nothing can be invoked: the skill lists no capabilities under `capabilities:` in its SKILL.md");
     return lines({ status: "ok", request, count: capabilities.length }) + parts.join("") + lines({ next });
@@ -213,14 +217,14 @@ export function createOutputFormatter(name: string) {
   function beginText(result: AuthBeginResult, capability: string, request: string): string {
     const { flow, kind, message, url, user_code, expires_in_seconds } = result;
     const code = { "user code": user_code, expires: `in ${expires_in_seconds} seconds` };
-    const next = [SIGN_IN_STEPS[kind](shell(flow))];
+    const next = [SIGN_IN_STEPS[kind](quoteIfNeeded(flow))];
     return lines({ status: "ok", capability, request, flow, kind, message, url, ...code, next });
   }
 
   function authText({ status, account }: AuthResult, flow: string, request: string): string {
     const isDone = status === "signed-in";
     if (!isDone && status !== "pending") throw new Error("it has no status");
-    const wait = `the user is not done yet: ${name} capability auth poll --flow ${shell(flow)} --wait 120`;
+    const wait = `the user is not done yet: ${name} capability auth poll --flow ${quoteIfNeeded(flow)} --wait 120`;
     return lines({ status, account, request, next: [isDone ? `${name} capability list` : wait] });
   }
 
@@ -281,30 +285,5 @@ export function createOutputFormatter(name: string) {
 
   function escapeCharacter(character: string): string {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  }
-
-  function shell(value: unknown): string {
-    const text = String(value);
-    return /^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-  }
-
-  /** Returns the closest candidate, at most a third of the word's letters away. */
-  function nearest(word: string, candidates: readonly string[]): string | undefined {
-    const scored = candidates.map((candidate) => ({ candidate, distance: distance(word, candidate) }));
-    const [best] = scored.sort((one, other) => one.distance - other.distance);
-    return best !== undefined && best.distance <= Math.ceil(word.length / 3) ? best.candidate : undefined;
-  }
-
-  function distance(a: string, b: string): number {
-    let last = Array.from({ length: b.length + 1 }, (_, column) => column);
-    for (let row = 1; row <= a.length; row++) {
-      const current = [row];
-      for (let column = 1; column <= b.length; column++) {
-        const replaced = (last[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1);
-        current.push(Math.min((last[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1, replaced));
-      }
-      last = current;
-    }
-    return last[b.length] ?? 0;
   }
 }

@@ -1,6 +1,6 @@
-/** Quotes a path for a shell if it contains special characters. */
-export function quoteIfNeeded(path: string): string {
-  return /^[\w./~@%+:,-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+/** Quotes a value for a shell if it contains special characters. */
+export function quoteIfNeeded(value: string): string {
+  return /^[\w./~@%+:,-]+$/.test(value) ? value : quoteShellArgument(value);
 }
 
 /** Quotes any value as a single shell argument. */
