@@ -1,28 +1,33 @@
-// The gate: `npm test` runs all tiers, `npm run test:fast`, `test:process` and `test:system` one of them. The last line is the count.
+// The gate: `npm test` runs all of its tiers, `npm run test:fast`, `test:process` and `test:system` one of them, and `npm run test:long` what
+// takes too long for it. The last line is the count.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { installClaude, installClients } from "./install-clients.mjs";
+import { installPackages } from "./install-clients.mjs";
 import { setUp, setUpTests } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
 
-/** The tiers of test/support/tiers.ts, in the order in which they run. */
-const TIERS = ["fast", "process", "system"];
+/** The tiers of the gate (test/support/tiers.ts), in the order in which they run. */
+const GATE = ["fast", "process", "system"];
+const TIERS = [...GATE, "long"];
 
 /** THE steps of the gate. A step runs if one of its tiers does; `tests` names the tier whose tests it runs. */
 const STEPS = [
   { name: "format and lint", tiers: ["fast"], command: ["biome", "check", "--error-on-warnings", "."] },
-  { name: "build", tiers: ["process", "system"], command: ["node", "tools/build.mjs"] },
+  { name: "build", tiers: ["process", "system", "long"], command: ["node", "tools/build.mjs"] },
   { name: "types", tiers: ["fast"], command: ["tsc", "-p", "tsconfig.json"] },
   { name: "fast tests", tiers: ["fast"], tests: "fast" },
   { name: "process tests", tiers: ["process"], tests: "process" },
   // They need packages that `npm ci` does not install.
   { name: "types of test/mcp-clients", tiers: ["system"], command: ["tsc", "-p", "test/mcp-clients"] },
   { name: "system tests", tiers: ["system"], tests: "system" },
+  { name: "types of test/mcp-clients/suites", tiers: ["long"], command: ["tsc", "-p", "test/mcp-clients/suites"] },
+  { name: "long tests", tiers: ["long"], tests: "long" },
+  { name: "real clients", tiers: ["long"], command: ["node", "tools/clients/run.mjs"] },
 ];
 
 /** More failed files than this are not due to the load of the machine: they are not run again. */
@@ -68,19 +73,17 @@ function isFresh() {
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 
-/** Installs what these tiers need of the machine, and prints it first. Returns false if something is still missing. */
+/** Debian packages by the tier whose tests need them. */
+const DEBIAN = {
+  system: ["linux-libc-dev", "linux-libc-dev-arm64-cross", ...(process.arch === "x64" ? ["user-mode-linux"] : [])],
+  long: ["socat"],
+};
+
+/** Installs what these tiers need of the machine, and prints it first. Resolves to false if something is still missing. */
 async function prepare(tiers) {
-  if (!tiers.includes("process") && !tiers.includes("system")) return true;
+  if (tiers.every((tier) => tier === "fast")) return true;
   const isComplete = await setUp();
-  if (tiers.includes("system")) {
-    const kernel = process.arch === "x64" ? ["user-mode-linux"] : [];
-    setUpTests([
-      "linux-libc-dev",
-      "linux-libc-dev-arm64-cross",
-      ...kernel,
-      ...((await installing.claude) ? ["socat"] : []),
-    ]);
-  }
+  setUpTests(tiers.flatMap((tier) => DEBIAN[tier] ?? []));
   return isComplete;
 }
 
@@ -106,11 +109,15 @@ function runTests(name, args, env) {
   }
 }
 
+function projectOf(tier) {
+  return tier === "long" ? ["--config", "vitest.long.config.ts"] : ["--project", tier];
+}
+
 /** Runs the tests of a tier, and adds them to the count. */
 function runTier(name, tier, env) {
   const { status, results = [] } = runTests(
     name,
-    ["--project", tier, ...(filters.length > 0 ? ["--passWithNoTests", ...filters] : [])],
+    [...projectOf(tier), ...(filters.length > 0 ? ["--passWithNoTests", ...filters] : [])],
     env,
   );
   for (const { fullName } of listTests(results, ["pending", "skipped"])) console.log(`- skipped: ${fullName}`);
@@ -134,7 +141,7 @@ function countFailedTwice(tier, results, env) {
   const paths = failedFiles.map(({ name }) => relative(name.startsWith(`${root}/`) ? root : bound, name));
   const { results: second } = runTests(
     "failed files again, alone",
-    ["--project", tier, "--maxWorkers=1", ...paths],
+    [...projectOf(tier), "--maxWorkers=1", ...paths],
     env,
   );
   // A file that failed without a failed test could not be loaded, or its hooks failed.
@@ -158,17 +165,16 @@ function hasFailedTest({ status, assertionResults }) {
 }
 
 const isTier = (word) => TIERS.includes(word);
-const tiers = process.argv.slice(2).some(isTier) ? process.argv.slice(2).filter(isTier) : TIERS;
+const tiers = process.argv.slice(2).some(isTier) ? process.argv.slice(2).filter(isTier) : GATE;
 const filters = process.argv.slice(2).filter((word) => !isTier(word));
 const count = { passed: 0, failed: 0, skipped: 0 };
 const flaky = [];
 let isBuilt = false;
-// The downloads wait for the network: they begin while the first tiers run.
-const hasSystem = tiers.includes("system");
-const installing = { clients: hasSystem && installClients(), claude: hasSystem && installClaude() };
+// Downloads wait for the network: they begin while the first tiers run.
+const installing = installPackages(tiers);
 let preparing = isFresh() ? prepare(tiers) : undefined;
 for (const { name, command, tests } of STEPS.filter((step) => step.tiers.some((tier) => tiers.includes(tier)))) {
-  if (name === "types of test/mcp-clients" && !(await installing.clients)) count.failed++;
+  if (name.startsWith("types of") && !(await installing)) count.failed++;
   // It needs the build.
   if (tests !== undefined && tests !== "fast") {
     preparing ??= prepare(tiers);
@@ -186,7 +192,5 @@ rmSync(scratch, { recursive: true, force: true });
 process.exitCode = count.failed === 0 ? 0 : 1;
 if (!(await (preparing ?? true)))
   console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
-if (hasSystem && !(await installing.claude))
-  console.log("✗✗✗ the Claude Agent SDK could not be installed (see above): its tests were skipped ✗✗✗");
 for (const name of flaky) console.log(`! flaky: ${name}`);
 console.log(`${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ""}`);

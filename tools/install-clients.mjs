@@ -1,4 +1,4 @@
-// Puts what the tests need of others in place: packages of their own, so that the project's installation stays small.
+// Installs the packages that only tests need, in their own folders, so that the project's installation stays small.
 import { spawn } from "node:child_process";
 import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,52 +7,57 @@ import { fileURLToPath } from "node:url";
 
 const tests = join(dirname(fileURLToPath(import.meta.url)), "..", "test");
 
-// Nothing of theirs is run while they are installed.
+// Nothing of the packages is run while they are installed.
 const INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
-// Who is offline need not wait for a minute to hear of it.
-const SAYING = ["--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"];
+// Without a network, it fails at once and not after a minute.
+const PRINTED = ["--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"];
 
-const PACKAGES = {
+/** THE table of packages that only tests need. `tier` is the only one that installs them. */
+const PACKAGES = [
+  { tier: "system", folder: "mcp-clients", title: "a client of MCP", size: "30 MB", args: ["--omit=optional"] },
   // What only the Inspector's web page and key ring need is left out.
-  "mcp-clients": { what: "the MCP clients", size: "140 MB", args: ["--omit=optional"], isWhole: () => true },
-  // Types alone need its peers. Its program is an optional package, one a system, which npm leaves out without a word.
-  claude: {
-    what: "the Claude Agent SDK",
+  {
+    tier: "long",
+    folder: "mcp-clients/suites",
+    title: "large clients of MCP",
+    size: "140 MB",
+    args: ["--omit=optional"],
+  },
+  // Types alone need its peers. Its program is an optional package for each system, which npm leaves out silently.
+  {
+    tier: "long",
+    folder: "claude",
+    title: "the Claude Agent SDK",
     size: "380 MB",
     args: ["--legacy-peer-deps"],
-    isWhole: (folder) =>
-      readdirSync(join(folder, "node_modules", "@anthropic-ai")).some((name) => name.startsWith("claude-agent-sdk-")),
+    program: /^node_modules\/@anthropic-ai\/claude-agent-sdk-/,
   },
-};
+];
 
-/** Contract: gives false when they could not be installed, which has been said. */
-export function installClients() {
-  return install("mcp-clients");
+/** Installs the packages of these tiers, and prints each before. Resolves to false if one could not be installed, which is printed. */
+export async function installPackages(tiers) {
+  const wanted = PACKAGES.filter(({ tier }) => tiers.includes(tier));
+  return (await Promise.all(wanted.map(installPackage))).every(Boolean);
 }
 
-/** Contract: gives false when it could not be installed, which has been said: its tests are skipped. */
-export function installClaude() {
-  return install("claude");
-}
-
-async function install(name) {
-  const { what, size, args, isWhole } = PACKAGES[name];
-  const folder = join(tests, name);
-  const lock = join(folder, "package-lock.json");
-  // A copy of what was installed: times of files say nothing after a checkout.
-  const installed = join(folder, "node_modules", ".installed-lock.json");
+async function installPackage({ folder, title, size, args, program }) {
+  const cwd = join(tests, folder);
+  const lock = join(cwd, "package-lock.json");
+  // A copy of the lock that was installed: times of files say nothing after a checkout.
+  const installed = join(cwd, "node_modules", ".installed-lock.json");
   if (isSame(installed, lock)) return true;
-  console.log(`installing ${what} for the tests (once, about ${size}) …`);
-  const { status, why: said } = await npm(folder, [...INSTALL, ...args, ...SAYING]);
-  if (status === 0 && isWhole(folder)) {
+  console.log(`installing ${title} for the tests (once, about ${size}) …`);
+  const { status, why } = await npm(cwd, [...INSTALL, ...args, ...PRINTED]);
+  const hasProgram = () => readdirSync(cwd, { recursive: true }).some((path) => program?.test(path) ?? true);
+  if (status === 0 && hasProgram()) {
     copyFileSync(lock, installed);
     return true;
   }
   rmSync(installed, { force: true });
-  const why = status === 0 ? `there is none for ${process.platform} on ${process.arch}` : said;
   process.stderr.write(
-    `${why}\n✗ test/${name}: \`npm ci\` could not install ${what}, so their tests cannot run (see above).\n` +
-      "  When the registry cannot be reached: give npm a way to it (npm config set registry …, or HTTPS_PROXY), and run `node tools/install-clients.mjs`.\n",
+    `${status === 0 ? `There is no program for ${process.platform} on ${process.arch}` : why}\n` +
+      `✗ test/${folder}: npm could not install ${title}, so these tests cannot run (see above).\n` +
+      "  If the registry cannot be reached: give npm a way to it (npm config set registry …, or HTTPS_PROXY).\n",
   );
   return false;
 }
@@ -77,5 +82,6 @@ function isSame(one, other) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  process.exitCode = (await Promise.all([installClients(), installClaude()])).every(Boolean) ? 0 : 1;
+  const tiers = process.argv.slice(2);
+  process.exitCode = (await installPackages(tiers.length > 0 ? tiers : ["system"])) ? 0 : 1;
 }

@@ -6,10 +6,11 @@ import { MOST_OPEN, OPEN, REQUIREMENTS, UNTRIED } from "./list.ts";
 const testFolder = join(import.meta.dirname, "..");
 const titles = /\b(?:it|test)(?:\.each\([^)]*\))?\(\s*["'`]([^"'`]*)/g;
 
-function citedIds(): Set<string> {
+/** Returns the ids that tests cite in files with this ending. */
+function citedIds(ending = ".test.ts"): Set<string> {
   const cited = new Set<string>();
   for (const path of readdirSync(testFolder, { recursive: true, encoding: "utf8" })) {
-    if (!path.endsWith(".test.ts") || /^fixtures|node_modules/.test(path)) continue;
+    if (!path.endsWith(ending) || /^fixtures|node_modules/.test(path)) continue;
     for (const [, title = ""] of readFileSync(join(testFolder, path), "utf8").matchAll(titles)) {
       for (const [, list = ""] of title.matchAll(/\[([A-Z]-\d\d(?:, ?[A-Z]-\d\d)*)\]/g)) {
         for (const id of list.split(/, ?/)) cited.add(id);
@@ -34,6 +35,10 @@ describe("requirements", () => {
   it("are listed as open once, by ids that exist, and never more than before", () => {
     expect(open.filter((id, index) => !(id in REQUIREMENTS) || open.indexOf(id) !== index)).toEqual([]);
     expect(open.length).toBe(MOST_OPEN);
+  });
+
+  it("are proven in the gate too, in small, if a test of `npm run test:long` cites them", () => {
+    expect([...citedIds(".long.ts")].filter((id) => !cited.has(id))).toEqual([]);
   });
 
   it("name the sandboxes that could not be tried, each with the suite that tries it", () => {

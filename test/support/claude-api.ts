@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -7,14 +6,6 @@ import { expect, onTestFinished } from "vitest";
 import { type ClaudeSdk, loadClaudeSdk } from "../../src/adapters/claude/claude-sdk.ts";
 
 const folder = join(import.meta.dirname, "..", "claude");
-/** Whether the Claude Agent SDK could be installed. */
-export const hasClaude = existsSync(join(folder, "node_modules", ".installed-lock.json"));
-if (!hasClaude) {
-  process.stderr.write(
-    "✗ test/claude: the Claude Agent SDK is not installed, so its tests are skipped: run `node tools/install-clients.mjs`\n",
-  );
-}
-
 export const claudeSdk = (): Promise<ClaudeSdk> => loadClaudeSdk(folder);
 
 export const CLAUDE_MODEL = "claude-sonnet-4-5";

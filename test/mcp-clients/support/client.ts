@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** A file of one of the clients that `node tools/install-clients.mjs` installs. */
+/** A file of one of the large clients that `npm run test:long` installs. */
 export function client(path: string): string {
-  return join(import.meta.dirname, "../node_modules", path);
+  return join(import.meta.dirname, "../suites/node_modules", path);
 }

@@ -1,8 +1,8 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { Experimental_StdioMCPTransport as StdioTransport } from "@ai-sdk/mcp/mcp-stdio";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { textOf } from "./support/open.ts";
-import { home, skilletServe, skilletServeHttp } from "./support/served.ts";
+import { textOf } from "../support/open.ts";
+import { home, skilletServe, skilletServeHttp } from "../support/served.ts";
 
 type Config = Parameters<typeof createMCPClient>[0];
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type Answered, openInspector } from "./support/inspector.ts";
-import { textOf } from "./support/open.ts";
-import { home, skilletServe } from "./support/served.ts";
+import { type Answered, openInspector } from "../support/inspector.ts";
+import { textOf } from "../support/open.ts";
+import { home, skilletServe } from "../support/served.ts";
 
 const MOUNTED = "my-skill__my-tool";
 

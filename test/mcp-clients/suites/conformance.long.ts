@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { conformanceServer } from "./conformance-server.ts";
-import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "./support/scenarios.ts";
-import { BIN, home, skilletServeHttp } from "./support/served.ts";
-import { clientConformance, conformance, findings, passed, type Revision, type Verdict } from "./support/suite.ts";
+import { conformanceServer } from "../conformance-server.ts";
+import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "../support/scenarios.ts";
+import { BIN, home, skilletServeHttp } from "../support/served.ts";
+import { clientConformance, conformance, findings, passed, type Revision, type Verdict } from "../support/suite.ts";
 
 const TIMEOUT = 120_000;
 
@@ -50,7 +50,7 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
 });
 
 describe("skillet as a host of skills of MCP servers", () => {
-  const program = join(import.meta.dirname, "skills-host.mjs");
+  const program = join(import.meta.dirname, "../skills-host.mjs");
   const as = (mode: "list" | "load") => `${process.execPath} ${program} ${BIN} ${mode}`;
 
   it.each([

@@ -5,7 +5,6 @@ import { markdown } from "../../src/agent/prompts/prompt-section.ts";
 import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { architecture, promptOf, task } from "./prompts.ts";
 import { evaluated } from "./setting.ts";
@@ -18,7 +17,7 @@ function promptWith(head: string) {
 }
 const CALL = { tool: "Skill", input: { skill: "docs" } };
 
-describe.skipIf(!hasClaude)("what Claude may do", () => {
+describe("what Claude may do", () => {
   it("keeps a skill to its allowed_tools, until another is called", async () => {
     const cwd = temporaryFolder({ "a.txt": "the auk" });
     const read = { tool: "Read", input: { file_path: join(cwd, "a.txt") } };

@@ -3,7 +3,7 @@ import { readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, hasClaude } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, type ClaudeTurn, claudeApi } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 /** An example as a user starts it, where the SDK is installed, with a home of its own. */
@@ -33,7 +33,7 @@ const open = (key: string): ClaudeTurn => {
 const listed = (reminders: readonly string[] = []) =>
   [...reminders.join("\n").matchAll(/^- ([a-z-]+):/gm)].map(([, name]) => name);
 
-describe.skipIf(!hasClaude)("the examples with Claude", () => {
+describe("the examples with Claude", () => {
   it("[N-22, N-29] installs skills without tools, which Claude finds by itself: story 1", async () => {
     const { stdout, stderr, requests } = await start("05-native-skills.ts", [
       () => ({ tool: "Skill", input: { skill: "house-review" } }),

@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { SdkMessage } from "../../src/adapters/claude/claude-sdk.ts";
 import { createPromptHook } from "../../src/adapters/claude/index.ts";
 import type { Advice } from "../../src/agent/session/advise.ts";
-import { discover } from "../../src/config/discover.ts";
-import { CLAUDE_MODEL, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, claudeApi, claudeSdk } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { catalogOf } from "../support/skills.ts";
@@ -54,7 +53,7 @@ async function converse(prompts: readonly string[], options: object, home = temp
 /** How often the skill's text is in what the model was sent. */
 const timesIn = (body = "") => body.split(JSON.stringify(GIVEN).slice(1, -1)).length - 1;
 
-describe.skipIf(!hasClaude)("a prompt hook in Claude's own process", () => {
+describe("a prompt hook in Claude's own process", () => {
   it("[A-06, A-07] adds the skill that fits to a prompt of the SDK's query(), once in the conversation", async () => {
     const advised: Advice["kind"][] = [];
     const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
@@ -105,27 +104,3 @@ function withProgram() {
   });
   return { home, program: join(home, "skillet.mjs") };
 }
-
-describe("createPromptHook", () => {
-  const ask = async (hook: ReturnType<typeof createPromptHook>, input: unknown) => hook.hooks[0]?.(input);
-
-  it("[A-06] discovers the skills of the folder that the agent works in, and follows them", async () => {
-    const home = temporaryFolder(SKILLS);
-    const found = await discover({ workspace: temporaryFolder(), env: { HOME: home } });
-    const hook = createPromptHook({ catalog: found.catalog, host: found });
-    expect(JSON.stringify(await ask(hook, { prompt: PROMPT, session_id: "a" }))).toContain("Check signers.");
-    expect(await ask(hook, { prompt: PROMPT, session_id: "a" })).toEqual({});
-    const cwd = temporaryFolder();
-    expect(await ask(createPromptHook(), { prompt: PROMPT, session_id: "a", cwd })).toEqual({});
-  });
-
-  it("[A-06] lets the prompt go on when something goes wrong", async () => {
-    const errors: unknown[] = [];
-    const catalog = await catalogOf({ solana: { keywords: ["solana"] } });
-    const reload = () => Promise.reject(new Error("the disk is gone"));
-    const hook = createPromptHook({ catalog: { ...catalog, reload }, onError: (error) => errors.push(error) });
-    expect(await ask(hook, { prompt: PROMPT })).toEqual({});
-    expect(String(errors)).toContain("the disk is gone");
-    expect(await ask(hook, "no input")).toEqual({});
-  });
-});

@@ -5,7 +5,6 @@ import { markdown } from "../../src/agent/prompts/prompt-section.ts";
 import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { architecture, mixedPrompt, promptOf, task, testing } from "./prompts.ts";
 import { evaluated, typesOf } from "./setting.ts";
@@ -22,7 +21,7 @@ to view full workflow and access tools: run_tests.]`;
 
 const gave = (tool: string, text: string) => `<skill_output tool="${tool}">\n${text}\n</skill_output>`;
 
-describe.skipIf(!hasClaude)("evaluateWithClaude", () => {
+describe("evaluateWithClaude", () => {
   it("[N-21] lets Claude find native skills by itself, and reach the tools of others through MCP", async () => {
     const { result, requests, events, parent } = await evaluated(mixedPrompt(), [
       () => OPEN,
