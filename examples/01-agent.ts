@@ -11,7 +11,7 @@ const skills = await createSkillToolset(folders.length > 0 ? folders : [`${impor
 
 const { text } = await generateText({
   model: provider(MODEL_NAME), // or any other model of the AI SDK
-  instructions: `You are a helpful assistant.\n\n${skills.instructionsFor(question)}`,
+  instructions: `You are a helpful assistant.\n\n${await skills.instructionsFor(question)}`,
   prompt: question,
   tools: skills.tools,
   stopWhen: isStepCount(10),

@@ -25,6 +25,7 @@ const LAYERS = [
   ["remote"],
   ["eval"],
   ["adapters"],
+  ["testing"],
   ["cli", "index.ts"],
 ];
 

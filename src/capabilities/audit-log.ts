@@ -7,18 +7,23 @@ import { withFileLock } from "../store/locked-file.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { compareText, formatCount } from "../util/text.ts";
 
+/** The audit log in skillet's home folder. */
+export interface FileAuditLog extends Audit {
+  readonly file: string;
+}
+
 /**
- * Creates the audit log in skillet's home folder. A line reaches the kernel before `add` returns, so it survives a crash of this process.
+ * Creates the audit log in skillet's home folder. A line reaches the kernel before `add` resolves, so it survives a crash of this process.
  * It is not fsynced: that takes longer than the rest of a call, so a power failure may lose the last seconds.
  */
-export function createAuditLog(skilletHome: string): Audit {
+export function createAuditLog(skilletHome: string): FileAuditLog {
   const file = join(skilletHome, "audit.jsonl");
   const headFile = join(skilletHome, "audit.head");
   // The last line that this process wrote. While the file size is unchanged, no other process has appended to it.
   let known: { inode: number; size: number; head: AuditHead } | undefined;
   return {
     file,
-    add: (entry) =>
+    add: async (entry) =>
       withFileLock(file, () => {
         const at = new Date().toISOString();
         return withOpenFile(file, APPEND_FLAGS, (fd) => {
@@ -36,13 +41,13 @@ export function createAuditLog(skilletHome: string): Audit {
           return line;
         });
       }),
-    *read() {
+    async *read() {
       for (const { text } of readLines(file)) {
         const line = text === undefined ? undefined : parseAuditLine(text);
         if (line) yield line;
       }
     },
-    verify: () => verifyAudit(takeSnapshot(file, headFile)),
+    verify: async () => verifyAudit(takeSnapshot(file, headFile)),
   };
 }
 

@@ -74,7 +74,7 @@ export interface BrokerContext {
   auth: SignInFlows;
   /** Halts the run until an approval is granted. */
   halt(): void;
-  audit(entry: Pick<AuditEntry, "method" | "outcome"> & Partial<AuditEntry>): void;
+  audit(entry: Pick<AuditEntry, "method" | "outcome"> & Partial<AuditEntry>): Promise<void>;
 }
 
 export function getUserId({ caller }: BrokerRun): string {

@@ -39,7 +39,7 @@ export interface Broker {
   /** Aborts when the run halts: everything it started must end too. */
   readonly halted: AbortSignal;
   /** Refuses every request from now on. */
-  close(): void;
+  close(): Promise<void>;
 }
 
 /** One signing key for all runs of this process: tokens are bound to their run by their claims. */
@@ -78,11 +78,11 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
       descriptions: new Map(),
     },
     halt: () => halted.abort(),
-    audit(entry) {
+    async audit(entry) {
       // Repeated refusals must not fill the disk.
       const isRefusal = !["ok", "begun", "repeated"].includes(entry.outcome);
       if (isRefusal && ++refusals > MAX_AUDITED_REFUSALS) return;
-      capabilities.audit.add({ ...who, ...entry });
+      await capabilities.audit.add({ ...who, ...entry });
     },
   };
   const nonces = new Set<string>();
@@ -139,13 +139,13 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     },
     list: () => listCapabilities(context),
     invoke: (params) => answerErrors(() => invokeCapability(context, params), context),
-    close() {
+    async close() {
       if (ended.signal.aborted) return;
       ended.abort();
       if (refusals <= MAX_AUDITED_REFUSALS) return;
       const count = refusals - MAX_AUDITED_REFUSALS;
       try {
-        capabilities.audit.add({ ...who, method: "refused", outcome: "too-many", count });
+        await capabilities.audit.add({ ...who, method: "refused", outcome: "too-many", count });
       } catch {} // The first refusals are recorded.
     },
   };
@@ -184,8 +184,8 @@ const READ_PROBLEMS: Record<BrokerReadProblem, string> = {
   "request-missing": "The connection was closed without a request",
 };
 
-function auditAnswer(context: BrokerContext, method: string, answer: BrokerAnswer): BrokerAnswer {
-  context.audit({ method, outcome: answer.ok ? "ok" : answer.error.code });
+async function auditAnswer(context: BrokerContext, method: string, answer: BrokerAnswer): Promise<BrokerAnswer> {
+  await context.audit({ method, outcome: answer.ok ? "ok" : answer.error.code });
   return answer;
 }
 

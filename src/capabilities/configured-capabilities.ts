@@ -343,7 +343,7 @@ export async function checkProviderHealth(
 ): Promise<ProviderHealth> {
   try {
     const { origin } = provider;
-    const entries = vault.list().filter((entry) => matchesAccount(entry, provider.namespace, { user }));
+    const entries = (await vault.list()).filter((entry) => matchesAccount(entry, provider.namespace, { user }));
     const isSignedIn = entries.some((entry) => matchesOrigin(entry, origin));
     const health = await callWithShortTimeout(provider, signal, (bounded) =>
       provider.health({ signal: bounded, isSignedIn }),

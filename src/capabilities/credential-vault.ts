@@ -24,9 +24,9 @@ interface VaultOptions extends VaultKeyOptions {
 export interface FileVault extends Vault {
   readonly file: string;
   /** Returns the source of its key, or the source a new key would have. Creates no key. */
-  getKeySource(): VaultKeySource;
+  getKeySource(): Promise<VaultKeySource>;
   /** Returns why the vault cannot be used or accepts no sign-in; undefined if it can. */
-  findProblem(): string | undefined;
+  findProblem(): Promise<string | undefined>;
 }
 
 export function createVault(skilletHome: string, options: VaultOptions): FileVault {
@@ -86,6 +86,25 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
       writeVaultFile(file, content);
       if (existing && existing.lock.id !== content.lock.id) keys.forget(existing.lock);
     });
+  /** Stores a value with a lifetime, unless `isKept` keeps the value that is stored already. */
+  const putValue = (
+    id: string,
+    value: JsonObject,
+    seconds: number,
+    isKept: (before: SealedValue | undefined) => boolean,
+  ): boolean => {
+    let isStored = false;
+    add((content, key) => {
+      if (isKept(content.kept.find((one) => one.id === id))) return;
+      content.kept = content.kept.filter((one) => one.id !== id);
+      if (content.kept.length >= MAX_PENDING_VALUES)
+        throw createVaultFullError(`${MAX_PENDING_VALUES} sign-ins are pending, so no other can begin`);
+      const entry = { id, expiresAt: new Date(now() + seconds * 1000).toISOString() };
+      content.kept.push({ ...entry, box: sealText(key, createValueContext(content, entry), JSON.stringify(value)) });
+      isStored = true;
+    });
+    return isStored;
+  };
   /** Removes entries; needs no key. */
   const removeEntries = (work: (content: VaultContent) => VaultContent) =>
     withFileLock(file, () => {
@@ -100,8 +119,8 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
 
   return {
     file,
-    list: () => (readVaultFile(file)?.credentials ?? []).map(({ box: _, ...entry }) => entry),
-    get(namespace, { user, account, origin }) {
+    list: async () => (readVaultFile(file)?.credentials ?? []).map(({ box: _, ...entry }) => entry),
+    async get(namespace, { user, account, origin }) {
       const content = readVaultFile(file);
       const entry = content?.credentials
         .filter((one) => matchesAccount(one, namespace, { user, account }) && matchesOrigin(one, origin))
@@ -110,7 +129,7 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
       const secret = unsealCredential(content, requireKey(content), entry);
       return { account: entry.account, secret, scopes: entry.scopes, ...omitUndefined({ expiresAt: entry.expiresAt }) };
     },
-    set: (namespace, user, { account, secret, scopes = [], expiresAt }: Credential, { origin, isRenewed } = {}) =>
+    set: async (namespace, user, { account, secret, scopes = [], expiresAt }: Credential, { origin, isRenewed } = {}) =>
       add((content, key) => {
         const isBefore = (one: VaultEntry) =>
           matchesAccount(one, namespace, { user, account }) && matchesOrigin(one, origin);
@@ -124,25 +143,19 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
           box: sealText(key, createCredentialContext(content, entry), JSON.stringify(secret)),
         });
       }),
-    remove: (namespace, of = {}) =>
+    remove: async (namespace, of = {}) =>
       removeEntries((content) => ({
         ...content,
         credentials: content.credentials.filter((one) => !matchesAccount(one, namespace, of)),
       })),
-    put: (id, value, seconds) =>
-      add((content, key) => {
-        content.kept = content.kept.filter((one) => one.id !== id);
-        if (content.kept.length >= MAX_PENDING_VALUES)
-          throw createVaultFullError(`${MAX_PENDING_VALUES} sign-ins are pending, so no other can begin`);
-        const entry = { id, expiresAt: new Date(now() + seconds * 1000).toISOString() };
-        content.kept.push({ ...entry, box: sealText(key, createValueContext(content, entry), JSON.stringify(value)) });
-      }),
-    peek(id) {
+    put: async (id, value, seconds) => void putValue(id, value, seconds, () => false),
+    putIfAbsent: async (id, value, seconds) => putValue(id, value, seconds, (before) => before !== undefined),
+    async peek(id) {
       const content = readVaultFile(file);
       const value = content?.kept.find((one) => one.id === id);
       return content && value && isLive(value) ? unsealPending(content, requireKey(content), value) : undefined;
     },
-    take(id) {
+    async take(id) {
       let taken: JsonObject | undefined;
       removeEntries((content) => {
         const value = content.kept.find((one) => one.id === id);
@@ -151,8 +164,8 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
       });
       return taken;
     },
-    getKeySource: () => readVaultFile(file)?.lock.key ?? keys.getPreferredSource(),
-    findProblem() {
+    getKeySource: async () => readVaultFile(file)?.lock.key ?? keys.getPreferredSource(),
+    async findProblem() {
       try {
         const content = readVaultFile(file);
         if (content) requireKey(content);

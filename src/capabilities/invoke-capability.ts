@@ -64,7 +64,7 @@ export async function invokeCapability(
     ...(typeof approval === "string" ? { approval } : {}),
     ...(typeof removed === "number" ? { removed } : {}),
   };
-  context.audit({ method: "invoke", outcome, capability, operation, input: digest, ms, ...more });
+  await context.audit({ method: "invoke", outcome, capability, operation, input: digest, ms, ...more });
   context.run.onCalled?.({ capability, operation, outcome, ms });
   return answer;
 }
@@ -218,8 +218,8 @@ async function findCredential(
   let credential: Credential | undefined;
   let entries: VaultEntry[] = [];
   try {
-    credential = vault.get(namespace, { user, account, origin });
-    if (!credential) entries = vault.list().filter((entry) => matchesAccount(entry, namespace, { user }));
+    credential = await vault.get(namespace, { user, account, origin });
+    if (!credential) entries = (await vault.list()).filter((entry) => matchesAccount(entry, namespace, { user }));
   } catch (error) {
     return createErrorAnswer(error, context.run.redact, "vault-unreadable");
   }
@@ -276,7 +276,8 @@ async function performMutation(context: BrokerContext, call: CheckedCapabilityCa
   // Audited first: a change that cannot be recorded is not made.
   const { capability, operation, digest, credential } = call;
   const account = credential && { account: run.redact(credential.account) };
-  context.audit({ method: "invoke", outcome: "begun", capability, operation, input: digest, approval, ...account });
+  const begun = { method: "invoke", outcome: "begun", capability, operation, input: digest, approval };
+  await context.audit({ ...begun, ...account });
   await run.step(formatStartStep(attempt), async () => true);
   return run.step(formatResultStep(attempt), async () => {
     // The key of the call, not of the attempt: a provider that already did it does not repeat it.
@@ -389,7 +390,7 @@ async function callProvider(context: BrokerContext, call: CheckedCapabilityCall,
     );
     if (answer.credential) {
       const renewed = validateCredential(namespace, answer.credential);
-      context.capabilities.vault.set(namespace, getUserId(context.run), renewed, { origin, isRenewed: true });
+      await context.capabilities.vault.set(namespace, getUserId(context.run), renewed, { origin, isRenewed: true });
     }
   } catch (error) {
     return redactAnswer(

@@ -60,7 +60,7 @@ export interface SignInFlows {
   complete(flow: string, pasted: string, user: string, options?: SignInCallOptions): Promise<AuthResult>;
   poll(flow: string, user: string, options?: SignInCallOptions): Promise<AuthResult>;
   /** Returns the capability or namespace of a pending sign-in. Contract: does not throw. */
-  getTarget(flow: string, user: string): string | undefined;
+  getTarget(flow: string, user: string): Promise<string | undefined>;
 }
 
 type SignInCallOptions = Partial<Pick<ProviderOptions, "signal">>;
@@ -81,36 +81,36 @@ interface SignInFlow {
 export function createSignInFlows({ vault, findProvider, audit, approve, now = Date.now }: SignInOptions): SignInFlows {
   const beginning = new Map<string, Promise<AuthBeginResult>>();
 
-  function requireFlow(
+  async function requireFlow(
     id: string,
     user: string,
-  ): { flow: SignInFlow; provider: CapabilityProvider; auth: ProviderAuth } {
-    const flow = FLOW_ID_PATTERN.test(id) ? (vault.peek(id) as unknown as SignInFlow | undefined) : undefined;
+  ): Promise<{ flow: SignInFlow; provider: CapabilityProvider; auth: ProviderAuth }> {
+    const flow = FLOW_ID_PATTERN.test(id) ? ((await vault.peek(id)) as unknown as SignInFlow | undefined) : undefined;
     const provider = flow && findProvider(flow.capability ?? flow.namespace);
     if (flow?.user === user && provider?.auth && provider.namespace === flow.namespace) {
       if (flow.origin !== provider.origin) throw createOriginError(provider);
       return { flow, provider, auth: provider.auth };
     }
-    if (!flow && FLOW_ID_PATTERN.test(id) && vault.peek(formatUsedKey(id))?.["user"] === user)
+    if (!flow && FLOW_ID_PATTERN.test(id) && (await vault.peek(formatUsedKey(id)))?.["user"] === user)
       throw createUsedFlowError();
     throw createUnknownFlowError();
   }
   /** Ends a flow: its id is worthless from now on. */
-  function takeFlow(id: string, flow: SignInFlow): void {
-    if (vault.take(id) === undefined) throw createUsedFlowError();
-    vault.take(formatPendingKey(flow, flow, flow.user));
-    vault.put(formatUsedKey(id), { user: flow.user }, MAX_FLOW_SECONDS);
+  async function takeFlow(id: string, flow: SignInFlow): Promise<void> {
+    if ((await vault.take(id)) === undefined) throw createUsedFlowError();
+    await vault.take(formatPendingKey(flow, flow, flow.user));
+    await vault.put(formatUsedKey(id), { user: flow.user }, MAX_FLOW_SECONDS);
   }
   /** Restores a flow after a transient failure, so that it can be tried again. */
-  function restoreFlow(id: string, flow: SignInFlow): void {
-    vault.take(formatUsedKey(id));
-    storeFlow(id, flow);
+  async function restoreFlow(id: string, flow: SignInFlow): Promise<void> {
+    await vault.take(formatUsedKey(id));
+    await storeFlow(id, flow);
   }
-  function storeFlow(id: string, flow: SignInFlow): void {
+  async function storeFlow(id: string, flow: SignInFlow): Promise<void> {
     const seconds = (flow.expiresAt - now()) / 1000;
     if (seconds <= 0) return;
-    vault.put(id, flow as unknown as JsonObject, seconds);
-    vault.put(formatPendingKey(flow, flow, flow.user), { id }, seconds);
+    await vault.put(id, flow as unknown as JsonObject, seconds);
+    await vault.put(formatPendingKey(flow, flow, flow.user), { id }, seconds);
   }
   async function storeCredential(id: string, flow: SignInFlow, credential: Credential): Promise<AuthResult> {
     const { namespace, user, origin } = flow;
@@ -119,21 +119,21 @@ export function createSignInFlows({ vault, findProvider, audit, approve, now = D
       await approve?.(id, namespace, checked);
     } catch (error) {
       if (error instanceof SkillError && error.code === APPROVAL_PENDING) {
-        restoreFlow(id, flow);
-        vault.put(formatCredentialKey(id), checked as unknown as JsonObject, (flow.expiresAt - now()) / 1000);
+        await restoreFlow(id, flow);
+        await vault.put(formatCredentialKey(id), checked as unknown as JsonObject, (flow.expiresAt - now()) / 1000);
       }
       throw error;
     }
-    vault.set(namespace, user, checked, { origin });
+    await vault.set(namespace, user, checked, { origin });
     return { status: "signed-in", account: checked.account };
   }
 
   async function begin(provider: CapabilityProvider, request: AuthRequest, user: string, options: SignInCallOptions) {
     const { namespace, origin, auth } = provider;
     if (!auth) throw createUnsupportedError(namespace);
-    const pending = vault.peek(formatPendingKey(provider, request, user))?.["id"];
+    const pending = (await vault.peek(formatPendingKey(provider, request, user)))?.["id"];
     const existing =
-      typeof pending === "string" ? (vault.peek(pending) as unknown as SignInFlow | undefined) : undefined;
+      typeof pending === "string" ? ((await vault.peek(pending)) as unknown as SignInFlow | undefined) : undefined;
     if (typeof pending === "string" && existing?.user === user) return createBeginResult(pending, existing, now());
     const begun = validateSignInStart(
       namespace,
@@ -145,62 +145,59 @@ export function createSignInFlows({ vault, findProvider, audit, approve, now = D
       ...{ user, namespace, context, begun, expiresAt: now() + begun.expiresInSeconds * 1000 },
       ...omitUndefined({ capability, scopes, origin }),
     };
-    storeFlow(id, flow);
+    await storeFlow(id, flow);
     return createBeginResult(id, flow, now());
   }
 
   async function complete(id: string, pasted: string, user: string, options: SignInCallOptions): Promise<AuthResult> {
     const callback = parseSignInCallback(pasted);
-    const { flow, provider, auth } = requireFlow(id, user);
+    const { flow, provider, auth } = await requireFlow(id, user);
     // A device flow has no callback: it is only polled.
     if (flow.begun.kind === "device" && auth.poll) return poll(id, user, options);
     requireMatchingState(flow, callback);
-    takeFlow(id, flow);
+    await takeFlow(id, flow);
     const refusal = findCallbackError(callback);
     if (refusal !== undefined) throw createDeniedError(flow.namespace, refusal);
-    let credential = takeApprovedCredential(id);
+    let credential = await takeApprovedCredential(id);
     try {
       credential ??= await callSignInProvider(provider, options, (call) =>
         auth.complete({ ...createAuthAnswer(flow), callback }, call),
       );
     } catch (error) {
-      if (isTransientError(error)) restoreFlow(id, flow);
+      if (isTransientError(error)) await restoreFlow(id, flow);
       throw redactFlowError(error, flow, callback);
     }
     return storeCredential(id, flow, credential);
   }
 
   /** Returns the credential that waited for an approval. It is not requested again: a code can be used once. */
-  function takeApprovedCredential(id: string): Credential | undefined {
-    return vault.take(formatCredentialKey(id)) as Credential | undefined;
+  async function takeApprovedCredential(id: string): Promise<Credential | undefined> {
+    return (await vault.take(formatCredentialKey(id))) as Credential | undefined;
   }
 
   async function poll(id: string, user: string, options: SignInCallOptions): Promise<AuthResult> {
-    const { flow, provider, auth } = requireFlow(id, user);
+    const { flow, provider, auth } = await requireFlow(id, user);
     const pollProvider = auth.poll?.bind(auth);
     // Only device flows are polled: for other kinds, the program's answer could end the flow.
     if (!pollProvider || flow.begun.kind !== "device") throw createNotPollableError();
     const pending: AuthResult = { status: "pending", interval_seconds: flow.begun.intervalSeconds };
-    const next = Number(vault.peek(formatPolledKey(id))?.["next"] ?? 0);
-    if (now() < next) return pending;
     // Stored next to the flow, not in it: writing the flow would restore one that was taken meanwhile.
-    const interval = flow.begun.intervalSeconds;
-    vault.put(formatPolledKey(id), { next: now() + interval * 1000 }, interval);
-    let credential = takeApprovedCredential(id);
+    if (!(await vault.putIfAbsent(formatPolledKey(id), {}, flow.begun.intervalSeconds))) return pending;
+    let credential = await takeApprovedCredential(id);
     try {
       credential ??= await callSignInProvider(provider, options, (call) => pollProvider(createAuthAnswer(flow), call));
     } catch (error) {
-      if (!isTransientError(error)) takeFlow(id, flow);
+      if (!isTransientError(error)) await takeFlow(id, flow);
       throw redactFlowError(error, flow);
     }
     if (!credential) return pending;
-    takeFlow(id, flow);
+    await takeFlow(id, flow);
     return storeCredential(id, flow, credential);
   }
 
-  function getTarget(id: string, user: string): string | undefined {
+  async function getTarget(id: string, user: string): Promise<string | undefined> {
     try {
-      const { flow } = requireFlow(id, user);
+      const { flow } = await requireFlow(id, user);
       return flow.capability ?? flow.namespace;
     } catch {
       return undefined; // The next step reports the reason.
@@ -208,16 +205,16 @@ export function createSignInFlows({ vault, findProvider, audit, approve, now = D
   }
 
   const withAudit = async <T>(method: string, at: AuditedSignIn, work: () => Promise<T>): Promise<T> => {
-    const record = (outcome: string) => {
+    const record = async (outcome: string) => {
       const { run = "", skill = "", source = "" } = at.context ?? {};
       const optional = omitUndefined({ user: at.user || undefined, capability: at.capability });
-      audit?.add({ run, skill, source, method, outcome, ...optional });
+      await audit?.add({ run, skill, source, method, outcome, ...optional });
     };
-    const result = await work().catch((error: unknown) => {
-      record(error instanceof SkillError ? error.code : "error");
+    const result = await work().catch(async (error: unknown) => {
+      await record(error instanceof SkillError ? error.code : "error");
       throw error;
     });
-    record("ok");
+    await record("ok");
     return result;
   };
   return {
@@ -228,12 +225,12 @@ export function createSignInFlows({ vault, findProvider, audit, approve, now = D
         beginning.set(key, pending);
         return pending.finally(() => beginning.delete(key));
       }),
-    complete: (id, pasted, user, options = {}) =>
-      withAudit("auth.complete", { user, ...omitUndefined({ capability: getTarget(id, user) }) }, () =>
+    complete: async (id, pasted, user, options = {}) =>
+      withAudit("auth.complete", { user, ...omitUndefined({ capability: await getTarget(id, user) }) }, () =>
         complete(id, pasted, user, options),
       ),
-    poll: (id, user, options = {}) =>
-      withAudit("auth.poll", { user, ...omitUndefined({ capability: getTarget(id, user) }) }, () =>
+    poll: async (id, user, options = {}) =>
+      withAudit("auth.poll", { user, ...omitUndefined({ capability: await getTarget(id, user) }) }, () =>
         poll(id, user, options),
       ),
     getTarget,
@@ -367,12 +364,12 @@ export async function handleSignIn(
 ): Promise<BrokerAnswer> {
   const { capability: named, flow } = params;
   // Looked up first: a flow that has ended is unknown.
-  const target = typeof named === "string" ? named : context.auth.getTarget(String(flow), getUserId(context.run));
+  const target = typeof named === "string" ? named : await context.auth.getTarget(String(flow), getUserId(context.run));
   const answer = await performSignInStep(context, step, params).catch((error) =>
     createErrorAnswer(error, context.run.redact),
   );
   const outcome = answer.ok ? "ok" : answer.error.code;
-  context.audit({
+  await context.audit({
     method: `auth.${step}`,
     outcome,
     ...(target === undefined ? {} : { capability: context.run.redact(target) }),

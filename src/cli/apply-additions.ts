@@ -116,7 +116,7 @@ export async function reviewAndApply(
   const trusted = findTrustedByApproval(coming, putting);
   applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
   // Approvals given to the replaced skill do not apply to the new one.
-  for (const { name } of coming) found.approvals.forget(name, join(place.folder, name));
+  for (const { name } of coming) await found.approvals.forget(name, join(place.folder, name));
   if (needsTrust(place))
     trustApplied(
       coming.filter(({ name }) => trusted.has(name)),

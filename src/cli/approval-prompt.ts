@@ -60,7 +60,7 @@ const NO_APPROVER: Approval = { isApproved: false, reason: "no user to ask: this
 function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
   return {
     ...approvals,
-    isAlwaysApproved: (effect) => isWorkspaceChange(effect) || approvals.isAlwaysApproved(effect),
+    isAlwaysApproved: async (effect) => isWorkspaceChange(effect) || (await approvals.isAlwaysApproved(effect)),
   };
 }
 

@@ -123,7 +123,7 @@ export async function readProviderState(
     steps = [],
     accounts = [],
   } = await checkProviderHealth(provider, capabilities, request);
-  const kept = listVaultEntries(capabilities.vault).filter(
+  const kept = (await listVaultEntries(capabilities.vault)).filter(
     (entry) => matchesAccount(entry, namespace, { user: TERMINAL_USER }) && matchesOrigin(entry, provider.origin),
   );
   const signedIn = new Set([...kept.map(({ account }) => account), ...accounts]);
@@ -166,11 +166,11 @@ export interface VaultKeyFacts {
 }
 
 /** Returns the source of the vault's key, and the problem if it cannot be used. Contract: never throws for a broken vault. */
-export function readVaultKeyFacts(vault: FileVault, found: VaultContext): VaultKeyFacts {
+export async function readVaultKeyFacts(vault: FileVault, found: VaultContext): Promise<VaultKeyFacts> {
   const { file } = vault;
-  const problem = vault.findProblem() ?? null;
+  const problem = (await vault.findProblem()) ?? null;
   try {
-    const key = vault.getKeySource();
+    const key = await vault.getKeySource();
     // Only a passphrase replaces another key.
     const next = createVaultKeys(found.home, { ...getVaultKeyOptions(found), keyring: false }).getPreferredSource();
     return { file, key, nextKey: next === "passphrase file" && next !== key ? next : null, problem };
@@ -181,9 +181,9 @@ export function readVaultKeyFacts(vault: FileVault, found: VaultContext): VaultK
 }
 
 /** Lists the vault's entries, sorted. Contract: empty for a broken vault, which `readVaultKeyFacts` reports. */
-export function listVaultEntries(vault: Pick<FileVault, "list">): VaultEntry[] {
+export async function listVaultEntries(vault: Pick<FileVault, "list">): Promise<VaultEntry[]> {
   try {
-    return vault.list();
+    return await vault.list();
   } catch (error) {
     if (error instanceof SkillError) return [];
     throw error;

@@ -199,27 +199,29 @@ export interface VaultEntry {
 /** The encrypted credentials of providers in the user's home. Every method throws a SkillError if the vault cannot be read or written. */
 export interface Vault {
   /** Needs no key: metadata is not encrypted. */
-  list(): VaultEntry[];
+  list(): Promise<VaultEntry[]>;
   /** Returns the credential of this account, or of the only or last one. Credentials for another origin are ignored. */
   get(
     namespace: string,
     of: { user: string; account?: string | undefined; origin?: string | undefined },
-  ): Credential | undefined;
+  ): Promise<Credential | undefined>;
   /** `isRenewed`: replaces the existing credential and keeps its creation time. */
   set(
     namespace: string,
     user: string,
     credential: Credential,
     of?: { origin?: string | undefined; isRenewed?: boolean },
-  ): void;
+  ): Promise<void>;
   /** Returns the number of removed credentials. */
-  remove(namespace: string, of?: { user?: string; account?: string | undefined }): number;
+  remove(namespace: string, of?: { user?: string; account?: string | undefined }): Promise<number>;
   /** Stores the secret state of a flow between two steps. */
-  put(id: string, value: JsonObject, seconds: number): void;
+  put(id: string, value: JsonObject, seconds: number): Promise<void>;
+  /** Like `put`, unless a value is stored already: then it stores nothing and resolves with false. Of several at once, one stores. */
+  putIfAbsent(id: string, value: JsonObject, seconds: number): Promise<boolean>;
   /** Returns the stored state, or undefined if it has expired or was taken. */
-  peek(id: string): JsonObject | undefined;
+  peek(id: string): Promise<JsonObject | undefined>;
   /** Returns the stored state and removes it, so that it can be used only once. */
-  take(id: string): JsonObject | undefined;
+  take(id: string): Promise<JsonObject | undefined>;
 }
 
 /** One request to a broker and its outcome. Contains no secret and no input. */
@@ -263,10 +265,9 @@ export type AuditVerdict =
 
 /** The append-only audit log of brokers. Each line is chained to the previous one. */
 export interface Audit {
-  readonly file: string;
-  /** Contract: the line is on disk when it returns. Throws a SkillError if it cannot be written. */
-  add(entry: AuditEntry): AuditLine;
+  /** Contract: the line is stored when it resolves. Throws a SkillError if it cannot be written. */
+  add(entry: AuditEntry): Promise<AuditLine>;
   /** Yields the lines, oldest first. Invalid lines are omitted. */
-  read(): Iterable<AuditLine>;
-  verify(): AuditVerdict;
+  read(): AsyncIterable<AuditLine>;
+  verify(): Promise<AuditVerdict>;
 }

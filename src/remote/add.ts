@@ -115,7 +115,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
     if (!(await approve(coming))) return undefined;
     applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
     const approvals = createApprovalStore(around.skilletHome);
-    for (const { name } of coming) approvals.forget(name, join(place.folder, name));
+    for (const { name } of coming) await approvals.forget(name, join(place.folder, name));
     if (isProject) trustApplied(coming, place, createTrustStore(around.skilletHome, listLocations(around)));
     return additions;
   });

@@ -6,16 +6,24 @@ import { createJsonStore } from "./json-store.ts";
 
 /** The permanent approvals of the user: tools of one copy of a skill, and its changes in a workspace. */
 export interface ApprovalStore {
-  isAlwaysApproved(effect: ApprovalSubject): boolean;
+  isAlwaysApproved(effect: ApprovalSubject): Promise<boolean>;
   /** Throws a SkillError when the approval cannot be recorded. */
-  add(effect: ApprovalSubject): void;
-  list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
+  add(effect: ApprovalSubject): Promise<void>;
+  list(): Promise<ListedApprovals[]>;
   /**
    * Revokes all approvals for skills of this name, or for the one at a path. Contract: returns the number of copies.
    */
-  forget(skill: string, place?: string): number;
+  forget(skill: string, place?: string): Promise<number>;
   /** Returns the reason why no approval counts: the record cannot be read. */
-  problem(): string | undefined;
+  problem(): Promise<string | undefined>;
+}
+
+/** The permanent approvals of one copy of a skill. */
+export interface ListedApprovals {
+  skill: string;
+  source: string;
+  place: string;
+  allowed: readonly string[];
 }
 
 interface StoredApproval extends ToolOwner {
@@ -32,9 +40,9 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
     },
   });
   return {
-    isAlwaysApproved: (effect) =>
+    isAlwaysApproved: async (effect) =>
       !effect.isOnce && (ledger.entries()[getOwnerKey(effect)]?.allowed.includes(getApprovalKey(effect)) ?? false),
-    add: (effect) =>
+    add: async (effect) =>
       ledger.update((entries) => {
         if (effect.isOnce) return;
         const { skill, source, place } = effect;
@@ -42,14 +50,14 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
         if (!known.allowed.includes(getApprovalKey(effect))) known.allowed.push(getApprovalKey(effect));
         entries[getOwnerKey(effect)] = known;
       }),
-    list: () =>
+    list: async () =>
       Object.values(ledger.entries()).map(({ name, source, place, allowed }) => ({
         skill: name,
         source,
         place,
         allowed,
       })),
-    forget(skill, place) {
+    async forget(skill, place) {
       const isSelected = (one: StoredApproval | undefined) =>
         one?.name === skill && (place === undefined || one.place === place);
       if (!Object.values(ledger.entries()).some(isSelected)) return 0;
@@ -59,7 +67,7 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
         return keys.length;
       });
     },
-    problem: () => {
+    problem: async () => {
       const problem = ledger.problem();
       return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;
     },

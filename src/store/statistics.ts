@@ -7,23 +7,23 @@ import { createStatisticsError, openStatisticsDatabase } from "./statistics-data
 /** Statistics of the used skills and their outcomes. Several processes may write at once. */
 export interface StatisticsStore {
   /** Records an end, a refusal or a load. Contract: never throws; an event that cannot be written is lost. */
-  record(event: SkillEvent): void;
+  record(event: SkillEvent): Promise<void>;
   /** Returns up to `max` skills that were used or loaded, the latest first. Empty when nothing is known. */
-  recent(max: number): readonly string[];
+  recent(max: number): Promise<readonly string[]>;
   /** Returns up to `max` skills that were used or loaded most often, then by name. Empty when nothing is known. */
-  mostUsed?(max: number): readonly string[];
+  mostUsed?(max: number): Promise<readonly string[]>;
   /** Records the final end of a run that waited. Contract: never throws. */
-  recordOutcome(run: string, stop: StopReason): void;
+  recordOutcome(run: string, stop: StopReason): Promise<void>;
   /**
    * Returns one row for each skill, by name; with `since`, only later events. Throws a SkillError when they cannot be
    * read.
    */
-  perSkill(options?: { since?: Date }): readonly SkillStatistics[];
+  perSkill(options?: { since?: Date }): Promise<readonly SkillStatistics[]>;
   /**
    * Returns the totals of all skills: usage of a nested run is part of its parent run, and counted once. Throws like
    * `perSkill`.
    */
-  total(options?: { since?: Date }): StatisticsTotal;
+  total(options?: { since?: Date }): Promise<StatisticsTotal>;
 }
 
 export type StatisticsTotal = Pick<
@@ -90,7 +90,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
     }
   };
   return {
-    record(event) {
+    async record(event) {
       try {
         if (event.type === "run-started") rememberRun(begun, event);
         const note = createUseRow(event, begun);
@@ -102,7 +102,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         restUntil = performance.now() + REST_MS;
       }
     },
-    recordOutcome(run, stop) {
+    async recordOutcome(run, stop) {
       try {
         read(undefined, ({ database }) => {
           database.prepare("UPDATE uses SET stop = ? WHERE run = ? AND stop = 'waiting'").run(stop, run);
@@ -110,7 +110,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         });
       } catch {} // It stays counted as it was.
     },
-    recent(max) {
+    async recent(max) {
       if (performance.now() < restUntil) return [];
       try {
         return read([], ({ last }) => takeSkillNames(last, max));
@@ -118,7 +118,7 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         return [];
       }
     },
-    mostUsed(max) {
+    async mostUsed(max) {
       if (performance.now() < restUntil) return [];
       try {
         return read([], ({ database }) =>
@@ -131,8 +131,9 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         return [];
       }
     },
-    perSkill: ({ since } = {}) => read([], ({ database }) => querySkillStatistics(database, since?.getTime() ?? 0)),
-    total: ({ since } = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, since?.getTime() ?? 0)),
+    perSkill: async ({ since } = {}) =>
+      read([], ({ database }) => querySkillStatistics(database, since?.getTime() ?? 0)),
+    total: async ({ since } = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, since?.getTime() ?? 0)),
   };
 }
 
@@ -154,24 +155,40 @@ const MAX_WAITING_ROWS = 1000;
 const EMPTY_TOTAL: StatisticsTotal = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
 
 /** Fields that only the start of a run has. */
-type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth">;
+export type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth">;
 type RunStartedEvent = Extract<RunEvent, { type: "run-started" }>;
 
 /** Bounds the memory for runs that never end. */
 const MAX_STARTED_RUNS = 1000;
 
-function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth }: RunStartedEvent): void {
+/** Keeps the fields of a start until the end of the run. */
+export function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth }: RunStartedEvent): void {
   begun.set(run, { model, depth, ...(source === undefined ? {} : { source }) });
   const [oldest] = begun.keys();
   if (begun.size > MAX_STARTED_RUNS && oldest !== undefined) begun.delete(oldest);
 }
 
-type UseRow = Record<string, string | number | null>;
+/** One use, load or refusal of a skill. */
+export type UseRow = {
+  at: number;
+  kind: "run" | "loaded" | "refused";
+  skill: string;
+  source: string | null;
+  model: string | null;
+  run: string | null;
+  depth: number | null;
+  stop: string | null;
+  iterations: number;
+  ms: number;
+  inputTokens: number;
+  outputTokens: number;
+  cost: number | null;
+};
 
 /**
  * Creates the row of an event, or undefined for most events. Conversations and unknown names do not count as skills.
  */
-function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>): UseRow | undefined {
+export function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>): UseRow | undefined {
   if (event.type === "skill-loaded") {
     return { ...BLANK_ROW, at: Date.now(), kind: "loaded", skill: event.skill, source: event.source };
   }
@@ -234,7 +251,7 @@ const MOST_USED_QUERY = `SELECT skill FROM (${RECENT_QUERY}) GROUP BY skill ORDE
 
 function takeSkillNames(last: StatementSync, max: number): string[] {
   const names = new Set<string>();
-  for (const { skill } of last.iterate() as Iterable<UseRow>) {
+  for (const { skill } of last.iterate() as Iterable<SqlRow>) {
     if (names.size >= max) break;
     names.add(String(skill));
   }

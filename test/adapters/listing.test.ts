@@ -149,14 +149,14 @@ describe("the list of skills", () => {
     const lines = linesIn(before.client.getInstructions() ?? "");
     const used = SKILLS.find(({ name }) => lines.get(name) === "")?.name ?? "";
     expect(used).not.toBe("");
-    const statistics = { ...scene.statistics, recent: () => [used], mostUsed: () => [used] };
+    const statistics = { ...scene.statistics, recent: async () => [used], mostUsed: async () => [used] };
     const serving = servingOf(scene, NO_BUNDLED, { statistics });
     const after = await connectTo(serving, { name: "codex-mcp-client" });
     expect(hasUseWhenCue(linesIn(after.client.getInstructions() ?? "").get(used) ?? "")).toBe(true);
-    statistics.mostUsed = () => [];
+    statistics.mostUsed = async () => [];
     const copilot = await connectTo(serving, { name: "copilot-cli" });
     const first = (await seenBy(copilot.client, CLIENT_LISTINGS.copilot.mcp)).description;
-    statistics.mostUsed = () => [used];
+    statistics.mostUsed = async () => [used];
     expect((await seenBy(copilot.client, CLIENT_LISTINGS.copilot.mcp)).description).toBe(first);
   });
 

@@ -42,18 +42,18 @@ interface Question {
   skills: SkillToolset;
   prompt: string;
 }
-const settings = ({ model, skills, prompt }: Question) => ({
+const settings = async ({ model, skills, prompt }: Question) => ({
   model,
   prompt,
   tools: skills.tools,
-  instructions: `Be brief.\n\n${skills.instructions}`,
+  instructions: `Be brief.\n\n${await skills.instructions()}`,
   stopWhen: isStepCount(5),
   maxRetries: 0,
   maxOutputTokens: 1000,
 });
 const ask = {
-  generateText: async (question: Question) => (await generateText(settings(question))).text,
-  streamText: async (question: Question) => streamText(settings(question)).text,
+  generateText: async (question: Question) => (await generateText(await settings(question))).text,
+  streamText: async (question: Question) => streamText(await settings(question)).text,
 };
 const FUNCTIONS = Object.keys(ask) as (keyof typeof ask)[];
 
@@ -102,7 +102,7 @@ describe("a toolset", () => {
     const { tools, instructions, session } = await createSkillToolset([temporaryFolder(FILES)]);
     expect(Object.keys(tools)).toEqual(NAMES);
     expect(session.catalog.names()).toEqual(["deploy", "review"]);
-    expect(instructions).toBe(
+    expect(await instructions()).toBe(
       "Skills contain instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.\n\n" +
         "- deploy: Does deploy. Use when asked for deploy.\n- review: Does review. Use when asked for review.",
     );
@@ -111,7 +111,7 @@ describe("a toolset", () => {
   it("[P-08] has an empty fragment when there are no skills, and its tools all the same", async () => {
     for (const folders of [[], [temporaryFolder()], [join(temporaryFolder(), "not-there")]]) {
       const { tools, instructions, instructionsFor } = await createSkillToolset(folders);
-      expect([instructions, instructionsFor("deploy")]).toEqual(["", ""]);
+      expect([await instructions(), await instructionsFor("deploy")]).toEqual(["", ""]);
       expect(Object.keys(tools)).toEqual(NAMES);
     }
   });
@@ -119,7 +119,8 @@ describe("a toolset", () => {
   it("lets the later folder's skill win", async () => {
     const shipped = temporaryFolder(FILES);
     const own = temporaryFolder({ "deploy/SKILL.md": skillText("deploy", { description: "Mine." }) });
-    const lines = async (...folders: string[]) => (await createSkillToolset(folders)).instructions.split("\n");
+    const lines = async (...folders: string[]) =>
+      (await (await createSkillToolset(folders)).instructions()).split("\n");
     expect(await lines(shipped, own)).toContain("- deploy: Mine.");
     expect(await lines(own, shipped)).toContain("- deploy: Does deploy. Use when asked for deploy.");
   });
@@ -128,8 +129,8 @@ describe("a toolset", () => {
     const more = "triggers:\n  keywords: [harbour]\n";
     const folder = temporaryFolder({ "deploy/SKILL.md": skillText("deploy", { body: "Run `ship`.", more }) });
     const { instructionsFor } = await createSkillToolset([folder]);
-    expect(instructionsFor("What is the weather?")).toMatch(/^\[1 skills? available\]$/);
-    expect(instructionsFor("Bring it to the harbour")).toContain('<skill_content name="deploy">\nRun `ship`.');
+    expect(await instructionsFor("What is the weather?")).toMatch(/^\[1 skills? available\]$/);
+    expect(await instructionsFor("Bring it to the harbour")).toContain('<skill_content name="deploy">\nRun `ship`.');
   });
 
   it("follows the folders when the session reads them again", async () => {
@@ -137,7 +138,7 @@ describe("a toolset", () => {
     const skills = await createSkillToolset([folder]);
     writeFiles(folder, { "test/SKILL.md": skillText("test") });
     await skills.session.reload();
-    expect(skills.instructions).toContain("\n- test: ");
+    expect(await skills.instructions()).toContain("\n- test: ");
   });
 
   it("is made from a session, under what its host decides", async () => {
@@ -147,8 +148,8 @@ describe("a toolset", () => {
     const session = openSession(found.catalog, found);
     const skills = await createSkillToolset(session);
     expect(skills.session).toBe(session);
-    expect(skills.instructions).toContain("\n- deploy: ");
-    expect(skills.instructions).not.toContain("- review: ");
+    expect(await skills.instructions()).toContain("\n- deploy: ");
+    expect(await skills.instructions()).not.toContain("- review: ");
     const server = await modelServer("anthropic", [
       () => [{ tool: "load_skill", input: { skill: "review" } }],
       ({ results: [result] }) => {
@@ -186,7 +187,7 @@ describe("a toolset", () => {
   it("[P-16] registers for the shipped skills", async () => {
     const skills = await createSkillToolset([join(root, "skills")]);
     expect(skills.session.catalog.diagnostics).toEqual([]);
-    expect(skills.instructions).toMatch(/^- skillmaker: /m);
+    expect(await skills.instructions()).toMatch(/^- skillmaker: /m);
     const server = await modelServer("openai", [
       ({ tools }) => {
         expect(Object.keys(tools)).toEqual(NAMES);
@@ -280,7 +281,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     expect(first).toMatchObject({
       isStream: name === "streamText",
       prompt: "How do I deploy?",
-      instructions: `Be brief.\n\n${skills.instructions}`,
+      instructions: `Be brief.\n\n${await skills.instructions()}`,
       results: [],
     });
     const offered = skills.session.tools.map(({ name, description, inputSchema }) => [
@@ -357,7 +358,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
       load,
       ({ results }) => results.at(-1)?.content ?? "",
     ]);
-    const agent = new ToolLoopAgent({ ...settings({ model, skills, prompt: "" }) });
+    const agent = new ToolLoopAgent({ ...(await settings({ model, skills, prompt: "" })) });
     const { text: first } = await agent.generate({ prompt: "Deploy." });
     expect(first).toMatch(/^Skill 'deploy' is already loaded in this conversation/);
     const { text: other } = await agent.generate({ prompt: "Deploy, in another conversation." });
@@ -382,7 +383,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
       tools: { ...skills.tools, weather },
       stopWhen: isStepCount(3),
       maxOutputTokens: 1000,
-      prepareCall: (call) => ({ ...call, instructions: skills.instructionsFor(String(call.prompt)) }),
+      prepareCall: async (call) => ({ ...call, instructions: await skills.instructionsFor(String(call.prompt)) }),
       prepareStep: ({ stepNumber }) => (stepNumber === 0 ? { activeTools: ["load_skill", "weather"] } : {}),
     });
     const { text, steps } = await agent.generate({ prompt: "Deploy, if the weather allows." });
@@ -391,7 +392,9 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
       ["load_skill", "weather"],
       [...NAMES, "weather"],
     ]);
-    expect(server.requests[0]?.instructions).toBe(skills.session.disclose("Deploy, if the weather allows.").text);
+    expect(server.requests[0]?.instructions).toBe(
+      (await skills.session.disclose("Deploy, if the weather allows.")).text,
+    );
     // Types: the results of both are known by name, without a cast.
     for (const result of steps.flatMap((step) => step.toolResults)) {
       if (result.dynamic) continue;
@@ -411,11 +414,13 @@ describe("the list of skills", () => {
     const known = await createSkillToolset([folder], { models: { default: model } });
     const small = await createSkillToolset([folder], { models: { default: own } });
     const unknown = await createSkillToolset([folder]);
-    expect(small.instructionsFor("hello").length).toBeLessThanOrEqual(1200);
+    expect((await small.instructionsFor("hello")).length).toBeLessThanOrEqual(1200);
     expect(small.instructions.length).toBeLessThan(1500);
-    expect(known.instructionsFor("hello")).toBe(unknown.instructionsFor("hello"));
+    expect(await known.instructionsFor("hello")).toBe(await unknown.instructionsFor("hello"));
     const session = openSession(unknown.session.catalog, {}, { contextWindow: 400_000 });
     const large = await createSkillToolset(session);
-    expect(large.instructionsFor("hello").length).toBeGreaterThan(unknown.instructionsFor("hello").length);
+    expect((await large.instructionsFor("hello")).length).toBeGreaterThan(
+      (await unknown.instructionsFor("hello")).length,
+    );
   });
 });

@@ -340,7 +340,7 @@ describe("a call that asks twice", () => {
     expect(paid()).toEqual(["Ada"]);
     await close();
     // The run that waited is taken note of when it has ended: not in a folder that is gone.
-    await waitFor(() => expect(scene.statistics.recent(1)).toEqual(["bank"]));
+    await waitFor(async () => expect(await scene.statistics.recent(1)).toEqual(["bank"]));
   });
 
   it.each(ERAS)("tells a client of %s how far it is after an answer too", async (era) => {

@@ -115,13 +115,15 @@ describe("what somebody has to agree to", () => {
     const { approvals } = await first.found.again();
     const place = join(first.found.root, "home/.skillet/skills/x");
     const effect = { skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" as const };
-    expect(approvals.isAlwaysApproved(effect)).toBe(true);
+    expect(await approvals.isAlwaysApproved(effect)).toBe(true);
     for (const other of [{ skill: "y" }, { place: "/elsewhere/x" }, { tool: "pay" }, { on: "workspace" as const }]) {
-      expect(approvals.isAlwaysApproved({ ...effect, ...other })).toBe(false);
+      expect(await approvals.isAlwaysApproved({ ...effect, ...other })).toBe(false);
     }
-    expect(approvals.list()).toEqual([{ skill: "x", source: "~/.skillet/skills", place, allowed: ["tool:send_mail"] }]);
-    expect(approvals.forget("x")).toBe(1);
-    expect(approvals.isAlwaysApproved(effect)).toBe(false);
+    expect(await approvals.list()).toEqual([
+      { skill: "x", source: "~/.skillet/skills", place, allowed: ["tool:send_mail"] },
+    ]);
+    expect(await approvals.forget("x")).toBe(1);
+    expect(await approvals.isAlwaysApproved(effect)).toBe(false);
     expect(sent).toHaveLength(1);
   });
 
@@ -129,7 +131,7 @@ describe("what somebody has to agree to", () => {
     const { tool, sent } = mail();
     const { found, use } = await scene([send("Ada")]);
     const place = join(found.root, "home/.skillet/skills/x");
-    found.approvals.add({ skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" });
+    await found.approvals.add({ skill: "x", source: "~/.skillet/skills", place, tool: "send_mail", on: "outside" });
     expect((await use({ skill: "x" }, { tools: [tool] })).result.stop).toBe("answer");
     expect(sent).toHaveLength(1);
   });

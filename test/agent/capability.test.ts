@@ -14,6 +14,7 @@ import { memoryNotes } from "../support/broker.ts";
 import { giveValues } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import type { Turn } from "../support/model-server.ts";
+import { readAll } from "../support/read-all.ts";
 import { eventsOf, type Parts, useScene } from "../support/use.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 
@@ -71,7 +72,7 @@ describe("a skill with capabilities", () => {
         "env; cat /proc/*/environ | tr '\\0' '\\n'; find / \\( -name vault.json -o -name vault.key -o -name audit.jsonl -o -name config.toml \\) 2>/dev/null | grep -v /proc | grep skillet",
       ),
     ]);
-    capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: "the-token-of-ada" } });
+    await capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: "the-token-of-ada" } });
     const { events } = await use({ skill: "x" }, host);
     expect(seen[0]).toContain("capability: notes.notes");
     expect(seen[0]).toContain("changes: needs the user's approval each time");
@@ -139,7 +140,7 @@ describe("a skill with capabilities", () => {
       "the first was not done again",
     ).toEqual([{ title: "a" }, { title: "b" }]);
     expect(new Set(notes.asked.map(({ key }) => key)).size, "each has a key of its own").toBe(2);
-    const done = [...capabilities.audit.read()].map(({ outcome }) => outcome);
+    const done = (await readAll(capabilities.audit.read())).map(({ outcome }) => outcome);
     expect(
       done.filter((outcome) => outcome === "ok"),
       "nor does the log say so",
@@ -237,7 +238,7 @@ describe("a skill with capabilities", () => {
 
   it("[Q-22] has its secrets in nothing that is written down, though it sends them away and they come back", async () => {
     const value = "s3cret-of-the-skill-0123456789";
-    const { use, host, found, capabilities } = await scene(
+    const { use, host, found } = await scene(
       [
         bash(`${INVOKE} add --input "{\\"title\\": \\"$API_KEY\\"}"`),
         bash(`${INVOKE} "$API_KEY"; skillet-sb capability auth begin -c "$API_KEY"; ${INVOKE} list`),
@@ -250,7 +251,7 @@ describe("a skill with capabilities", () => {
     expect(asked, "it did send it").toMatchObject([{ input: { title: value } }, {}]);
     const written = [
       JSON.stringify([events, result]),
-      readFileSync(capabilities.audit.file, "utf8"),
+      readFileSync(join(found.home, "audit.jsonl"), "utf8"),
       ...(found.runs.read(result.run)?.lines ?? []).map((line) => JSON.stringify(line)),
     ].join("\n");
     expect(written).toContain("[API_KEY]");
@@ -300,8 +301,8 @@ describe("a sign-in that a skill's code makes", () => {
   async function signIn(calls: readonly object[], answers: Approval[] = []) {
     const made = await scene(calls, { answers });
     const capabilities = createCapabilities({ ...made.found, providers: [provider] });
-    capabilities.vault.set("notes", "ada", { account: "ada", secret: { token: "token-of-ada" } });
-    const who = () => capabilities.vault.get("notes", { user: "ada" })?.account;
+    await capabilities.vault.set("notes", "ada", { account: "ada", secret: { token: "token-of-ada" } });
+    const who = async () => (await capabilities.vault.get("notes", { user: "ada" }))?.account;
     return { ...made, who, capabilities, host: { ...made.host, capabilities } };
   }
 
@@ -310,7 +311,7 @@ describe("a sign-in that a skill's code makes", () => {
       [AS_EVE, AS_EVE],
       [{ isApproved: false, reason: "who is eve?" }, { isApproved: true }],
     );
-    const before = who();
+    const before = await who();
     await use({ skill: "x" }, host);
     expect(effects).toMatchObject([
       { skill: "x", tool: "notes.sign-in", input: { account: "eve" }, where: "notes, as eve", isOnce: true },
@@ -319,8 +320,8 @@ describe("a sign-in that a skill's code makes", () => {
     expect(JSON.stringify(effects)).not.toContain("token-of-eve");
     expect(seen[0]).toMatch(/code: not-approved[\s\S]*who is eve/);
     expect(seen[1]).toContain("status: signed-in");
-    expect([before, who()]).toEqual(["ada", "eve"]);
-    const lines = [...capabilities.audit.read()].filter(({ method }) => method === "auth.complete");
+    expect([before, await who()]).toEqual(["ada", "eve"]);
+    const lines = (await readAll(capabilities.audit.read())).filter(({ method }) => method === "auth.complete");
     expect(lines.map(({ outcome }) => outcome)).toEqual(["not-approved", "ok"]);
   });
 
@@ -328,10 +329,10 @@ describe("a sign-in that a skill's code makes", () => {
     const { found, use, capabilities, who } = await signIn([AS_EVE]);
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
     expect(result).toMatchObject({ stop: "waiting", effect: { tool: "notes.sign-in", input: { account: "eve" } } });
-    expect(who()).toBe("ada");
+    expect(await who()).toBe("ada");
     found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
     await resumeRun(found.catalog, { ...found, capabilities, caller: CALLER }, result.run);
-    expect(who()).toBe("eve");
+    expect(await who()).toBe("eve");
   });
 
   it("[Q-24] leaves room for those of others, however many it begins", async () => {
@@ -366,7 +367,7 @@ describe("what is not given", () => {
     const second = await scene([bash(`SKILLET_CAPABILITY_TOKEN=${stolen} skillet-sb capability list`)]);
     await second.use({ skill: "x" }, second.host);
     expect(second.seen[0]).toContain("code: token-invalid");
-    expect([...second.capabilities.audit.read()].map(({ outcome }) => outcome)).toEqual(["token-invalid"]);
+    expect((await readAll(second.capabilities.audit.read())).map(({ outcome }) => outcome)).toEqual(["token-invalid"]);
   });
 
   it("[Q-20] is another's socket, of a hundred runs at once", async () => {
@@ -595,6 +596,6 @@ describe("a script of a skill", () => {
     const { stdout } = await runScript(host, { skill: made.found.skill("x"), script: "add.sh" });
     expect(stdout).toContain("status: ok");
     expect(made.effects).toMatchObject([{ tool: "notes.notes.add", input: { title: "of a script" } }]);
-    expect(readFileSync(made.capabilities.audit.file, "utf8")).toContain('"outcome":"ok"');
+    expect(readFileSync(join(made.found.home, "audit.jsonl"), "utf8")).toContain('"outcome":"ok"');
   });
 });

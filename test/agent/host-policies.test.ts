@@ -28,8 +28,8 @@ describe("a policy of the embedding program", () => {
     const catalog = await catalogOf({ deploy: {}, review: {} });
     const session = openSession(catalog, host(operatorsOnly));
     expect(session.listVisible().map(({ name }) => name)).toEqual(["review"]);
-    expect(session.formatListing()).not.toContain("deploy");
-    expect(session.disclose("use the deploy skill").text).not.toContain("Do deploy.");
+    expect(await session.formatListing()).not.toContain("deploy");
+    expect((await session.disclose("use the deploy skill")).text).not.toContain("Do deploy.");
     expect(await session.load("deploy")).toMatchObject({
       isError: true,
       code: "policy-denied",

@@ -160,7 +160,7 @@ describe("a run that is written down", () => {
       { skill: "inner", isResumed: false },
       { skill: "outer", isResumed: true },
     ]);
-    expect(found.statistics.perSkill()).toMatchObject([
+    expect(await found.statistics.perSkill()).toMatchObject([
       { skill: "inner", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
       { skill: "outer", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
     ]);

@@ -117,7 +117,7 @@ describe("a skill that was added and is not what its lock says", () => {
 
       const session = openSession(scene.catalog, scene);
       expect(session.listVisible().map(({ name }) => name)).not.toContain("sorter");
-      const told = session.disclose("sort my crates of apples");
+      const told = await session.disclose("sort my crates of apples");
       expect(JSON.stringify(told)).not.toMatch(/sorter|EVIL/);
       expect(await session.load("sorter")).toMatchObject({ isError: true, code: "changed" });
       for (const [tool, input] of [

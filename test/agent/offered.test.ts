@@ -51,14 +51,14 @@ describe("skills that are unavailable here", () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const session = openSession(found.catalog, found);
     for (const query of ["a ship needs a berth", "berth", "list skills", "hello"]) {
-      const { text, matches, shortlist } = session.disclose(query);
+      const { text, matches, shortlist } = await session.disclose(query);
       expect(text, query).not.toMatch(GONE);
       expect(text).toContain("harbor");
       expect([...matches.map(({ skill }) => skill), ...shortlist].filter(({ name }) => GONE.test(name))).toEqual([]);
     }
-    expect(session.disclose("find a berth in the harbor for our ship").shortlist.map(({ name }) => name)).toEqual([
-      "harbor",
-    ]);
+    expect(
+      (await session.disclose("find a berth in the harbor for our ship")).shortlist.map(({ name }) => name),
+    ).toEqual(["harbor"]);
     for (const [tool, input] of [
       ["list_skills", {}],
       ["search_skills", { query: "a berth for ships" }],
@@ -67,7 +67,7 @@ describe("skills that are unavailable here", () => {
       expect(content).toContain("harbor");
       expect(content).not.toMatch(GONE);
     }
-    expect(session.formatListing()).not.toMatch(GONE);
+    expect(await session.formatListing()).not.toMatch(GONE);
     expect(session.listVisible().map(({ name }) => name)).toEqual([...OTHERS, "harbor"].sort());
     const { skills } = await session.activate("berth the ship");
     expect(skills).toEqual(["harbor"]);
@@ -76,15 +76,15 @@ describe("skills that are unavailable here", () => {
   it("[S-34] can still be called by a person whose text nothing stops, and never when disabled", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const session = openSession(found.catalog, found);
-    expect(session.disclose("/other-system now").suffix).toContain("Berth it there.");
-    expect(session.disclose("/switched-off now").text).not.toMatch(GONE);
+    expect((await session.disclose("/other-system now")).suffix).toContain("Berth it there.");
+    expect((await session.disclose("/switched-off now")).text).not.toMatch(GONE);
   });
 
   it("[S-34] are in no instructions of the AI SDK", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const skills = await createSkillToolset(openSession(found.catalog, found));
-    const { instructions, prompt } = skills.promptFor("find a berth in the harbor for our ship");
-    for (const text of [skills.instructions, skills.instructionsFor("berth"), instructions, prompt]) {
+    const { instructions, prompt } = await skills.promptFor("find a berth in the harbor for our ship");
+    for (const text of [await skills.instructions(), await skills.instructionsFor("berth"), instructions, prompt]) {
       expect(text).toContain("harbor");
       expect(text).not.toMatch(GONE);
     }

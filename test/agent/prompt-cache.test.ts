@@ -105,12 +105,12 @@ describe("the prompts of a chat", () => {
 describe("the prompts for the AI SDK", () => {
   it("[A-04] have instructions that no query changes, and the query with what fits it", async () => {
     const skills = await createSkillToolset(openSession(await catalogOf(PLAIN)));
-    const prompts = MESSAGES.map((message) => skills.promptFor(message));
+    const prompts = await Promise.all(MESSAGES.map((message) => skills.promptFor(message)));
     expect(new Set(prompts.map(({ instructions }) => instructions)).size).toBe(1);
     expect(prompts[0]?.prompt).toBe("hello");
     expect(prompts[1]?.prompt).toMatch(/^find a berth .*\n\nThese may fit\. Take one, or none:\n- harbor: Berths/);
     expect(prompts[2]?.prompt).toContain("Ask the harbor master.");
     const [first] = prompts;
-    expect(skills.instructionsFor("hello")).toBe(first?.instructions);
+    expect(await skills.instructionsFor("hello")).toBe(first?.instructions);
   });
 });

@@ -198,7 +198,7 @@ describe("a turn of a conversation that waits", () => {
     // The turn is the other one's by now: what is said next stands on whole turns.
     expect(conversation.messages.at(-1)).toMatchObject({ role: "assistant", text: "Loaded." });
     expect((await conversation.send("Thanks.")).content).toBe("Anything else?");
-    expect(found.statistics.perSkill()).toMatchObject([{ skill: "x", loads: 1 }]);
+    expect(await found.statistics.perSkill()).toMatchObject([{ skill: "x", loads: 1 }]);
   });
 
   it("[T-08] has the tools of a skill that the message brought in full", async () => {
@@ -219,7 +219,7 @@ describe("a turn of a conversation that waits", () => {
       ],
     });
     const session = openSession(found.catalog, found);
-    expect(session.disclose("a banana").text).toContain("[load_skill adds its tools]");
+    expect((await session.disclose("a banana")).text).toContain("[load_skill adds its tools]");
     expect((await createConversation(session, found).send("a banana, please")).content).toBe("Peeled.");
     session.close();
   });
@@ -292,7 +292,7 @@ describe("a word", () => {
     const { found, use } = await scene([write("a.txt")]);
     const { approve } = answering({ isApproved: true, scope: "always" });
     await use({ skill: "x" }, { approve });
-    const [{ allowed = [] } = {}] = found.approvals.list();
+    const [{ allowed = [] } = {}] = await found.approvals.list();
     expect(allowed).toEqual([`workspace:${found.workspace}`]);
   });
 
@@ -358,6 +358,6 @@ describe("a turn of a conversation with a skill that an earlier message brought"
     session.close();
     found.runs.answer(waiting.run, { isApproved: true });
     expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid." });
-    expect(found.statistics.perSkill()).toMatchObject([{ skill: "payer", loads: 1 }]);
+    expect(await found.statistics.perSkill()).toMatchObject([{ skill: "payer", loads: 1 }]);
   });
 });

@@ -123,7 +123,7 @@ describe("what changes something outside", () => {
     const { use, found } = await scene(inTurn(...calls));
     const at = join(found.root, "home/.skillet/skills/x");
     const always = { skill: "x", source: "~/.skillet/skills", place: at, tool: "send_mail", on: "outside" as const };
-    found.approvals.add(always);
+    await found.approvals.add(always);
     const { asked, approve } = asking({ isApproved: true, scope: "always" }, { isApproved: false });
     const { events } = await use({ skill: "x", message: "Read the notes." }, { approve, tools: [tool] });
     expect(asked.map(({ from, isOnce, on }) => ({ from, isOnce, on }))).toEqual([
@@ -132,7 +132,7 @@ describe("what changes something outside", () => {
     ]);
     expect(sent).toEqual(["ada@example.com", "eve@evil.example"]);
     expect(eventsOf(events, "approval-decided").map(({ scope }) => scope)).toEqual(["once", undefined]);
-    expect(found.approvals.list()).toMatchObject([{ allowed: ["tool:send_mail"] }]);
+    expect(await found.approvals.list()).toMatchObject([{ allowed: ["tool:send_mail"] }]);
   });
 
   it("is asked about as before for words of the model's own", async () => {
@@ -287,7 +287,7 @@ describe("somebody else's agent", () => {
       expect(form).toContain(`\\nfrom: ${from}\\n`);
       expect(form).toContain('"enum":["yes, this once","no"]');
     }
-    expect(found.approvals.list()).toEqual([]);
+    expect(await found.approvals.list()).toEqual([]);
   });
 });
 

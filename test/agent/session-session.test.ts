@@ -54,7 +54,7 @@ describe("list_skills", () => {
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "on" }]);
     expect(data(await session.call("search_skills", { query: "off go" }))).toEqual([]);
     for (const query of ["go", "/off", "use the off skill", "list skills"]) {
-      expect(session.disclose(query).text, query).not.toMatch(/Off\.|off/);
+      expect((await session.disclose(query)).text, query).not.toMatch(/Off\.|off/);
     }
     expect(await session.call("load_skill", { skill: "off" })).toEqual({
       text: "Skill 'off' is disabled in the configuration: enable it: skillet enable off",
@@ -158,7 +158,7 @@ describe("load_skill", () => {
     });
     const read = () => session.call("read_skill_resource", { skill: "own", resource: "x.md" });
     expect(await read()).toMatchObject({ isError: true, code: "not-for-models" });
-    session.disclose("/own now");
+    await session.disclose("/own now");
     expect((await read()).text).toContain("The file.");
   });
 
@@ -196,7 +196,7 @@ describe("load_skill", () => {
       iterations: 1,
     });
     expect(asked.map(({ task }) => task.message)).toEqual(["x"]);
-    expect(session.disclose("use the fork skill").suffix.trim()).toBe(
+    expect((await session.disclose("use the fork skill")).suffix.trim()).toBe(
       "[Skill fork runs on its own: load_skill runs it]",
     );
     expect(session.active).toEqual([]);
@@ -478,7 +478,7 @@ describe("a session", () => {
     const catalog = await loadCatalog([createDirectorySource({ path: root, name: "here" })]);
     const next = openSession(catalog, {}, { active: record });
     expect((await next.load("a")).code).toBe("already-loaded");
-    expect(next.disclose("use the a skill").text).toContain("already loaded");
+    expect((await next.disclose("use the a skill")).text).toContain("already loaded");
     expect((await openSession(catalog).load("a")).code).toBeUndefined();
     expect((await sessionOf({})).formatReminder()).toBe("");
   });
@@ -486,9 +486,9 @@ describe("a session", () => {
   it("does not call loaded what has changed since or is gone", async () => {
     const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a", { body: "Old." }) });
     await session.load("a");
-    expect(session.disclose("use the a skill").text).toContain("already loaded");
+    expect((await session.disclose("use the a skill")).text).toContain("already loaded");
     writeFileSync(join(root, "a/SKILL.md"), skillText("a", { body: "Newer." }));
-    expect(session.disclose("use the a skill").text).toContain("Newer.");
+    expect((await session.disclose("use the a skill")).text).toContain("Newer.");
     rmSync(join(root, "a"), { recursive: true });
     await session.reload();
     expect(session.formatReminder()).toBe("");
@@ -530,14 +530,14 @@ describe("a session", () => {
       b: { keywords: ["ferry"] },
       c: { keywords: ["other"] },
     });
-    expect(session.disclose("ferry").shown.map(({ name }) => name)).toEqual(["a", "b"]);
+    expect((await session.disclose("ferry")).shown.map(({ name }) => name)).toEqual(["a", "b"]);
     await session.load("b");
-    const { shown, mentioned: noted } = session.disclose("ferry", { maxSkills: 1 });
+    const { shown, mentioned: noted } = await session.disclose("ferry", { maxSkills: 1 });
     expect([shown, noted].map((list) => list.map(({ name }) => name))).toEqual([["a"], ["b"]]);
     session.unload("b@inline");
     await session.load("b");
     session.unload("b");
-    expect(session.disclose("ferry", { maxSkills: 1 }).shown.map(({ name }) => name)).toEqual(["b"]);
+    expect((await session.disclose("ferry", { maxSkills: 1 })).shown.map(({ name }) => name)).toEqual(["b"]);
   });
 
   it("goes by the settings for what is told", async () => {
@@ -546,7 +546,7 @@ describe("a session", () => {
       { a: { keywords: ["ferry"] }, b: { keywords: ["ferry"] } },
       { settings: { ...DEFAULT_SETTINGS, disclosure } },
     );
-    expect(session.disclose("ferry").shown).toHaveLength(1);
-    expect(session.disclose("Zeig her!").tier).toBe("registry");
+    expect((await session.disclose("ferry")).shown).toHaveLength(1);
+    expect((await session.disclose("Zeig her!")).tier).toBe("registry");
   });
 });

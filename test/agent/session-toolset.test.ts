@@ -235,7 +235,7 @@ describe("a tool of a session that changes something", () => {
       for (let call = 0; call < 2; call++) expect((await session.call("x.send", {})).text).toContain("sent");
       expect(asked).toHaveLength(times);
       expect(asked[0]).toMatchObject({ skill: "x", tool: "x.send", on: "outside", what: "send it" });
-      expect(scene.approvals.list()).toHaveLength(scope === "always" ? 1 : 0);
+      expect(await scene.approvals.list()).toHaveLength(scope === "always" ? 1 : 0);
     }
   });
 

@@ -48,15 +48,18 @@ describe("the static disclosure mode", () => {
     const { found } = await useScene({ skills: SKILLS, config: STATIC, env: NO_BUNDLED, turns: [] });
     const session = openSession(found.catalog, found);
     for (const query of ["", "review this", "what can you do?", "/research now"]) {
-      const { tier, text, prefix, suffix, shown } = session.disclose(query, { shortlist: true, countInPrefix: true });
+      const { tier, text, prefix, suffix, shown } = await session.disclose(query, {
+        shortlist: true,
+        countInPrefix: true,
+      });
       expect({ tier, text, prefix, suffix, shown }).toEqual({
         ...{ tier: "registry", text: LISTING, prefix: LISTING, suffix: "", shown: [] },
       });
     }
-    expect(session.formatListing()).toBe(LISTING);
+    expect(await session.formatListing()).toBe(LISTING);
     const toolset = await createSkillToolset(session);
-    expect(toolset.instructions).toBe(LISTING);
-    expect(toolset.instructionsFor("review this")).toBe(LISTING);
+    expect(await toolset.instructions()).toBe(LISTING);
+    expect(await toolset.instructionsFor("review this")).toBe(LISTING);
     expect((await session.advise("review this")).kind).toBe("none");
     const env = { HOME: `${found.root}/home`, ...NO_BUNDLED, ANTHROPIC_API_KEY: "x" };
     const { stdout } = await skillet(["explain", "review this", "--json"], { cwd: `${found.root}/project`, env });
@@ -76,7 +79,7 @@ describe("the static disclosure mode", () => {
     const model = { name: "m", respond: async () => Promise.reject(new Error("not asked")) };
     const settings = createSettings({ disclosure: { mode: "static", listingBudget: 120 } });
     const host = { settings, models: { default: model } };
-    const text = openSession(catalog, host).disclose("x").text;
+    const text = (await openSession(catalog, host).disclose("x")).text;
     expect(text.length).toBeLessThanOrEqual(480);
     expect(text).toMatch(/^## Skills\n\nBefore replying.*\n\n- \*\*deploy\*\*: Deploys\./s);
     expect(text).toContain("shortened to fit");
@@ -85,7 +88,7 @@ describe("the static disclosure mode", () => {
       settings: createSettings({ disclosure: { mode: "static" } }),
       resolveFolder: () => "/skill",
     };
-    expect(openSession(catalog, mounted).disclose("x").text).toContain("- **other**: Skill other. (/skill)");
+    expect((await openSession(catalog, mounted).disclose("x")).text).toContain("- **other**: Skill other. (/skill)");
   });
 
   it("[S-14] has no effect where skills cannot be used: the list would name a tool that is not offered", async () => {
@@ -93,6 +96,6 @@ describe("the static disclosure mode", () => {
     const settings = createSettings({ disclosure: { mode: "static" } });
     const session = openSession(catalog, { settings });
     expect(session.disclosureMode).toBe("adaptive");
-    expect(session.disclose("x").text).not.toContain("use_skill");
+    expect((await session.disclose("x")).text).not.toContain("use_skill");
   });
 });

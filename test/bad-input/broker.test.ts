@@ -8,6 +8,7 @@ import { formatJournalLine, parseJournalLine } from "../../src/store/journal.ts"
 import { brokerScene, codeIn, exchange } from "../support/broker.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { programProvider } from "../support/provider.ts";
+import { readAll } from "../support/read-all.ts";
 import { CALLER, code, commandScene, INVOKE } from "./broker-scene.ts";
 
 /** Where the sockets of this test's runs are, on the host: those of others come and go. */
@@ -43,7 +44,7 @@ describe("code that has a socket of its run", () => {
     ).toEqual([true]);
     word.resolve({ isApproved: true });
     await expect
-      .poll(() => [...capabilities.audit.read()].map(({ outcome }) => outcome))
+      .poll(async () => (await readAll(capabilities.audit.read())).map(({ outcome }) => outcome))
       .toEqual(["request-withdrawn"]);
     expect(notes.asked).toEqual([]);
   });
@@ -62,7 +63,7 @@ describe("code that has a socket of its run", () => {
     expect(second).not.toBe(first);
     expect(seen[1]).toMatch(/^0$/m);
     expect(doors()).toEqual([]);
-    expect([...capabilities.audit.read()].map(({ outcome }) => outcome)).not.toContain("ok");
+    expect((await readAll(capabilities.audit.read())).map(({ outcome }) => outcome)).not.toContain("ok");
   });
 
   it("[Q-24] that holds all connections takes them from nobody but itself", async () => {
@@ -144,7 +145,7 @@ describe("a word on a change", () => {
     }
     expect(scene.effects.map(({ input }) => JSON.stringify(input))).toEqual(asked);
     expect(asked[0]).toBe('{"to":"eve","amount":5}');
-    expect(new Set(scene.lines().map(({ input }) => input)).size, "each is another call").toBe(inputs.length);
+    expect(new Set((await scene.lines()).map(({ input }) => input)).size, "each is another call").toBe(inputs.length);
   });
 });
 

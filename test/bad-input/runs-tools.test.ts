@@ -35,12 +35,12 @@ describe("a tool that says odd things", () => {
 });
 
 describe("statistics", () => {
-  it("take note of what comes after a run whose numbers are none", () => {
+  it("take note of what comes after a run whose numbers are none", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const usage = { inputTokens: Number.NaN, outputTokens: 1e300, cachedTokens: 0 };
-    statistics.record(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
-    statistics.record(ended("next"));
-    expect(statistics.perSkill().map(({ skill, runs }) => [skill, runs])).toEqual([
+    await statistics.record(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
+    await statistics.record(ended("next"));
+    expect((await statistics.perSkill()).map(({ skill, runs }) => [skill, runs])).toEqual([
       ["next", 1],
       ["odd", 1],
     ]);

@@ -291,8 +291,8 @@ describe("statistics", () => {
     const home = temporaryFolder();
     const names = ["a'b\"c", "😀", "__proto__", "'; DROP TABLE uses; --", ACTS, "x".repeat(10_000)];
     const statistics = createStatisticsStore(join(home, ".skillet"));
-    for (const name of names) statistics.record(ended(name));
-    expect(new Set(statistics.perSkill().map(({ skill }) => skill))).toEqual(new Set(names));
+    for (const name of names) await statistics.record(ended(name));
+    expect(new Set((await statistics.perSkill()).map(({ skill }) => skill))).toEqual(new Set(names));
     for (const args of [["stats"], ["stats", "--json"]]) {
       const { code, stdout } = await skillet(args, { env: { HOME: home } });
       expect(code).toBe(0);

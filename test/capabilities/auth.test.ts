@@ -13,6 +13,7 @@ import type {
   ProviderAuth,
 } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { readAll } from "../support/read-all.ts";
 import { runOften } from "../support/steps.ts";
 
 const url = "https://id.example.com/authorize?client_id=skillet&state=s-123&code_challenge=abc";
@@ -84,9 +85,9 @@ describe("a sign-in", () => {
         callback: expect.objectContaining({ code: "c-1", state: "s-123" }),
       },
     ]);
-    expect(vault.get("gog", { user: "ada" })).toEqual({ ...credential, scopes: [] });
-    expect(vault.get("gog", { user: "" })).toBeUndefined();
-    expect([...audit.read()]).toMatchObject([
+    expect(await vault.get("gog", { user: "ada" })).toEqual({ ...credential, scopes: [] });
+    expect(await vault.get("gog", { user: "" })).toBeUndefined();
+    expect(await readAll(audit.read())).toMatchObject([
       { method: "auth.begin", outcome: "ok", user: "ada", capability: "gog.email" },
       { method: "auth.complete", outcome: "ok", user: "ada", capability: "gog.email" },
     ]);
@@ -108,7 +109,7 @@ describe("a sign-in", () => {
     await expect(authAt("https://two.example").complete(flow, "c-1", "bob")).rejects.toThrow(/No such sign-in/);
     expect(seen.completed).toEqual([]);
     await authAt("https://one.example").complete(flow, "c-1", "ada");
-    expect(vault.list()).toMatchObject([{ account: "ada@example.com", origin: "https://one.example" }]);
+    expect(await vault.list()).toMatchObject([{ account: "ada@example.com", origin: "https://one.example" }]);
   });
 
   it("[Q-20] holds once", async () => {
@@ -232,7 +233,7 @@ describe("a sign-in", () => {
     expect(polled).toBe(1);
     pass(1);
     expect(await auth.poll(flow, "ada")).toEqual({ status: "signed-in", account: "ada@example.com" });
-    expect(vault.get("gog", { user: "ada" })?.account).toBe("ada@example.com");
+    expect((await vault.get("gog", { user: "ada" }))?.account).toBe("ada@example.com");
     await expect(auth.poll(flow, "ada")).rejects.toThrow(code("flow-used"));
   });
 
@@ -294,7 +295,7 @@ describe("a sign-in", () => {
     const { auth, begin, vault } = scene({ complete: async () => given as Credential });
     const { flow } = await begin();
     await expect(auth.complete(flow, "c-1", "ada")).rejects.toThrow(code("provider-answer-invalid"));
-    expect(vault.list()).toEqual([]);
+    expect(await vault.list()).toEqual([]);
   });
 });
 

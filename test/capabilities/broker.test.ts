@@ -71,7 +71,7 @@ describe("a broker", () => {
     ];
     for (const [token, code] of cases) expect(codeIn(await scene.send("list", {}, { token })), code).toBe(code);
     expect(codeIn(await scene.send("list", {}, { token: await signed({}) })), "the right one").toBe("ok");
-    expect(scene.lines().map(({ outcome }) => outcome)).toEqual([...cases.map(([, code]) => code), "ok"]);
+    expect((await scene.lines()).map(({ outcome }) => outcome)).toEqual([...cases.map(([, code]) => code), "ok"]);
   });
 
   it("[Q-20] lets a token hold as long as the run does, which people do not shorten", async () => {
@@ -88,7 +88,7 @@ describe("a broker", () => {
     const line = JSON.stringify({ v: 1, token: scene.token, nonce: "once-and-only", method: "list", params: {} });
     expect(codeIn(await exchange(scene.socket, line))).toBe("ok");
     expect(codeIn(await exchange(scene.socket, line))).toBe("nonce-reused");
-    scene.broker.close();
+    await scene.broker.close();
     expect(codeIn(await scene.send("list"))).toBe("run-ended");
   });
 
@@ -206,7 +206,7 @@ describe("a broker", () => {
     expect(codeIn(await scene.invoke("add", { title: "b" }, { approval }))).toBe("approval-mismatch");
     expect(codeIn(await scene.invoke("add", { title: "a" }, { approval: "apr_none" }))).toBe("approval-unknown");
     expect(asked).toHaveLength(1);
-    const lines = scene.lines().filter(({ operation }) => operation === "add");
+    const lines = (await scene.lines()).filter(({ operation }) => operation === "add");
     expect(lines.map(({ outcome }) => outcome)).toEqual([
       "begun",
       "ok",
@@ -303,7 +303,7 @@ describe("a broker", () => {
       go(scene, connection);
       await expect.poll(() => signal.aborted).toBe(true);
       say({ isApproved: true });
-      await expect.poll(() => scene.lines().at(-1)?.outcome).toBe("request-withdrawn");
+      await expect.poll(async () => (await scene.lines()).at(-1)?.outcome).toBe("request-withdrawn");
       expect(asked).toEqual([]);
       expect(scene.broker.halted.aborted, "the run goes on").toBe(false);
     }
@@ -322,7 +322,7 @@ describe("a broker", () => {
     const reply = await scene.invoke("list");
     expect(JSON.stringify(reply)).not.toContain("ya29");
     expect(reply).toMatchObject({ ok: true, result: { removed: 1 } });
-    expect(scene.lines().at(-1)).toMatchObject({ removed: 1 });
+    expect((await scene.lines()).at(-1)).toMatchObject({ removed: 1 });
   });
 
   it("[Q-22] shows nobody what a provider was let in with, not in an answer and not in an error", async () => {
@@ -337,10 +337,10 @@ describe("a broker", () => {
         },
       });
       const scene = await brokerScene({ providers: [provider] });
-      scene.capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: secret } });
+      await scene.capabilities.vault.set("notes", "ada", { account: "ada@example.com", secret: { token: secret } });
       const reply = JSON.stringify(await scene.invoke("list"));
       expect(reply).toContain(fails ? "denied" : "echo");
-      expect(scene.lines().at(-1), "as whom it was done").toMatchObject({ account: "ada@example.com" });
+      expect((await scene.lines()).at(-1), "as whom it was done").toMatchObject({ account: "ada@example.com" });
       for (const form of [secret, Buffer.from(secret).toString("base64")]) expect(reply).not.toContain(form);
     }
     expect(given, "the provider itself had it").toEqual([{ token: secret }, { token: secret }]);
@@ -352,15 +352,15 @@ describe("a broker", () => {
     const renewing = { ...provider, invoke: async () => ({ output: { id: 1 }, credential: credential as Credential }) };
     const scene = await brokerScene({ providers: [renewing] });
     const { vault } = scene.capabilities;
-    vault.set("notes", "ada", { account: "ada@example.com", secret: { token: "old" } });
+    await vault.set("notes", "ada", { account: "ada@example.com", secret: { token: "old" } });
     credential = { account: "ada@example.com", secret: { token: "new" } };
     expect(codeIn(await scene.invoke("list"))).toBe("ok");
     for (const bad of [{ secret: { token: "x" } }, { account: "ada@example.com" }, { account: "a\nb", secret: {} }]) {
       credential = bad;
       expect(codeIn(await scene.invoke("list"))).toBe("provider-answer-invalid");
     }
-    expect(vault.list()).toHaveLength(1);
-    expect(vault.get("notes", { user: "ada" })?.secret).toEqual({ token: "new" });
+    expect(await vault.list()).toHaveLength(1);
+    expect((await vault.get("notes", { user: "ada" }))?.secret).toEqual({ token: "new" });
   });
 
   it("[Q-19] goes on when a provider hangs, fails, or gives what it does not say that it gives", async () => {
@@ -429,7 +429,7 @@ describe("a broker", () => {
     for (const stranger of [eve, other])
       expect(codeIn(await stranger.send("auth.complete", params))).toBe("flow-unknown");
     for (const code of ["ok", "flow-used"]) expect(codeIn(await scene.send("auth.complete", params))).toBe(code);
-    expect(scene.lines()).toMatchObject([
+    expect(await scene.lines()).toMatchObject([
       { method: "auth.begin", outcome: "ok", capability: "notes.notes" },
       { method: "auth.complete", outcome: "ok", capability: "notes.notes" },
       { method: "auth.complete", outcome: "flow-used" },
@@ -451,12 +451,12 @@ describe("a broker", () => {
     const scene = await brokerScene({ providers: [provider] });
     const signIn = (more: { scopes?: string[] }) =>
       scene.capabilities.vault.set("notes", "ada", { account: "ada", secret: { token: "x" }, ...more });
-    signIn({ scopes: ["read"] });
+    await signIn({ scopes: ["read"] });
     expect(await scene.invoke("list")).toMatchObject({
       error: { code: "scope-missing", fix: "the user runs: skillet auth login notes --scope read --scope list" },
     });
     for (const more of [{ scopes: ["read", "list"] }, {}]) {
-      signIn(more);
+      await signIn(more);
       expect(codeIn(await scene.invoke("list")), JSON.stringify(more)).toBe("ok");
     }
   });
@@ -491,12 +491,11 @@ describe("a broker", () => {
   it("does nothing that it cannot write down", async () => {
     const { provider, asked } = memoryNotes();
     const audit = {
-      file: "",
-      add: () => {
+      add: async () => {
         throw new SkillError("unwritable", { message: "the disk is full", fix: "make room" });
       },
-      read: () => [],
-      verify: () => ({ isWhole: true as const, lines: 0, head: "" }),
+      async *read() {},
+      verify: async () => ({ isWhole: true as const, lines: 0, head: "" }),
     };
     const scene = await brokerScene({ providers: [provider], audit });
     expect(codeIn(await scene.invoke("add", { title: "a" }))).toBe("unwritable");
@@ -529,7 +528,7 @@ describe("what is sent to a broker", () => {
       const line = typeof frame === "string" ? frame : JSON.stringify(frame);
       expect(codeIn(await exchange(scene.socket, line)), line).toBe("request-invalid");
     }
-    expect(scene.lines(), "each is written down").toHaveLength(frames.length);
+    expect(await scene.lines(), "each is written down").toHaveLength(frames.length);
     expect(codeIn(await exchange(scene.socket, "x".repeat(2 * 1024 * 1024)))).toBe("request-too-large");
     expect(codeIn(await scene.send("list"))).toBe("ok");
   });
@@ -583,11 +582,11 @@ describe("what is sent to a broker", () => {
     const quiet = Array.from({ length: 500 }, () => connect(scene.socket).on("error", () => {}));
     expect(codeIn(await scene.send("list"))).toBe("ok");
     for (const connection of quiet) connection.destroy();
-    scene.broker.close();
-    const lines = scene.lines();
+    await scene.broker.close();
+    const lines = await scene.lines();
     expect(lines.length).toBeLessThan(110);
     expect(lines.at(-1)).toMatchObject({ outcome: "too-many", count: 1900 });
-    expect(scene.capabilities.audit.verify()).toMatchObject({ isWhole: true });
+    expect(await scene.capabilities.audit.verify()).toMatchObject({ isWhole: true });
   });
 });
 

@@ -45,15 +45,15 @@ describe("github behind the broker of a run", () => {
       await scene.send("list"),
     ];
     expect(replies.map(codeIn)).toEqual(["ok", "input-invalid", "ok"]);
-    const seen = JSON.stringify([replies, scene.origins, scene.effects, scene.called, scene.lines()]);
+    const seen = JSON.stringify([replies, scene.origins, scene.effects, scene.called, await scene.lines()]);
     for (const secret of [TOKEN, CLONE_TOKEN]) expect(seen).not.toContain(secret);
   });
 
   it("[Q-20] sends a token to no other host than the one that it was signed in at", async () => {
     const scene = await signedIn({});
     const { vault } = scene.capabilities;
-    vault.remove("github");
-    vault.set("github", "ada", CREDENTIAL, { origin: "https://api.github.com" });
+    await vault.remove("github");
+    await vault.set("github", "ada", CREDENTIAL, { origin: "https://api.github.com" });
     const call = { capability: "github.issues", operation: "get", input: one };
     expect(await scene.send("invoke", call)).toMatchObject({
       ok: false,
@@ -64,7 +64,7 @@ describe("github behind the broker of a run", () => {
       },
     });
     expect(scene.server.requests).toEqual([]);
-    vault.set("github", "ada", CREDENTIAL, {
+    await vault.set("github", "ada", CREDENTIAL, {
       origin: createGithubProvider({ baseUrl: `${scene.server.url}/` }).origin,
     });
     expect(codeIn(await scene.send("invoke", call)), "it is asked").toBe("not-found");
@@ -77,7 +77,7 @@ describe("github behind the broker of a run", () => {
       ["ada", "bob"],
       ["eve", "mallory"],
     ] as const)
-      vault.set("github", user, { ...CREDENTIAL, account }, { origin: scene.origin });
+      await vault.set("github", user, { ...CREDENTIAL, account }, { origin: scene.origin });
     const call = { capability: "github.issues", operation: "get", input: one, account: "carl" };
     expect(await scene.send("invoke", call)).toMatchObject({
       error: {
@@ -107,6 +107,6 @@ async function signedIn(routes: Routes, more: Parameters<typeof brokerScene>[0] 
   const provider = createGithubProvider({ baseUrl: server.url });
   const scene = await brokerScene({ providers: [provider], declares, ...more });
   const { origin } = provider;
-  scene.capabilities.vault.set("github", "ada", CREDENTIAL, { origin });
+  await scene.capabilities.vault.set("github", "ada", CREDENTIAL, { origin });
   return { ...scene, server, origin };
 }

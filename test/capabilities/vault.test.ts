@@ -20,10 +20,10 @@ const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: "vault-unreadable", message: expect.stringMatching(message) });
 
 /** A vault with one credential in it, and a way to edit its file. */
-function vaultOfAda() {
+async function vaultOfAda() {
   const home = temporaryFolder();
   const vault = createVault(home, { env });
-  vault.set("gog", "ada", ada);
+  await vault.set("gog", "ada", ada);
   const edit = (change: (text: string) => string) => {
     const before = readFileSync(vault.file, "utf8");
     const after = change(before);
@@ -47,15 +47,15 @@ const asRun = (folder: string, work: string) => {
 };
 
 describe("the vault", () => {
-  it("[S-24] keeps credentials so that no file has them in clear, for the user alone", () => {
-    const { home, vault, again } = vaultOfAda();
-    expect(again().get("gog", { user: "ada" })).toEqual(ada);
+  it("[S-24] keeps credentials so that no file has them in clear, for the user alone", async () => {
+    const { home, vault, again } = await vaultOfAda();
+    expect(await again().get("gog", { user: "ada" })).toEqual(ada);
     for (const name of readdirSync(home)) {
       expect(statSync(join(home, name)).mode & 0o777, name).toBe(0o600);
       expect(readFileSync(join(home, name), "utf8")).not.toMatch(/tok-ada|dG9rLWFkYS|746f6b2d616461/);
     }
     expect(readFileSync(vault.file, "utf8")).toContain('"account":"ada@example.com"');
-    expect(vault.list()).toEqual([
+    expect(await vault.list()).toEqual([
       {
         ...{ namespace: "gog", account: ada.account, user: "ada", scopes: ["mail.read"], expiresAt: ada.expiresAt },
         at: expect.stringMatching(/^\d{4}-/),
@@ -63,71 +63,73 @@ describe("the vault", () => {
     ]);
   });
 
-  it("gives nobody another user's, namespace's or account's", () => {
-    const { vault } = vaultOfAda();
-    for (const user of ["", "bob", "Ada", "__proto__"]) expect(vault.get("gog", { user })).toBeUndefined();
-    expect(vault.get("gogx", { user: "ada" })).toBeUndefined();
-    expect(vault.get("__proto__", { user: "ada" })).toBeUndefined();
-    expect(vault.get("gog", { user: "ada", account: "other@example.com" })).toBeUndefined();
+  it("gives nobody another user's, namespace's or account's", async () => {
+    const { vault } = await vaultOfAda();
+    for (const user of ["", "bob", "Ada", "__proto__"]) expect(await vault.get("gog", { user })).toBeUndefined();
+    expect(await vault.get("gogx", { user: "ada" })).toBeUndefined();
+    expect(await vault.get("__proto__", { user: "ada" })).toBeUndefined();
+    expect(await vault.get("gog", { user: "ada", account: "other@example.com" })).toBeUndefined();
   });
 
-  it("gives the account that is asked for, or the last one", () => {
+  it("gives the account that is asked for, or the last one", async () => {
     let time = 0;
     const vault = createVault(temporaryFolder(), { env, now: () => (time += 1000) });
-    vault.set("gog", "", { account: "one", secret: { n: 1 } });
-    vault.set("gog", "", { account: "two", secret: { n: 2 } });
-    expect(vault.get("gog", { user: "" })?.account).toBe("two");
-    expect(vault.get("gog", { user: "", account: "one" })?.secret).toEqual({ n: 1 });
-    vault.set("gog", "", { account: "one", secret: { n: 3 } });
-    expect(vault.get("gog", { user: "" })).toEqual({ account: "one", secret: { n: 3 }, scopes: [] });
-    vault.set("gog", "", { account: "two", secret: { n: 4 } }, { isRenewed: true });
-    expect(vault.get("gog", { user: "" })?.account, "a sign-in does not become the last by being used").toBe("one");
-    expect(vault.get("gog", { user: "", account: "two" })?.secret).toEqual({ n: 4 });
-    expect(vault.list()).toHaveLength(2);
+    await vault.set("gog", "", { account: "one", secret: { n: 1 } });
+    await vault.set("gog", "", { account: "two", secret: { n: 2 } });
+    expect((await vault.get("gog", { user: "" }))?.account).toBe("two");
+    expect((await vault.get("gog", { user: "", account: "one" }))?.secret).toEqual({ n: 1 });
+    await vault.set("gog", "", { account: "one", secret: { n: 3 } });
+    expect(await vault.get("gog", { user: "" })).toEqual({ account: "one", secret: { n: 3 }, scopes: [] });
+    await vault.set("gog", "", { account: "two", secret: { n: 4 } }, { isRenewed: true });
+    expect((await vault.get("gog", { user: "" }))?.account, "a sign-in does not become the last by being used").toBe(
+      "one",
+    );
+    expect((await vault.get("gog", { user: "", account: "two" }))?.secret).toEqual({ n: 4 });
+    expect(await vault.list()).toHaveLength(2);
   });
 
-  it("[Q-20] gives nobody what was signed in elsewhere, and keeps it for when it is there again", () => {
+  it("[Q-20] gives nobody what was signed in elsewhere, and keeps it for when it is there again", async () => {
     const vault = createVault(temporaryFolder(), { env });
     const [here, there] = ["https://one.example", "https://two.example"];
-    vault.set("hub", "ada", ada, { origin: here });
-    expect(vault.list()).toMatchObject([{ account: ada.account, origin: here }]);
-    for (const origin of [there, undefined]) expect(vault.get("hub", { user: "ada", origin })).toBeUndefined();
-    vault.set("hub", "ada", { ...ada, secret: { n: 2 } }, { origin: there });
-    expect(vault.get("hub", { user: "ada", origin: there })?.secret).toEqual({ n: 2 });
-    expect(vault.get("hub", { user: "ada", origin: here })).toEqual(ada);
-    vault.set("hub", "ada", { ...ada, secret: { n: 3 } }, { origin: here });
-    expect(vault.list()).toHaveLength(2);
-    expect(vault.remove("hub")).toBe(2);
-    vault.set("gog", "ada", ada);
-    expect(vault.get("gog", { user: "ada", origin: here }), "of one that says no place").toBeUndefined();
-    expect(vault.get("gog", { user: "ada" })).toEqual(ada);
+    await vault.set("hub", "ada", ada, { origin: here });
+    expect(await vault.list()).toMatchObject([{ account: ada.account, origin: here }]);
+    for (const origin of [there, undefined]) expect(await vault.get("hub", { user: "ada", origin })).toBeUndefined();
+    await vault.set("hub", "ada", { ...ada, secret: { n: 2 } }, { origin: there });
+    expect((await vault.get("hub", { user: "ada", origin: there }))?.secret).toEqual({ n: 2 });
+    expect(await vault.get("hub", { user: "ada", origin: here })).toEqual(ada);
+    await vault.set("hub", "ada", { ...ada, secret: { n: 3 } }, { origin: here });
+    expect(await vault.list()).toHaveLength(2);
+    expect(await vault.remove("hub")).toBe(2);
+    await vault.set("gog", "ada", ada);
+    expect(await vault.get("gog", { user: "ada", origin: here }), "of one that says no place").toBeUndefined();
+    expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
-  it("[Q-20] refuses a credential whose origin was edited or taken out", () => {
+  it("[Q-20] refuses a credential whose origin was edited or taken out", async () => {
     const evil = "https://evil.example";
     for (const [edited, origin] of [
       [`"origin":"${evil}"`, evil],
       ['"x":"y"', undefined],
     ] as const) {
       const vault = createVault(temporaryFolder(), { env });
-      vault.set("hub", "ada", ada, { origin: "https://one.example" });
+      await vault.set("hub", "ada", ada, { origin: "https://one.example" });
       const text = readFileSync(vault.file, "utf8");
       writeFileSync(vault.file, text.replace('"origin":"https://one.example"', edited));
       const get = () => vault.get("hub", { user: "ada", origin });
-      expect(get).toThrow(unreadable(/was edited/));
+      await expect(get).rejects.toThrow(unreadable(/was edited/));
     }
   });
 
-  it("removes without a key, and says how many", () => {
-    const { home, vault, again } = vaultOfAda();
-    vault.set("gog", "bob", { account: "b", secret: {} });
-    vault.set("github", "ada", { account: "a", secret: {} });
+  it("removes without a key, and says how many", async () => {
+    const { home, vault, again } = await vaultOfAda();
+    await vault.set("gog", "bob", { account: "b", secret: {} });
+    await vault.set("github", "ada", { account: "a", secret: {} });
     rmSync(join(home, "vault.key"));
-    expect(again().remove("gog", { user: "ada", account: "none" })).toBe(0);
-    expect(again().remove("gog", { user: "bob" })).toBe(1);
-    expect(again().remove("gog")).toBe(1);
-    expect(vault.list().map(({ namespace }) => namespace)).toEqual(["github"]);
-    expect(createVault(temporaryFolder(), { env }).remove("gog")).toBe(0);
+    expect(await again().remove("gog", { user: "ada", account: "none" })).toBe(0);
+    expect(await again().remove("gog", { user: "bob" })).toBe(1);
+    expect(await again().remove("gog")).toBe(1);
+    expect((await vault.list()).map(({ namespace }) => namespace)).toEqual(["github"]);
+    expect(await createVault(temporaryFolder(), { env }).remove("gog")).toBe(0);
   });
 
   it.each([
@@ -135,16 +137,18 @@ describe("the vault", () => {
     ["scopes", '["mail.read"]', '["mail.send"]', "ada"],
     ["namespace", '"namespace":"gog"', '"namespace":"hub"', "ada"],
     ["time", "2030-01-01", "2040-01-01", "ada"],
-  ])("[Q-20] refuses a credential whose %s was edited", (_, from, to, user) => {
-    const { again, edit, vault } = vaultOfAda();
+  ])("[Q-20] refuses a credential whose %s was edited", async (_, from, to, user) => {
+    const { again, edit, vault } = await vaultOfAda();
     edit((text) => text.replace(from, to));
-    const { namespace = "" } = vault.list()[0] ?? {};
-    expect(() => again().get(namespace, { user })).toThrow(unreadable(/the entry of ada@example.com .* was edited/));
+    const { namespace = "" } = (await vault.list())[0] ?? {};
+    await expect(async () => await again().get(namespace, { user })).rejects.toThrow(
+      unreadable(/the entry of ada@example.com .* was edited/),
+    );
   });
 
-  it("refuses a box that was swapped for another of the same vault, or of another vault with the same key", () => {
-    const { home, vault, again, edit } = vaultOfAda();
-    vault.set("gog", "bob", { ...ada, account: "bob@example.com" });
+  it("refuses a box that was swapped for another of the same vault, or of another vault with the same key", async () => {
+    const { home, vault, again, edit } = await vaultOfAda();
+    await vault.set("gog", "bob", { ...ada, account: "bob@example.com" });
     const boxes = [...readFileSync(vault.file, "utf8").matchAll(/"box":"([^"]+)"/g)].map(([, box = ""]) => box);
     edit((text) =>
       text
@@ -152,14 +156,14 @@ describe("the vault", () => {
         .replace(boxes[1] ?? "", boxes[0] ?? "")
         .replace("X", boxes[1] ?? ""),
     );
-    expect(() => again().get("gog", { user: "bob" })).toThrow(unreadable(/edited/));
+    await expect(async () => await again().get("gog", { user: "bob" })).rejects.toThrow(unreadable(/edited/));
     const other = temporaryFolder({ "vault.key": readFileSync(join(home, "vault.key")) });
     chmodSync(join(other, "vault.key"), 0o600);
     const twin = createVault(other, { env });
-    twin.set("gog", "ada", ada);
+    await twin.set("gog", "ada", ada);
     const [box = ""] = [...readFileSync(twin.file, "utf8").matchAll(/"box":"([^"]+)"/g)].map(([, text = ""]) => text);
     edit((text) => text.replace(boxes[0] ?? "", box).replace(boxes[1] ?? "", box));
-    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/edited/));
+    await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(unreadable(/edited/));
   });
 
   it.each<[string, string, RegExp]>([
@@ -171,8 +175,8 @@ describe("the vault", () => {
       '{"version":1,"lock":{"id":"x","key":"key file"},"check":"","credentials":[{}],"kept":[]}',
       /an entry/,
     ],
-  ])("says so when it %s, and leaves it as it is", (_, text, message) => {
-    const { vault, again } = vaultOfAda();
+  ])("says so when it %s, and leaves it as it is", async (_, text, message) => {
+    const { vault, again } = await vaultOfAda();
     writeFileSync(vault.file, text);
     for (const use of [
       () => again().list(),
@@ -181,30 +185,36 @@ describe("the vault", () => {
       () => again().remove("gog"),
       () => again().put("x", {}, 1),
     ]) {
-      expect(use).toThrow(unreadable(message));
+      await expect(use).rejects.toThrow(unreadable(message));
     }
     expect(readFileSync(vault.file, "utf8")).toBe(text);
-    expect(again().findProblem()).toMatch(message);
+    expect(await again().findProblem()).toMatch(message);
   });
 
-  it("never makes a new key for a vault whose own is gone or is another one", () => {
-    const { home, vault, again } = vaultOfAda();
+  it("never makes a new key for a vault whose own is gone or is another one", async () => {
+    const { home, vault, again } = await vaultOfAda();
     const before = readFileSync(vault.file, "utf8");
     rmSync(join(home, "vault.key"));
-    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/Cannot read the vault key .*vault\.key/));
+    await expect(async () => await again().set("gog", "bob", ada)).rejects.toThrow(
+      unreadable(/Cannot read the vault key .*vault\.key/),
+    );
     expect(existsSync(join(home, "vault.key"))).toBe(false);
     writeFileSync(join(home, "vault.key"), "ab".repeat(32), { mode: 0o600 });
-    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/does not match, or the file was edited/));
-    expect(() => again().set("gog", "bob", ada)).toThrow(unreadable(/does not match/));
+    await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(
+      unreadable(/does not match, or the file was edited/),
+    );
+    await expect(async () => await again().set("gog", "bob", ada)).rejects.toThrow(unreadable(/does not match/));
     writeFileSync(join(home, "vault.key"), "nothing");
-    expect(() => again().get("gog", { user: "ada" })).toThrow(unreadable(/is not a vault key/));
+    await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(
+      unreadable(/is not a vault key/),
+    );
     expect(readFileSync(vault.file, "utf8")).toBe(before);
   });
 
-  it.each(["vault.json", "vault.key"])("does not use a %s that others can read, and says what to run", (name) => {
-    const { home, again } = vaultOfAda();
+  it.each(["vault.json", "vault.key"])("does not use a %s that others can read, and says what to run", async (name) => {
+    const { home, again } = await vaultOfAda();
     chmodSync(join(home, name), 0o640);
-    expect(() => again().get("gog", { user: "ada" })).toThrow(
+    await expect(async () => await again().get("gog", { user: "ada" })).rejects.toThrow(
       expect.objectContaining({
         code: "vault-unreadable",
         fix: expect.stringContaining(`chmod 600 ${join(home, name)}`),
@@ -215,53 +225,53 @@ describe("the vault", () => {
   it("keeps what several processes write at once", async () => {
     const home = temporaryFolder();
     const work = (name: string) =>
-      `for (let n = 0; n < 10; n++) vault.set("gog", "${name}", { account: String(n), secret: { n } });`;
+      `for (let n = 0; n < 10; n++) await vault.set("gog", "${name}", { account: String(n), secret: { n } });`;
     const done = await Promise.all(["a", "b", "c"].map((name) => asRun(home, work(name))));
     expect(done.map(({ code }) => code)).toEqual([0, 0, 0]);
     const vault = createVault(home, { env });
-    expect(vault.list()).toHaveLength(30);
-    expect(vault.get("gog", { user: "b", account: "7" })?.secret).toEqual({ n: 7 });
+    expect(await vault.list()).toHaveLength(30);
+    expect((await vault.get("gog", { user: "b", account: "7" }))?.secret).toEqual({ n: 7 });
   });
 });
 
 describe("the key of the vault", () => {
-  it("is from the passphrase file when there is one, and all is under it from then on", () => {
-    const { home, vault } = vaultOfAda();
-    expect(vault.getKeySource()).toBe("key file");
+  it("is from the passphrase file when there is one, and all is under it from then on", async () => {
+    const { home, vault } = await vaultOfAda();
+    expect(await vault.getKeySource()).toBe("key file");
     const passphraseFile = join(home, "phrase");
     writeFileSync(passphraseFile, "correct horse battery\n", { mode: 0o600 });
     const locked = createVault(home, { env, passphraseFile });
-    expect(locked.getKeySource(), "until something is put into it").toBe("key file");
-    locked.set("gog", "bob", { ...ada, account: "bob@example.com" });
-    expect(locked.getKeySource()).toBe("passphrase file");
+    expect(await locked.getKeySource(), "until something is put into it").toBe("key file");
+    await locked.set("gog", "bob", { ...ada, account: "bob@example.com" });
+    expect(await locked.getKeySource()).toBe("passphrase file");
     expect(readdirSync(home).sort(), "the old key would open old copies").toEqual(["phrase", "vault.json"]);
     const again = createVault(home, { env: { SKILLET_VAULT_PASSPHRASE_FILE: passphraseFile } });
-    expect(again.get("gog", { user: "ada" })).toEqual(ada);
-    expect(again.get("gog", { user: "bob" })?.account).toBe("bob@example.com");
-    expect(() => createVault(home, { env }).get("gog", { user: "ada" })).toThrow(
+    expect(await again.get("gog", { user: "ada" })).toEqual(ada);
+    expect((await again.get("gog", { user: "bob" }))?.account).toBe("bob@example.com");
+    await expect(async () => await createVault(home, { env }).get("gog", { user: "ada" })).rejects.toThrow(
       expect.objectContaining({ fix: expect.stringMatching(/vault_passphrase_file/) }),
     );
     writeFileSync(passphraseFile, "another horse battery");
-    expect(() => createVault(home, { env, passphraseFile }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/does not match/),
-    );
+    await expect(
+      async () => await createVault(home, { env, passphraseFile }).get("gog", { user: "ada" }),
+    ).rejects.toThrow(unreadable(/does not match/));
   });
 
   it.each([
     ["others can read", 0o644, "long enough it is", /chmod 600/],
     ["is too short", 0o600, "short", /openssl rand/],
-  ])("is refused from a passphrase file that %s", (_, mode, text, fix) => {
+  ])("is refused from a passphrase file that %s", async (_, mode, text, fix) => {
     const home = temporaryFolder({ phrase: text });
     chmodSync(join(home, "phrase"), mode);
     const vault = createVault(home, { env, passphraseFile: join(home, "phrase") });
-    expect(() => vault.set("gog", "ada", ada)).toThrow(
+    await expect(async () => await vault.set("gog", "ada", ada)).rejects.toThrow(
       expect.objectContaining({ code: "vault-unreadable", fix: expect.stringMatching(fix) }),
     );
     expect(existsSync(vault.file)).toBe(false);
-    expect(vault.findProblem(), "before anything is lost over it").toMatch(fix);
-    createVault(home, { env }).set("gog", "ada", ada);
-    expect(vault.findProblem(), "also where another key still locks it").toMatch(fix);
-    expect(vault.get("gog", { user: "ada" })).toEqual(ada);
+    expect(await vault.findProblem(), "before anything is lost over it").toMatch(fix);
+    await createVault(home, { env }).set("gog", "ada", ada);
+    expect(await vault.findProblem(), "also where another key still locks it").toMatch(fix);
+    expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
   });
 
   // The real programs want a session; these speak as they do.
@@ -283,35 +293,38 @@ describe("the key of the vault", () => {
     return { folder, keyring: found };
   };
 
-  it.each(["linux", "darwin"] as const)("is kept in the keyring of %s, and never on a command line", (platform) => {
-    const { folder, keyring } = ring(platform);
-    const home = temporaryFolder();
-    const vault = createVault(home, { env, keyring });
-    vault.set("gog", "ada", ada);
-    expect(vault.getKeySource()).toBe("keyring");
-    expect(readdirSync(home)).toEqual(["vault.json"]);
-    expect(createVault(home, { env, keyring }).get("gog", { user: "ada" })).toEqual(ada);
-    const [kept = ""] = readdirSync(folder).filter((name) => name.startsWith("kept-"));
-    const key = readFileSync(join(folder, kept), "utf8").trim();
-    expect(key).toMatch(/^[0-9a-f]{64}$/);
-    const seen = readFileSync(join(folder, "seen"), "utf8");
-    expect(seen).not.toContain(key);
-    expect(seen).not.toContain("of-the-host");
-    rmSync(join(folder, kept));
-    expect(() => createVault(home, { env, keyring }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/Cannot read the vault key from/),
-    );
-    expect(() => createVault(home, { env, keyring: false }).get("gog", { user: "ada" })).toThrow(
-      unreadable(/is not available here/),
-    );
-  });
+  it.each(["linux", "darwin"] as const)(
+    "is kept in the keyring of %s, and never on a command line",
+    async (platform) => {
+      const { folder, keyring } = ring(platform);
+      const home = temporaryFolder();
+      const vault = createVault(home, { env, keyring });
+      await vault.set("gog", "ada", ada);
+      expect(await vault.getKeySource()).toBe("keyring");
+      expect(readdirSync(home)).toEqual(["vault.json"]);
+      expect(await createVault(home, { env, keyring }).get("gog", { user: "ada" })).toEqual(ada);
+      const [kept = ""] = readdirSync(folder).filter((name) => name.startsWith("kept-"));
+      const key = readFileSync(join(folder, kept), "utf8").trim();
+      expect(key).toMatch(/^[0-9a-f]{64}$/);
+      const seen = readFileSync(join(folder, "seen"), "utf8");
+      expect(seen).not.toContain(key);
+      expect(seen).not.toContain("of-the-host");
+      rmSync(join(folder, kept));
+      await expect(async () => await createVault(home, { env, keyring }).get("gog", { user: "ada" })).rejects.toThrow(
+        unreadable(/Cannot read the vault key from/),
+      );
+      await expect(
+        async () => await createVault(home, { env, keyring: false }).get("gog", { user: "ada" }),
+      ).rejects.toThrow(unreadable(/is not available here/));
+    },
+  );
 
-  it("is in a file beside the vault when the keyring fails", () => {
+  it("is in a file beside the vault when the keyring fails", async () => {
     const home = temporaryFolder();
     const vault = createVault(home, { env, keyring: ring("linux", "exit 1").keyring });
-    vault.set("gog", "ada", ada);
-    expect(vault.getKeySource()).toBe("key file");
-    expect(createVault(home, { env }).get("gog", { user: "ada" })).toEqual(ada);
+    await vault.set("gog", "ada", ada);
+    expect(await vault.getKeySource()).toBe("key file");
+    expect(await createVault(home, { env }).get("gog", { user: "ada" })).toEqual(ada);
   });
 
   it("is not looked for in a keyring where nobody has a session", () => {
@@ -321,65 +334,72 @@ describe("the key of the vault", () => {
 });
 
 describe("what the vault keeps for a while", () => {
-  it("is given until it is taken, once, and without a trace in clear", () => {
+  it("is given until it is taken, once, and without a trace in clear", async () => {
     const vault = createVault(temporaryFolder(), { env });
-    vault.put("flow_1", { verifier: "very-secret" }, 60);
-    expect(vault.peek("flow_1")).toEqual({ verifier: "very-secret" });
+    await vault.put("flow_1", { verifier: "very-secret" }, 60);
+    expect(await vault.peek("flow_1")).toEqual({ verifier: "very-secret" });
     expect(readFileSync(vault.file, "utf8")).not.toContain("very-secret");
-    expect(vault.take("flow_1")).toEqual({ verifier: "very-secret" });
-    expect(vault.take("flow_1")).toBeUndefined();
-    expect(vault.peek("flow_1")).toBeUndefined();
-    expect(vault.list()).toEqual([]);
+    expect(await vault.take("flow_1")).toEqual({ verifier: "very-secret" });
+    expect(await vault.take("flow_1")).toBeUndefined();
+    expect(await vault.peek("flow_1")).toBeUndefined();
+    expect(await vault.list()).toEqual([]);
   });
 
-  it("is gone when its time is over, also from the file", () => {
+  it("is gone when its time is over, also from the file", async () => {
     let time = Date.now();
     const vault = createVault(temporaryFolder(), { env, now: () => time });
-    vault.put("flow_1", { n: 1 }, 60);
+    await vault.put("flow_1", { n: 1 }, 60);
     time += 60_000;
-    expect(vault.peek("flow_1")).toBeUndefined();
-    expect(vault.take("flow_1")).toBeUndefined();
-    vault.put("flow_2", { n: 2 }, 60);
+    expect(await vault.peek("flow_1")).toBeUndefined();
+    expect(await vault.take("flow_1")).toBeUndefined();
+    await vault.put("flow_2", { n: 2 }, 60);
     expect(readFileSync(vault.file, "utf8")).not.toContain("flow_1");
   });
 
-  it("is refused when its time was made longer", () => {
+  it("is refused when its time was made longer", async () => {
     const vault = createVault(temporaryFolder(), { env });
-    vault.put("flow_1", { n: 1 }, 60);
+    await vault.put("flow_1", { n: 1 }, 60);
     const later = `"expiresAt":"${new Date(Date.now() + 1e9).toISOString()}"`;
     writeFileSync(vault.file, readFileSync(vault.file, "utf8").replace(/"expiresAt":"[^"]+"/, later));
-    expect(() => vault.peek("flow_1")).toThrow(unreadable(/the entry of a pending sign-in was edited/));
-    expect(() => vault.take("flow_1")).toThrow(unreadable(/was edited/));
+    await expect(async () => await vault.peek("flow_1")).rejects.toThrow(
+      unreadable(/the entry of a pending sign-in was edited/),
+    );
+    await expect(async () => await vault.take("flow_1")).rejects.toThrow(unreadable(/was edited/));
   });
 
   it("goes to one of several processes that take it at once", async () => {
     const home = temporaryFolder();
-    createVault(home, { env }).put("flow_1", { n: 1 }, 60);
+    await createVault(home, { env }).put("flow_1", { n: 1 }, 60);
     const done = await Promise.all(
-      [1, 2, 3, 4].map(() => asRun(home, `console.log(vault.take("flow_1")?.n ?? "none");`)),
+      [1, 2, 3, 4].map(() => asRun(home, `console.log((await vault.take("flow_1"))?.n ?? "none");`)),
     );
     expect(done.map(({ text }) => text.trim()).sort()).toEqual(["1", "none", "none", "none"]);
   });
 
-  it("is bounded", () => {
+  it("is bounded", async () => {
     const vault = createVault(temporaryFolder(), { env });
-    vault.put("flow_0", {}, 60);
+    await vault.put("flow_0", {}, 60);
     const content = JSON.parse(readFileSync(vault.file, "utf8"));
     const [first] = content.kept;
     content.kept = Array.from({ length: 500 }, (_, number) => ({ ...first, id: `flow_${number}` }));
     writeFileSync(vault.file, JSON.stringify(content));
-    expect(() => vault.put("flow_500", {}, 60)).toThrow(expect.objectContaining({ code: "vault-full" }));
-    vault.put("flow_0", { again: true }, 60);
-    expect(vault.peek("flow_0")).toEqual({ again: true });
+    await expect(async () => await vault.put("flow_500", {}, 60)).rejects.toThrow(
+      expect.objectContaining({ code: "vault-full" }),
+    );
+    await vault.put("flow_0", { again: true }, 60);
+    expect(await vault.peek("flow_0")).toEqual({ again: true });
   });
 
-  it("[Q-24] is never written so large that it could not be read again", () => {
-    const { vault } = vaultOfAda();
-    const put = () => {
-      for (let number = 0; number < 10; number++) vault.put(`flow_${number}`, { scopes: "x".repeat(2_000_000) }, 60);
+  it("[Q-24] is never written so large that it could not be read again", async () => {
+    const { vault } = await vaultOfAda();
+    const put = async () => {
+      for (let number = 0; number < 10; number++)
+        await vault.put(`flow_${number}`, { scopes: "x".repeat(2_000_000) }, 60);
     };
-    expect(put).toThrow(expect.objectContaining({ code: "vault-full", message: expect.stringContaining("16 MiB") }));
-    expect(vault.get("gog", { user: "ada" })).toEqual(ada);
-    expect(vault.findProblem()).toBeUndefined();
+    await expect(put).rejects.toThrow(
+      expect.objectContaining({ code: "vault-full", message: expect.stringContaining("16 MiB") }),
+    );
+    expect(await vault.get("gog", { user: "ada" })).toEqual(ada);
+    expect(await vault.findProblem()).toBeUndefined();
   });
 });

@@ -107,10 +107,10 @@ describe("what Claude may do", () => {
       {
         ...{ cwd, tools: ["Write", "Glob"], approve: async () => ({ isApproved: true }) },
         approvals: {
-          isAlwaysApproved() {
+          async isAlwaysApproved() {
             throw new Error("the disk is gone");
           },
-          ...{ add() {}, list: () => [], forget: () => 0, problem: () => undefined },
+          ...{ async add() {}, list: async () => [], forget: async () => 0, problem: async () => undefined },
         },
       },
     );

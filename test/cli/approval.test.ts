@@ -172,9 +172,9 @@ describe("what is asked", () => {
     const found = await discoverIn({});
     const { host } = createApprovingHost(io, found, { yes: true });
     expect(host.approve).toBe(undefined);
-    expect(host.approvals.isAlwaysApproved({ ...EFFECT, on: "workspace" })).toBe(true);
-    expect(host.approvals.isAlwaysApproved(EFFECT)).toBe(false);
-    expect(host.approvals.isAlwaysApproved({ ...EFFECT, on: "other" })).toBe(false);
+    expect(await host.approvals.isAlwaysApproved({ ...EFFECT, on: "workspace" })).toBe(true);
+    expect(await host.approvals.isAlwaysApproved(EFFECT)).toBe(false);
+    expect(await host.approvals.isAlwaysApproved({ ...EFFECT, on: "other" })).toBe(false);
     const { host: refusing } = createApprovingHost(io, found, { wait: false });
     expect(await refusing.approve?.(EFFECT, { signal })).toEqual({
       isApproved: false,

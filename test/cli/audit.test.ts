@@ -12,17 +12,17 @@ const ASKED: AuditEntry = {
 };
 
 /** A home whose log has these lines. */
-function logged(entries: readonly Partial<AuditEntry>[]) {
+async function logged(entries: readonly Partial<AuditEntry>[]) {
   const home = temporaryFolder({ ".skillet/readme": "" });
   const log = createAuditLog(join(home, ".skillet"));
-  for (const entry of entries) log.add({ ...ASKED, ...entry });
+  for (const entry of entries) await log.add({ ...ASKED, ...entry });
   const run = (...args: string[]) => skillet(["audit", ...args], { env: { HOME: home } });
   return { home, file: log.file, run };
 }
 
 describe("the audit log on the command line", () => {
   it("says that there is none yet, and what makes one", async () => {
-    const { run } = logged([]);
+    const { run } = await logged([]);
     expect(await run()).toMatchObject({
       code: 0,
       stdout: "",
@@ -32,7 +32,7 @@ describe("the audit log on the command line", () => {
   });
 
   it("shows each line, the newest last, with what was agreed to and how long it took", async () => {
-    const { run } = logged([
+    const { run } = await logged([
       {},
       { operation: "add", outcome: "quota" },
       { operation: "add", approval: "apr_7", removed: 2 },
@@ -58,7 +58,7 @@ describe("the audit log on the command line", () => {
   });
 
   it("shows the newest when there are more, and says what is left out", async () => {
-    const { run } = logged(["a", "b", "c", "d", "e"].map((skill) => ({ skill })));
+    const { run } = await logged(["a", "b", "c", "d", "e"].map((skill) => ({ skill })));
     const { stdout, stderr } = await run("--limit", "2");
     expect(stdout.match(/Z {2}(\w)/g)).toEqual(["Z  d", "Z  e"]);
     expect(stderr).toBe("2 of 5 lines: skillet audit --limit 5 shows all of them\n");
@@ -74,7 +74,7 @@ describe("the audit log on the command line", () => {
     ["a time", ["--since", "1h"], [1, 2, 3]],
     ["a time to come", ["--since", "2999-01-01"], []],
   ])("keeps to %s", async (_, args, expected) => {
-    const { run } = logged([
+    const { run } = await logged([
       {},
       { skill: "other", operation: "add" },
       { run: "20261116-141501-aaaaaaaa", capability: "gog.email", outcome: "quota" },
@@ -85,13 +85,13 @@ describe("the audit log on the command line", () => {
   });
 
   it("verifies a log that is whole, by its head", async () => {
-    const { run, file } = logged([{}, {}]);
+    const { run, file } = await logged([{}, {}]);
     const { hash } = JSON.parse(readFileSync(file, "utf8").trim().split("\n")[1] ?? "");
     expect(await run("verify")).toEqual({ code: 0, stdout: `✓ 2 lines, intact; head sha256:${hash}\n`, stderr: "" });
   });
 
   it("finds a line that was edited: exit 1, with its number and what to do", async () => {
-    const { run, file } = logged([{}, { outcome: "quota" }, {}]);
+    const { run, file } = await logged([{}, { outcome: "quota" }, {}]);
     writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
     const { code, stdout } = await run("verify");
     expect(code).toBe(1);
@@ -102,7 +102,7 @@ describe("the audit log on the command line", () => {
   });
 
   it("shows an edited log only with the word that it is: exit 1, also for programs", async () => {
-    const { run, file } = logged([{}, { outcome: "quota" }, {}]);
+    const { run, file } = await logged([{}, { outcome: "quota" }, {}]);
     expect(JSON.parse((await run("--json")).stdout).isWhole).toBe(true);
     writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
     const { code, stdout, stderr } = await run("--skill", "note-taker");
@@ -113,7 +113,7 @@ describe("the audit log on the command line", () => {
   });
 
   it("fits a terminal of 80 columns, and leaves out nothing of what was agreed to", async () => {
-    const { home } = logged([
+    const { home } = await logged([
       {},
       { operation: "add", approval: "apr_7f3a91c0aa7be310", removed: 2 },
       { skill: "a-skill-with-quite-a-long-name", capability: "calendar.of_the_office", operation: "list_all_of_them" },
@@ -126,7 +126,7 @@ describe("the audit log on the command line", () => {
   });
 
   it("does not take a log that was removed for one that never was", async () => {
-    const { run, file } = logged([{}, {}]);
+    const { run, file } = await logged([{}, {}]);
     rmSync(file);
     expect(await run()).toMatchObject({
       code: 1,
@@ -136,14 +136,14 @@ describe("the audit log on the command line", () => {
   });
 
   it("writes out what would act on a terminal", async () => {
-    const { run } = logged([{ skill: "\x1b[2Jevil\nx", outcome: "o\u202ek" }]);
+    const { run } = await logged([{ skill: "\x1b[2Jevil\nx", outcome: "o\u202ek" }]);
     const { stdout } = await run();
     expect(stdout).not.toMatch(/[\x1b\u202e]/);
     expect(stdout.split("\n")).toHaveLength(2);
   });
 
   it("knows what was meant by a command that there is not", async () => {
-    const { run } = logged([]);
+    const { run } = await logged([]);
     expect(await run("verfy")).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("did you mean skillet audit verify?"),

@@ -24,14 +24,14 @@ function place(work: (statistics: ReturnType<typeof createStatisticsStore>) => v
 }
 
 const used = () =>
-  place((statistics) => {
+  place(async (statistics) => {
     const usage = { inputTokens: 12_000, outputTokens: 3_000, cachedTokens: 0 };
-    statistics.record(ended("beta", { at: ago(5 * MINUTE_MS + 100), ms: 1234, cost: 0.5, usage }));
-    statistics.record(ended("beta", { at: ago(10 * MINUTE_MS), ms: 50, stop: "timeout", isError: true }));
-    statistics.record(ended("beta", { at: ago(20 * DAY_MS), ms: 70_000, stop: "error", isError: true }));
-    statistics.record(refused("beta", "untrusted"));
-    statistics.record({ type: "skill-loaded", skill: "alpha", source: "user" });
-    statistics.record(ended("gone", { at: ago(3 * DAY_MS + 100) }));
+    await statistics.record(ended("beta", { at: ago(5 * MINUTE_MS + 100), ms: 1234, cost: 0.5, usage }));
+    await statistics.record(ended("beta", { at: ago(10 * MINUTE_MS), ms: 50, stop: "timeout", isError: true }));
+    await statistics.record(ended("beta", { at: ago(20 * DAY_MS), ms: 70_000, stop: "error", isError: true }));
+    await statistics.record(refused("beta", "untrusted"));
+    await statistics.record({ type: "skill-loaded", skill: "alpha", source: "user" });
+    await statistics.record(ended("gone", { at: ago(3 * DAY_MS + 100) }));
   });
 
 describe("skillet stats", () => {
@@ -139,9 +139,9 @@ describe("skillet stats", () => {
 
   it("stays within 80 columns, however long the names are", async () => {
     const long = `a${"-very".repeat(11)}-long`;
-    const run = place((statistics) => {
-      statistics.record(ended(long, { at: ago(340 * DAY_MS), ms: 59_900, cost: 1234.5 }));
-      statistics.record(ended("beta"));
+    const run = place(async (statistics) => {
+      await statistics.record(ended(long, { at: ago(340 * DAY_MS), ms: 59_900, cost: 1234.5 }));
+      await statistics.record(ended("beta"));
     });
     const { stdout } = await run([], { isTTY: true, columns: 80 });
     for (const line of stripped(stdout)) expect(line.length, line).toBeLessThanOrEqual(80);

@@ -109,29 +109,29 @@ describe("a skill of the lock whose folder is gone", () => {
     const other = repositoryOf("x");
     const approvals = createApprovalStore(join(home, ".skillet"));
     const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
-    approvals.add(word);
+    await approvals.add(word);
     rmSync(folder, { recursive: true });
     expect(await run(["add", other.url, "--yes"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("--force replaces it"),
     });
     expect((await run(["add", other.url, "--yes", "--force"])).code).toBe(0);
-    expect(createApprovalStore(join(home, ".skillet")).isAlwaysApproved(word)).toBe(false);
+    expect(await createApprovalStore(join(home, ".skillet")).isAlwaysApproved(word)).toBe(false);
   });
 
   it("leaves nothing that was agreed to for another that a program adds there", async () => {
     const { home, cwd, folder } = await added();
     const approvals = createApprovalStore(join(home, ".skillet"));
     const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
-    approvals.add(word);
-    approvals.add({ ...word, place: "/elsewhere/x" });
+    await approvals.add(word);
+    await approvals.add({ ...word, place: "/elsewhere/x" });
     const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, approve: () => true };
     await addSkills({ ...options, force: true });
     const left = createApprovalStore(join(home, ".skillet"));
-    expect([left.isAlwaysApproved(word), left.isAlwaysApproved({ ...word, place: "/elsewhere/x" })]).toEqual([
-      false,
-      true,
-    ]);
+    expect([
+      await left.isAlwaysApproved(word),
+      await left.isAlwaysApproved({ ...word, place: "/elsewhere/x" }),
+    ]).toEqual([false, true]);
   });
 });
 

@@ -141,6 +141,12 @@ const EXPORTS: Record<string, string[]> = {
     "createStatisticsStore",
     "createTrustStore",
   ],
+  "skillet/testing": [
+    "createMemoryApprovalStore",
+    "createMemoryStatisticsStore",
+    "testApprovalStore",
+    "testStatisticsStore",
+  ],
 };
 
 describe("what others depend on", () => {

@@ -73,7 +73,9 @@ describe("what models and their programs depend on", () => {
     expect((await session.load("a")).text).toMatchInlineSnapshot(
       `"Skill 'a' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true."`,
     );
-    expect(session.disclose("ferry").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);
+    expect((await session.disclose("ferry")).text).toMatchInlineSnapshot(
+      `"[Skill a is already loaded in this conversation]"`,
+    );
     expect(session.formatReminder()).toMatchInlineSnapshot(
       `"[Skills loaded in this conversation: a. To repeat one, call load_skill with again: true]"`,
     );

@@ -19,15 +19,17 @@ const TOKENS = { input: 100, output: 10, cached: 0 };
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 describe("what is counted", () => {
-  it("[S-30][W-14] a run that ended: how, how long, how often the model was asked, and what it cost", () => {
+  it("[S-30][W-14] a run that ended: how, how long, how often the model was asked, and what it cost", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const begun = new Date().toISOString();
-    statistics.record(started("greet", { run: "a", source: "user", model: "test/one" }));
-    statistics.record(ended("greet", { run: "a", iterations: 3, ms: 250, cost: 0.25, at: "2026-11-02T10:00:00.000Z" }));
-    statistics.record(ended("greet", { run: "b", stop: "timeout", isError: true, ms: 50, cost: 0.5 }));
-    statistics.record({ type: "skill-loaded", skill: "greet", source: "workspace" });
-    statistics.record(refused("greet", "chat-type"));
-    const [greet, ...others] = statistics.perSkill();
+    await statistics.record(started("greet", { run: "a", source: "user", model: "test/one" }));
+    await statistics.record(
+      ended("greet", { run: "a", iterations: 3, ms: 250, cost: 0.25, at: "2026-11-02T10:00:00.000Z" }),
+    );
+    await statistics.record(ended("greet", { run: "b", stop: "timeout", isError: true, ms: 50, cost: 0.5 }));
+    await statistics.record({ type: "skill-loaded", skill: "greet", source: "workspace" });
+    await statistics.record(refused("greet", "chat-type"));
+    const [greet, ...others] = await statistics.perSkill();
     expect(others).toEqual([]);
     expect(greet).toMatchObject({
       skill: "greet",
@@ -58,7 +60,7 @@ describe("what is counted", () => {
     const statistics = createStatisticsStore(scene.found.home);
     const { result } = await scene.use({ skill: "outer", message: "go" }, { statistics });
     expect(result.content).toContain("done");
-    const [inner, outer] = statistics.perSkill();
+    const [inner, outer] = await statistics.perSkill();
     expect(inner).toMatchObject({
       skill: "inner",
       runs: 1,
@@ -68,35 +70,37 @@ describe("what is counted", () => {
     });
     expect(outer).toMatchObject({ skill: "outer", runs: 1, iterations: 2, outcomes: { answer: 1 } });
     expect([inner?.inputTokens, outer?.inputTokens]).toEqual([100, 300]);
-    expect(statistics.total()).toMatchObject({ runs: 2, inputTokens: 300, outputTokens: 30 });
+    expect(await statistics.total()).toMatchObject({ runs: 2, inputTokens: 300, outputTokens: 30 });
   });
 
   it("[W-19] loads of a session, and no conversation", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const session = openSession(await catalogOf({ greet: {} }), { statistics });
     await session.load("greet");
-    statistics.record(started("", { run: "c", depth: 0 }));
-    statistics.record(ended("", { run: "c" }));
-    expect(statistics.perSkill()).toMatchObject([{ skill: "greet", runs: 0, loads: 1, outcomes: {} }]);
-    expect(statistics.perSkill()[0]).not.toHaveProperty("p50Ms");
+    await statistics.record(started("", { run: "c", depth: 0 }));
+    await statistics.record(ended("", { run: "c" }));
+    expect(await statistics.perSkill()).toMatchObject([{ skill: "greet", runs: 0, loads: 1, outcomes: {} }]);
+    expect((await statistics.perSkill())[0]).not.toHaveProperty("p50Ms");
   });
 
   it("[W-19] nothing of a name that no skill has", async () => {
     const scene = await useScene({ skills: { greet: {} }, turns: [] });
     const statistics = createStatisticsStore(scene.found.home);
     await scene.use({ skill: "sk-made-up" }, { statistics });
-    expect(statistics.perSkill()).toEqual([]);
+    expect(await statistics.perSkill()).toEqual([]);
   });
 
-  it("a run that waited and was gone on with is one, and how it began is still known", () => {
+  it("a run that waited and was gone on with is one, and how it began is still known", async () => {
     const home = temporaryFolder();
     const first = createStatisticsStore(home);
-    first.record(started("greet", { run: "w", source: "user" }));
-    first.record(ended("greet", { run: "w", stop: "waiting", isError: true, ms: 10 }));
-    expect(first.perSkill()[0]).not.toHaveProperty("p50Ms");
+    await first.record(started("greet", { run: "w", source: "user" }));
+    await first.record(ended("greet", { run: "w", stop: "waiting", isError: true, ms: 10 }));
+    expect((await first.perSkill())[0]).not.toHaveProperty("p50Ms");
     const later = createStatisticsStore(home);
-    later.record(ended("greet", { run: "w", stop: "complete", ms: 30 }));
-    expect(later.perSkill()).toMatchObject([{ runs: 1, outcomes: { complete: 1 }, sources: ["user"], p50Ms: 30 }]);
+    await later.record(ended("greet", { run: "w", stop: "complete", ms: 30 }));
+    expect(await later.perSkill()).toMatchObject([
+      { runs: 1, outcomes: { complete: 1 }, sources: ["user"], p50Ms: 30 },
+    ]);
   });
 
   it.each([
@@ -106,20 +110,21 @@ describe("what is counted", () => {
     [20, 10, 19],
     [21, 11, 20],
     [100, 50, 95],
-  ])("of %i times, half is the one at place %i, and all but a twentieth at place %i", (number, half, most) => {
+  ])("of %i times, half is the one at place %i, and all but a twentieth at place %i", async (number, half, most) => {
     const statistics = createStatisticsStore(temporaryFolder());
     const times = Array.from({ length: number }, (_, index) => (index + 1) * 10);
-    for (const ms of times.sort((a, b) => ((a * 7) % 11) - ((b * 7) % 11))) statistics.record(ended("greet", { ms }));
-    expect(statistics.perSkill()[0]).toMatchObject({ p50Ms: half * 10, p95Ms: most * 10 });
+    for (const ms of times.sort((a, b) => ((a * 7) % 11) - ((b * 7) % 11)))
+      await statistics.record(ended("greet", { ms }));
+    expect((await statistics.perSkill())[0]).toMatchObject({ p50Ms: half * 10, p95Ms: most * 10 });
   });
 
-  it("only from when it is asked for", () => {
+  it("only from when it is asked for", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
-    for (const day of [1, 2, 3]) statistics.record(ended("greet", { at: `2026-11-0${day}T12:00:00.000Z` }));
+    for (const day of [1, 2, 3]) await statistics.record(ended("greet", { at: `2026-11-0${day}T12:00:00.000Z` }));
     const since = new Date("2026-11-02T12:00:00.000Z");
-    expect(statistics.perSkill({ since })).toMatchObject([{ runs: 2 }]);
-    expect(statistics.total({ since }).runs).toBe(2);
-    expect(statistics.perSkill({ since: new Date("2026-12-01") })).toEqual([]);
+    expect(await statistics.perSkill({ since })).toMatchObject([{ runs: 2 }]);
+    expect((await statistics.total({ since })).runs).toBe(2);
+    expect(await statistics.perSkill({ since: new Date("2026-12-01") })).toEqual([]);
   });
 
   it("[Q-22] no value of a secret, and nothing of what was said", async () => {
@@ -132,7 +137,7 @@ describe("what is counted", () => {
     const statistics = createStatisticsStore(scene.found.home);
     await scene.use({ skill: "keyed", message: `words of mine, and ${secret}` }, { statistics });
     await scene.use({ skill: secret, message: "go" }, { statistics });
-    expect(statistics.perSkill()).toMatchObject([{ skill: "keyed" }]);
+    expect(await statistics.perSkill()).toMatchObject([{ skill: "keyed" }]);
     for (const name of ["statistics.db", "statistics.db-wal"]) {
       const bytes = readFileSync(join(scene.found.home, name));
       expect(bytes.includes(secret)).toBe(false);
@@ -142,51 +147,51 @@ describe("what is counted", () => {
 });
 
 describe("recent use", () => {
-  it("is what was used or loaded last, each once, and no refusal", () => {
+  it("is what was used or loaded last, each once, and no refusal", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
-    expect(statistics.recent(10)).toEqual([]);
+    expect(await statistics.recent(10)).toEqual([]);
     for (const [hour, skill] of ["one", "two", "one", "three"].entries()) {
-      statistics.record(ended(skill, { at: `2026-11-02T0${hour}:00:00.000Z` }));
+      await statistics.record(ended(skill, { at: `2026-11-02T0${hour}:00:00.000Z` }));
     }
-    statistics.record(refused("four", "disabled"));
-    statistics.record({ type: "skill-loaded", skill: "two", source: "user" });
-    expect(statistics.recent(10)).toEqual(["two", "three", "one"]);
-    expect(statistics.recent(1)).toEqual(["two"]);
+    await statistics.record(refused("four", "disabled"));
+    await statistics.record({ type: "skill-loaded", skill: "two", source: "user" });
+    expect(await statistics.recent(10)).toEqual(["two", "three", "one"]);
+    expect(await statistics.recent(1)).toEqual(["two"]);
   });
 
-  it("of the same moment goes by which was written last", () => {
+  it("of the same moment goes by which was written last", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
     const at = "2026-11-02T00:00:00.000Z";
-    for (const skill of ["b", "a", "c"]) statistics.record(ended(skill, { at }));
-    expect(statistics.recent(10)).toEqual(["c", "a", "b"]);
+    for (const skill of ["b", "a", "c"]) await statistics.record(ended(skill, { at }));
+    expect(await statistics.recent(10)).toEqual(["c", "a", "b"]);
   });
 });
 
 describe("what is used most", () => {
-  it("[A-03] is by number, then by name, without what was refused", () => {
+  it("[A-03] is by number, then by name, without what was refused", async () => {
     const statistics = createStatisticsStore(temporaryFolder());
-    expect(statistics.mostUsed?.(10)).toEqual([]);
-    for (const skill of ["c", "b", "b", "a", "c", "b"]) statistics.record(ended(skill));
-    statistics.record({ type: "skill-loaded", skill: "a", source: "here" });
-    expect(statistics.mostUsed?.(10)).toEqual(["b", "a", "c"]);
-    expect(statistics.mostUsed?.(1)).toEqual(["b"]);
+    expect(await statistics.mostUsed?.(10)).toEqual([]);
+    for (const skill of ["c", "b", "b", "a", "c", "b"]) await statistics.record(ended(skill));
+    await statistics.record({ type: "skill-loaded", skill: "a", source: "here" });
+    expect(await statistics.mostUsed?.(10)).toEqual(["b", "a", "c"]);
+    expect(await statistics.mostUsed?.(1)).toEqual(["b"]);
   });
 
   it("[A-04] is taken once for a conversation: its prefix stays, whatever is used in it", async () => {
     const home = temporaryFolder();
     const many = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`skill-${index}`, {}]));
     const catalog = await catalogOf(many);
-    const prefixOf = (session: ReturnType<typeof openSession>) => session.disclose("hm").prefix;
+    const prefixOf = async (session: ReturnType<typeof openSession>) => (await session.disclose("hm")).prefix;
     const statistics = createStatisticsStore(home);
-    statistics.record(ended("skill-77"));
+    await statistics.record(ended("skill-77"));
     const session = openSession(catalog, { statistics });
-    const before = prefixOf(session);
+    const before = await prefixOf(session);
     expect(before).toMatch(/skill-77, .*and \d+ more: search_skills$/);
     expect(before).not.toMatch(/skill-99\b/);
-    for (const skill of ["skill-99", "skill-99"]) statistics.record(ended(skill));
+    for (const skill of ["skill-99", "skill-99"]) await statistics.record(ended(skill));
     await session.load("skill-98");
-    expect(prefixOf(session)).toBe(before);
-    expect(prefixOf(openSession(catalog, { statistics }))).toMatch(/skill-77, .*skill-99, and/);
+    expect(await prefixOf(session)).toBe(before);
+    expect(await prefixOf(openSession(catalog, { statistics }))).toMatch(/skill-77, .*skill-99, and/);
   });
 });
 
@@ -195,7 +200,7 @@ describe("the order of matches", () => {
   const skills = { a: { keywords }, b: { keywords }, c: { keywords: ["weekly report"] }, d: {}, e: { keywords } };
   const tell = async (home: string, query: string) => {
     const session = openSession(await catalogOf(skills), { statistics: createStatisticsStore(home) });
-    return session.disclose(query, { maxSkills: 5 }).shown.map(({ name }) => name);
+    return (await session.disclose(query, { maxSkills: 5 })).shown.map(({ name }) => name);
   };
 
   it("[T-03] is mention, phrase, then what an earlier conversation used last, then the name", async () => {
@@ -203,8 +208,8 @@ describe("the order of matches", () => {
     const query = "use the d skill for the weekly report";
     expect(await tell(home, query)).toEqual(["d", "c", "a", "b", "e"]);
     const used = createStatisticsStore(home);
-    used.record(ended("b", { at: "2026-11-02T10:00:00.000Z" }));
-    used.record(ended("e", { at: "2026-11-02T11:00:00.000Z" }));
+    await used.record(ended("b", { at: "2026-11-02T10:00:00.000Z" }));
+    await used.record(ended("e", { at: "2026-11-02T11:00:00.000Z" }));
     expect(await tell(home, query)).toEqual(["d", "c", "e", "b", "a"]);
     expect(await tell(home, query), "and the same again").toEqual(["d", "c", "e", "b", "a"]);
   });
@@ -212,41 +217,45 @@ describe("the order of matches", () => {
   it("[T-03] puts what is loaded in this conversation before what others used", async () => {
     const home = temporaryFolder();
     const statistics = createStatisticsStore(home);
-    statistics.record(ended("e"));
+    await statistics.record(ended("e"));
     const active = [{ name: "b", source: "inline", stamp: "older" }];
     const session = openSession(await catalogOf(skills), { statistics }, { active });
-    expect(session.disclose("report").shown.map(({ name }) => name)).toEqual(["b", "e", "a"]);
+    expect((await session.disclose("report")).shown.map(({ name }) => name)).toEqual(["b", "e", "a"]);
   });
 });
 
 describe("the file", () => {
-  it("is there only when there is something to write, and for the user alone", () => {
+  it("is there only when there is something to write, and for the user alone", async () => {
     const home = join(temporaryFolder(), ".skillet");
     const statistics = createStatisticsStore(home);
-    expect(statistics.perSkill()).toEqual([]);
-    expect(statistics.total()).toMatchObject({ runs: 0 });
-    statistics.record(started("greet"));
+    expect(await statistics.perSkill()).toEqual([]);
+    expect(await statistics.total()).toMatchObject({ runs: 0 });
+    await statistics.record(started("greet"));
     expect(existsSync(home)).toBe(false);
-    statistics.record(ended("greet"));
+    await statistics.record(ended("greet"));
     for (const name of ["", "statistics.db", "statistics.db-wal", "statistics.db-shm"]) {
       expect(statSync(join(home, name)).mode & 0o077, name).toBe(0);
     }
   });
 
-  it("keeps a year", () => {
+  it("keeps a year", async () => {
     const home = temporaryFolder();
     const daysAgo = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString();
     const statistics = createStatisticsStore(home);
-    for (const days of [400, 364]) statistics.record(ended("greet", { at: daysAgo(days) }));
-    expect(createStatisticsStore(home).perSkill(), "the clock alone deletes nothing").toMatchObject([{ runs: 2 }]);
-    statistics.record(ended("greet", { at: daysAgo(1) }));
-    expect(createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
+    for (const days of [400, 364]) await statistics.record(ended("greet", { at: daysAgo(days) }));
+    expect(await createStatisticsStore(home).perSkill(), "the clock alone deletes nothing").toMatchObject([
+      { runs: 2 },
+    ]);
+    await statistics.record(ended("greet", { at: daysAgo(1) }));
+    expect(await createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
   });
 
   it("[W-19] takes note of what twenty programs do at once, and loses none", { timeout: 120_000 }, async () => {
     const home = join(temporaryFolder(), "new");
     const said = await Promise.all(Array.from({ length: 20 }, (_, index) => writer(home, `p${index}`, 50)));
-    expect(createStatisticsStore(home).perSkill()).toMatchObject([{ skill: "greet", runs: 1000, iterations: 2000 }]);
+    expect(await createStatisticsStore(home).perSkill()).toMatchObject([
+      { skill: "greet", runs: 1000, iterations: 2000 },
+    ]);
     for (const stderr of said) {
       expect(stderr, "no warning that SQLite is experimental").not.toMatch(/sqlite|experimental/i);
       expect(stderr, "and every other").toContain("said by the test");
@@ -274,23 +283,25 @@ const timer = setInterval(() => {
     onTestFinished(() => void child.kill("SIGKILL"));
     await once(child.stdout, "data");
     const statistics = createStatisticsStore(home);
-    statistics.record(ended("greet"));
-    expect(statistics.perSkill()).toMatchObject([{ runs: 1 }]);
+    await statistics.record(ended("greet"));
+    expect(await statistics.perSkill()).toMatchObject([{ runs: 1 }]);
   });
 
   it("costs a run the same few steps, however many there were before", async () => {
-    const homes = [100, 200, 400].map((runs) => {
-      const home = temporaryFolder();
-      const statistics = createStatisticsStore(home);
-      for (let run = 0; run < runs; run++) statistics.record(ended("greet"));
-      return home;
-    });
+    const homes = await Promise.all(
+      [100, 200, 400].map(async (runs) => {
+        const home = temporaryFolder();
+        const statistics = createStatisticsStore(home);
+        for (let run = 0; run < runs; run++) await statistics.record(ended("greet"));
+        return home;
+      }),
+    );
     const counts = await countSteps(
       ["src/store/statistics.ts", "test/support/statistics-events.ts"],
-      ({ createStatisticsStore, started, ended }: Modules, home: string) => {
+      async ({ createStatisticsStore, started, ended }: Modules, home: string) => {
         const statistics = createStatisticsStore(home);
-        statistics.record(started("greet"));
-        statistics.record(ended("greet"));
+        await statistics.record(started("greet"));
+        await statistics.record(ended("greet"));
       },
       homes,
     );
@@ -299,13 +310,13 @@ const timer = setInterval(() => {
 });
 
 describe("a file that cannot be used", () => {
-  const fails = (home: string): SkillError => {
+  const fails = async (home: string): Promise<SkillError> => {
     const statistics = createStatisticsStore(home);
     // Were the file waited for each time, this would take half an hour.
-    for (let number = 0; number < 900; number++) statistics.record(ended("greet"));
-    expect(statistics.recent(10)).toEqual([]);
+    for (let number = 0; number < 900; number++) await statistics.record(ended("greet"));
+    expect(await statistics.recent(10)).toEqual([]);
     try {
-      statistics.perSkill();
+      await statistics.perSkill();
     } catch (error) {
       if (error instanceof SkillError) return error;
       throw error;
@@ -313,49 +324,52 @@ describe("a file that cannot be used", () => {
     throw new Error("it did not fail");
   };
 
-  it("is none at all: it is left as it is, and said what to do", () => {
+  it("is none at all: it is left as it is, and said what to do", async () => {
     const home = temporaryFolder({ "statistics.db": "These are notes of mine.\n".repeat(100) });
-    const { code, message, fix } = fails(home);
+    const { code, message, fix } = await fails(home);
     expect(code).toBe("statistics-unusable");
     expect(message).toContain(join(home, "statistics.db"));
     expect(fix).toBe("move it away: the next use creates a new one");
     expect(readFileSync(join(home, "statistics.db"), "utf8")).toMatch(/^These are notes of mine/);
   });
 
-  it("was written by a newer version", () => {
+  it("was written by a newer version", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("PRAGMA user_version = 99");
     database.close();
-    const { message, fix } = fails(home);
+    const { message, fix } = await fails(home);
     expect(message).toContain("written by another version");
     expect(fix).toContain("use the newest skillet");
   });
 
-  it("has tables of somebody else's, which are left as they are", () => {
+  it("has tables of somebody else's, which are left as they are", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("CREATE TABLE theirs (it TEXT)");
-    expect(fails(home).message).toContain("another program");
+    expect((await fails(home)).message).toContain("another program");
     const tables = database.prepare("SELECT name FROM sqlite_schema").all();
     database.close();
     expect(tables).toEqual([{ name: "theirs" }]);
   });
 
-  it("is held by another program", () => {
+  it("is held by another program", async () => {
     const home = temporaryFolder();
     const database = new DatabaseSync(join(home, "statistics.db"));
     database.exec("BEGIN EXCLUSIVE");
-    const { message, fix } = fails(home);
+    const { message, fix } = await fails(home);
     database.exec("ROLLBACK");
     database.close();
     expect(message).toContain("locked");
     expect(fix).toContain("another program has locked it");
   });
 
-  it("is a folder", () => {
+  it("is a folder", async () => {
     const home = temporaryFolder({ "statistics.db/x": "" });
-    expect(fails(home)).toMatchObject({ code: "statistics-unusable", fix: expect.stringContaining("check the mode") });
+    expect(await fails(home)).toMatchObject({
+      code: "statistics-unusable",
+      fix: expect.stringContaining("check the mode"),
+    });
   });
 
   it("cannot be written to, and breaks no run", async () => {
@@ -367,7 +381,7 @@ describe("a file that cannot be used", () => {
     chmodSync(home, 0o755);
     expect(stderr).toContain("said by the test");
     expect(code).toBe(0);
-    expect(createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
+    expect(await createStatisticsStore(home).perSkill()).toMatchObject([{ runs: 2 }]);
   });
 
   it("breaks no run either when its folder cannot be made", async () => {
@@ -376,7 +390,7 @@ describe("a file that cannot be used", () => {
     const statistics = createStatisticsStore(join(folder, "file", "home"));
     const { result } = await scene.use({ skill: "greet", message: "go" }, { statistics });
     expect(result).toMatchObject({ content: "hello", isError: false });
-    expect(statistics.recent(10)).toEqual([]);
+    expect(await statistics.recent(10)).toEqual([]);
   });
 });
 

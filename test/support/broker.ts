@@ -16,6 +16,7 @@ import { defineProvider } from "../../src/capabilities/define-provider.ts";
 import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import type { AuditLine, Capabilities, CapabilityProvider, ProviderCall } from "../../src/host/capability-contract.ts";
 import { temporaryFolder } from "./folder.ts";
+import { readAll } from "./read-all.ts";
 import { sketch } from "./skills.ts";
 
 /** Notes in memory, and what was asked of them. */
@@ -69,7 +70,7 @@ export interface BrokerScene {
   /** Sends a request as code in the sandbox does, and gives the answer. */
   send(method: string, params?: object, more?: object): Promise<BrokerReply>;
   invoke(operation: string, input?: object, more?: object): Promise<BrokerReply>;
-  lines(): AuditLine[];
+  lines(): Promise<AuditLine[]>;
 }
 
 interface Parts extends CapabilityOptions {
@@ -126,7 +127,7 @@ export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
     ...{ broker, capabilities, socket, token, effects, called, origins, send },
     invoke: (operation, input = {}, more = {}) =>
       send("invoke", { capability: "notes.notes", operation, input, ...more }),
-    lines: () => [...capabilities.audit.read()],
+    lines: () => readAll(capabilities.audit.read()),
   };
 }
 

@@ -5,6 +5,6 @@ import { ended } from "./statistics-events.ts";
 const [, , home = "", name = "", count = "0"] = process.argv;
 const statistics = createStatisticsStore(home);
 for (let number = 0; number < Number(count); number++) {
-  statistics.record(ended("greet", { run: `${name}-${number}`, iterations: 2 }));
+  await statistics.record(ended("greet", { run: `${name}-${number}`, iterations: 2 }));
 }
 process.emitWarning("said by the test");

@@ -35,14 +35,14 @@ export interface SkillToolset {
   /** The session's current tools, for `generateText`, `streamText` and agents. Add your own: `{ ...skills.tools, mine }`. */
   readonly tools: SkillTools;
   /** The list of skills as a part of the instructions, the same for every query; empty without skills. */
-  readonly instructions: string;
+  instructions(): Promise<string>;
   /** Returns the text for this query, instead of `instructions`: nothing, the number of skills, a list, or full instructions. */
-  instructionsFor(query: string): string;
+  instructionsFor(query: string): Promise<string>;
   /**
    * Returns the same in two parts: `instructions` are the same for every query, so that a provider's prompt cache works, and `prompt` is the
    * query with its own context.
    */
-  promptFor(query: string): { instructions: string; prompt: string };
+  promptFor(query: string): Promise<{ instructions: string; prompt: string }>;
   session: Session;
 }
 
@@ -70,17 +70,16 @@ export async function createSkillToolset(
     get tools() {
       return Object.fromEntries(listOfferedTools(session).map((tool) => [tool.name, toAiSdkTool(tool)])) as SkillTools;
     },
-    // A getter: the current skills, also after a reload.
-    get instructions() {
-      const listing = session.formatListing();
+    async instructions() {
+      const listing = await session.formatListing();
       if (listing === "" || session.disclosureMode === "static") return listing;
       const whole = formatPromptListing(session.listVisible().filter((skill) => isOfferedByDefault(skill)));
       return `${HEADING}\n\n${listing.endsWith(`\n${whole}`) ? whole : listing}`;
     },
     // Loaded skills are in the messages of one call, which the next may not have, so they are disclosed again.
-    instructionsFor: (query) => session.disclose(query, { isLoaded: () => false }).text,
-    promptFor(query) {
-      const { prefix, suffix } = session.disclose(query, { isLoaded: () => false, countInPrefix: true });
+    instructionsFor: async (query) => (await session.disclose(query, { isLoaded: () => false })).text,
+    async promptFor(query) {
+      const { prefix, suffix } = await session.disclose(query, { isLoaded: () => false, countInPrefix: true });
       const context = suffix.trimStart();
       return { instructions: prefix, prompt: context === "" ? query : `${query}\n\n${context}` };
     },

@@ -127,19 +127,22 @@ export function createMcpServerHandle(
     onClient(name) {
       clientName = name;
     },
-    onList() {
-      const load = registered.get(LOAD_TOOL_NAME);
-      listed = listing().loadDescription;
-      if (load) load.description = listed;
-    },
-    instructions: () => listing().instructions,
+    instructions: async () => (await listing()).instructions,
   });
   hideHookTools(
     mcp,
     () => clientName,
     (tool) => Object.hasOwn(SERVER_TOOLS, String(tool)) && SERVER_TOOLS[String(tool)]?.isForHooks === true,
   );
-  delayForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.toolsLoading : undefined));
+  prepareToolRequests(mcp, {
+    loading: (tool) => (tool === undefined || !registered.has(tool) ? session.toolsLoading : undefined),
+    async onList() {
+      const { loadDescription } = await listing();
+      const load = registered.get(LOAD_TOOL_NAME);
+      listed = loadDescription;
+      if (load) load.description = loadDescription;
+    },
+  });
   const tools = mountTools(mcp, session, {
     ...options,
     asking,
@@ -180,7 +183,7 @@ export function createMcpServerHandle(
       const now = known();
       if ((now.catalog === lastSent.catalog && now.names === lastSent.names) || !mcp.isConnected()) return;
       lastSent = now;
-      if (listed !== undefined && listed !== listing().loadDescription) mcp.sendToolListChanged();
+      if (listed !== undefined && listed !== (await listing()).loadDescription) mcp.sendToolListChanged();
       mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
     },
@@ -212,17 +215,17 @@ export function formatLoadDescription({ tools }: Session): string {
   return tools.find(({ name }) => name === LOAD_TOOL_NAME)?.description ?? "";
 }
 
-function getServedListing(
+async function getServedListing(
   session: Session,
   room: McpTextLimits,
   known: WeakMap<Catalog, CachedListings>,
   options: ServedListingOptions,
-): ServedListing {
+): Promise<ServedListing> {
   const { served } = getCachedListings(session, known);
   const { before = "", after = "", loadDescription } = options;
   const names = [...(options.omitted ?? [])].join(" ");
   const key = [room.instructions, room.toolDescription, before, after, loadDescription, names].join("\n");
-  const listing = served.get(key) ?? formatServedListing(session, room, options);
+  const listing = served.get(key) ?? (await formatServedListing(session, room, options));
   served.set(key, listing);
   return listing;
 }
@@ -247,17 +250,15 @@ function getCachedListings({ catalog }: Session, known: WeakMap<Catalog, CachedL
 interface ClientTracker {
   /** Called with each name of the client, before its request is handled. */
   onClient(name: string): void;
-  /** Called before a list of tools is created. */
-  onList(): void;
   /** Returns the instructions for the current client. */
-  instructions(): string;
+  instructions(): Promise<string>;
 }
 
 /**
  * Gives a server instructions that depend on the client. The SDK takes one text when a server is created; the client sends its name later,
  * in `initialize` or, since the revision 2026-07-28, in every request.
  */
-function trackClient(mcp: McpServer, { onClient, onList, instructions }: ClientTracker): void {
+function trackClient(mcp: McpServer, { onClient, instructions }: ClientTracker): void {
   const connect = mcp.connect.bind(mcp);
   mcp.connect = (transport) => {
     const { onmessage } = transport;
@@ -270,13 +271,11 @@ function trackClient(mcp: McpServer, { onClient, onList, instructions }: ClientT
       const name = getClientName(message);
       if (name !== undefined) onClient(name);
       if (OPENING_METHODS.includes(message.method)) opening.add(message.id);
-      if (message.method === "tools/list") onList();
     };
-    const withInstructions = (message: JSONRPCMessage): JSONRPCMessage => {
-      if (!isJSONRPCResultResponse(message) || !opening.delete(message.id)) return message;
-      return { ...message, result: { ...message.result, instructions: instructions() } };
+    transport.send = async (message, options) => {
+      if (!isJSONRPCResultResponse(message) || !opening.delete(message.id)) return send(message, options);
+      return send({ ...message, result: { ...message.result, instructions: await instructions() } }, options);
     };
-    transport.send = (message, options) => send(withInstructions(message), options);
     return connect(transport);
   };
 }
@@ -339,11 +338,18 @@ function extractComplaint(text: string): string | undefined {
   }
 }
 
+interface ToolRequestHooks {
+  /** Returns the import to wait for. `tool` is undefined for the list. */
+  loading(tool: string | undefined): Promise<void> | undefined;
+  /** Called before a list of tools is created. */
+  onList(): Promise<void>;
+}
+
 /**
  * Delays a request for the list of tools, or for a tool that is not listed yet, until the toolsets are imported. Otherwise a list requested
- * after a skill was loaded would lack them. `arriving` gets the tool's name, or undefined for the list.
+ * after a skill was loaded would lack them.
  */
-function delayForTools(mcp: McpServer, arriving: (tool: string | undefined) => Promise<void> | undefined): void {
+function prepareToolRequests(mcp: McpServer, { loading, onList }: ToolRequestHooks): void {
   const { server } = mcp;
   // The SDK adds the tools' handlers with the first tool.
   const setRequestHandler = server.setRequestHandler.bind(server) as (method: string, ...rest: unknown[]) => void;
@@ -352,8 +358,9 @@ function delayForTools(mcp: McpServer, arriving: (tool: string | undefined) => P
     if (!["tools/list", "tools/call"].includes(method) || typeof handle !== "function")
       return setRequestHandler(method, ...rest);
     const waiting = async (request: { params?: { name?: string } }, ...more: unknown[]) => {
-      const wait = arriving(request.params?.name);
+      const wait = loading(request.params?.name);
       if (wait) await (method === "tools/list" ? waitBriefly(wait) : wait);
+      if (method === "tools/list") await onList();
       return handle(request, ...more);
     };
     setRequestHandler(method, ...rest.slice(0, -1), waiting);

@@ -59,11 +59,11 @@ const LISTED_ELSEWHERE_NOTE = "The description of load_skill lists the skills.";
  * Lists the skills where a client's model sees them: in the instructions, continued in the description of `load_skill`; only there if the
  * client drops instructions. An unknown client may drop them, so it gets the list in both, each within a safe length.
  */
-export function formatServedListing(
+export async function formatServedListing(
   session: Session,
   room: McpTextLimits,
   options: ServedListingOptions,
-): ServedListing {
+): Promise<ServedListing> {
   const { before, loadDescription, omitted: leftOut = NO_NAMES } = options;
   const note = formatOmittedNote(session, leftOut);
   const after = [note === undefined ? "" : `(${note})`, options.after ?? ""].filter(isNonEmpty).join("\n\n");
@@ -77,31 +77,31 @@ export function formatServedListing(
   const roomAbove = Math.max(0, room.instructions - inInstructions("").length - 2);
   const roomBelow = Math.max(0, room.toolDescription - inDescription("").length - 2);
   if (room === UNKNOWN_CLIENT_LIMITS) {
-    const [above, below] = [roomAbove, roomBelow].map(list);
+    const [above, below] = await Promise.all([roomAbove, roomBelow].map(list));
     return { instructions: inInstructions(above ?? ""), loadDescription: inDescription(below ?? "") };
   }
   if (room.instructions === 0) {
-    const text = list(roomBelow - after.length - 2);
+    const text = await list(roomBelow - after.length - 2);
     const below = [text, after].filter(isNonEmpty).join("\n\n");
     return {
       instructions: inInstructions(text === "" ? "" : LISTED_ELSEWHERE_NOTE),
       loadDescription: inDescription(below),
     };
   }
-  const { above, below } = splitServedList(list, roomAbove, roomBelow);
+  const { above, below } = await splitServedList(list, roomAbove, roomBelow);
   return { instructions: inInstructions(above), loadDescription: inDescription(below) };
 }
 
 /** Splits one list over two texts. Lines are not divided, so the room shrinks until the second part fits. */
-function splitServedList(
-  list: (room: number) => string,
+async function splitServedList(
+  list: (room: number) => Promise<string>,
   roomAbove: number,
   roomBelow: number,
-): { above: string; below: string } {
-  const whole = list(roomAbove);
+): Promise<{ above: string; below: string }> {
+  const whole = await list(roomAbove);
   // If there is room for everything, the list has the whole budget.
   let room = roomAbove + roomBelow - CONTINUES_NOTE.length - CONTINUED_HEADING.length;
-  let text = list(room);
+  let text = await list(room);
   if (text.length <= roomAbove) return { above: text, below: "" };
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const [above, below] = divideList(text, roomAbove - CONTINUES_NOTE.length);
@@ -109,7 +109,7 @@ function splitServedList(
     if (above !== "" && excess <= 0) return { above: above + CONTINUES_NOTE, below: CONTINUED_HEADING + below };
     room -= Math.max(excess, 1);
     if (room <= roomAbove) break;
-    text = list(room);
+    text = await list(room);
   }
   return { above: whole, below: "" };
 }

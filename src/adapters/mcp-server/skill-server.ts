@@ -47,7 +47,7 @@ export interface SkillServer {
   /** Returns the skills that a client's model or user may see. */
   listVisible(): readonly Skill[];
   /** Returns the texts that list the skills for a client, and the omitted names that the client lists itself. */
-  createListing(client: ListingClient): ServedListing & { leftOut: readonly string[] };
+  createListing(client: ListingClient): Promise<ServedListing & { leftOut: readonly string[] }>;
   /** The skills that are not served because they are not trusted, or not in their current version. */
   readonly untrusted: readonly Skill[];
 }
@@ -141,7 +141,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       const session = openSession(catalog, host);
       return [...new Set([...session.listVisible(), ...session.listVisible("user")])];
     },
-    createListing(client) {
+    async createListing(client) {
       const session = openSession(catalog, host, choices);
       const leftOut = leftOutFor(client);
       const texts = {
@@ -152,7 +152,10 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       };
       const names = session.listVisible().map(({ name }) => name);
       const { mcp } = CLIENT_LISTINGS[client];
-      return { ...formatServedListing(session, mcp, texts), leftOut: names.filter((name) => leftOut.has(name)) };
+      return {
+        ...(await formatServedListing(session, mcp, texts)),
+        leftOut: names.filter((name) => leftOut.has(name)),
+      };
     },
     async open({ isStateless = false } = {}) {
       const session = openSession(catalog, host, { ...choices, ...(isStateless ? { adviceMemory: advised } : {}) });

@@ -158,7 +158,7 @@ async function executeScript(
       ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
       onText: (stream, text) => emit({ type: "script-printed", stream, text }),
     })
-    .finally(() => (request.around ? undefined : broker?.close()));
+    .finally(async () => (request.around ? undefined : await broker?.close()));
   const isWhole = outcome.ending === "exit";
   const { suggestMissingPackage } = await import("../workspace/package-hints.ts");
   const missing = isWhole ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;

@@ -85,7 +85,7 @@ export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promi
     ]);
   } finally {
     sandbox?.close();
-    broker?.close();
+    await broker?.close();
   }
 }
 

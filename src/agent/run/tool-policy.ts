@@ -216,13 +216,13 @@ export async function requestApproval(
   { approve, approvals }: Pick<Host, "approve" | "approvals">,
   { request: effect, signal, redact: hide, onRequested, onAnswered }: RequestApprovalOptions,
 ): Promise<Approval | undefined> {
-  if (approvals?.isAlwaysApproved(effect)) return { isApproved: true, scope: "always" };
+  if (await approvals?.isAlwaysApproved(effect)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
   onRequested();
   const word = await raceWithAbort(callApprove(approve, effect, signal), signal);
   if (word === undefined) return undefined;
   const approval = limitApprovalToOnce(effect, parseApproval(word, createLineRedactor(hide)));
-  const kept = storeApproval(approvals, effect, approval);
+  const kept = await storeApproval(approvals, effect, approval);
   onAnswered(kept);
   return kept;
 }
@@ -233,10 +233,14 @@ function limitApprovalToOnce({ isOnce }: ApprovalRequest, approval: Approval): A
 }
 
 /** Stores a permanent approval. If that fails, it holds for this run. */
-function storeApproval(approvals: Host["approvals"], effect: ApprovalRequest, approval: Approval): Approval {
+async function storeApproval(
+  approvals: Host["approvals"],
+  effect: ApprovalRequest,
+  approval: Approval,
+): Promise<Approval> {
   if (!approval.isApproved || approval.scope !== "always") return approval;
   try {
-    approvals?.add(effect);
+    await approvals?.add(effect);
     return approval;
   } catch {
     return { ...approval, scope: "run" };

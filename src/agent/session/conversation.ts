@@ -209,7 +209,7 @@ async function runTurn({
     const { shortlist = true } = settings.disclosure;
     await session.ready();
     const listingBudget = getListingBudget(settings, model.contextWindow);
-    const disclosure = session.disclose(message, {
+    const disclosure = await session.disclose(message, {
       ...{ shortlist, toolsets: "there", countInPrefix: true },
       ...omitUndefined({ listingBudget }),
     });

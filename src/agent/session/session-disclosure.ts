@@ -23,7 +23,7 @@ import { findFirstDenial, findUnavailability, isToolDisabled } from "../policy/s
 import type { ListingLimits, QueryOptions, SessionOptions } from "./session.ts";
 
 /** The parts of a conversation that a disclosure depends on. */
-interface DisclosureContext {
+export interface DisclosureContext {
   /** Names of skills, the one used last first. */
   recent: readonly string[];
   /** Names of skills, the most used first, when the conversation began. */
@@ -130,8 +130,8 @@ export function canUseSkills(host: Host, { isReadOnly, allowsSubAgents: uses }: 
 }
 
 /** Returns the names of the most used skills. */
-export function listMostUsed({ statistics }: Host): readonly string[] {
-  return statistics?.mostUsed?.(MAX_RECENT_SKILLS) ?? statistics?.recent(MAX_RECENT_SKILLS) ?? [];
+export async function listMostUsed({ statistics }: Host): Promise<readonly string[]> {
+  return (await statistics?.mostUsed?.(MAX_RECENT_SKILLS)) ?? (await statistics?.recent(MAX_RECENT_SKILLS)) ?? [];
 }
 
 /** Length of a shortened description when not even all names fit, in characters. A description with a cue may be longer. */
@@ -201,22 +201,22 @@ export function listSkillEntries(
 /** The recently used skills of all conversations. */
 export interface RecentSkills {
   /** The most recently used skill comes first. */
-  names(): readonly string[];
+  names(): Promise<readonly string[]>;
   note(name: string): void;
 }
 
 /** Creates the list of recent skills. `first` are those that this conversation has used. */
 export function createRecentSkills(first: readonly string[], { statistics }: Host): RecentSkills {
-  let known: string[] | undefined;
+  let noted = [...first];
   // Read on first use: many sessions, such as those for a single request, never need it, and the statistics are a database.
-  const names = () => {
-    known ??= [...new Set([...first, ...(statistics?.recent(MAX_RECENT_SKILLS) ?? [])])];
-    return known;
-  };
+  let stored: Promise<readonly string[]> | undefined;
   return {
-    names,
+    async names() {
+      stored ??= statistics?.recent(MAX_RECENT_SKILLS);
+      return [...new Set([...noted, ...((await stored) ?? [])])].slice(0, MAX_RECENT_SKILLS);
+    },
     note(name) {
-      known = [name, ...names().filter((other) => other !== name)].slice(0, MAX_RECENT_SKILLS);
+      noted = [name, ...noted.filter((other) => other !== name)].slice(0, MAX_RECENT_SKILLS);
     },
   };
 }

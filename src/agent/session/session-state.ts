@@ -72,7 +72,7 @@ export class SessionState {
   readonly host: Host;
   readonly #active: Map<string, ActiveSkill>;
   readonly #recent: RecentSkills;
-  #used: readonly string[] | undefined;
+  #used: Promise<readonly string[]> | undefined;
   /** The skills whose instructions are in the conversation. A model may read their files. */
   readonly #disclosedSkills: Set<string>;
   /** The advice that the prompts of this session received. */
@@ -309,10 +309,10 @@ export class SessionState {
     return toToolResult(result, host.settings.limits.toolOutput);
   }
 
-  disclose(query: string, more: QueryOptions = {}): Disclosure {
+  async disclose(query: string, more: QueryOptions = {}): Promise<Disclosure> {
     const context = {
-      recent: this.#recent.names(),
-      usage: this.#usage(),
+      recent: await this.#recent.names(),
+      usage: await this.#usage(),
       canFork: this.canUse,
       contextWindow: this.#options.contextWindow,
     };
@@ -359,20 +359,20 @@ export class SessionState {
   }
 
   /** Lists the skills that a model may know, the same for every query. */
-  listing({ room, isOmitted }: ListingLimits = {}): string {
+  async listing({ room, isOmitted }: ListingLimits = {}): Promise<string> {
     const { contextWindow } = this.#options;
-    const context = { usage: this.#usage(), contextWindow, canFork: this.canUse };
+    const context = { usage: await this.#usage(), contextWindow, canFork: this.canUse };
     return formatHostListing(this.catalog, this.host, { ...context, ...omitUndefined({ room, isOmitted }) });
   }
 
   /** Lists the same skills as JSON. */
   async list(options: ListingLimits & { note?: string | undefined } = {}): Promise<ToolResult> {
-    const content = formatListingJson(await this.reload(), this.host, { usage: this.#usage(), ...options });
+    const content = formatListingJson(await this.reload(), this.host, { usage: await this.#usage(), ...options });
     return { text: content, isError: false };
   }
 
   /** Returns the most used skills at the start of the conversation. Fixed, so that the start of its prompts does not change. */
-  #usage(): readonly string[] {
+  #usage(): Promise<readonly string[]> {
     this.#used ??= listMostUsed(this.host);
     return this.#used;
   }

@@ -109,11 +109,11 @@ export interface Session {
    * Lists those skills within the budget, the same for every query; empty without skills. `room` is an additional limit, in
    * characters.
    */
-  formatListing(options?: ListingLimits): string;
+  formatListing(options?: ListingLimits): Promise<string>;
   /** Lists the same skills as JSON, as `list_skills` does, after reading the sources again. `note` comes last. */
   listSkills(options?: ListingLimits & { note?: string | undefined }): Promise<ToolResult>;
   /** Returns the text about skills to show the model for this query. */
-  disclose(query: string, options?: QueryOptions): Disclosure;
+  disclose(query: string, options?: QueryOptions): Promise<Disclosure>;
   /** Decides what to add to a prompt of the user: nothing, a shortlist, or one skill's instructions. Never repeats a text. */
   advise(prompt: string, options?: SessionAdviseOptions): Promise<Advice>;
   /** Adds a skill's instructions to the conversation. */

@@ -106,9 +106,9 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   const runs = openCommandRuns(io, options);
   const { skilletHome } = resolveCommandEnvironment(io, options);
   const approvals = createApprovalStore(skilletHome);
-  if (options.forget !== undefined) return forgetApprovals(io, approvals, options.forget, options.json ?? false);
+  if (options.forget !== undefined) return await forgetApprovals(io, approvals, options.forget, options.json ?? false);
   if (given === undefined)
-    return printWaiting(io, { runs, approvals, held: listHeldChanges(skilletHome) }, options.json ?? false);
+    return await printWaiting(io, { runs, approvals, held: listHeldChanges(skilletHome) }, options.json ?? false);
   const held = readHeldChanges(skilletHome, given);
   if (held) return approveHeld(io, held, options);
   const run = findWaitingRun(runs, given);
@@ -127,7 +127,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
     throw createUndecidedError(io, run);
   }
   runs.answer(run.id, approval, effect);
-  if (approval.isApproved && approval.scope === "always") approvals.add(effect);
+  if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
   if (!options.json) printDecision(io, run, approval, options.resume ?? false);
   // `--yes` covers this request only: later ones ask again.
@@ -197,10 +197,10 @@ interface WaitingLists {
   held: readonly HeldChanges[];
 }
 
-function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): number {
+async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): Promise<number> {
   const waiting = runs.list().filter(({ state }) => state === "waiting");
-  const always = approvals.list();
-  const problem = approvals.problem();
+  const always = await approvals.list();
+  const problem = await approvals.problem();
   if (asJson)
     printJson(io.stdout, {
       waiting,
@@ -230,10 +230,15 @@ function formatAllowedEffect(effect: string): string {
   return effect.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
 }
 
-function forgetApprovals(io: CommandIo, approvals: ApprovalStore, skill: string, asJson: boolean): number {
-  const copies = approvals.forget(skill);
+async function forgetApprovals(
+  io: CommandIo,
+  approvals: ApprovalStore,
+  skill: string,
+  asJson: boolean,
+): Promise<number> {
+  const copies = await approvals.forget(skill);
   if (copies === 0) {
-    const names = [...new Set(approvals.list().map((row) => row.skill))];
+    const names = [...new Set((await approvals.list()).map((row) => row.skill))];
     const fix =
       names.length === 0
         ? "no skill has permanent approvals"

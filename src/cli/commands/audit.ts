@@ -1,6 +1,6 @@
-import { createAuditLog } from "../../capabilities/audit-log.ts";
+import { createAuditLog, type FileAuditLog } from "../../capabilities/audit-log.ts";
 import { SkillError } from "../../errors/problem.ts";
-import type { Audit, AuditLine, AuditVerdict } from "../../host/capability-contract.ts";
+import type { AuditLine, AuditVerdict } from "../../host/capability-contract.ts";
 import { findNearest, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,
@@ -77,8 +77,8 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
   if (unknown !== undefined) throw createUnknownWordError(unknown);
   const log = openCommandAudit(io, options);
   const most = options.limit === undefined ? DEFAULT_LIMIT : parseCountOption("--limit", options.limit);
-  const { lines, fitting, all } = takeLast(log.read(), createLineFilter(io, options), most);
-  const verdict = log.verify();
+  const { lines, fitting, all } = await takeLast(log.read(), createLineFilter(io, options), most);
+  const verdict = await log.verify();
   if (options.json) printJson(io.stdout, { file: log.file, isWhole: verdict.isWhole, lines, total: fitting });
   else {
     printAuditLines(createPrinter(io.stdout, io.env), lines);
@@ -97,7 +97,7 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
 /** Verifies the log. */
 async function verifyAuditLog({ io, options }: CommandContext<object>): Promise<number> {
   const log = openCommandAudit(io, options);
-  const verdict = log.verify();
+  const verdict = await log.verify();
   const out = createPrinter(io.stdout, io.env);
   if (options.json) printJson(io.stdout, { file: log.file, ...toAuditVerdictJson(verdict) });
   else if (!verdict.isWhole) printBrokenLog(out, log, verdict);
@@ -116,7 +116,7 @@ export function toAuditVerdictJson({ lines: total, ...verdict }: AuditVerdict): 
   return { total, ...verdict };
 }
 
-function openCommandAudit(io: CommandIo, options: CommonOptions): Audit {
+function openCommandAudit(io: CommandIo, options: CommonOptions): FileAuditLog {
   return createAuditLog(resolveCommandEnvironment(io, options).skilletHome);
 }
 
@@ -128,7 +128,7 @@ function printEmptyLog(out: Printer): void {
 
 function printBrokenLog(
   out: Printer,
-  { file }: Audit,
+  { file }: FileAuditLog,
   { line, lines, message }: AuditVerdict & { isWhole: false },
 ): void {
   const position = `line ${line}`;
@@ -150,10 +150,10 @@ function createUnknownWordError(word: string): SkillError {
 }
 
 /** Returns the last matching lines. Holds only as many as are shown, whatever the size of the log. */
-function takeLast(lines: Iterable<AuditLine>, isFitting: (line: AuditLine) => boolean, max: number) {
+async function takeLast(lines: AsyncIterable<AuditLine>, isFitting: (line: AuditLine) => boolean, max: number) {
   const ring: AuditLine[] = [];
   let [fitting, all] = [0, 0];
-  for (const line of lines) {
+  for await (const line of lines) {
     all++;
     if (!isFitting(line)) continue;
     if (max > 0) ring[fitting % max] = line;

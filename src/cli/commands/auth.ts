@@ -114,8 +114,8 @@ async function listSignedIn({ io, options }: CommandContext<object>): Promise<nu
   const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
   const vault = openCommandVault(found);
-  const entries = listSignIns(listVaultEntries(vault), found);
-  const facts = readVaultKeyFacts(vault, found);
+  const entries = listSignIns(await listVaultEntries(vault), found);
+  const facts = await readVaultKeyFacts(vault, found);
   if (options.json) printJson(io.stdout, { signedIn: entries, vault: facts });
   else {
     printSignIns(createPrinter(io.stdout, io.env), entries);
@@ -207,16 +207,16 @@ async function revokeSignIn({ io, options, args }: CommandContext<{ yes?: boolea
   const found = await discoverWithCapabilities(io, options);
   requireConfiguration(io, found);
   const { vault, audit } = found.capabilities;
-  const meant = vault.list().filter((entry) => matchesAccount(entry, namespace, { account }));
-  if (meant.length === 0) throw createNoSignInError(namespace, account, vault.list());
+  const meant = (await vault.list()).filter((entry) => matchesAccount(entry, namespace, { account }));
+  if (meant.length === 0) throw createNoSignInError(namespace, account, await vault.list());
   const whose = [...new Set(meant.map((entry) => entry.account))]
     .sort(compareText)
     .map((one) => truncateLine(one, 100));
   if (!options.yes && !(await isConfirmed(io, `Remove the sign-in of ${whose.join(", ")} at ${namespace}?`))) {
     throw createNotApprovedError(io, "not removed", "add --yes to confirm");
   }
-  const removed = vault.remove(namespace, { account });
-  audit.add({
+  const removed = await vault.remove(namespace, { account });
+  await audit.add({
     run: "",
     skill: "",
     source: "",

@@ -18,7 +18,7 @@ async function cancelRun({ io, options, args: [given = ""] }: CommandContext<obj
   const runs = openCommandRuns(io, options);
   const { id, pid } = runs.find(given);
   runs.cancel(id);
-  createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
+  await createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
   if (options.json) printJson(io.stdout, { run: id, ...(pid === undefined ? {} : { pid }) });
   else {
     const out = createPrinter(io.stdout, io.env);

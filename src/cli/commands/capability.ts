@@ -296,7 +296,7 @@ async function checkCapabilityProvider({
   const [provider] = findProviders(found, wanted) as [CapabilityProvider];
   const { namespace } = provider;
   const inputs = options.inputs === undefined ? {} : readExampleInputs(resolve(io.cwd, options.inputs));
-  const credential = vault.get(namespace, { user: TERMINAL_USER, origin: provider.origin });
+  const credential = await vault.get(namespace, { user: TERMINAL_USER, origin: provider.origin });
   const results = await runWithWaitIndicator(io, `checking ${namespace}`, () =>
     runUntilInterrupted(io, (signal) =>
       checkProvider(provider, {
@@ -311,7 +311,7 @@ async function checkCapabilityProvider({
   const findings = filterCredentials(results, collectCredentialSecrets(credential)).value as ProviderFinding[];
   const isFine = findings.every(({ isOk }) => isOk);
   const outcome = isFine ? "ok" : "failed";
-  audit.add({ run: "", skill: "", source: "", method: "check", capability: namespace, outcome });
+  await audit.add({ run: "", skill: "", source: "", method: "check", capability: namespace, outcome });
   const untried = Object.keys(inputs).filter(
     (name) => !findings.some(({ title }) => title.startsWith(`${name} returns output that matches`)),
   );

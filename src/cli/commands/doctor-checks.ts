@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { checkMcpServers, type McpServerState } from "../../agent/mcp-client/mcp-servers.ts";
+import { createAuditLog } from "../../capabilities/audit-log.ts";
 import { createConnectionStore } from "../../clients/apply-connection.ts";
 import { type ConnectionCheck, checkConnections, type PartCheck } from "../../clients/check-connections.ts";
 import { PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
@@ -60,8 +61,8 @@ export async function collectCapabilityFacts(io: CommandIo, found: CommandHost):
     Promise.all(asked.map((provider) => readProviderState(provider, found, signal))),
   );
   const vault = openCommandVault(found);
-  const kept = { ...readVaultKeyFacts(vault, found), signedIn: listVaultEntries(vault).length };
-  const audit = collectAuditFacts(found);
+  const kept = { ...(await readVaultKeyFacts(vault, found)), signedIn: (await listVaultEntries(vault)).length };
+  const audit = await collectAuditFacts(found);
   return { providers, vault: kept, audit, problems: findCapabilityProblems(kept, audit) };
 }
 
@@ -79,12 +80,13 @@ function findCapabilityProblems(
 
 const MAX_VERIFIED_LOG_BYTES = 5 * 1024 * 1024;
 
-function collectAuditFacts({ capabilities: { audit } }: CommandHost): CapabilityFacts["audit"] {
+async function collectAuditFacts({ home }: CommandHost): Promise<CapabilityFacts["audit"]> {
+  const audit = createAuditLog(home);
   const { file } = audit;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes > MAX_VERIFIED_LOG_BYTES) return { file, bytes };
   try {
-    return { file, bytes, verdict: audit.verify() };
+    return { file, bytes, verdict: await audit.verify() };
   } catch (error) {
     if (error instanceof SkillError) return { file, bytes, problem: error.message };
     throw error;

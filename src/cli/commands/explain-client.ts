@@ -44,7 +44,7 @@ async function collectClientFacts(query: string, found: DiscoverResult, client: 
   const serving = createSkillServer(found.catalog, host, {
     listedByClient: (id, catalog) => findNamesListedByClient({ ...found, catalog }, id),
   });
-  const { instructions, loadDescription, leftOut } = serving.createListing(client);
+  const { instructions, loadDescription, leftOut } = await serving.createListing(client);
   const context = { catalog: found.catalog, host, loadWith: LOAD_INSTRUCTION };
   const { advice } = await adviseClient(HOOK_FORMATS[client], query, context);
   return {

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import { findDenials, findUnavailability } from "../../agent/policy/skill-policies.ts";
 import {
   canUseSkills,
+  type DisclosureContext,
   discloseForHost,
   isSkillAvailable,
   listMostUsed,
@@ -19,7 +20,6 @@ import { SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
-import { omitUndefined } from "../../util/objects.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
@@ -79,9 +79,13 @@ async function explainQuery({ io, options, args }: CommandContext<ExplainOptions
     return code;
   }
   const contextWindow = await readContextWindow(found);
-  const facts = withSteadyTrust(found, () =>
-    collectExplainFacts(query, found, { ...options, ...omitUndefined({ contextWindow }) }),
-  );
+  const context = {
+    recent: await found.statistics.recent(MAX_RECENT_SKILLS),
+    usage: await listMostUsed(found),
+    canFork: canUseSkills(found),
+    contextWindow,
+  };
+  const facts = withSteadyTrust(found, () => collectExplainFacts(query, found, { ...options, context }));
   if (options.skill !== undefined) {
     const skill = found.catalog.find(options.skill);
     if (!skill) return (await import("./show.ts")).failMissingSkill(io, found, options.skill);
@@ -106,16 +110,10 @@ type ExplainedMatch = ExplainFacts["matches"][number];
 function collectExplainFacts(
   query: string,
   found: DiscoverResult,
-  options: ExplainOptions & { contextWindow?: number },
+  { context, ...options }: ExplainOptions & { context: DisclosureContext },
 ) {
   const files = options.file ?? [];
-  const recent = found.statistics.recent(MAX_RECENT_SKILLS);
-  const context = {
-    recent,
-    usage: listMostUsed(found),
-    canFork: canUseSkills(found),
-    contextWindow: options.contextWindow,
-  };
+  const { recent } = context;
   const tellOptions = {
     toolsets: "there" as const, // As in a chat.
     files,

@@ -69,7 +69,7 @@ async function removeSkills({ io, options, args }: CommandContext<RemoveOptions>
   const going = await decideRemovals(all, { io, options, found });
   refuseEdited(going, options);
   if (!options.dryRun)
-    for (const [place, group] of Map.groupBy(going, (one) => one.place)) applyRemovals(place, group, found);
+    for (const [place, group] of Map.groupBy(going, (one) => one.place)) await applyRemovals(place, group, found);
   const [first] = chosen;
   if (options.json) {
     const removed = going.map(({ name }) => name);
@@ -136,13 +136,13 @@ function refuseEdited(going: readonly SkillRemoval[], { force }: RemoveOptions):
   });
 }
 
-function applyRemovals(place: SkillsDir, going: readonly SkillRemoval[], found: DiscoverResult): void {
+async function applyRemovals(place: SkillsDir, going: readonly SkillRemoval[], found: DiscoverResult): Promise<void> {
   const kept = going.filter(({ isKept }) => isKept).map(({ name }) => name);
   const deleted = going.filter(({ isKept }) => !isKept);
   if (deleted.length > 0) {
     const removed = Object.fromEntries(deleted.map(({ name, digest }) => [name, digest]));
     applySkillsDirChanges({ place, remove: removed, skilletHome: found.home });
-    for (const { name } of deleted) found.approvals.forget(name);
+    for (const { name } of deleted) await found.approvals.forget(name);
     found.trust.revoke(deleted.map(({ name }) => join(place.folder, name)));
   }
   removeAdoptions(place, kept, found.home);

@@ -35,8 +35,10 @@ async function showStatistics({ io, options }: CommandContext<StatsOptions>): Pr
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
   const { statistics } = found;
   const from = since === undefined ? {} : { since };
-  const skills = [...statistics.perSkill(from)].sort((a, b) => b.runs - a.runs || compareText(a.skill, b.skill));
-  const total = statistics.total(from);
+  const skills = [...(await statistics.perSkill(from))].sort(
+    (a, b) => b.runs - a.runs || compareText(a.skill, b.skill),
+  );
+  const total = await statistics.total(from);
   const neverUsed = listUnusedSkills(skills, found);
   if (options.json)
     printJson(io.stdout, { ...(since ? { since } : {}), skills: skills.map(toStatisticsJson), total, neverUsed });

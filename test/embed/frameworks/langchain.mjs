@@ -17,6 +17,6 @@ const model = new ChatOpenAI({
   configuration: { baseURL: url },
   useResponsesApi: false,
 });
-const agent = createAgent({ model, tools, systemPrompt: session.formatListing() });
+const agent = createAgent({ model, tools, systemPrompt: await session.formatListing() });
 const { messages } = await agent.invoke({ messages: [{ role: "user", content: "Greet me." }] });
 process.stdout.write(messages.at(-1).content);

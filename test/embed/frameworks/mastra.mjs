@@ -11,5 +11,5 @@ const catalog = await loadCatalog([
 ]);
 const skills = await createSkillToolset(openSession(catalog, {}));
 const model = createOpenAICompatible({ name: "test", baseURL: url, apiKey: "test-key" })("test-model");
-const agent = new Agent({ id: "a", name: "a", model, instructions: skills.instructions, tools: skills.tools });
+const agent = new Agent({ id: "a", name: "a", model, instructions: await skills.instructions(), tools: skills.tools });
 process.stdout.write((await agent.generate("Greet me.")).text);

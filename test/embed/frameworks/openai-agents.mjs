@@ -12,5 +12,5 @@ const catalog = await loadCatalog([
 const session = openSession(catalog, {});
 const tools = createAgentTools(session).map((one) => tool({ ...one, parameters: one.inputSchema, strict: false }));
 const model = new OpenAIChatCompletionsModel(new OpenAI({ baseURL: url, apiKey: "test-key" }), "test-model");
-const agent = new Agent({ name: "a", model, instructions: session.formatListing(), tools });
+const agent = new Agent({ name: "a", model, instructions: await session.formatListing(), tools });
 process.stdout.write((await run(agent, "Greet me.")).finalOutput);
