@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "./support/folder.ts";
 import { refused } from "./support/no-processes.ts";
-import { listTestFiles, listTierFiles, type Tier, tierOf } from "./support/tiers.ts";
+import { sampleSteps } from "./support/sample-steps.ts";
+import { listFilesThatImport, listTestFiles, listTierFiles, type Tier, tierOf } from "./support/tiers.ts";
 
 describe("the tier of a test file", () => {
   const tierOfText = (path: string, text: string, others: Record<string, string> = {}) =>
@@ -38,6 +39,25 @@ describe("the tier of a test file", () => {
     const tiers = (["fast", "process", "system"] as const).map(listTierFiles);
     expect(tiers.flat().sort()).toEqual(listTestFiles());
     for (const files of tiers) expect(files.length).toBeGreaterThan(10);
+  });
+});
+
+describe("a sample of steps", () => {
+  it("has the first, the last and some of each part, the same each time", () => {
+    const steps = sampleSteps(40, 10, false);
+    expect(steps).toEqual([...new Set(steps)].sort((a, b) => a - b));
+    expect([steps.length, steps[0], steps.at(-1)]).toEqual([10, 1, 40]);
+    expect(steps.map((step, at) => step - (steps[at - 1] ?? step)).every((gap) => gap < 10)).toBe(true);
+    expect(sampleSteps(40, 10, false)).toEqual(steps);
+  });
+
+  it("is all of them in the long tier, and if there are few", () => {
+    expect(sampleSteps(40, 10, true)).toHaveLength(40);
+    expect(sampleSteps(3, 10, false)).toEqual([1, 2, 3]);
+  });
+
+  it("is a part of the long tier for each test that takes one", () => {
+    expect(listFilesThatImport("support/sample-steps.ts")).toContain("test/remote/put.test.ts");
   });
 });
 

@@ -60,6 +60,13 @@ export function listTestFiles(): string[] {
     .sort();
 }
 
+/** Lists the test files that import a helper, by its path below `test/`. */
+export function listFilesThatImport(helper: string): string[] {
+  return listTestFiles().filter((path) =>
+    readImports(join(projectRoot, path)).some((specifier) => specifier.endsWith(`/${helper}`)),
+  );
+}
+
 /** True when a file imports such a module, itself or in files of the tests that it imports. */
 function importsProcessModule(file: string, tests: string, seen = new Set<string>()): boolean {
   if (seen.has(file) || !file.startsWith(tests) || !existsSync(file)) return false;

@@ -1,0 +1,25 @@
+/** `npm run test:long` runs the tests that sample with every step. */
+const ALL_STEPS = process.env["SKILLET_TEST_ALL_STEPS"] !== undefined;
+
+/**
+ * Returns the steps, of 1 to `count`, at which a test kills a process: the first, the last and one of each part between, the same in each
+ * run. The steps of one part end in the same code, so that each costs a process and proves little.
+ */
+export function sampleSteps(count: number, size: number, isAll = ALL_STEPS): number[] {
+  if (isAll || count <= size) return Array.from({ length: count }, (_, index) => index + 1);
+  const random = createRandom(count);
+  const width = (count - 2) / (size - 2);
+  const between = Array.from({ length: size - 2 }, (_, part) => 2 + Math.floor((part + random()) * width));
+  return [1, ...between, count];
+}
+
+/** Returns a generator of numbers from 0 to 1 (mulberry32). */
+function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
