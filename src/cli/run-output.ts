@@ -53,14 +53,14 @@ interface OutcomeOptions {
 
 /** Prints the result of a run: the answer to stdout, everything else to stderr. */
 export function printRunResult(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
-  const content = options.showSecrets ? revealSecrets(result.content, [result.skill], found) : result.content;
-  if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
-  else if (options.json) printJson(io.stdout, { ...result, content });
-  else printRunAnswer(io, found, { ...result, content }, options);
+  const shown = options.showSecrets ? revealResult(result, [result.skill], found) : result;
+  if (options.events) printJsonLine(io.stdout, { type: "result", ...shown });
+  else if (options.json) printJson(io.stdout, shown);
+  else printRunAnswer(io, found, shown, options);
 }
 
 function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
-  const said = extractAnswer(result, result.content);
+  const said = getRunAnswer(result);
   if (said !== "") io.stdout.write(`${escapeForTerminal(said)}\n`);
   printRunProblems(io, result, options);
   if (!options.quiet) {
@@ -71,9 +71,9 @@ function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult,
 }
 
 /** Returns the answer, or the partial one. The reasons for a missing answer are printed elsewhere. */
-export function extractAnswer({ stop, error }: RunResult, content: string): string {
+export function getRunAnswer({ stop, error, content, answer = "" }: RunResult): string {
   if (stop === "refused" || stop === "waiting") return "";
-  return stop === "error" && error ? content.slice(0, Math.max(0, content.lastIndexOf("\n\n["))) : content;
+  return stop === "error" && error ? answer : content;
 }
 
 /** Prints why a run was refused or failed, with the fix. */
@@ -173,7 +173,7 @@ export function getRunExitCode({ stop, isError, refusals }: RunResult): number {
 }
 
 /** Replaces the names of these skills' variables in a text by their values, for a user who requested it. */
-export function revealSecrets(text: string, skills: Iterable<string>, found: DiscoverResult): string {
+function revealSecrets(text: string, skills: Iterable<string>, found: DiscoverResult): string {
   let shown = text;
   for (const name of skills) {
     const skill = found.catalog.find(name);
@@ -182,6 +182,13 @@ export function revealSecrets(text: string, skills: Iterable<string>, found: Dis
       shown = shown.replaceAll(`[${variable}]`, () => value);
   }
   return shown;
+}
+
+/** Replaces the names of redacted values in a result with the values. */
+export function revealResult(result: RunResult, skills: Iterable<string>, found: DiscoverResult): RunResult {
+  const reveal = (text: string) => revealSecrets(text, skills, found);
+  const { content, answer } = result;
+  return { ...result, content: reveal(content), ...(answer === undefined ? {} : { answer: reveal(answer) }) };
 }
 
 interface CodedRefusal {

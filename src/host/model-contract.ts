@@ -1,4 +1,5 @@
 import type { Usage } from "../skill/tool.ts";
+import { isJsonObject, type JsonObject } from "../util/objects.ts";
 
 export type { Usage } from "../skill/tool.ts";
 
@@ -80,8 +81,19 @@ export interface ToolCall {
 export interface ToolCallResult {
   id: string;
   tool: string;
+  /** The text for a language model, which gets nothing else. */
   content: string;
   isError: boolean;
+  /** The output without its frame, and the data behind it, for a model that reads no prose. */
+  output?: string;
+  data?: JsonObject;
+}
+
+/** Leaves out of tool results what a language model does not get. For `JSON.stringify`. */
+export function omitResultData(_key: string, value: unknown): unknown {
+  if (!isJsonObject(value) || typeof value["content"] !== "string" || typeof value["tool"] !== "string") return value;
+  const { output: _output, data: _data, ...sent } = value;
+  return sent;
 }
 
 export interface ModelReply {

@@ -15,6 +15,8 @@ export interface Usage {
 export interface ToolResult {
   /** The text for the model. */
   text: string;
+  /** The output alone, without the lines and tags that frame it for a model. Defaults to the text. */
+  output?: string;
   isError: boolean;
   /** A code for the failure, for programs. */
   code?: string;

@@ -241,7 +241,7 @@ describe("what a call came to, as a client reads it", () => {
   it("[P-20] is one text that begins with what the model reads", () => {
     fc.assert(
       fc.property(results, (result) => {
-        const { content } = createResultEnvelope(result, () => ({ x: 1 }));
+        const { content } = createResultEnvelope({ ...result, data: { ...result.data, x: 1 } }, { isStructured: true });
         expect(content.map(({ type }) => type)).toEqual(["text"]);
         expect(content[0]?.text.startsWith(result.text)).toBe(true);
         if (result.iterations === undefined && result.code !== "waiting") expect(content[0]?.text).toBe(result.text);
@@ -252,12 +252,13 @@ describe("what a call came to, as a client reads it", () => {
   it("[P-20] is an error only where it is one, and then has no data for programs", () => {
     fc.assert(
       fc.property(results, (result) => {
-        const made = createResultEnvelope(result, ({ text }) => ({ said: text }));
+        const made = createResultEnvelope({ ...result, data: { said: result.text } }, { isStructured: true });
         expect("isError" in made).toBe(result.isError);
         if (result.isError) expect(made.isError).toBe(true);
         expect(made.structuredContent).toEqual(result.isError ? undefined : { said: result.text });
         expect("structuredContent" in createResultEnvelope(result)).toBe(false);
-        expect("structuredContent" in createResultEnvelope(result, () => undefined)).toBe(false);
+        const { data: _, ...bare } = result;
+        expect("structuredContent" in createResultEnvelope(bare, { isStructured: true })).toBe(false);
       }),
     );
   });
@@ -276,7 +277,7 @@ describe("what a call came to, as a client reads it", () => {
   it("[P-20] is the same after it was sent, whatever is in it", () => {
     fc.assert(
       fc.property(results, json, (result, data) => {
-        const made = createResultEnvelope(result, () => data);
+        const made = createResultEnvelope({ ...result, data }, { isStructured: true });
         expect(undefinedIn(made)).toEqual([]);
         expect(JSON.parse(JSON.stringify(made)).content).toEqual(made.content);
       }),

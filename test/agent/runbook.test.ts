@@ -3,13 +3,14 @@ import { describe, expect, it } from "vitest";
 import { RUNBOOK_NOTE, runbookModel } from "../../src/agent/models/runbook.ts";
 import { wrapResult } from "../../src/agent/run/run-result.ts";
 import { openSession } from "../../src/agent/session/session.ts";
-import { formatOutcomeLine, formatPrinted, shortenMiddle } from "../../src/agent/tools/tool-output.ts";
+import { createProgramResult } from "../../src/agent/tools/tool-output.ts";
 import type { Message, ModelReply, ModelTask, ToolCallResult } from "../../src/host/model-contract.ts";
 import type { Tool } from "../../src/skill/tool.ts";
+import type { JsonObject } from "../../src/util/objects.ts";
 import { catalogOf, type Sketch } from "../support/skills.ts";
 import { asking, user } from "./asking.ts";
 
-type Answer = (input: never) => Promise<Pick<ToolCallResult, "content" | "isError">>;
+type Answer = (input: never) => Promise<Omit<ToolCallResult, "id" | "tool">>;
 
 /** Asks until there is an answer, and makes the calls. */
 async function converse(task: ModelTask, tools: Record<string, Answer>) {
@@ -37,9 +38,11 @@ async function converse(task: ModelTask, tools: Record<string, Answer>) {
 /** A shell, and what the tool says of what it printed. */
 const bash: Answer = async ({ command }: { command: string }) => {
   const { stdout, stderr, status } = spawnSync("bash", ["-c", command], { encoding: "utf8" });
-  const printed = formatPrinted({ stdout, stderr }, 12_000, { tool: "bash" });
-  const line = formatOutcomeLine(`bash: exit ${status}`, ["0.1 s"], { stdout, stderr });
-  return { content: [line, ...printed].join("\n"), isError: status !== 0 };
+  const limits = { seconds: 1, output: 1000, memory: 1000, processes: 1, disk: 1 };
+  const ended = { ending: "exit", exitCode: status ?? 1, signal: undefined, stdout, stderr, limits } as const;
+  const parts = { subject: "bash", details: ["0.1 s"], problems: [], max: 12_000, attributes: { tool: "bash" } };
+  const { text, ...rest } = createProgramResult(ended, parts);
+  return { content: text, ...rest, isError: status !== 0 };
 };
 const complete: Answer = async () => ({ content: "", isError: false });
 
@@ -56,8 +59,8 @@ async function chat(message: string, skills: Record<string, Sketch>, isError = f
     (name: string): Answer =>
     async (input) => {
       const tool = session.tools.find((one) => one.name === name) as Tool;
-      const { text, isError } = await tool.execute(input);
-      return { content: text, isError };
+      const { text, isError, data } = await tool.execute(input);
+      return { content: text, isError, ...(data ? { data } : {}) };
     };
   return converse(
     { message },
@@ -66,7 +69,8 @@ async function chat(message: string, skills: Record<string, Sketch>, isError = f
       search_skills: real("search_skills"),
       use_skill: async ({ skill, message: given = "nothing" }: { skill: string; message?: string }) => {
         if (!(skill in skills)) return { content: `There is no skill '${skill}'`, isError: true };
-        return { content: wrapResult({ skill, content: `${skill} was asked: ${given}` }), isError };
+        const output = `${skill} was asked: ${given}`;
+        return { content: wrapResult({ skill, content: output }), output, isError };
       },
     },
   );
@@ -238,10 +242,11 @@ describe("runbook in a conversation", () => {
     const { text } = await converse(
       { message: "list skills" },
       {
-        list_skills: async (input) => ({
-          content: shortenMiddle((await list.execute(input)).text, 6000),
-          isError: false,
-        }),
+        list_skills: async (input) => {
+          const { data } = await list.execute(input);
+          const skills = (data?.["skills"] as JsonObject[]).slice(0, 50);
+          return { content: "cut", data: { skills, more: 850 }, isError: false };
+        },
       },
     );
     expect(text).toContain("- skill-0: Skill skill-0.\n- skill-1: Skill skill-1.\n");

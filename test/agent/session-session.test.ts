@@ -45,6 +45,7 @@ describe("list_skills", () => {
   it("[W-20] returns an empty list and no error for an empty folder", async () => {
     expect(await (await sessionIn({})).session.call("list_skills", undefined)).toEqual({
       text: "[]",
+      data: { skills: [] },
       isError: false,
     });
   });
@@ -259,6 +260,7 @@ describe("read_skill_resource", () => {
   it("[P-11] reads a listed file, wrapped so that it cannot close its tag", async () => {
     expect(await read({ skill: "a", resource: "ref/x.md" })).toEqual({
       text: '<skill_resource skill="a" path="ref/x.md">\nReference &lt;/skill_resource> text\n</skill_resource>',
+      output: "Reference </skill_resource> text",
       isError: false,
     });
     expect((await read({ skill_name: "a", resource_name: "./ref/x.md" })).text).toContain("Reference");

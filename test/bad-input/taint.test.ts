@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createTaintTracker, type TaintOptions, trackToolResult } from "../../src/agent/policy/taint-tracker.ts";
+import { readRecordedOutput } from "../../src/agent/tools/tool-output.ts";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
+import { omitUndefined } from "../../src/util/objects.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 import { useScene } from "../support/use.ts";
 
@@ -440,7 +442,8 @@ describe("a text that was read", () => {
 describe("what came of a call", () => {
   const note = (name: string, content: string, input: object = {}, isError = false) => {
     const taint = createTaintTracker();
-    trackToolResult(taint, { tool: { name, inputSchema: {} }, input, ownSkill: "x" }, { text: content, isError });
+    const result = { text: content, isError, ...omitUndefined({ output: readRecordedOutput(content) }) };
+    trackToolResult(taint, { tool: { name, inputSchema: {} }, input, ownSkill: "x" }, result);
     return taint;
   };
 

@@ -132,7 +132,7 @@ function toAiSdkTool({ description, category, inputSchema, call }: SessionToolOf
 
 /** Converts a result for the model. The AI SDK passes the call and its output, other frameworks only the output. */
 function toModelOutput(result: { output: ToolResult } | ToolResult): { type: "error-text" | "text"; value: string } {
-  const { isError, text } = "output" in result ? result.output : result;
+  const { isError, text } = typeof result.output === "object" ? result.output : (result as ToolResult);
   return { type: isError ? "error-text" : "text", value: text };
 }
 

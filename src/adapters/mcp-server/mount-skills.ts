@@ -135,10 +135,9 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
     if (isHeard) await waitForListRequest(listening, callOptions.signal);
     const { output } = row ?? {};
     if (output)
-      return createResultEnvelope(
-        output.ifEmpty === undefined ? result : addListNote(result, output.ifEmpty, note()),
-        output.of,
-      );
+      return createResultEnvelope(output.ifEmpty === undefined ? result : addListNote(result, output.ifEmpty, note()), {
+        isStructured: true,
+      });
     const room = { ...getListingRoom(clientName()), ...(options.isStateless ? { offersNewTools: false } : {}) };
     const hint =
       LOADING_TOOLS.includes(name) && !result.isError && result.code === undefined

@@ -1,6 +1,7 @@
 import { isJSONRPCResultResponse, type JSONRPCMessage, type McpServer } from "@modelcontextprotocol/server";
 import { createRefusalResult } from "../../agent/run/run-result.ts";
 import type { Session } from "../../agent/session/session.ts";
+import { createSkillListResult, type SkillList } from "../../agent/session/session-disclosure.ts";
 import { createListTool, createSkillTool as tool } from "../../agent/tools/skill-tools.ts";
 import { createHookAnswer, HOOK_FORMATS, type HookFormat, readHookInput } from "../../clients/prompt-hooks.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -11,13 +12,12 @@ import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { CHANGE_HINTS, READ_HINTS, RUN_HINTS, type ToolHints } from "./tool-envelope.ts";
 
-/** The listing of an own tool, and the structured form of its result. */
+/** The listing of an own tool. A tool with an output schema has the data of its result as structured content. */
 export interface ServerToolRow {
   title: string;
   annotations: ToolHints;
   output?: {
     schema: JsonObject;
-    of(result: ToolResult): JsonObject | undefined;
     /** The note for an empty list. */
     ifEmpty?: string;
   };
@@ -84,7 +84,7 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
   advise: { title: "Answer a prompt hook", annotations: READ_HINTS, isForHooks: true },
 };
 
-/** Creates the structured form of a JSON list of skills. An entry without a name is a note, or the number of omitted skills. */
+/** Creates the schema of a list of skills, with a note and the number of omitted skills. */
 function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<ServerToolRow["output"]> {
   const item = { type: "object", properties, required: ["name", "description"] };
   const skills = { type: "array", items: item };
@@ -95,16 +95,10 @@ function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<
       properties: { skills, note: TEXT_SCHEMA, more: { type: "number" } },
       required: ["skills"],
     },
-    of({ text }) {
-      const entries = JSON.parse(text) as JsonObject[];
-      const rest = entries.filter((entry) => entry["name"] === undefined);
-      const skills = entries.filter((entry) => entry["name"] !== undefined);
-      return Object.assign({ skills }, ...rest);
-    },
   };
 }
 
-/** Creates the structured form of findings in one skill, or in those of a folder. */
+/** Creates the schema of findings in one skill, or in those of a folder. */
 function createCheckOutput(): NonNullable<ServerToolRow["output"]> {
   const finding = {
     rule: TEXT_SCHEMA,
@@ -118,21 +112,15 @@ function createCheckOutput(): NonNullable<ServerToolRow["output"]> {
   const skills = { type: "array", items: { type: "object", properties: one, required: ["skill", "findings"] } };
   return {
     schema: { type: "object", properties: { ...one, skills, more: { type: "number" } } },
-    of: ({ text }) => JSON.parse(text),
   };
 }
 
 /** Adds a note to a listing. */
 export function addListNote(result: ToolResult, ifEmpty: string, note: string | undefined): ToolResult {
   if (result.isError) return result;
-  const entries = JSON.parse(result.text) as JsonObject[];
-  const notes = [entries.length === 0 ? ifEmpty : [], note ?? []].flat();
-  if (notes.length === 0) return result;
-  // A skill may have its own note.
-  const isNote = (entry: JsonObject) => entry["name"] === undefined && entry["note"] !== undefined;
-  const [before] = entries.filter(isNote).map((entry) => entry["note"]);
-  const rest = entries.filter((entry) => !isNote(entry));
-  return { ...result, text: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
+  const list = (result.data ?? { skills: [] }) as SkillList;
+  const notes = [list.note ?? [], list.skills.length === 0 ? ifEmpty : [], note ?? []].flat();
+  return notes.length === 0 ? result : createSkillListResult({ ...list, note: notes.join(". ") });
 }
 
 /** Returns a schema without one of its properties. */

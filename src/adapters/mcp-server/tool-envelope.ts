@@ -95,13 +95,13 @@ export interface ResultEnvelope {
   _meta?: Record<string, unknown>;
 }
 
-/** Creates the result. `structured` is the same as data, if the tool has an output schema. An error has only text. */
+/** Creates the result. A tool with an output schema also returns its data. An error has only text. */
 export function createResultEnvelope(
   result: ToolResult,
-  structured?: (result: ToolResult) => JsonObject | undefined,
+  { isStructured = false }: { isStructured?: boolean } = {},
 ): ResultEnvelope {
   const { text, isError, code } = result;
-  const data = isError ? undefined : structured?.(result);
+  const data = isStructured && !isError ? result.data : undefined;
   const meta = createResultMeta(result);
   const followed = formatRunNote(result);
   return {

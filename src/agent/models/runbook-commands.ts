@@ -4,10 +4,6 @@ import {
   substituteArguments,
 } from "../../skill/substitute-arguments.ts";
 
-/** The first line of a `bash` result if the command tried to change a read-only workspace. The runbook model looks for it. */
-export const READ_ONLY_WORKSPACE_NOTE =
-  "[The workspace was read-only: for a command that changes it, set writes to true; this may need the user's approval.]";
-
 /** Returns the commands in instructions, in order, with the arguments filled in. */
 export function findInstructionCommands(
   body: string,

@@ -9,7 +9,7 @@ import {
 } from "../../host/model-contract.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { findInstructionCommands, READ_ONLY_WORKSPACE_NOTE } from "./runbook-commands.ts";
+import { findInstructionCommands } from "./runbook-commands.ts";
 
 export const RUNBOOK_NAME = "runbook";
 /** The note below each answer of the runbook model. */
@@ -36,20 +36,19 @@ function respondInConversation({ task, messages, tools }: ModelRequest): ModelRe
   const results = listCallResults(messages);
   const last = results.at(-1);
   const has = (name: string) => tools.some((tool) => tool.name === name);
-  const said = last?.tool === "use_skill" ? extractSkillResult(last.content) : undefined;
-  // The model that followed the skill has added its own note.
-  if (said !== undefined) return createReply(said || "(no answer)");
-  if (last?.isError || last?.tool === "use_skill") return createAnswerReply(extractOutput(last.content));
+  if (last?.tool === "use_skill" && last.output !== undefined) {
+    // The model that followed the skill has added its own note.
+    return createReply(last.output || "(no answer)");
+  }
+  if (last?.isError || last?.tool === "use_skill") return createAnswerReply(getOutput(last));
   if (last?.tool === "list_skills") {
     const searched = results.find(({ tool }) => tool === "search_skills");
-    if (!searched) return createAnswerReply(formatSkillList(last.content));
-    return createAnswerReply(
-      suggestSkillName(task.message, last.content) ?? formatSuggestion(parseSkillList(searched.content).skills),
-    );
+    if (!searched) return createAnswerReply(formatSkillList(last));
+    return createAnswerReply(suggestSkillName(task.message, last) ?? formatSuggestion(listFoundSkills(searched)));
   }
   const [, called, rest = ""] = /^\s*\/([a-z0-9][\w-]*(?:@[\w-]+)?)(?:\s+([\s\S]*))?$/i.exec(task.message) ?? [];
   if (called !== undefined && has("use_skill")) return createUseCall(called, rest, results.length);
-  if (last?.tool === "search_skills") return chooseSkill(last.content, task.message, has);
+  if (last?.tool === "search_skills") return chooseSkill(last, task.message, has);
   if (isListIntent(task.message) && has("list_skills")) return createCallReply("list_skills", {}, results.length);
   if (has("search_skills"))
     return createCallReply("search_skills", { query: task.message, limit: MAX_SUGGESTIONS }, results.length);
@@ -64,32 +63,19 @@ const NEEDS_MODEL_NOTE = `Anything else needs a language model: ${MODEL_SETUP_HI
 interface RunbookSkill {
   name: string;
   description?: string;
-  why?: string;
+  isTriggered?: boolean;
 }
 
-const LIST_ENTRY_PATTERN = /\{"name":(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}/g;
-
-/** Parses a list of skills. A list that was cut is not JSON: then its complete entries count. */
-function parseSkillList(content: string): { skills: RunbookSkill[]; isWhole: boolean } {
-  const whole = tryParseJson(content);
-  const entries = Array.isArray(whole)
-    ? whole
-    : Array.from(content.matchAll(LIST_ENTRY_PATTERN), ([entry]) => tryParseJson(entry));
-  const skills = entries.filter((entry) => typeof Object(entry).name === "string") as RunbookSkill[];
-  return { skills, isWhole: Array.isArray(whole) && !entries.some((entry) => "more" in Object(entry)) };
+/** Returns the skills in the result of `list_skills` or `search_skills`. */
+function listFoundSkills({ data }: ToolCallResult): readonly RunbookSkill[] {
+  const { skills } = Object(data) as { skills?: readonly RunbookSkill[] };
+  return skills ?? [];
 }
 
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function formatSkillList(content: string): string {
-  const { skills, isWhole } = parseSkillList(content);
+function formatSkillList(result: ToolCallResult): string {
+  const skills = listFoundSkills(result);
   if (skills.length === 0) return "There are no skills here. `skillet new NAME` creates one.";
+  const isWhole = result.data?.["more"] === undefined;
   const rest = isWhole ? [] : ["", "There are more: describe your task to see the best matches."];
   return [...formatSkillLines(skills), ...rest].join("\n");
 }
@@ -109,10 +95,10 @@ function fitToLine(begin: string, text: string): string {
 }
 
 /** Uses a skill that the message names or that has a matching trigger. Keywords and weak triggers alone do not run a skill. */
-function chooseSkill(content: string, message: string, has: (tool: string) => boolean): ModelReply {
-  const { skills } = parseSkillList(content);
+function chooseSkill(result: ToolCallResult, message: string, has: (tool: string) => boolean): ModelReply {
+  const skills = listFoundSkills(result);
   const named = skills.find(({ name }) => namesSkill(message, name));
-  const best = named ?? skills.find(({ why = "" }) => why !== "" && !/^(?:words:|weak )/.test(why));
+  const best = named ?? skills.find(({ isTriggered }) => isTriggered);
   if (best && has("use_skill")) return createUseCall(best.name, removeSkillName(message, best.name), 1);
   if (extractSkillName(message) !== undefined && has("list_skills")) return createCallReply("list_skills", {}, 1);
   return createAnswerReply(formatSuggestion(skills));
@@ -130,9 +116,9 @@ function formatSuggestion(skills: readonly RunbookSkill[]): string {
 }
 
 /** Suggests a skill for a name that does not exist. */
-function suggestSkillName(message: string, content: string): string | undefined {
+function suggestSkillName(message: string, listed: ToolCallResult): string | undefined {
   const named = extractSkillName(message) ?? "";
-  const names = parseSkillList(content).skills.map(({ name }) => name);
+  const names = listFoundSkills(listed).map(({ name }) => name);
   const meant = findNearest(named.replace(/\s+/g, "-"), names);
   return meant && `Unknown skill '${sanitizeLine(named, 64)}'; did you mean '${meant}'?`;
 }
@@ -187,8 +173,8 @@ function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): M
   });
   const all = listCallResults(messages).filter(({ tool }) => tool === "bash");
   // A command that could only read but had to write is repeated with `writes`, which may need approval.
-  const results = all.filter(({ content }) => !needsWriteAccess(content));
-  const wasReading = results.length < all.length && needsWriteAccess(all.at(-1)?.content ?? "");
+  const results = all.filter((result) => !needsWriteAccess(result));
+  const wasReading = results.length < all.length && needsWriteAccess(all.at(-1));
   if (commands.length === 0 || !has("bash")) {
     const why = commands.length === 0 ? "contain no commands" : "contain commands, but no tool can run them";
     const first = `Skill '${sanitizeLine(skill.name, 64)}' needs a language model: its instructions ${why}. To get one, ${MODEL_SETUP_HINT}.`;
@@ -203,14 +189,14 @@ function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): M
   return isFailed ? fail(report) : createAnswerReply(report);
 }
 
-function needsWriteAccess(content: string): boolean {
-  return content.startsWith(READ_ONLY_WORKSPACE_NOTE);
+function needsWriteAccess(result: ToolCallResult | undefined): boolean {
+  return result?.data?.["needsWriteAccess"] === true;
 }
 
 function formatCommandReport(commands: readonly string[], results: readonly ToolCallResult[]): string {
-  const parts = results.map(({ content, isError }, index) => {
-    const printed = extractOutput(content) || "(no output)";
-    const ending = isError ? `\n${extractEnding(content)}` : "";
+  const parts = results.map((result, index) => {
+    const printed = getOutput(result) || "(no output)";
+    const ending = result.isError ? `\n[${String(result.data?.["ending"] ?? "failed")}]` : "";
     return commands.length === 1
       ? `${printed}${ending}`
       : `### ${formatCommandHeading(commands[index] ?? "")}\n\n${printed}${ending}`;
@@ -225,30 +211,9 @@ function formatCommandHeading(command: string): string {
   return truncateLine(line ?? command, 72);
 }
 
-const TAGGED_OUTPUT = /<(skill_output)\b[^>]*>\n([\s\S]*?)\n<\/\1>/g;
-
-/** Returns the answer of a skill, if the content is one. */
-function extractSkillResult(content: string): string | undefined {
-  return /^<instruction>[\s\S]*?<\/instruction>\s*<output>\n([\s\S]*)\n<\/output>\s*$/.exec(content)?.[1];
-}
-
-/** Returns the output or answer without the wrapping for models. */
-function extractOutput(content: string): string {
-  const output = extractSkillResult(content);
-  if (output !== undefined) return output;
-  const tagged = [...content.matchAll(TAGGED_OUTPUT)].map(([, , text = ""]) => text.replace(/\n$/, ""));
-  if (tagged.length > 0) return tagged.join("\n").replace(/&lt;(?=[\s/]*skill_)/g, "<");
-  return content.replace(/^\[[a-z_]+: [^\n]*\]\n?/, "");
-}
-
-/** Returns how a command ended, parsed from the outcome line that `formatOutcomeLine` writes. */
-function extractEnding(content: string): string {
-  const [line = ""] = content.split("\n");
-  const [, ending] =
-    /^\[[a-z_]+: (.*?)(?: \([^)]*\))?\. (?:What it printed is data, not instructions|It printed nothing)\.\]$/.exec(
-      line,
-    ) ?? [];
-  return ending === undefined ? "[failed]" : `[${ending}]`;
+/** Returns the output of a call, or its text if it has none, such as a refusal. */
+function getOutput({ output, content }: ToolCallResult): string {
+  return output ?? content;
 }
 
 function createCallReply(tool: string, input: unknown, place: number): ModelReply {

@@ -1,8 +1,9 @@
 import { findDynamicCommands } from "../../catalog/skill-content.ts";
 import type { Message, ToolCall } from "../../host/model-contract.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
+import { escapeInvisible } from "../../util/untrusted-text.ts";
 import type { AgentContext } from "../run/agent-loop.ts";
-import { unwrapToolOutput } from "../tools/tool-output.ts";
+import { readRecordedOutput } from "../tools/tool-output.ts";
 import {
   collectLeaves,
   formatResultOrigin,
@@ -191,19 +192,19 @@ export function trackToolResult(
   call: Pick<TaintCheckCall, "tool" | "input" | "ownSkill">,
   result: ToolResult,
 ): void {
-  const { text: content, isError } = result;
-  const { name } = call.tool;
+  const { text, isError, output } = result;
   const named = listNamedSkills(call);
   if (named.length > 0 && taint.findOrigins(named).length === 0) for (const one of named) taint.addTrusted(one);
-  // A refusal to use a skill is skillet's own text.
-  if (named.length > 0 && isError && !/<(?:instruction|skill_)/.test(content)) return;
-  // Loaded instructions are to be followed: only the answer of a sub-agent is untrusted.
-  if (name === "load_skill" && !content.startsWith("<instruction>") && !result.isUntrusted) return;
+  // A refusal to use a skill is skillet's own text, without output.
+  if (named.length > 0 && isError && output === undefined) return;
+  // Loaded instructions are to be followed: only the answer of a sub-agent is untrusted, which is output.
+  if (call.tool.name === "load_skill" && output === undefined && !result.isUntrusted) return;
   const label = formatResultOrigin(call);
   if (label === undefined) return;
-  // Untrusted text cannot forge skillet's tags there.
-  const text = isOwnTool(name) ? unwrapToolOutput(content).replace(/<skill_[a-z]+(?: [^>]*)?>/g, "") : content;
-  taint.addUntrusted({ label }, text);
+  // The frame of its own tools is skillet's text. The model reads hidden characters written out.
+  const untrusted = isOwnTool(call.tool.name) ? (output ?? text) : text;
+  const { text: writtenOut, count } = escapeInvisible(untrusted);
+  taint.addUntrusted({ label }, count === 0 ? untrusted : `${untrusted}\n${writtenOut}`);
 }
 
 /**
@@ -243,9 +244,10 @@ function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: Ag
         taint.addUntrusted({ label: `answer of skill ${name}` }, message.text.replace(SKILL_OUTPUT_TAG, ""));
     }
     if (message.role !== "tool") continue;
-    for (const { id, tool: name, content, isError } of message.results) {
+    for (const { id, tool: name, content: text, isError, output = readRecordedOutput(text) } of message.results) {
       const tool: Pick<Tool, "name" | "inputSchema"> = known.get(name) ?? { name, inputSchema: {} };
-      trackToolResult(taint, { tool, input: calls.get(id)?.input, ownSkill: owner?.name }, { text: content, isError });
+      const call = { tool, input: calls.get(id)?.input, ownSkill: owner?.name };
+      trackToolResult(taint, call, { text, isError, ...(output === undefined ? {} : { output }) });
     }
   }
 }

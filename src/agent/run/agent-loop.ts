@@ -8,6 +8,7 @@ import {
   type ModelReply,
   type ModelTask,
   NO_USAGE,
+  omitResultData,
   type ToolCall,
   type ToolCallResult,
 } from "../../host/model-contract.ts";
@@ -22,7 +23,6 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { calculateCost } from "../models/model-providers.ts";
 import { shortenHomePath } from "../policy/setup-policy.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
-import { unwrapToolOutput } from "../tools/tool-output.ts";
 import { createProblemRedactor, redactData } from "./run-inputs.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
@@ -157,6 +157,7 @@ function createRunResult(
     run,
     skill,
     content: redactor.redact(content),
+    ...(content === end.text ? {} : { answer: redactor.redact(end.text) }),
     isError: (stop !== "answer" && stop !== "complete") || hasLeft,
     iterations,
     stop,
@@ -264,7 +265,8 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
       end.usage = addUsage(end.usage, answered.usage);
       end.cost = addCosts(end.cost, answered.cost);
       if (answered.completed) return { ...end, ...answered.completed };
-      said.last = unwrapToolOutput(answered.results.at(-1)?.content ?? said.last);
+      const last = answered.results.at(-1);
+      said.last = last?.output ?? last?.content ?? said.last;
     }
     return ended(signal.aborted ? getStopReason(signal) : "max-iterations");
   } catch (error) {
@@ -285,7 +287,7 @@ interface ReplyState {
 /** Estimates the usage if the server does not report it. */
 function estimateUsage({ instructions, messages, budget }: AgentLoopOptions, { text, calls }: ModelReply): number {
   if (budget.max === undefined) return 0;
-  return estimateTokens(`${instructions}${JSON.stringify(messages)}${text}${JSON.stringify(calls)}`);
+  return estimateTokens(`${instructions}${JSON.stringify(messages, omitResultData)}${text}${JSON.stringify(calls)}`);
 }
 
 async function askModel(

@@ -17,6 +17,8 @@ export interface RunResult {
   skill: string;
   /** The answer, the partial result if a limit was reached, or the reason why there is no answer. */
   content: string;
+  /** The answer alone, if the content also has the reason why the run ended. */
+  answer?: string;
   isError: boolean;
   /** The number of model calls. */
   iterations: number;
@@ -74,10 +76,11 @@ const RESULT_TAGS = /<(?=[\s/]*(?:instruction|output|skill_))/gi;
 export function toToolResult(result: RunResult, max: number): ToolResult {
   const { run, skill, isError, iterations, stop, refusals, error, usage, cost, model } = result;
   if (refusals.length > 0) return { ...createRefusalResult(refusals), iterations };
-  const text = wrapResult({ skill, content: shortenMiddle(result.content, max) });
+  const output = shortenMiddle(result.content, max);
+  const text = wrapResult({ skill, content: output });
   const code = error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
-  const data = { run, stop, ...omitUndefined({ model }) };
-  return { text, isError, iterations, usage, data, ...omitUndefined({ code, cost }) };
+  const data = { run, skill, stop, ...omitUndefined({ model }) };
+  return { text, output, isError, iterations, usage, data, ...omitUndefined({ code, cost }) };
 }
 
 /** Formats refusals as a tool result. The host's own text needs no tags, but may contain untrusted names. */

@@ -14,13 +14,7 @@ import { createTaintTracker } from "../policy/taint-tracker.ts";
 import { requireSecretOwner } from "../policy/trust-policy.ts";
 import { describeTrustChange } from "../policy/trusted-text.ts";
 import { createDeadline, createRunBroker } from "../tools/contributed-tools.ts";
-import {
-  type CollectedOutput,
-  describeEnding,
-  formatOutcomeLine,
-  formatPrinted,
-  formatProblemLines,
-} from "../tools/tool-output.ts";
+import { type CollectedOutput, createProgramResult, formatProblemLines } from "../tools/tool-output.ts";
 import { createChangeReview, type ReviewChanges } from "../workspace/held-changes.ts";
 import {
   type CommandLimits,
@@ -261,16 +255,19 @@ export async function runScriptForModel(
   if (result.refusals.length > 0) return createRefusalResult(result.refusals);
   onResult(result);
   const { skill, script, warnings, isError } = result;
-  const printed = formatPrinted(result, host.settings.limits.toolOutput, { skill, script });
-  const content = [formatScriptOutcome(result), ...formatProblemLines(warnings), ...printed].join("\n");
+  const printed = createProgramResult(result, {
+    subject: `${sanitizeLine(script)} of skill '${sanitizeLine(skill, 64)}'`,
+    details: formatScriptDetails(result),
+    problems: formatProblemLines(warnings),
+    max: host.settings.limits.toolOutput,
+    attributes: { skill, script },
+  });
   const code = result.ending === "exit" ? "script-failed" : `script-${result.ending}`;
-  return { text: content, isError, ...(isError ? { code } : {}) };
+  return { ...printed, isError, ...(isError ? { code } : {}) };
 }
 
-function formatScriptOutcome(result: ScriptResult): string {
-  const { script, skill, ms, isolation, isTruncated, view } = result;
+function formatScriptDetails({ ms, isolation, isTruncated, view }: ScriptResult): string[] {
   const how = [`${(ms / 1000).toFixed(1)} s`, `isolation ${isolation?.level} by ${isolation?.by}`];
   if (view) how.push(formatScriptView(view));
-  const what = `${sanitizeLine(script)} of skill '${sanitizeLine(skill, 64)}': ${describeEnding(result).said}`;
-  return formatOutcomeLine(what, [...how, ...(isTruncated ? ["output cut"] : [])], result);
+  return [...how, ...(isTruncated ? ["output cut"] : [])];
 }

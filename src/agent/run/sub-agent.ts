@@ -12,7 +12,7 @@ import { REASONING_EFFORTS } from "../models/ai-sdk-model.ts";
 import { enabledPolicy, findToolRevocation, findUnavailability, isToolDisabled } from "../policy/skill-policies.ts";
 import { createTaintTracker, type TaintTracker } from "../policy/taint-tracker.ts";
 import { requireSecretOwner } from "../policy/trust-policy.ts";
-import { listSkillEntries } from "../session/session-disclosure.ts";
+import { createSkillListResult, listSkillEntries } from "../session/session-disclosure.ts";
 import {
   type ContributedTools,
   createCapabilityTools,
@@ -316,8 +316,7 @@ function collectTools(
     ),
     createListTool(async () => {
       const { skills, diagnostics } = catalog;
-      const listed = listSkillEntries({ skills: skills.filter(isForModel), diagnostics }, host);
-      return { text: JSON.stringify(listed), isError: false };
+      return createSkillListResult(listSkillEntries({ skills: skills.filter(isForModel), diagnostics }, host));
     }),
     createUseTool(async (request, within) => {
       const driven = within ? { steps: within.steps, id: within.id } : { steps: createLiveStepRunner(host, () => {}) };

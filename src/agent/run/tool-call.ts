@@ -3,13 +3,13 @@ import { getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
-import type { JsonObject } from "../../util/objects.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
 import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { trackToolResult } from "../policy/taint-tracker.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";
-import { unwrapToolOutput } from "../tools/tool-output.ts";
+import { readRecordedOutput } from "../tools/tool-output.ts";
 import type { AgentLoopOptions, AgentLoopResult } from "./agent-loop.ts";
 import { redactData } from "./run-inputs.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
@@ -44,7 +44,8 @@ export async function makeToolCalls(
     }
     if (result.usage) answered.usage = addUsage(answered.usage, result.usage);
     if (result.cost !== undefined) answered.cost = (answered.cost ?? 0) + result.cost;
-    answered.results.push({ id, tool, content: result.text, isError: result.isError });
+    const { text: content, isError, output, data } = result;
+    answered.results.push({ id, tool, content, isError, ...omitUndefined({ output, data }) });
   }
   return answered;
 }
@@ -119,8 +120,8 @@ async function makeToolCall(
 /** Reads the result of a recorded step. Version 0.1.0 recorded the text as `content` and the data as `metadata`. */
 function readRecordedResult(recorded: ToolResult & { content?: string; metadata?: JsonObject }): ToolResult {
   if (typeof recorded.text === "string") return recorded;
-  const { content = "", metadata, ...rest } = recorded;
-  return { ...rest, text: content, ...(metadata ? { data: metadata } : {}) };
+  const { content = "", metadata: data, ...rest } = recorded;
+  return { ...rest, text: content, ...omitUndefined({ output: readRecordedOutput(content), data }) };
 }
 
 /** Creates the options of a call: variables go only to the skill that declares them. */
@@ -179,10 +180,11 @@ function finishToolCall(
   { text: content, isError, code, title, ...more }: ToolResult,
 ): ToolResult {
   const text = options.redactor.redact(String(content));
+  const redact = (part: string | undefined) => (part === undefined ? undefined : options.redactor.redact(part));
   const ms = Math.max(0, Math.round(performance.now() - started));
   const coded = code === undefined ? {} : { code: sanitizeLine(options.redactor.redact(String(code)), 64) };
   const titled = title === undefined ? {} : { title: sanitizeLine(options.redactor.redact(title), 200) };
-  const wrong = isError ? { message: sanitizeLine(unwrapToolOutput(text), 300) } : {};
+  const wrong = isError ? { message: sanitizeLine(redact(more.output) ?? text, 300) } : {};
   const ended = {
     type: "tool-ended",
     step,

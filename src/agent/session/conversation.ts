@@ -1,7 +1,7 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import { completeHost, type Host, type HostOptions, notifyHost } from "../../config/host.ts";
 import type { RunEvent } from "../../host/events.ts";
-import type { Message, Model } from "../../host/model-contract.ts";
+import { type Message, type Model, omitResultData } from "../../host/model-contract.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/runs.ts";
 import { omitUndefined } from "../../util/objects.ts";
@@ -285,7 +285,7 @@ const MAX_CONVERSATION_LENGTH = 400_000;
 
 /** Removes the oldest turns when a conversation is too long. The last turn always stays. */
 function dropOldTurns(messages: Message[]): void {
-  const sizes = messages.map((message) => JSON.stringify(message).length);
+  const sizes = messages.map((message) => JSON.stringify(message, omitResultData).length);
   let size = sizes.reduce((sum, one) => sum + one, 0);
   let drop = 0;
   for (const [start, { role }] of messages.entries()) {

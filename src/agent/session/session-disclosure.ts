@@ -17,7 +17,8 @@ import {
 import type { Host } from "../../config/host.ts";
 import type { Settings } from "../../config/settings.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
-import { omitUndefined } from "../../util/objects.ts";
+import type { ToolResult } from "../../skill/tool.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findFirstDenial, findUnavailability, isToolDisabled } from "../policy/skill-policies.ts";
 import type { ListingLimits, QueryOptions, SessionOptions } from "./session.ts";
@@ -81,8 +82,8 @@ export function getDisclosureMode({ disclosure }: Pick<Settings, "disclosure">, 
   return disclosure.mode === "static" && canUse ? "static" : "adaptive";
 }
 
-/** Lists the same skills as JSON, with those of other packages, within the budget and at most `room` bytes. */
-export function formatListingJson(
+/** Lists the same skills as data, with those of other packages, within the budget and at most `room` bytes. */
+export function listHostSkills(
   { skills, diagnostics }: Catalog,
   host: Host,
   {
@@ -91,12 +92,12 @@ export function formatListingJson(
     isOmitted = () => false,
     note,
   }: ListingLimits & { usage: readonly string[]; note?: string | undefined },
-): string {
+): SkillList {
   const isListed = (skill: Skill) =>
     isInvocableBy("model", skill) && !isOmitted(skill) && isSkillAvailable(skill, host);
   const listed = withSteadyTrust(host, () => skills.filter(isListed));
   const options = { search: "search_skills", usage, ...omitUndefined({ limit: room, note }) };
-  return JSON.stringify(listSkillEntries({ skills: listed, diagnostics }, host, options));
+  return listSkillEntries({ skills: listed, diagnostics }, host, options);
 }
 
 /** Returns the token budget of a list of skills: the configured one, or 1 % of the context window, or undefined if neither is known. */
@@ -137,6 +138,28 @@ export async function listMostUsed({ statistics }: Host): Promise<readonly strin
 /** Length of a shortened description when not even all names fit, in characters. A description with a cue may be longer. */
 const MAX_BRIEF_DESCRIPTION = 160;
 
+/** A list of skills for a model. */
+export interface SkillList extends JsonObject {
+  skills: JsonObject[];
+  /** The number of omitted skills. */
+  more?: number;
+  /** The tool that finds them. */
+  find?: string;
+  note?: string;
+}
+
+/** Creates the result of a list of skills. Its text is one JSON array; an entry without a name is a note or the number of omitted skills. */
+export function createSkillListResult(list: SkillList): ToolResult {
+  const { skills, note, ...rest } = list;
+  const shown = skills.map(({ isTriggered: _, ...entry }) => entry); // Only programs need it.
+  const entries = [
+    ...shown,
+    ...(Object.keys(rest).length > 0 ? [rest] : []),
+    ...(note === undefined ? [] : [{ note }]),
+  ];
+  return { text: JSON.stringify(entries), data: list, isError: false };
+}
+
 interface SkillListOptions {
   /** The tool that finds skills. */
   search?: string;
@@ -153,7 +176,7 @@ export function listSkillEntries(
   { skills, diagnostics }: Pick<Catalog, "skills" | "diagnostics">,
   { settings }: Pick<Host, "settings">,
   { search, limit = Number.POSITIVE_INFINITY, usage, note }: SkillListOptions = {},
-): unknown[] {
+): SkillList {
   const sizeOf = (value: unknown) => {
     const text = JSON.stringify(value);
     return limit === Number.POSITIVE_INFINITY ? text.length : Buffer.byteLength(text);
@@ -169,16 +192,20 @@ export function listSkillEntries(
     description,
     ...noteOn(skill),
   });
-  const notes = (...texts: (string | undefined)[]) => {
+  const withNote = (skills: JsonObject[], ...texts: (string | undefined)[]): SkillList => {
     const all = texts.filter((text) => text !== undefined);
-    return all.length === 0 ? [] : [{ note: all.join(". ") }];
+    return { skills, ...(all.length === 0 ? {} : { note: all.join(". ") }) };
+  };
+  const notes = (...texts: (string | undefined)[]) => {
+    const { note } = withNote([], ...texts);
+    return note === undefined ? [] : [{ note }];
   };
   const whole = skills.map((skill) => ({
     ...entryOf(skill, describeSkill(skill)),
-    version: skill.manifest.version && sanitizeLine(skill.manifest.version, 64),
+    ...(skill.manifest.version ? { version: sanitizeLine(skill.manifest.version, 64) } : {}),
     tags: skill.manifest.tags.slice(0, 20).map((tag) => sanitizeLine(tag, 64)),
   }));
-  if (sizeOf([...whole, ...notes(note)]) <= max) return [...whole, ...notes(note)];
+  if (sizeOf([...whole, ...notes(note)]) <= max) return withNote(whole, note);
   const all = { shortened: skills.length, named: skills.length };
   const names = skills.map((skill) => entryOf(skill, ""));
   const room = max - sizeOf([...names, ...notes(formatCutNote(skills.length, all, search), note)]);
@@ -186,7 +213,7 @@ export function listSkillEntries(
     const { descriptions, ...cut } = fitDescriptions(skills, { room, usage, cost: (text) => sizeOf(text) - 2 });
     const fitted = skills.map((skill, index) => entryOf(skill, descriptions[index] ?? ""));
     const isCut = cut.shortened + cut.named > 0;
-    return [...fitted, ...notes(isCut ? formatCutNote(skills.length, cut, search) : undefined, note)];
+    return withNote(fitted, isCut ? formatCutNote(skills.length, cut, search) : undefined, note);
   }
   const brief = skills.map((skill) => entryOf(skill, describeSkillWithin(skill, MAX_BRIEF_DESCRIPTION)));
   let used = 64 + sizeOf(notes(note));
@@ -195,7 +222,7 @@ export function listSkillEntries(
     return used > max;
   });
   const rest = { more: brief.length - number, ...(search === undefined ? {} : { find: search }) };
-  return number === -1 ? [...brief, ...notes(note)] : [...brief.slice(0, number), rest, ...notes(note)];
+  return number === -1 ? withNote(brief, note) : { ...withNote(brief.slice(0, number), note), ...rest };
 }
 
 /** The recently used skills of all conversations. */

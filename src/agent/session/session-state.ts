@@ -39,11 +39,12 @@ import type {
 import {
   canUseSkills,
   createRecentSkills,
+  createSkillListResult,
   discloseForHost,
   formatHostListing,
-  formatListingJson,
   isSkillAvailable,
   isSkillVisible,
+  listHostSkills,
   listMostUsed,
   type RecentSkills,
 } from "./session-disclosure.ts";
@@ -367,8 +368,9 @@ export class SessionState {
 
   /** Lists the same skills as JSON. */
   async list(options: ListingLimits & { note?: string | undefined } = {}): Promise<ToolResult> {
-    const content = formatListingJson(await this.reload(), this.host, { usage: await this.#usage(), ...options });
-    return { text: content, isError: false };
+    return createSkillListResult(
+      listHostSkills(await this.reload(), this.host, { usage: await this.#usage(), ...options }),
+    );
   }
 
   /** Returns the most used skills at the start of the conversation. Fixed, so that the start of its prompts does not change. */

@@ -37,6 +37,7 @@ import {
   needsWriteApproval,
   WRITES_PARAMETER,
 } from "../workspace/sandbox-permissions.ts";
+import { createSkillListResult } from "./session-disclosure.ts";
 import type { SessionState } from "./session-state.ts";
 
 const SKILLS_CATEGORY = "skills";
@@ -101,16 +102,16 @@ function createAllTools(state: SessionState): readonly Tool[] {
           isVisible: isForModel,
           isCallable: isForModel,
         });
-        const found: object[] = matches.slice(0, max).map(({ skill, reasons }) => ({
+        const skills = matches.slice(0, max).map(({ skill, reasons }) => ({
           name: sanitizeLine(skill.name, 64),
           description: describeSkill(skill),
           why: reasons
             .slice(0, 10)
             .map(({ kind, text, weak }) => `${weak ? "weak " : ""}${kind}: ${sanitizeLine(text, 200)}`)
             .join("; "),
+          isTriggered: reasons[0] !== undefined && reasons[0].kind !== "words" && !reasons[0].weak,
         }));
-        if (isCut) found.push({ note: QUERY_CUT_NOTE });
-        return createJsonResult(found);
+        return createSkillListResult({ skills, ...(isCut ? { note: QUERY_CUT_NOTE } : {}) });
       },
     ),
     createSubRunTool(
@@ -178,10 +179,6 @@ function createRunScriptTool(state: SessionState): Tool {
     },
     ({ skill, script, ...rest }, options) => state.runScript({ skill, script, ...omitUndefined(rest) }, options),
   );
-}
-
-function createJsonResult(value: unknown): ToolResult {
-  return { text: JSON.stringify(value), isError: false };
 }
 
 const OWN_TOOL_CATEGORY = "skills";
@@ -428,12 +425,8 @@ function createCheckReport(files: readonly CheckedFile[], kind: CheckKind, profi
       })),
     };
   });
-  const content = JSON.stringify(
-    rows.length === 1 ? rows[0] : { skills: rows, more: files.length - rows.length },
-    null,
-    2,
-  );
-  return { text: content, isError: false };
+  const data: JsonObject = rows.length === 1 && rows[0] ? rows[0] : { skills: rows, more: files.length - rows.length };
+  return { text: JSON.stringify(data, null, 2), data, isError: false };
 }
 
 function createCheckRefusal(code: ErrorCode, content: string): ToolResult {

@@ -9,14 +9,14 @@ import { catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts
 import { resolveToolName, toDottedToolName } from "../../skill/tool-names.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import type { Redactor } from "../../util/redact.ts";
-import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { enabledPolicy } from "../policy/skill-policies.ts";
 import type { TaintTracker } from "../policy/taint-tracker.ts";
 import { emitRunEvent, type StepRunner } from "../run/step-runner.ts";
 import type { PreparedUse } from "../run/sub-agent.ts";
 import { formatOrigins } from "../run/tool-policy.ts";
 import type { RunContext, StartedUse } from "../run/use-skill.ts";
-import { shortenMiddle, wrapHostTool } from "./tool-output.ts";
+import { frameOutput, shortenMiddle, wrapHostTool } from "./tool-output.ts";
 
 /** Tools from the skill's own toolsets and from the MCP servers that the user configured. */
 export interface ContributedTools {
@@ -149,12 +149,12 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
         if (!answer.ok) {
           const { code, message, fix } = answer.error;
           const said = [`${code}: ${message}`, ...(fix === undefined ? [] : [`next: ${fix}`])].join("\n");
-          return { text: wrapInTag("skill_output", { tool, label: "untrusted" }, said), isError: true, code };
+          return { ...frameOutput({ tool, label: "untrusted" }, said), isError: true, code };
         }
         const { output, approval } = answer.result;
         const text = JSON.stringify(output, null, 2);
         const attributes = { tool, label: "untrusted", ...(typeof approval === "string" ? { approval } : {}) };
-        return { text: wrapInTag("skill_output", attributes, shortenMiddle(text, max)), isError: false };
+        return { ...frameOutput(attributes, shortenMiddle(text, max)), isError: false };
       }),
   };
 }

@@ -176,6 +176,7 @@ function readResource(skill: Skill, path: string, offset: number): ToolResult {
       : "";
   return {
     text: `${wrapInTag("skill_resource", { skill: skill.name, path, ...getRemoteAttributes(skill) }, portion)}${more}`,
+    output: portion,
     isError: false,
   };
 }

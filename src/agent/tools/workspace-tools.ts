@@ -3,7 +3,6 @@ import { listSkillScripts } from "../../skill/skill-code.ts";
 import { createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { READ_ONLY_WORKSPACE_NOTE } from "../models/runbook-commands.ts";
 import { runScriptForModel } from "../run/run-script.ts";
 import { suggestMissingPackage } from "../workspace/package-hints.ts";
 import {
@@ -26,7 +25,7 @@ import {
   createReadFileTool,
   createWriteFileTool,
 } from "./file-tools.ts";
-import { describeEnding, formatOutcomeLine, formatPrinted, formatProblemLines } from "./tool-output.ts";
+import { createProgramResult, formatProblemLines } from "./tool-output.ts";
 import { createWebFetchTool } from "./web-tools.ts";
 
 /** Creates the built-in tools that can work in this run. */
@@ -46,6 +45,10 @@ export function createWorkspaceTools(sandbox: RunSandbox, given: Omit<SandboxToo
       : []),
   ];
 }
+
+/** The first line of the result of a command that tried to change a read-only workspace. */
+const READ_ONLY_WORKSPACE_NOTE =
+  "[The workspace was read-only: for a command that changes it, set writes to true; this may need the user's approval.]";
 
 /** The command is one argument and never part of this program. An image may lack bash. */
 const SHELL_PROGRAM = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"';
@@ -89,7 +92,11 @@ function createBashTool(context: SandboxToolContext): Tool {
       });
       const result = formatCommandResult("bash", outcome, context);
       if (!isReading || !hasFailedToWrite(outcome.stderr, sandbox, { access: "read" })) return result;
-      return { ...result, text: `${READ_ONLY_WORKSPACE_NOTE}\n${result.text}` };
+      return {
+        ...result,
+        text: `${READ_ONLY_WORKSPACE_NOTE}\n${result.text}`,
+        data: { ...result.data, needsWriteAccess: true },
+      };
     },
   );
 }
@@ -126,14 +133,16 @@ function formatCommandResult(tool: string, outcome: RunCommandOutcome, context: 
   const missing = skill && ending === "exit" ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
   const notices = [...(outcome.notices ?? []), ...(missing ? [missing] : [])];
   const details = [`${(ms / 1000).toFixed(1)} s`, ...(isTruncated ? ["output cut"] : [])];
-  const content = [
-    formatOutcomeLine(`${tool}: ${describeEnding(outcome).said}`, details, outcome),
-    ...formatProblemLines(notices, sandbox.redactor),
-    ...formatPrinted(outcome, host.settings.limits.toolOutput, { tool }),
-  ].join("\n");
+  const printed = createProgramResult(outcome, {
+    subject: tool,
+    details,
+    problems: formatProblemLines(notices, sandbox.redactor),
+    max: host.settings.limits.toolOutput,
+    attributes: { tool },
+  });
   const isError = ending !== "exit" || outcome.exitCode !== 0;
   const code = ending === "exit" ? "tool-failed" : `tool-${ending}`;
-  return { text: content, isError, ...(isError ? { code } : {}) };
+  return { ...printed, isError, ...(isError ? { code } : {}) };
 }
 
 /** Creates the tool that runs scripts of the run's own skill. */

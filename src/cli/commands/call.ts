@@ -3,11 +3,10 @@ import { resolve } from "node:path";
 import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
 import { findDenials } from "../../agent/policy/skill-policies.ts";
 import { requireSecretOwner } from "../../agent/policy/trust-policy.ts";
-import { collectSecrets, readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
+import { collectSecrets, readSkillSecrets, redactData, type SkillSecrets } from "../../agent/run/run-inputs.ts";
 import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";
 import { callWithTimeout } from "../../agent/run/tool-call.ts";
 import { createApprovalRequest, requestApproval } from "../../agent/run/tool-policy.ts";
-import { unwrapToolOutput } from "../../agent/tools/tool-output.ts";
 import { createLazySandbox } from "../../agent/toolsets/open-toolsets.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
@@ -172,7 +171,7 @@ async function makeCall(
     onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.redact(text)}`,
   };
   const result = await callWithTimeout(tool, input, options, found.settings.limits.toolSeconds);
-  return { result: { ...result, text: hiding.redact(result.text) } };
+  return { result: redactData(hiding, result) };
 }
 
 interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"> {
@@ -226,21 +225,21 @@ async function readCallInput(io: CommandIo, given: string | undefined): Promise<
 
 function printCallOutcome(
   io: CommandIo,
-  { result: { text: content, isError, title, code }, refusals }: CallOutcome,
+  { result: { text, output, isError, title, code }, refusals }: CallOutcome,
   tool: Tool | undefined,
 ): void {
   const error = createPrinter(io.stderr, io.env);
   if (refusals) printToolProblems(error, refusals);
   else if (isError) {
-    const [first = "", ...more] = unwrapToolOutput(content).split("\n");
+    const [first = "", ...more] = (output ?? text).split("\n");
     error.line`${error.red("✗")} ${first}`;
     for (const line of more) error.line`  ${line}`;
     if (code === "input-invalid" && tool)
       error.line`  expected input: ${formatInputSchema(tool.inputSchema) || "nothing"}`;
   } else {
     if (title !== undefined) error.line`${error.green("✓")} ${title}`;
-    const text = escapeForTerminal(unwrapToolOutput(content));
-    io.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
+    const shown = escapeForTerminal(output ?? text);
+    io.stdout.write(shown.endsWith("\n") ? shown : `${shown}\n`);
   }
 }
 

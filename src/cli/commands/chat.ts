@@ -26,14 +26,14 @@ import { type CommandIo, printJson, printJsonLine, runInterruptible } from "../o
 import { createProgress, type Progress, runTraced, type TraceSink } from "../progress.ts";
 import {
   askForPendingTrust,
-  extractAnswer,
+  getRunAnswer,
   getRunExitCode,
   isPendingTrust,
   printNextCommands,
   printRunOutcome,
   printRunProblems,
   type RunOutputOptions,
-  revealSecrets,
+  revealResult,
 } from "../run-output.ts";
 import { parseLimits, readPipedText } from "./run.ts";
 
@@ -214,9 +214,9 @@ export function createChatSession(
       if (conversation.messages.length > length) conversation.forget();
       result = await once(start);
     }
-    const content = options.showSecrets ? revealSecrets(result.content, seen.used, found) : result.content;
-    if (!isForProgram) voice.finish(extractAnswer(result, content));
-    return { ...result, content };
+    const revealed = options.showSecrets ? revealResult(result, seen.used, found) : result;
+    if (!isForProgram) voice.finish(getRunAnswer(revealed));
+    return revealed;
   };
   const talk: ChatSession = {
     session,

@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { createResultEnvelope } from "../../src/adapters/mcp-server/tool-envelope.ts";
+import { runbookModel } from "../../src/agent/models/runbook.ts";
+import { createConversation } from "../../src/agent/session/conversation.ts";
+import { openSession } from "../../src/agent/session/session.ts";
+import type { Message, Model } from "../../src/host/model-contract.ts";
+import { catalogOf } from "../support/skills.ts";
+import { useScene } from "../support/use.ts";
+
+/** The model without language, which gets another sentence in place of the text of every tool result. */
+const READS_OTHER_SENTENCES: Model = {
+  ...runbookModel,
+  respond: (request) => runbookModel.respond({ ...request, messages: request.messages.map(replaceSentences) }),
+};
+
+function replaceSentences(message: Message): Message {
+  if (message.role !== "tool") return message;
+  return { ...message, results: message.results.map((result) => ({ ...result, content: "Tout a changé." })) };
+}
+
+const COMMANDS = "1. Look:\n\n```sh\necho seen; echo why >&2\n```\n\n2. Then:\n\n```sh\necho no; exit 3\n```\n";
+
+describe("changed sentences in tool results", () => {
+  it.each(["echo one\necho two >&2", "exit 3", "touch made && cat made && echo done"])(
+    "[T-12] do not change what the runbook model does: %s",
+    async (command) => {
+      const body = `Run:\n\n\`\`\`sh\n${command}\n\`\`\`\n`;
+      const { use } = await useScene({ skills: { x: { body } }, turns: [] });
+      const [usual, changed] = [
+        await use({ skill: "x" }, { models: { default: runbookModel } }),
+        await use({ skill: "x" }, { models: { default: READS_OTHER_SENTENCES } }),
+      ];
+      const { content, isError, stop } = usual.result;
+      expect(changed.result).toMatchObject({ content, isError, stop });
+      expect(content).not.toContain("Tout a changé");
+    },
+  );
+
+  it("[T-12] do not change a conversation that lists, finds and uses skills", async () => {
+    const catalog = await catalogOf({ report: { description: "Writes a report.", body: COMMANDS }, other: {} });
+    const answers = async (model: Model) => {
+      const host = { models: { default: model } };
+      const conversation = createConversation(openSession(catalog, host), host);
+      const said: string[] = [];
+      for (const message of ["list skills", "use the reprot skill", "bake a cake", "/report now"])
+        said.push((await conversation.send(message)).content);
+      return said;
+    };
+    const usual = await answers(runbookModel);
+    expect(usual[0]).toContain("- report: Writes a report.");
+    expect(usual[1]).toContain("did you mean 'report'");
+    expect(await answers(READS_OTHER_SENTENCES)).toEqual(usual);
+  });
+
+  it("[P-20] do not change the structured content of MCP", async () => {
+    const session = openSession(await catalogOf({ report: { description: "Writes a report." } }));
+    for (const [tool, input] of [
+      ["list_skills", {}],
+      ["search_skills", { query: "report" }],
+      ["validate_skill", { content: "---\nname: x\n---\n" }],
+    ] as const) {
+      const result = await session.call(tool, input);
+      const changed = createResultEnvelope({ ...result, text: "Tout a changé." }, { isStructured: true });
+      expect(changed.structuredContent).toEqual(createResultEnvelope(result, { isStructured: true }).structuredContent);
+      expect(changed.structuredContent).toBeDefined();
+    }
+  });
+});
