@@ -1,6 +1,7 @@
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { findSandboxProblem } from "../../src/adapters/claude/claude-home.ts";
 import { evaluateWithClaude } from "../../src/adapters/claude/index.ts";
 import { markdown } from "../../src/agent/prompts/prompt-section.ts";
 import { skillsSection } from "../../src/agent/prompts/skill-sections.ts";
@@ -9,7 +10,7 @@ import { Tool } from "../../src/skill/tool.ts";
 import { CLAUDE_MODEL, claudeApi, claudeSdk } from "../support/claude-api.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { architecture, mixedPrompt, promptOf, task } from "./prompts.ts";
-import { evaluated, typesOf } from "./setting.ts";
+import { evaluated, processesIn, typesOf } from "./setting.ts";
 
 describe("how an evaluation ends", () => {
   for (const [status, error, code] of [
@@ -157,7 +158,7 @@ describe("how an evaluation ends", () => {
       ...{ tools: ["Bash"], allowedTools: ["Bash"], env: { PATH: temporaryFolder() } },
     });
     expect(requests).toEqual([]);
-    expect(result).toMatchObject({ stop: "error", isError: true });
+    expect(result).toMatchObject({ stop: findSandboxProblem() ? "refused" : "error", isError: true });
     expect(result.content).toMatch(/sandbox/i);
     const reading = await evaluated(mixedPrompt(), [() => "Done."], { env: { PATH: temporaryFolder() } });
     expect(reading.result.content).toBe("Done.");
@@ -168,15 +169,4 @@ describe("how an evaluation ends", () => {
 function programPackage(): string {
   const names = readdirSync(join(import.meta.dirname, "node_modules/@anthropic-ai"));
   return names.find((name) => name.startsWith("claude-agent-sdk-")) ?? "";
-}
-
-/** The processes that were told of a folder by a variable: its home is in there. */
-function processesIn(folder: string): string[] {
-  return readdirSync("/proc").filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder);
-    } catch {
-      return false; // It has ended.
-    }
-  });
 }

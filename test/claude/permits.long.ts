@@ -319,8 +319,7 @@ describe("what Claude may do", () => {
       expect(result.stop).toBe("answer");
     } else {
       expect(requests).toEqual([]);
-      expect(result).toMatchObject({ stop: "error", isError: true });
-      expect(result.error?.message).toMatch(/sandbox/i);
+      expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "claude-sandbox-missing" }] });
     }
   });
 

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { onTestFinished } from "vitest";
 import { type ClaudeOptions, evaluateWithClaude } from "../../src/adapters/claude/index.ts";
 import type { Prompt } from "../../src/agent/prompts/prompt-template.ts";
 import type { SkillEvent } from "../../src/host/events.ts";
@@ -12,6 +14,8 @@ export async function evaluated(
   parent = temporaryFolder(),
 ) {
   const { requests, env } = await claudeApi(script);
+  // Claude Code leaves the socat of its sandbox behind.
+  onTestFinished(() => processesIn(parent).forEach(end));
   const isolation = options.isolation === true ? { parent } : (options.isolation ?? { parent });
   const events: SkillEvent[] = [];
   const started = evaluateWithClaude(prompt, {
@@ -29,4 +33,23 @@ export async function evaluated(
 
 export function typesOf(events: readonly SkillEvent[]): string[] {
   return events.map(({ type }) => type);
+}
+
+/** Returns the processes whose environment names a folder: their home is in it. */
+export function processesIn(folder: string): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder);
+    } catch {
+      return false; // It has ended.
+    }
+  });
+}
+
+function end(pid: string): void {
+  try {
+    process.kill(Number(pid), "SIGKILL");
+  } catch {
+    // It has ended.
+  }
 }
