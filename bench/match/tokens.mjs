@@ -38,6 +38,6 @@ function definition(random, number) {
     name: `${verb}-${WORDS[number]}`,
     description: `${brief}. ${sentence(random, 20)}`,
     instructions: "Do it.",
-    frontmatter: { brief_description: `${brief}.`, triggers: { verbs: [verb] } },
+    frontmatter: { brief_description: `${brief}.`, triggers: { keywords: [`${verb} ${WORDS[number]}`] } },
   };
 }

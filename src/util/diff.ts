@@ -1,3 +1,4 @@
+import { diffArrays } from "diff";
 import { formatCount } from "./text.ts";
 
 interface DiffOptions {
@@ -33,80 +34,16 @@ function splitLines(text: string): string[] {
   return (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n");
 }
 
-/** Returns every line of both texts with its mark, or undefined if too many lines differ. */
-function compareLines(old: string[], now: string[]): string[] | undefined {
-  const partners = matchLines(old, now);
-  if (!partners) return undefined;
-  const edits: string[] = [];
-  let y = 0;
-  const addUpTo = (end: number) => {
-    while (y < end) edits.push(`+${now[y++]}`);
-  };
-  for (const [x, partner] of partners.entries()) {
-    if (partner === -1) edits.push(`-${old[x]}`);
-    else {
-      addUpTo(partner);
-      edits.push(` ${now[y++]}`);
-    }
-  }
-  addUpTo(now.length);
-  return edits;
-}
-
-/** Returns for each old line the index of its new line or -1, with as few -1 as possible; undefined if too many lines differ. */
-function matchLines<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
-  let head = 0;
-  while (head < old.length && head < now.length && old[head] === now[head]) head++;
-  let tail = 0;
-  const shorter = Math.min(old.length, now.length) - head;
-  while (tail < shorter && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail++;
-  const middle = findEditPath(old.slice(head, old.length - tail), now.slice(head, now.length - tail));
-  if (!middle) return undefined;
-  const partners = new Int32Array(old.length);
-  for (let x = 0; x < head; x++) partners[x] = x;
-  for (const [x, partner] of middle.entries()) partners[head + x] = partner === -1 ? -1 : head + partner;
-  for (let x = old.length - tail; x < old.length; x++) partners[x] = x - old.length + now.length;
-  return partners;
-}
-
+/** Texts that differ by more lines are not compared: the time grows with the square of the edits. */
 const MAX_EDITS = 1000;
 
-// Myers 1986: `furthest[k]` is how far into the old lines a path on diagonal k gets with the current number of edits. The state before
-// each round is kept, which takes the square of the edits: limiting them bounds memory and time.
-function findEditPath<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
-  const limit = Math.min(MAX_EDITS, old.length + now.length);
-  const middle = limit + 1;
-  const furthest = new Int32Array(2 * limit + 3);
-  const rounds: Int32Array[] = [];
-  for (let edits = 0; edits <= limit; edits++) {
-    rounds.push(furthest.slice(middle - edits - 1, middle + edits + 2));
-    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
-      const left = furthest[middle + diagonal - 1] ?? 0;
-      const above = furthest[middle + diagonal + 1] ?? 0;
-      let x = diagonal === -edits || (diagonal !== edits && left < above) ? above : left + 1;
-      while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++;
-      furthest[middle + diagonal] = x;
-      if (x >= old.length && x - diagonal >= now.length) return traceEditPath(old.length, now.length, rounds);
-    }
-  }
-  return undefined;
-}
-
-function traceEditPath(oldLength: number, newLength: number, rounds: Int32Array[]): Int32Array {
-  const partners = new Int32Array(oldLength).fill(-1);
-  let x = oldLength;
-  let y = newLength;
-  for (let round = rounds.length - 1; round >= 0; round--) {
-    const at = (diagonal: number) => rounds[round]?.[diagonal + round + 1] ?? 0;
-    const diagonal = x - y;
-    const isNew = diagonal === -round || (diagonal !== round && at(diagonal - 1) < at(diagonal + 1));
-    const from = round === 0 ? 0 : isNew ? at(diagonal + 1) : at(diagonal - 1) + 1;
-    while (x > from) partners[--x] = --y;
-    if (round === 0) break;
-    if (isNew) y--;
-    else x--;
-  }
-  return partners;
+/** Returns every line of both texts with its mark, or undefined if too many lines differ. */
+function compareLines(old: string[], now: string[]): string[] | undefined {
+  const changes = diffArrays(old, now, { maxEditLength: MAX_EDITS });
+  return changes?.flatMap(({ value, added, removed }) => {
+    const mark = added ? "+" : removed ? "-" : " ";
+    return value.map((line) => `${mark}${line}`);
+  });
 }
 
 function formatHunks(edits: string[], context: number): string[] {
@@ -245,22 +182,36 @@ const MAX_MERGE_LINES = 50_000;
 
 function findHunks(base: string[], side: string[]): Hunk[] | undefined {
   if (base.length > MAX_MERGE_LINES || side.length > MAX_MERGE_LINES) return undefined;
-  const numbers = new Map<string, number>();
+  const numbers = new Map<string, number>(); // Comparing numbers is faster than comparing long lines.
   const numbered = (line: string) => {
     const known = numbers.get(line) ?? numbers.size;
     numbers.set(line, known);
     return known;
   };
-  const partners = matchLines(base.map(numbered), side.map(numbered)); // Comparing numbers is faster than comparing long lines.
-  if (!partners) return undefined;
+  const changes = diffArrays(base.map(numbered), side.map(numbered), { maxEditLength: MAX_EDITS });
+  if (!changes) return undefined;
   const hunks: Hunk[] = [];
   let [x, y] = [0, 0];
-  const close = (end: number, upTo: number) => {
-    if (end > x || upTo > y) hunks.push({ start: x, end, lines: side.slice(y, upTo) });
-    [x, y] = [end + 1, upTo + 1];
-  };
-  for (const [line, partner] of partners.entries()) if (partner !== -1) close(line, partner);
-  close(base.length, side.length);
+  let open: Hunk | undefined;
+  for (const { added, removed, count } of changes) {
+    if (!added && !removed) {
+      open = undefined;
+      x += count;
+      y += count;
+      continue;
+    }
+    if (!open) {
+      open = { start: x, end: x, lines: [] };
+      hunks.push(open);
+    }
+    if (removed) {
+      x += count;
+      open.end = x;
+    } else {
+      open.lines = side.slice(y, y + count);
+      y += count;
+    }
+  }
   return hunks;
 }
 
