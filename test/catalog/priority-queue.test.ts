@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PriorityQueue } from "../../src/catalog/search/priority-queue.ts";
+import { PriorityQueue } from "../../src/catalog/search/matcher.ts";
 
 describe("PriorityQueue", () => {
   it("gives its numbers in the order of the comparison, also those that are added later", () => {
