@@ -89,8 +89,8 @@ async function calls({ place, library, rounds, say }) {
   const each = (tool) => async () => {
     const start = performance.now();
     for (let count = 0; count < 200; count++) {
-      const { isError, content } = await tool.execute({ input: "hello" });
-      if (isError) throw new Error(content);
+      const { isError, text } = await tool.execute({ input: "hello" });
+      if (isError) throw new Error(text);
     }
     return (performance.now() - start) / 200;
   };

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { listConfigKeys } from "../src/config/config-keys.ts";
 import { ERROR_CODES } from "../src/errors/error-codes.ts";
 import { RENAMED_NAMES } from "../src/errors/renamed-names.ts";
+import { checkEntryPath } from "../src/remote/entry-path.ts";
 import { moduleOf } from "./support/program.ts";
 import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
@@ -55,6 +56,14 @@ describe("the codes", () => {
       expect(means, code).toMatch(/^\S[^|\n]*\.$/);
       expect(fix, code).toMatch(/^[^|\n]*[^|\n.]$/);
     }
+  });
+
+  it("of repositories in a source names every folder that is refused", () => {
+    const folders = [".git", ".hg", ".svn"];
+    for (const folder of folders)
+      expect(() => checkEntryPath({ path: `a/${folder}/x`, kind: "file" })).toThrow("data of a repository");
+    const { meaning } = ERROR_CODES["entry-repository"];
+    expect(folders.filter((folder) => !meaning.includes(folder))).toEqual([]);
   });
 
   it("cost no start: their tables are imported for their types, but for those of the findings and of renamed names", () => {

@@ -255,7 +255,7 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineDisclosureKey(
     "shortlist",
     "flag",
-    "whether up to five skills that match by keywords are named if none is triggered; if not set, only after a list of skills, otherwise one that clearly matches",
+    "whether up to five skills that match by keywords are named if none is triggered; if not set, up to five after a list of skills, and elsewhere one that clearly matches",
     "shortlist",
     { workspace: "always" },
   ),

@@ -188,7 +188,10 @@ export const ARCHIVE_ERROR_CODES = {
   "entry-traversal": defineCode('An entry has ".." in its path, which leaves the folder.', INSPECT_FIRST),
   "entry-through-symlink": defineCode("The path of an entry goes through a symlink.", INSPECT_FIRST),
   "entry-through-file": defineCode("The path of an entry goes through a file.", INSPECT_FIRST),
-  "entry-repository": defineCode("An entry is inside a .git folder, whose settings can start programs.", INSPECT_FIRST),
+  "entry-repository": defineCode(
+    "An entry is inside a .git, .hg or .svn folder, whose settings can start programs.",
+    INSPECT_FIRST,
+  ),
   "entry-kind": defineCode("An entry is not a file, a folder or a symlink.", INSPECT_FIRST),
   "entry-backslash": defineCode("A name contains a backslash, which separates folders on Windows.", INSPECT_FIRST),
   "entry-colon": defineCode(
@@ -283,7 +286,7 @@ export const LOCK_CODES = {
     "try again when no program changes them",
   ),
   "not-signed": defineCode(
-    "The skill has no valid signature, and one is required.",
+    "The skill has no valid signature of a known signer, and one is required.",
     "ask the author to sign it, and add their key: `skillet signers add`",
   ),
   unsignable: defineCode(

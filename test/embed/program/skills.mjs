@@ -29,6 +29,6 @@ export async function trySkills(home, workspace) {
     tier: disclosure.tier,
     used: { content: used.content, isError: used.isError },
     isLoaded: !loaded.isError,
-    called: called.content,
+    called: called.text,
   };
 }
