@@ -2,7 +2,8 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CommanderError, type Command as Program } from "commander";
-import { buildProgram, failUnknownCommand } from "../../src/cli/program.ts";
+import { findFormerSpelling } from "../../src/cli/former-spelling.ts";
+import { buildProgram, expandAlias, failUnknownCommand } from "../../src/cli/program.ts";
 import { temporaryFolder } from "./folder.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
@@ -136,9 +137,11 @@ function callsIn(line: string): string[][] {
 
 /** What the program has against being called so, by its own table of commands; nothing is run. */
 export async function usageError({
-  argv,
+  argv: shown,
   isInline,
 }: Pick<ShownCall, "argv" | "isInline">): Promise<string | undefined> {
+  if (isInline && findFormerSpelling(shown)) return undefined;
+  const argv = expandAlias(shown);
   let said = "";
   const stream = { write: (text: string) => (said += text), columns: 100 };
   const program = await buildProgram({ stdout: stream, stderr: stream, env: {}, cwd: ROOT }, argv, () => {});
