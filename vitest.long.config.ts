@@ -4,9 +4,9 @@ import { listFilesThatImport } from "./test/support/tiers.ts";
 /** Tests that take minutes and large downloads: `npm run test:long`. The gate has a small test of each requirement that they cite. */
 export default defineConfig({
   test: {
-    // Tests that sample run here with all steps.
+    // Tests that sample run here with all steps and rows.
     include: ["test/**/*.long.ts", ...listFilesThatImport("support/sample-steps.ts")],
-    env: { SKILLET_TEST_ALL_STEPS: "1" },
+    env: { SKILLET_TEST_LONG: "1" },
     exclude: ["**/node_modules/**"],
     setupFiles: ["test/support/machine.ts"],
     testTimeout: 600_000,

@@ -1,11 +1,11 @@
-/** `npm run test:long` runs the tests that sample with every step. */
-const ALL_STEPS = process.env["SKILLET_TEST_ALL_STEPS"] !== undefined;
+/** True in `npm run test:long`, which runs the tests that import this module with all steps and rows. */
+export const IS_LONG = process.env["SKILLET_TEST_LONG"] !== undefined;
 
 /**
  * Returns the steps, of 1 to `count`, at which a test kills a process: the first, the last and one of each part between, the same in each
  * run. The steps of one part end in the same code, so that each costs a process and proves little.
  */
-export function sampleSteps(count: number, size: number, isAll = ALL_STEPS): number[] {
+export function sampleSteps(count: number, size: number, isAll = IS_LONG): number[] {
   if (isAll || count <= size) return Array.from({ length: count }, (_, index) => index + 1);
   const random = createRandom(count);
   const width = (count - 2) / (size - 2);
