@@ -244,7 +244,7 @@ describe("runbook in a conversation", () => {
       {
         list_skills: async (input) => {
           const { data } = await list.execute(input);
-          const skills = (data?.["skills"] as JsonObject[]).slice(0, 50);
+          const skills = ((data?.["skills"] ?? []) as JsonObject[]).slice(0, 50);
           return { content: "cut", data: { skills, more: 850 }, isError: false };
         },
       },
