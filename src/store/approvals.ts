@@ -60,7 +60,8 @@ export function createApprovalStore(skilletHome: string): ApprovalStore {
     async forget(skill, place) {
       const isSelected = (one: StoredApproval | undefined) =>
         one?.name === skill && (place === undefined || one.place === place);
-      if (!Object.values(ledger.entries()).some(isSelected)) return 0;
+      // An unreadable record may have them: the update reports it.
+      if (ledger.problem() === undefined && !Object.values(ledger.entries()).some(isSelected)) return 0;
       return ledger.update((entries) => {
         const keys = Object.keys(entries).filter((key) => isSelected(entries[key]));
         for (const key of keys) delete entries[key];

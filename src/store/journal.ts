@@ -1,5 +1,6 @@
 import { closeSync, constants, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { toNewName } from "../errors/renamed-names.ts";
 import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
 import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
 import type { Caller } from "../host/host-policy.ts";
@@ -283,12 +284,45 @@ export function parseJournalLine(text: string): JournalLine | undefined {
   const json = `${text.slice(0, -end.length)}}`;
   if (computeChecksum(json) !== sum) return undefined;
   try {
-    const line: unknown = JSON.parse(json);
+    const line: unknown = readFormerNames(JSON.parse(json));
     return isJournalLine(line) ? line : undefined;
   } catch {
     return undefined; // The checksum is correct, but the text never was JSON.
   }
 }
+
+/**
+ * Gives a line of 0.1.0 the names of today: its event type, stop reason and codes. Contract: changes only fields that skillet fills, never
+ * inputs and outputs of tools.
+ */
+function readFormerNames(line: unknown): unknown {
+  if (!isJsonObject(line)) return line;
+  const { type, event, result, value } = line;
+  if (type === "end") readFormerOutcome(line);
+  if (type === "result") readFormerOutcome(result);
+  if (type === "step") readFormerOutcome(value);
+  if (type === "event" && isJsonObject(event)) {
+    if (typeof event["type"] === "string") event["type"] = toNewName("event", event["type"]);
+    readFormerOutcome(event);
+  }
+  return line;
+}
+
+/** Replaces the former names in an outcome that was just parsed. */
+function readFormerOutcome(outcome: unknown): void {
+  if (!isJsonObject(outcome)) return;
+  for (const [key, kind] of OUTCOME_NAMES) {
+    const name = outcome[key];
+    if (typeof name === "string") outcome[key] = toNewName(kind, name);
+  }
+  for (const problem of [outcome["error"], outcome["refusals"], outcome["warnings"]].flat()) readFormerOutcome(problem);
+}
+
+const OUTCOME_NAMES = [
+  ["stop", "stop"],
+  ["code", "code"],
+  ["outcome", "code"],
+] as const;
 
 function computeChecksum(text: string): string {
   const { crc32 } = process.getBuiltinModule("node:zlib");

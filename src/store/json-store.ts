@@ -46,15 +46,16 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
     problem: () => read().problem,
     update(work) {
       const result = withFileLock(file, () => {
-        const { problem, entries } = readStoreContent(file, isEntry);
+        const { problem, entries, isNewer } = readStoreContent(file, isEntry);
         if (problem !== undefined) {
-          const { code, fix } = unreadable;
+          const { code } = unreadable;
+          const fix = isNewer ? "the file was left as it is" : unreadable.fix;
           throw new SkillError(code, { message: `${file} cannot be read: ${problem}`, fix });
         }
         const before = JSON.stringify(entries);
         const done = work(entries);
         if (JSON.stringify(entries) !== before)
-          replaceFile(file, `${JSON.stringify({ version: 1, skills: entries }, null, 2)}\n`);
+          replaceFile(file, `${JSON.stringify({ version: FORMAT_VERSION, skills: entries }, null, 2)}\n`);
         return done;
       });
       known = undefined;
@@ -66,9 +67,13 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
 /** Listing ten thousand skills takes less time. */
 const CACHE_MS = 50;
 
+const FORMAT_VERSION = 1;
+
 interface StoreContent<T> {
   entries: Record<string, T>;
   problem?: string;
+  /** A newer skillet wrote the file. */
+  isNewer?: boolean;
 }
 
 function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is T): StoreContent<T> {
@@ -81,7 +86,16 @@ function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is
   }
   try {
     const { version, skills } = JSON.parse(text);
-    if (version !== 1 || !isJsonObject(skills)) throw new Error("it has an unsupported version");
+    if (version !== FORMAT_VERSION) {
+      const has = typeof version === "number" ? `format version ${version}` : "no format version";
+      const isNewer = typeof version === "number" && version > FORMAT_VERSION;
+      return {
+        entries,
+        problem: `it has ${has}, and this skillet supports version ${FORMAT_VERSION}${isNewer ? ": update skillet" : ""}`,
+        isNewer,
+      };
+    }
+    if (!isJsonObject(skills)) throw new Error("it has no entries");
     if (!Object.values(skills).every(isEntry)) throw new Error("it has an invalid entry");
     return { entries: Object.assign(entries, skills) };
   } catch (error) {

@@ -31,6 +31,8 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   /** The process that works on it. */
   pid?: number;
   bytes: number;
+  /** The format version of a journal that a newer skillet wrote: it is neither read nor changed. */
+  formatVersion?: number;
 }
 
 interface RunSummaryOptions {
@@ -61,7 +63,13 @@ export function readRunSummary(options: RunSummaryOptions): RunSummary | undefin
 function summarizeJournal(fd: number, { id, ownerPid }: RunSummaryOptions): RunSummary {
   const { size, mtime } = fstatSync(fd);
   const head = parseJournalLine(readFirstLine(fd, size));
-  if (head?.type !== "run" || head.version !== 1 || head.id !== id) return createCorruptSummary(id, mtime, size);
+  if (head?.type !== "run" || head.version !== 1 || head.id !== id) {
+    const version: unknown = head?.type === "run" ? head.version : undefined;
+    return {
+      ...createCorruptSummary(id, mtime, size),
+      ...(typeof version === "number" && version > 1 ? { formatVersion: version } : {}),
+    };
+  }
   const { type: _, version: __, ...run } = head;
   const last = readLastLine(fd, size);
   // A cancelled run has an end too, once its process has noticed.

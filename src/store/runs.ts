@@ -100,7 +100,9 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     if ("held" in claimed) throw createBusyError(id, claimed.held, ownerOf(id));
     try {
       // Checked under the claim: the run may have ended until then.
-      const why = NOT_RESUMABLE[summary(id, () => undefined)?.state ?? "interrupted"];
+      const run = summary(id, () => undefined);
+      if (run) requireKnownFormat(run);
+      const why = NOT_RESUMABLE[run?.state ?? "interrupted"];
       if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.problem}`, fix: why.fix(id) });
       return openJournal({ file: fileOf(id), onClose: claimed.release });
     } catch (error) {
@@ -168,7 +170,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     read: (id) => linesOf(known(id).id),
     answer: (id, approval, about) =>
       withFileLock(ownerOf(known(id).id), () => {
-        const run = known(id);
+        const run = requireKnownFormat(known(id));
         const ask = run.state === "waiting" ? findPendingApproval(linesOf(id).lines) : undefined;
         if (!ask) throw createNotWaitingError(run);
         if (about && JSON.stringify(ask.effect) !== JSON.stringify(about)) throw createOtherRequestError(id);
@@ -179,7 +181,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       }),
     cancel: (id) =>
       withFileLock(ownerOf(known(id).id), () => {
-        const { state, pid } = known(id);
+        const { state, pid } = requireKnownFormat(known(id));
         if (isFinishedState(state)) {
           const problem = state === "cancelled" ? "is already cancelled" : "has already ended";
           throw new SkillError("run-ended", { message: `Run ${id} ${problem}`, fix: "there is nothing to cancel" });
@@ -187,6 +189,15 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
         appendJournalLine(fileOf(id), { type: "cancel", at: new Date().toISOString() }, pid !== undefined);
       }),
   };
+}
+
+/** Throws a SkillError for a run that a newer skillet recorded. */
+export function requireKnownFormat<T extends Pick<RunSummary, "id" | "formatVersion">>(run: T): T {
+  if (run.formatVersion === undefined) return run;
+  throw new SkillError("journal-corrupt", {
+    message: `Run ${run.id} has format version ${run.formatVersion}, and this skillet supports version 1`,
+    fix: "update skillet: nothing was changed",
+  });
 }
 
 interface NotResumable {

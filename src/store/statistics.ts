@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { toNewName } from "../errors/renamed-names.ts";
 import type { RunEvent, SkillEvent, StopReason } from "../host/events.ts";
 import { createStatisticsError, openStatisticsDatabase } from "./statistics-database.ts";
 
@@ -275,12 +276,22 @@ function querySkillStatistics(database: DatabaseSync, since: number): SkillStati
       sources: (sources.get(skill) ?? []).map(({ source }) => String(source)),
       ...parseTotal(row),
       iterations: Number(row["iterations"]),
-      outcomes: Object.fromEntries((outcomes.get(skill) ?? []).map(({ stop, ends }) => [stop, Number(ends)])),
+      outcomes: countOutcomes(outcomes.get(skill) ?? []),
       ...(typeof p50 === "number" ? { p50Ms: p50 } : {}),
       ...(typeof p95 === "number" ? { p95Ms: p95 } : {}),
       ...(typeof lastUse === "number" ? { lastUse: new Date(lastUse).toISOString() } : {}),
     };
   });
+}
+
+/** Counts the ends by stop reason. Rows of 0.1.0 have former names. */
+function countOutcomes(rows: readonly SqlRow[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { stop, ends } of rows) {
+    const name = toNewName("stop", String(stop));
+    counts[name] = (counts[name] ?? 0) + Number(ends);
+  }
+  return counts;
 }
 
 function queryTotal(database: DatabaseSync, since: number): StatisticsTotal {

@@ -14,7 +14,7 @@ import type { Approval, ApprovalRequest } from "../../host/approval.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { createApprovalStore } from "../../store/approvals.ts";
 import type { RunSummary } from "../../store/run-summary.ts";
-import { createNotWaitingError, type RunStore } from "../../store/runs.ts";
+import { createNotWaitingError, type RunStore, requireKnownFormat } from "../../store/runs.ts";
 import { createRedactor } from "../../util/redact.ts";
 import { getUserHome } from "../../util/system.ts";
 import { formatCount } from "../../util/text.ts";
@@ -113,6 +113,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   if (held) return approveHeld(io, held, options);
   const run = findWaitingRun(runs, given);
   const { effect } = run;
+  requireKnownFormat(run);
   if (run.state !== "waiting" || !effect) throw createNotWaitingError(run);
   if (options.details) {
     printApprovalRequest(createPrinter(io.stdout, io.env), effect, getUserHome(io.env), { isWhole: true });

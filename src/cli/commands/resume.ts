@@ -5,6 +5,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { SkillError } from "../../errors/problem.ts";
 import type { RunSummary } from "../../store/run-summary.ts";
+import { requireKnownFormat } from "../../store/runs.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import {
@@ -74,7 +75,8 @@ function createSkillGoneError({ id, skill }: RunSummary): SkillError {
 }
 
 /** Throws for a run that has ended, is running or is corrupt, before anything is discovered. */
-function refuseEnded({ id, state, pid }: RunSummary): void {
+function refuseEnded(run: RunSummary): void {
+  const { id, state, pid } = requireKnownFormat(run);
   const [code, text, fix] = NOT_RESUMABLE[state] ?? [];
   if (code === undefined) return;
   const more = pid === undefined ? "" : ` in process ${pid}`;
