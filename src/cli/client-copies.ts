@@ -328,8 +328,8 @@ function printCopySummary(
   const out = createPrinter(io.stderr, io.env);
   for (const { action, reason } of steps)
     if (action === "refuse" && reason)
-      printProblem(out, out.red("✗"), reason.message, addWorkspaceOption(reason.fix, workspace));
-  if (error) printProblem(out, out.red("✗"), error.message, error.fix ?? "");
+      printProblem(out, out.red("✗"), { ...reason, fix: addWorkspaceOption(reason.fix, workspace) });
+  if (error) printProblem(out, out.red("✗"), error);
   const byAction = Map.groupBy(steps, ({ action }) => action);
   if (json || error || steps.length === 0) return;
   const sums = [...byAction].map(

@@ -80,15 +80,13 @@ export function formatSkillsFolder(path: string, around: Environment): string {
   return shown === "." ? "this workspace" : shown;
 }
 
-/** Prints a diagnostic: `skills/x/SKILL.md:3:1 message (yaml-syntax)`, then the fix. */
+/** Prints a diagnostic: `skills/x/SKILL.md:3:1 message  [yaml-syntax]`, then the fix. */
 export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Environment): void {
   const { severity, code, line: row, column, message, fix } = diagnostic;
   const mark: SafeText = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
   const position = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
-  const text = `${formatDisplayPath(diagnostic.file, around)}${position} ${message} (${code})`;
-  const paint = (line: string) =>
-    line.endsWith(`(${code})`) ? out.text`${line.slice(0, -code.length - 2)}${out.dim(`(${code})`)}` : line;
-  printHanging(out, out.text`${mark} `, [text], { indent: 2, paint });
+  const text = `${formatDisplayPath(diagnostic.file, around)}${position} ${message}`;
+  printHanging(out, out.text`${mark} `, [text], { indent: 2, code });
   printHanging(out, "    ", [fix], { indent: 4 });
 }
 

@@ -165,7 +165,7 @@ export function printConfigReach(
   const error = createPrinter(io.stderr, io.env);
   const pids = late.map(({ pid }) => pid).join(", ");
   const message = `${formatProcessKinds(late)} ${late.length === 1 ? "has" : "have"} not applied it yet`;
-  printProblem(error, error.yellow("!"), message, `stop the processes that do not answer: ${pids}`);
+  printProblem(error, error.yellow("!"), { message, fix: `stop the processes that do not answer: ${pids}` });
 }
 
 /** Processes register in the home of their user: those of other users are unknown. */

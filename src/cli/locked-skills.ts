@@ -180,8 +180,9 @@ async function runStoppable<T>(io: CommandIo, work: (signal: AbortSignal) => Pro
 export function printSkillErrors(out: Printer, problems: readonly { name: string; error: SkillError }[]): void {
   for (const [first, ...others] of Map.groupBy(problems, ({ error }) => `${error.message}\n${error.fix}`).values()) {
     if (!first) continue;
-    const { message, fix = "" } = first.error;
-    printProblem(out, out.red("✗"), `${formatSomeNames([first, ...others].map(({ name }) => name))}: ${message}`, fix);
+    const { code, message, fix } = first.error;
+    const names = formatSomeNames([first, ...others].map(({ name }) => name));
+    printProblem(out, out.red("✗"), { code, message: `${names}: ${message}`, fix });
   }
 }
 

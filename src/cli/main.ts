@@ -111,10 +111,10 @@ function stripBrackets(hint: string): string {
 
 const BUG_FIX = "this is a bug in skillet: report it with the command you ran";
 
-function printFailure(io: CommandIo, { message, fix = "" }: CommandFailure): void {
+function printFailure(io: CommandIo, { code, message, fix = "" }: CommandFailure): void {
   const out = createPrinter(io.stderr, io.env);
   // On one line: it may contain an untrusted file name.
-  printProblem(out, out.red("✗"), message, fix.replace(/\s*\n\s*/g, " "));
+  printProblem(out, out.red("✗"), { code, message, fix: fix.replace(/\s*\n\s*/g, " ") });
 }
 
 /** Prints the failure as JSON if JSON was requested and nothing else was printed. */

@@ -177,9 +177,16 @@ export function printDiffExcerpt(out: Printer, diff: string | undefined, max = 4
   if (lines.length > max) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - max} more lines`)}`;
 }
 
-/** Prints a message, and the fix below it. Indented lines of the fix are printed unwrapped, to be copied. */
-export function printProblem(out: Printer, mark: SafeText, message: string, fix: string): void {
-  printHanging(out, out.text`${mark} `, [message], { indent: 2 });
+/** A problem as it is printed. Advice has no code. */
+export interface PrintableProblem {
+  code?: string;
+  message: string;
+  fix?: string | undefined;
+}
+
+/** Prints a message with its code, and the fix below it. Indented lines of the fix are printed unwrapped, to be copied. */
+export function printProblem(out: Printer, mark: SafeText, { code, message, fix = "" }: PrintableProblem): void {
+  printHanging(out, out.text`${mark} `, [message], { indent: 2, code });
   for (const line of fix === "" ? [] : fix.split("\n")) {
     const [step = ""] = /^\d+\. /.exec(line) ?? [];
     if (/^\s/.test(line)) out.line`  ${line}`;
@@ -194,6 +201,8 @@ interface HangingOptions {
   start?: number;
   /** Defaults to the width of the terminal. */
   width?: number;
+  /** The code of a problem, added as `[code]`. */
+  code?: string | undefined;
   paint?(line: string): SafeText | string;
 }
 
@@ -204,12 +213,18 @@ export function printHanging(
   lines: readonly string[],
   how: HangingOptions,
 ): void {
-  const { indent, start = indent, width = out.width, paint = (line) => line } = how;
+  const { indent, start = indent, width = out.width, code, paint = (line) => line } = how;
   const taken = "x".repeat(Math.max(0, start - indent));
   const [head = "", ...rest] = lines.filter((line) => line !== "");
   const [first = "", ...more] = [taken + head, ...rest].flatMap((line) => wrapText(line, width - indent));
-  out.line`${before}${paint(first.slice(taken.length))}`;
-  for (const line of more) out.line`${" ".repeat(indent)}${paint(line)}`;
+  const shown = code === undefined ? "" : `[${code}]`;
+  const last = more.at(-1) ?? first;
+  const isBelow = shown !== "" && last.length + 2 + shown.length > width - indent;
+  const suffix = shown === "" || isBelow ? "" : out.text`  ${out.dim(shown)}`;
+  out.line`${before}${paint(first.slice(taken.length))}${more.length === 0 ? suffix : ""}`;
+  for (const [at, line] of more.entries())
+    out.line`${" ".repeat(indent)}${paint(line)}${at === more.length - 1 ? suffix : ""}`;
+  if (isBelow) out.line`${" ".repeat(indent)}${out.dim(shown)}`;
 }
 
 interface PrintDiffOptions {

@@ -1,5 +1,6 @@
+import { join } from "node:path";
 import { Command } from "commander";
-import { packageVersion } from "../package.ts";
+import { packageRoot, packageVersion } from "../package.ts";
 import { findNearest } from "../util/text.ts";
 import { type CommandDefinition, EXIT, formatExamples } from "./command-definition.ts";
 import { type CommandIo, createPrinter } from "./output.ts";
@@ -176,6 +177,11 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   why: "explain",
 };
 
+/** Returns the names of the commands, without those below them. */
+export function listCommandNames(): string[] {
+  return Object.keys(COMMANDS);
+}
+
 /** Builds the program for these arguments. Only commands that they name are imported and defined; the help needs the names alone. */
 export async function buildProgram(
   io: CommandIo,
@@ -184,7 +190,10 @@ export async function buildProgram(
 ): Promise<Command> {
   const { program, attach } = createProgram(io, done);
   attach(program, {
-    define: (command) => command.addHelpText("after", formatExamples("skillet run host-report", "skillet help run")),
+    define: (command) =>
+      command
+        .addHelpText("after", formatExamples("skillet run host-report", "skillet help run"))
+        .addHelpText("after", formatDocumentation()),
     run: async (context) => (await import("./commands/list.ts")).printOverview(context),
   });
   const [named = ""] = argv;
@@ -288,6 +297,12 @@ function formatCommandList(bold: (text: string) => string): string {
   return [bold("Commands:"), ...everyday, "", bold("More commands:"), ...more].join("\n");
 }
 
+/** Formats the path of the shipped documentation. */
+function formatDocumentation(): string {
+  const root = packageRoot();
+  return root === undefined ? "" : `\nDocumentation:\n  ${join(root, "docs", "README.md")}`;
+}
+
 /** The columns of a command or a topic. */
 const TERM_WIDTH = 9;
 
@@ -328,10 +343,14 @@ export async function formatHelpHint(argv: readonly string[]): Promise<string> {
   return `${entry.afterError ?? ""}see \`skillet ${path.join(" ")} --help\``;
 }
 
+/** Returns the command for a word that is not one: by meaning, then by spelling. */
+export function findMeantCommand(name: string): string | undefined {
+  return Object.hasOwn(SYNONYMS, name) ? SYNONYMS[name] : findNearest(name, listCommandNames());
+}
+
 export function failUnknownCommand(above: Command, name: string): never {
-  const synonym = above.parent === null && Object.hasOwn(SYNONYMS, name) ? SYNONYMS[name] : undefined;
   const names = above.commands.map((command) => command.name());
-  const meant = synonym ?? findNearest(name, names);
+  const meant = above.parent === null ? findMeantCommand(name) : findNearest(name, names);
   above.error(`error: unknown command '${name}'${meant ? `\n(Did you mean ${meant}?)` : ""}`);
 }
 

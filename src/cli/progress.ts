@@ -144,7 +144,7 @@ const EVENT_PRINTERS: EventPrinters = {
     skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
   "run-warned": (out, { code, message, fix, diff }) => {
     // Every command prints this before it starts.
-    if (code !== "nearer-copy-broken") printProblem(out, out.yellow("!"), message, fix);
+    if (code !== "nearer-copy-broken") printProblem(out, out.yellow("!"), { code, message, fix });
     printDiffExcerpt(out, diff);
   },
   "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
@@ -163,8 +163,8 @@ const EVENT_PRINTERS: EventPrinters = {
     outcome !== "ok" && out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${capability}.${operation}: ${outcome}`,
   // The command itself reports a refused top-level run.
   "run-refused": (out, { parent, refusals }, indent) => {
-    for (const { message, fix } of parent === undefined ? [] : refusals)
-      printProblem(out, out.text`${indent}  ${out.yellow("!")}`, message, fix);
+    for (const refusal of parent === undefined ? [] : refusals)
+      printProblem(out, out.text`${indent}  ${out.yellow("!")}`, refusal);
   },
   "tool-blocked": (out, { tool, message }) =>
     out.line`${out.yellow("!")} ${tool} was blocked: ${truncateLine(message, 300)}`,
@@ -194,7 +194,7 @@ async function openTraceExport(io: CommandIo): Promise<(TraceSink & { close(): P
   if (!traces) return undefined;
   const out = createPrinter(io.stderr, io.env);
   const printNotice = (notice: Problem | undefined) => {
-    if (notice) printProblem(out, out.yellow("!"), notice.message, notice.fix);
+    if (notice) printProblem(out, out.yellow("!"), notice);
   };
   printNotice(traces.problem);
   return { record: traces.record, close: async () => printNotice(await traces.flush()) };

@@ -83,8 +83,8 @@ export function printRunProblems(
   { workspace }: Pick<OutcomeOptions, "workspace"> = {},
 ): void {
   const out = createPrinter(io.stderr, io.env);
-  for (const { message, fix } of [...refusals, ...(error ? [error] : [])])
-    printProblem(out, out.red("✗"), message, addWorkspaceOption(fix, workspace));
+  for (const { code, message, fix } of [...refusals, ...(error ? [error] : [])])
+    printProblem(out, out.red("✗"), { code, message, fix: addWorkspaceOption(fix, workspace) });
 }
 
 /** Explains redacted values, which appear as names in brackets. */

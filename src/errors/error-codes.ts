@@ -233,7 +233,7 @@ export const COMMAND_CODES = {
   ),
 } as const satisfies Record<string, CodeRow>;
 
-/** Every code of skillet, each in one table. Import only the types: the texts are for docs/errors.md. */
+/** Every code of skillet, each in one table. Import only the types: the texts are for docs/errors.md and `skillet help`. */
 export const ERROR_CODES = {
   ...{
     ...FINDING_CODES,

@@ -73,7 +73,7 @@ describe("skillet add", () => {
     const { code, stderr } = await run(["add", folder]);
     expect(code).toBe(3);
     expect(stderr).toBe(
-      "✗ nothing was added: approval needs a terminal\n  review it with --dry-run --show, then add --yes\n",
+      "✗ nothing was added: approval needs a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
     );
     expect(nothingBelow(home)).toEqual([]);
   });
@@ -83,7 +83,7 @@ describe("skillet add", () => {
     const { folder } = makeRepository(ASKING);
     const no = answering("show", "n");
     const { code, stdout, stderr } = await run(["add", folder], no);
-    expect({ code, stderr }).toEqual({ code: 3, stderr: "✗ nothing was added\n" });
+    expect({ code, stderr }).toEqual({ code: 3, stderr: "✗ nothing was added  [not-confirmed]\n" });
     expect(no.asked).toEqual(
       Array(2).fill("Add this skill, and let its tools run as you, without a sandbox? [y/N/show] "),
     );
@@ -96,7 +96,7 @@ describe("skillet add", () => {
     const { run } = supplyScene();
     expect(await run(["add"])).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/^✗ No source was named\n {2}name a folder/),
+      stderr: expect.stringMatching(/^✗ No source was named {2}\[usage\]\n {2}name a folder/),
     });
   });
 
@@ -106,7 +106,7 @@ describe("skillet add", () => {
     expect(await run(["trust", "--revoke", "x"])).toMatchObject({
       code: 1,
       stderr:
-        "✗ Skill 'x' was approved when it was added\n  to disable it: skillet disable x; to remove it: skillet remove x\n",
+        "✗ Skill 'x' was approved when it was added  [trust-added]\n  to disable it: skillet disable x; to remove it: skillet remove x\n",
     });
   });
 
@@ -350,7 +350,7 @@ describe("a source of several skills", () => {
     expect(await run(["add", folder])).toMatchObject({
       code: 2,
       stderr:
-        "✗ The source has 3 skills, and none was named\n  name some, or add --all: a, b, c; --list shows the scan findings of each\n",
+        "✗ The source has 3 skills, and none was named  [usage]\n  name some, or add --all: a, b, c; --list shows the scan findings of each\n",
     });
     expect(await run(["add", folder, "d"])).toMatchObject({ code: 1 });
     expect((await json(["add", folder, "b", "--yes"])).skills).toMatchObject([{ name: "b", state: "new" }]);
@@ -539,7 +539,7 @@ describe("skillet add --project", () => {
       rmSync(source.folder, { recursive: true });
       const { code, stderr } = await other(["add", "--frozen", "--project"]);
       expect(code).toBe(1);
-      expect(stderr).toContain("✗ own: The source does not match the lock file\n");
+      expect(stderr).toContain("✗ own: The source does not match the lock file  [lock-mismatch]\n");
       expect(stderr).toContain("✗ x: There is no repository at ");
       expect(readdirSync(skills).filter((name) => !name.startsWith("."))).toEqual(["skills.lock"]);
       expect(readFileSync(join(skills, "skills.lock")).equals(lock)).toBe(true);
@@ -568,7 +568,7 @@ describe("skillet add --project", () => {
       writeFileSync(join(skills, "skills.lock"), changed);
       const wrong = await other(["add", "--frozen", "--project"]);
       expect(wrong).toMatchObject({ code: 1, stdout: "" });
-      expect(wrong.stderr).toMatch(/^✗ .*skills\.lock cannot be used: .*the lock was edited\n/);
+      expect(wrong.stderr).toMatch(/^✗ .*skills\.lock cannot be used: .*the lock was edited {2}\[lock-edited\]\n/);
       expect(readFileSync(join(skills, "skills.lock"), "utf8")).toBe(changed);
     });
 
@@ -578,7 +578,7 @@ describe("skillet add --project", () => {
       expect(await run(["add", "--frozen", "--project"])).toMatchObject({
         code: 1,
         stderr:
-          "✗ There is no lock file\n  no skills were added to .agents/skills yet; add some with `skillet add SOURCE --project`\n",
+          "✗ There is no lock file  [lock-missing]\n  no skills were added to .agents/skills yet; add some with `skillet add SOURCE --project`\n",
       });
     });
   });

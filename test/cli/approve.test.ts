@@ -121,7 +121,7 @@ describe("skillet approve", () => {
     const twice = await run(["approve", id]);
     expect([twice.code, twice.stderr]).toEqual([
       1,
-      `✗ Run ${id} already has its answer\n  run: skillet resume ${id}\n`,
+      `✗ Run ${id} already has its answer  [no-pending-approval]\n  run: skillet resume ${id}\n`,
     ]);
     expect((await run(["cancel", id])).stdout).toBe(`✓ cancelled: ${id}\n`);
     expect(await run(["approve", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was cancelled") });
@@ -180,7 +180,7 @@ describe("skillet approve", () => {
       const told = more.includes("--json") ? expect.stringContaining('"code": "not-confirmed"') : "";
       expect([code, stdout]).toEqual([3, told]);
       expect(stderr).toContain(
-        `✗ not approved, because this is not a terminal; ${id} is still waiting\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,
+        `✗ not approved, because this is not a terminal; ${id} is still waiting  [not-confirmed]\n  review the request (skillet runs show ${id.slice(-8)}), then add --yes\n`,
       );
     }
     expect([existsSync(out), (await run(["approve"])).stdout]).toEqual([false, expect.stringContaining("waiting")]);

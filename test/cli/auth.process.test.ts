@@ -92,7 +92,7 @@ describe("signing in", () => {
     const { code, stderr } = await run(["auth", "login", "desk"]);
     expect(code).toBe(1);
     expect(stderr).toContain(
-      "✗ Nothing was pasted: not signed in\n  run it again at a terminal, or pipe it in: < FILE\n",
+      "✗ Nothing was pasted: not signed in  [auth-unfinished]\n  run it again at a terminal, or pipe it in: < FILE\n",
     );
   });
 
@@ -121,7 +121,9 @@ describe("signing in", () => {
     };
     const { code, stdout, stderr } = await run(["auth", "login", "desk"], { signal: stop.signal, onStderr });
     expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
-    expect(stderr).toMatch(/✗ not signed in: interrupted\n {2}try again: skillet auth login desk\n$/);
+    expect(stderr).toMatch(
+      /✗ not signed in: interrupted {2}\[interrupted\]\n {2}try again: skillet auth login desk\n$/,
+    );
     expect(auditOf(home)).toMatchObject([{ method: "auth.login", outcome: "aborted" }]);
     expect((await run(["auth", "list"])).stderr).toContain("no account is signed in");
     writeFileSync(join(home, ".skillet/polls"), "p");
@@ -160,7 +162,7 @@ describe("signing in", () => {
     const { run } = wired({ program: PASTE });
     expect(await run(["auth", "login", "dsk"])).toMatchObject({
       code: 1,
-      stderr: "✗ No provider is configured for 'dsk'\n  did you mean desk?\n",
+      stderr: "✗ No provider is configured for 'dsk'  [not-found]\n  did you mean desk?\n",
     });
     expect((await run(["auth", "login", "mail"])).stderr).toContain(
       "[capabilities.providers.mail] in config.toml; configured: desk",
@@ -280,7 +282,7 @@ describe("what is signed in", () => {
     expect(await run(["auth", "revoke", "desk"], { ask: async () => "n" })).toMatchObject({ code: 3 });
     expect(await run(["auth", "revoke", "desk", "bob", "--yes"])).toMatchObject({
       code: 1,
-      stderr: "✗ 'bob' is not signed in to 'desk'\n  signed in: desk ada\n",
+      stderr: "✗ 'bob' is not signed in to 'desk'  [not-found]\n  signed in: desk ada\n",
     });
     const { code, stdout } = await run(["auth", "revoke", "desk", "ada"], { ask: async () => "y" });
     expect(code).toBe(0);

@@ -72,7 +72,7 @@ describe("skillet capability list", () => {
     ])
       expect(await run(args)).toMatchObject({
         code: 1,
-        stderr: `✗ The provider of 'github' is disabled\n  enable it: ${command}`,
+        stderr: `✗ The provider of 'github' is disabled  [not-found]\n  enable it: ${command}`,
       });
     expect((await run(["run", "github", "x"])).stderr).toContain(command);
     expect((await run(["config", "set", "skills.github.enabled", "true"])).code).toBe(0);
@@ -308,7 +308,7 @@ describe("skillet capability grant", () => {
     const before = given(home);
     expect(await run(["capability", "grant", "helper", "desk.tickets", "desk.admin", "--yes"])).toMatchObject({
       code: 1,
-      stderr: "✗ Skill 'helper' does not declare desk.admin\n  it declares: desk.tickets\n",
+      stderr: "✗ Skill 'helper' does not declare desk.admin  [capability-undeclared]\n  it declares: desk.tickets\n",
     });
     expect((await run(["capability", "grant", "helper", "desk.*", "--yes"])).code).toBe(1);
     expect(await run(["capability", "grant", "helper", "desk.tickets"])).toMatchObject({

@@ -293,7 +293,7 @@ enabled = false
     [["skills.a.enabled", "yes"], "must be true or false"],
     [["limits.nesting", "0"], "must be a whole number above 0"],
     [["limits.nesting", "2.5"], "must be a whole number above 0"],
-    [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20\n"],
+    [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20  [usage]\n"],
     [["disclosure.list_intents", "[1]"], "must be a list of strings"],
     [["disclosure.list_intents", "[oops"], "must be a list of strings"],
     [["models.x.provider", "acme"], 'must be "anthropic"'],
@@ -352,7 +352,9 @@ enabled = false
     const { run, file } = place(undefined, undefined, { "home/.skillet": "" });
     const { code, stderr } = await run(["set", "limits.nesting", "1"]);
     expect(code).toBe(1);
-    expect(stderr).toContain(`The folder ${join(file, "..")} cannot be created: file already exists\n  move the file`);
+    expect(stderr).toContain(
+      `The folder ${join(file, "..")} cannot be created: file already exists  [unwritable]\n  move the file`,
+    );
   });
 
   it("loses nothing when many processes set at once", async () => {

@@ -127,7 +127,7 @@ describe("skillet connect", () => {
     expect([code, stderr.replace(/\s+/g, " ")]).toEqual([
       2,
       expect.stringMatching(
-        /^✗ Unknown client "foo" supported: claude, codex, gemini, opencode, copilot, vscode, cursor; /,
+        /^✗ Unknown client "foo" \[usage\] supported: claude, codex, gemini, opencode, copilot, vscode, cursor; /,
       ),
     ]);
   });

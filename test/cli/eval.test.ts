@@ -107,7 +107,10 @@ describe("skillet eval", () => {
       });
     }
     const missing = await evaluated(["invoice"]);
-    expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'invoice' not found\n  did you mean \"invoices\"?\n"]);
+    expect([missing.code, missing.stderr]).toEqual([
+      1,
+      "✗ Skill 'invoice' not found  [not-found]\n  did you mean \"invoices\"?\n",
+    ]);
   });
 
   it("leaves out what is disabled", async () => {

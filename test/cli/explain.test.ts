@@ -188,7 +188,10 @@ describe("skillet explain", () => {
     expect((await explain(["x"], broken)).stdout).toContain("skills/broken/SKILL.md  did not load: has no description");
     expect((await explain(["x", "--skill", "broken"], broken)).stderr).toContain("Skill 'broken' did not load");
     const missing = await explain(["x", "--skill", "prty"]);
-    expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'prty' not found\n  did you mean \"party\"?\n"]);
+    expect([missing.code, missing.stderr]).toEqual([
+      1,
+      "✗ Skill 'prty' not found  [not-found]\n  did you mean \"party\"?\n",
+    ]);
   });
 
   it("takes a budget, a number of skills, files and the short list", async () => {
@@ -247,7 +250,10 @@ describe("skillet explain", () => {
       "! only the first 16,000 and the last 4,000 characters of the query were used",
     );
     const { code, stderr } = await explain(["x", "--budget", "lots"]);
-    expect([code, stderr]).toEqual([2, '✗ --budget takes a whole number, not "lots"\n  for example --budget 3\n']);
+    expect([code, stderr]).toEqual([
+      2,
+      '✗ --budget takes a whole number, not "lots"  [usage]\n  for example --budget 3\n',
+    ]);
   });
 
   it("lets nothing of a query or a skill act on the terminal", async () => {

@@ -83,7 +83,9 @@ describe("skillet export", () => {
     await run(["notes", "--to", "zip"]);
     const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(`✗ ${join(cwd, "notes.zip")} already exists\n  choose another path with --output`);
+    expect(stderr).toContain(
+      `✗ ${join(cwd, "notes.zip")} already exists  [exists]\n  choose another path with --output`,
+    );
     expect((await run(["notes", "--to", "zip", "--force"])).code).toBe(0);
   });
 

@@ -1,10 +1,13 @@
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { buildWholeProgram, listCommandPaths } from "../../src/cli/program.ts";
+import { ERROR_CODES } from "../../src/errors/error-codes.ts";
+import { SCAN_RULES } from "../../src/scan/all-rules.ts";
 import { skillet } from "../support/command.ts";
 
 const COLUMNS = 80;
-const LINES = 40;
+const LINES = 42;
 const SILENT = { write: () => {} };
 const PATHS = await listCommandPaths();
 const program = await buildWholeProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." });
@@ -145,5 +148,79 @@ describe("what is mistyped", () => {
     expect(stderr).toMatch(/^✗ Option '-p, --profile <name>' argument\n {2}'a\\u\{1b\}\[31m\\u\{202e\}b' is invalid/);
     expect(stderr.split("\n").filter((line) => line.length > 60)).toEqual([]);
     expect(stderr.replace(/\s+/g, " ")).toMatch(/ supported: load, agentskills, .*; see `skillet check --help` $/);
+  });
+});
+
+describe("skillet help CODE", () => {
+  it("explains every error code: its meaning, its fix and a page that exists", { timeout: 60_000 }, async () => {
+    for (const [code, { meaning, fix }] of Object.entries(ERROR_CODES)) {
+      const { code: exit, stdout } = await skillet(["help", code, "--json"]);
+      if (PATHS.includes(code)) continue;
+      const [explained] = JSON.parse(stdout).codes;
+      expect([exit, explained]).toMatchObject([0, { code, meaning, fix }]);
+      expect(explained.pages[0]).toMatch(new RegExp(`/docs/errors\\.md#${code}$`));
+      for (const page of explained.pages) expect(existsSync(page.replace(/#.*/, "")), page).toBe(true);
+    }
+  });
+
+  it("prints the meaning first, in lines that fit", async () => {
+    const { code, stdout } = await skillet(["help", "symlink-outside"], {
+      columns: 60,
+      isTTY: true,
+      env: { NO_COLOR: "1" },
+    });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^symlink-outside\n {2}A symlink points outside .*\n {2}.*\n {2}Fix: copy the file .*\n {2}See: \//,
+    );
+    expect(stdout).toContain(
+      "  Severity: warning (load, agentskills, claude-upload);\n            error (shipped, vscode)\n",
+    );
+    const prose = stdout.split("\n").filter((line) => !line.includes("/docs/"));
+    expect(prose.filter((line) => line.length > 60)).toEqual([]);
+  });
+
+  it.each(["[not-utf8]", "NOT-UTF8", "`not-utf8`", "(not-utf8)."])(
+    "accepts a code as it is copied: %s",
+    async (typed) => {
+      expect((await skillet(["help", typed])).stdout).toMatch(/^not-utf8\n/);
+    },
+  );
+
+  it("explains a rule of the scanner", async () => {
+    const [rule] = SCAN_RULES;
+    const { codes } = JSON.parse((await skillet(["help", rule?.id ?? "", "--json"])).stdout);
+    expect(codes.at(-1)).toMatchObject({
+      code: rule?.id,
+      fix: rule?.fix,
+    });
+  });
+
+  it.each([
+    ["not-utf", "did you mean not-utf8?"],
+    ["utf8", "did you mean not-utf8?"],
+    ["__proto__", "`skillet --help` shows the commands"],
+    ["constructor", "`skillet --help` shows the commands"],
+    ["", "`skillet --help` shows the commands"],
+    ["a\u001b[2J", "`skillet --help` shows the commands"],
+  ])("suggests the nearest codes for %j, and exits 2", async (typed, fix) => {
+    const { code, stdout, stderr } = await skillet(["help", typed]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(/^✗ Unknown command or error code ".*" {2}\[usage\]\n/);
+    expect(stderr).toContain(fix);
+    expect(stderr).not.toContain("\u001b");
+  });
+
+  it("explains a code by its name in 0.1.0", async () => {
+    expect((await skillet(["help", "link-outside"])).stdout).toMatch(
+      /^symlink-outside {2}formerly link-outside\n {2}A symlink/,
+    );
+  });
+
+  it("explains a code that is also a command below the help of the command", async () => {
+    const both = Object.keys(ERROR_CODES).filter((code) => PATHS.includes(code));
+    expect(both).toEqual(["outdated"]);
+    const { stdout } = await skillet(["help", "outdated"]);
+    expect(stdout).toMatch(/^Usage: skillet outdated .*\noutdated\n {2}\S.*\n {2}Fix: /s);
   });
 });

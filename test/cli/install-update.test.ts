@@ -111,7 +111,9 @@ describe("what is said of copies whose original changed its standing", () => {
     expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
     expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("✗ Skill 'deploy': its original did not load\n  `skillet check ~/.skillet"),
+      stderr: expect.stringContaining(
+        "✗ Skill 'deploy': its original did not load  [original-broken]\n  `skillet check ~/.skillet",
+      ),
     });
   });
 

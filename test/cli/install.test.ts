@@ -161,7 +161,9 @@ describe("skillet export --to CLIENT", () => {
       const { code, stderr } = await run(args);
       expect({ code, stderr }).toEqual({
         code: 3,
-        stderr: expect.stringContaining("✗ ~/.claude/skills/deploy was edited by hand since skillet created it\n"),
+        stderr: expect.stringContaining(
+          "✗ ~/.claude/skills/deploy was edited by hand since skillet created it  [edited]\n",
+        ),
       });
     }
     expect(readdirSync(skills, { recursive: true })).toEqual(before);
@@ -203,7 +205,7 @@ describe("skillet export --to CLIENT", () => {
     const { code, stderr } = await run(["export", "theirs", "--to", "claude"]);
     expect(code).toBe(3);
     expect(stderr).toContain(
-      `✗ Skill 'theirs' (from skills) has not been trusted yet\n  review it, then run: skillet trust ${cwd}/skills/theirs\n`,
+      `✗ Skill 'theirs' (from skills) has not been trusted yet  [untrusted]\n  review it, then run: skillet trust ${cwd}/skills/theirs\n`,
     );
     expect(await run(["export", "--to", "claude"]), "and the rest is installed").toMatchObject({ code: 3 });
     expect(readdirSync(skills)).toEqual(["deploy"]);
@@ -402,13 +404,13 @@ describe("what is mistyped", () => {
       "a path to a skill",
       ["export", "./skills/deploy", "--to", "claude"],
       2,
-      'not the name of a skill\n  use the name "deploy"',
+      'not the name of a skill  [usage]\n  use the name "deploy"',
     ],
     [
       "another path",
       ["export", "skills/x", "--to", "claude"],
       2,
-      "not the name of a skill\n  `skillet list` shows the names",
+      "not the name of a skill  [usage]\n  `skillet list` shows the names",
     ],
     ["what to update", ["export", "--update", "deplyo"], 1, 'did you mean "deploy"?'],
     ["where to update", ["export", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: add --to claude"],

@@ -47,7 +47,7 @@ describe("Ctrl-C", () => {
       await shown.sees(doing);
       shown.type("\u0003");
       expect(await shown.ended, `${args.join(" ")}: ${shown.written()}`).toBe(130);
-      expect(shown.screen(), args.join(" ")).toMatch(/^✗ interrupted(?:: nothing .*)?\n$/);
+      expect(shown.screen(), args.join(" ")).toMatch(/^✗ interrupted(?:: nothing .*)? {2}\[interrupted\]\n$/);
       expect(shown.left(), "the terminal is as it was").toMatch(/(?<!-)icanon[\s\S]*(?<!-)echo /);
       const staging = join(home, ".skillet/staging");
       expect(existsSync(staging) ? readdirSync(staging) : [], args.join(" ")).toEqual([]);

@@ -391,7 +391,7 @@ describe("skillet show", () => {
 
   it("names what is wrong with a folder that is there but is not a skill", async () => {
     const cwd = temporaryFolder({ "skills/text/SKILL.txt": skillText("text"), "skills/empty/notes.txt": "x" });
-    expect((await skillet(["show", "text"], { cwd })).stderr).toContain("(file-name)");
+    expect((await skillet(["show", "text"], { cwd })).stderr).toContain("[file-name]");
     expect((await skillet(["show", "empty"], { cwd })).stderr).toContain(
       "skills/empty is not a skill: it has no SKILL.md",
     );

@@ -265,7 +265,9 @@ describe("skillet mcp-config", () => {
       3,
       '[mcp_servers.skillet]\nurl = "http://127.0.0.1:7400/mcp"\nbearer_token_env_var = "SKILLET_TOKEN"\n',
     ]);
-    expect(stderr).toContain("starts `skillet serve` and has your own keys that the new entry cannot keep: env\n");
+    expect(stderr).toContain(
+      "starts `skillet serve` and has your own keys that the new entry cannot keep: env  [unmanaged-keys]\n",
+    );
     expect(stderr).toContain("remove these keys first, or choose another name with --name: nothing was written\n");
     expect(stderr).not.toContain("sesame");
     expect(readFileSync(file, "utf8")).toBe(text);
@@ -276,7 +278,7 @@ describe("skillet mcp-config", () => {
     const file = fileOf("claude", at, "user");
     chmodSync(file, 0o444);
     const { code, stdout, stderr } = await at.run("claude", ["--write"]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining(`${file} is read-only\n`)]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`${file} is read-only  [unreadable]\n`)]);
     expect(stderr).toContain("nothing was written");
     expect(stdout).toContain("skillet.cjs");
     expect([at.text("home/.claude.json"), statSync(file).mode & 0o777]).toEqual(['{"a": 1}\n', 0o444]);
@@ -347,7 +349,7 @@ describe("skillet mcp-config", () => {
     const { code, stdout, stderr } = await run("cursor", ["--write"]);
     expect(code).toBe(3);
     expect(JSON.parse(stdout).mcpServers.skillet.command).toBe(process.execPath);
-    expect(stderr).toContain('mcp.json already has mcpServers.skillet, which starts "npx"\n');
+    expect(stderr).toContain('mcp.json already has mcpServers.skillet, which starts "npx"  [server-name-taken]\n');
     expect(stderr).toContain("choose another name with --name");
     expect(stderr).not.toContain("sesame");
     expect(read("home/.cursor/mcp.json")).toBe(text);

@@ -71,7 +71,7 @@ describe("skillet packages", () => {
     const cwd = workspace({ bad: '["jq=1.6"]', good: "[tar]" });
     const { code, stdout, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace() });
     expect(code).toBe(1);
-    expect(stderr).toContain("bad: 'jq=1.6' is not a system package name package-name");
+    expect(stderr).toContain("bad: 'jq=1.6' is not a system package name  [package-name]");
     if (canBuild) expect(stdout).toMatch(/✓ tar {2}already installed on this machine.* good/);
   });
 

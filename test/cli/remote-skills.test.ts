@@ -136,7 +136,7 @@ describe("skills of another `skillet serve`", () => {
     );
     const gone = await run(["list"]);
     expect(gone.code).toBe(0);
-    expect(gone.stderr).toMatch(/! mcp:docs MCP server 'docs' cannot be used: .* \(remote-unavailable\)/s);
+    expect(gone.stderr).toMatch(/! mcp:docs MCP server 'docs' cannot be used: .* {2}\[remote-unavailable\]/s);
     expect(gone.stderr).toContain("skillet list --refresh");
     expect(gone.stdout).not.toContain("greeter"); // It is another server.
     writeFileSync(join(home, ".skillet/config.toml"), "");

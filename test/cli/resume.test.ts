@@ -71,7 +71,9 @@ describe("skillet resume", () => {
     expect(existsSync(join(spot.project, "out.txt"))).toBe(true);
     const ended = await spot.run(["resume", "last"]);
     expect([ended.code, ended.stdout]).toEqual([1, ""]);
-    expect(ended.stderr).toMatch(/✗ Run \S+ has ended\n {2}to see its result: skillet runs show \w{8}\n/);
+    expect(ended.stderr).toMatch(
+      /✗ Run \S+ has ended {2}\[run-ended\]\n {2}to see its result: skillet runs show \w{8}\n/,
+    );
   });
 
   it("goes on with what was said in a chat, for programs too", async () => {
@@ -107,7 +109,7 @@ describe("skillet resume", () => {
     const { code, stderr } = await spot.run(["resume", "last"]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^✗ Run \S+ uses skill 'x', which was not found\n {2}restore it .*, or cancel the run: skillet cancel \w{8}\n$/,
+      /^✗ Run \S+ uses skill 'x', which was not found {2}\[run-skill-missing\]\n {2}restore it .*, or cancel the run: skillet cancel \w{8}\n$/,
     );
     const data = await spot.run(["resume", "last", "--json"]);
     expect(JSON.parse(data.stdout)).toMatchObject({ stop: "refused", refusals: [{ code: "not-found" }] });

@@ -58,7 +58,7 @@ describe("skillet run", () => {
     expect((await run(["run", "x", "--input", "@in.json"])).stdout).toBe("2\n");
     const wrong = await run(["run", "x", "--input", '{"n": "three"}']);
     expect([wrong.code, wrong.stdout]).toEqual([3, ""]);
-    expect(wrong.stderr).toBe('✗ Invalid input: "n" must be integer\n  input fields: n\n');
+    expect(wrong.stderr).toBe('✗ Invalid input: "n" must be integer  [input-invalid]\n  input fields: n\n');
     expect(await run(["run", "x", "--input", "{n}"])).toMatchObject({ code: 2, stdout: "" });
     expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
   });

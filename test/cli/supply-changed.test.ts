@@ -27,7 +27,7 @@ describe("what somebody changed in a skill that was added", () => {
     source.commit({ "skills/x/notes.md": "# New\n" });
     expect(await run(["update", "--yes"])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("x changed here since it was approved; nothing was updated\n"),
+      stderr: expect.stringContaining("x changed here since it was approved; nothing was updated  [changed]\n"),
     });
     expect((await run(["verify"])).code).toBe(1);
     expect((await run(["run", "x"])).code).toBe(3);

@@ -109,7 +109,7 @@ describe("skillet enable", () => {
     const { code, stdout } = await run(["enable", "mail"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
     expect(code).toBe(0);
     expect(stdout).toContain("✓ mail is now enabled, in ~/.skillet/config.toml\n  to undo: skillet disable mail\n");
-    expect(stdout).toContain("! Skill 'mail' needs MAIL_KEY\n");
+    expect(stdout).toContain("! Skill 'mail' needs MAIL_KEY  [missing-variable]\n");
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     expect(await names()).toContain("mail");
   });

@@ -52,7 +52,9 @@ describe("skillet tools", () => {
     const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
     const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME: home } });
     expect([code, stdout]).toEqual([1, ""]);
-    expect(stderr).toBe(`✗ Toolset of skill 'x': toolsets/index.ts has no export "Tools"\n  it exports: Other\n`);
+    expect(stderr).toBe(
+      `✗ Toolset of skill 'x': toolsets/index.ts has no export "Tools"  [toolset-export]\n  it exports: Other\n`,
+    );
     const checked = await skillet(["check", join(home, ".agent/skills/x")], { env: { HOME: home } });
     expect(checked.code, "what can be seen without running it is right").toBe(0);
   });
@@ -130,7 +132,7 @@ describe("skillet call", () => {
       stderr: expect.stringContaining("my-skill.my-tool"),
     });
     expect(await call("my-skil.my-tool")).toMatchObject({ code: 2, stderr: expect.stringContaining("did you mean") });
-    expect(await call("x.bad")).toMatchObject({ code: 1, stdout: "", stderr: "✗ It failed: boom\n" });
+    expect(await call("x.bad")).toMatchObject({ code: 1, stdout: "", stderr: "✗ It failed: boom  [failed]\n" });
   });
 
   it("asks before it changes something, and refuses where nobody can be asked", async () => {
@@ -159,7 +161,7 @@ describe("skillet call", () => {
     };
     const { code, stderr } = await skillet(["call", "x.send", "-i", '{"input": "it"}'], { env: { HOME: home }, ask });
     expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this tool  [n] no "]]);
-    expect(stderr).toMatch(/✗ x\.send was not called: it was not approved\n$/);
+    expect(stderr).toMatch(/✗ x\.send was not called: it was not approved {2}\[not-approved\]\n$/);
   });
 
   it("lists the tools of a skill that is named without one, and reads what is piped in", async () => {
@@ -266,7 +268,7 @@ describe("tools of a server", () => {
       ["call", "off.look"],
     ])
       expect((await skillet(args, { env: { HOME } })).stderr).toBe(
-        "✗ MCP server 'off' is disabled\n  set enabled = true under [tools.mcp.off] in config.toml\n",
+        "✗ MCP server 'off' is disabled  [mcp-disabled]\n  set enabled = true under [tools.mcp.off] in config.toml\n",
       );
     const doctor = (await skillet(["doctor"], { env: { HOME } })).stdout;
     expect(doctor).toMatch(/MCP servers `skillet doctor --tools` .*\n {2}web, off \(disabled\)\n/);

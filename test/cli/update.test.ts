@@ -79,7 +79,8 @@ describe("skillet update", () => {
     const before = state();
     expect(await run(["update"])).toMatchObject({
       code: 3,
-      stderr: "✗ nothing was updated: approval needs a terminal\n  review it with --dry-run --show, then add --yes\n",
+      stderr:
+        "✗ nothing was updated: approval needs a terminal  [not-confirmed]\n  review it with --dry-run --show, then add --yes\n",
     });
     expect((await run(["update", "--dry-run"])).stdout).toMatch(
       /\ndry run: 1 skill would be updated; nothing was changed\n$/,
@@ -216,7 +217,7 @@ describe("skillet remove", () => {
     expect(await run(["remove", "x"])).toMatchObject({
       code: 1,
       stderr:
-        "✗ You changed x since it was added; nothing was removed\n  --force removes it with your changes: back them up first\n",
+        "✗ You changed x since it was added; nothing was removed  [edited]\n  --force removes it with your changes: back them up first\n",
     });
     expect(await json(["remove", "x", "--force", "--dry-run"])).toEqual({
       folder: installed,

@@ -53,7 +53,7 @@ describe("the hook for pre-commit", () => {
     });
     const { status, stdout } = hook(cwd, files);
     expect(status).toBe(1);
-    expect(stdout).toContain("✗ plugins/x/broken/SKILL.md has no description (description-missing)\n");
+    expect(stdout).toContain("✗ plugins/x/broken/SKILL.md has no description  [description-missing]\n");
     expect(stdout.match(/description-missing/g)).toHaveLength(1);
     expect(stdout).toContain("\n2 skills: 1 error");
   });

@@ -1,5 +1,8 @@
+import { join } from "node:path";
 import { main } from "../../src/cli/main.ts";
 import { listCommandPaths } from "../../src/cli/program.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
 
 export async function commandPage(): Promise<string> {
   const sections: string[] = [];
@@ -22,5 +25,5 @@ async function helpOf(command: string): Promise<string> {
   const stream = { write: (part: string) => (text += part), columns: 100 };
   const args = command === "" ? [] : command.split(" ");
   await main([...args, "--help"], { stdout: stream, stderr: stream, env: {}, cwd: "." });
-  return text.trimEnd();
+  return text.replaceAll(ROOT, "node_modules/skillet").trimEnd();
 }

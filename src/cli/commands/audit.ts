@@ -137,7 +137,7 @@ function printBrokenLog(
     lines === 0
       ? ""
       : `the ${formatCount(lines, "line")} ${message.startsWith(position) ? "before it " : ""}${lines === 1 ? "is" : "are"} intact; `;
-  printProblem(out, out.red("✗"), text, `${before}the log is ${file}`);
+  printProblem(out, out.red("✗"), { message: text, fix: `${before}the log is ${file}` });
   out.line`  keep a copy of the log, and find out who can write to it;`;
   out.line`  to start a new log, move audit.jsonl and audit.head away`;
 }

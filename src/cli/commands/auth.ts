@@ -120,7 +120,7 @@ async function listSignedIn({ io, options }: CommandContext<object>): Promise<nu
   else {
     printSignIns(createPrinter(io.stdout, io.env), entries);
     const error = createPrinter(io.stderr, io.env);
-    if (facts.problem !== null) printProblem(error, error.red("✗"), facts.problem, "");
+    if (facts.problem !== null) printProblem(error, error.red("✗"), { message: facts.problem });
     else if (entries.length === 0) await printNoSignIns(io, found);
     else if (facts.key)
       printHanging(error, "", [`stored in ${formatDisplayPath(facts.file, found.around)}, ${formatVaultKey(facts)}`], {

@@ -19,7 +19,7 @@ import { createApprovalPrompt } from "../approval-prompt.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForRun, requireConfiguration } from "../command-host.ts";
 import { escapeForTerminal, formatInputSchema } from "../format.ts";
-import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printHanging, printJson } from "../output.ts";
 import { askForPendingTrust, isPendingTrust } from "../run-output.ts";
 import {
   listSkillsWithTools,
@@ -232,7 +232,7 @@ function printCallOutcome(
   if (refusals) printToolProblems(error, refusals);
   else if (isError) {
     const [first = "", ...more] = (output ?? text).split("\n");
-    error.line`${error.red("✗")} ${first}`;
+    printHanging(error, error.text`${error.red("✗")} `, [first], { indent: 2, code });
     for (const line of more) error.line`  ${line}`;
     if (code === "input-invalid" && tool)
       error.line`  expected input: ${formatInputSchema(tool.inputSchema) || "nothing"}`;

@@ -52,7 +52,7 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
     const error = createPrinter(io.stderr, io.env);
     const message = `the values configured for this name belong to the copy from ${formatOwnerCopy(other, found)}, not to this one`;
     const fix = `to grant them to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
-    printProblem(error, error.yellow("!"), message, addWorkspaceOption(fix, options.workspace));
+    printProblem(error, error.yellow("!"), { message, fix: addWorkspaceOption(fix, options.workspace) });
   }
   return EXIT.fine;
 }

@@ -91,7 +91,7 @@ async function handleLine(at: DialogueContext, text: string): Promise<unknown> {
     ...listCallableSkills(at).map((skill) => `/${skill.name}`),
   ]);
   const fix = meant ? `did you mean ${meant}?` : "/help lists the commands, /skills the skills";
-  printProblem(at.out, at.out.red("✗"), `${word} is neither a command nor a skill`, fix);
+  printProblem(at.out, at.out.red("✗"), { message: `${word} is neither a command nor a skill`, fix });
 }
 
 function listDialogueCompletions(line: string, at: DialogueContext, aliases: readonly string[]): readonly string[] {
@@ -133,10 +133,9 @@ async function resolveModelName(
     if (!warnings.some(({ code }) => code === "model-unknown")) return model.name;
     const names = (await listModelAliases(found)).map((row) => row.alias);
     const fix = `models: ${names.join(", ")}; or provider/model`;
-    printProblem(out, out.red("✗"), `Unknown model '${alias}'`, fix);
+    printProblem(out, out.red("✗"), { code: "model-unknown", message: `Unknown model '${alias}'`, fix });
   } catch (error) {
-    const { message, fix } = toProblem(error);
-    printProblem(out, out.red("✗"), message, fix);
+    printProblem(out, out.red("✗"), toProblem(error));
   }
   return undefined;
 }

@@ -35,5 +35,5 @@ function printMigration(
   const count = renames.length === 0 ? "no keys" : formatCount(renames.length, "key");
   out.line`${isDryRun ? out.dim("·") : out.green("✓")} ${count} ${isDryRun ? "to rename" : "renamed"} in ${where}`;
   printDiff(out, diff);
-  for (const { message, fix } of problems) printProblem(out, out.yellow("!"), message, fix);
+  for (const problem of problems) printProblem(out, out.yellow("!"), problem);
 }

@@ -327,7 +327,7 @@ async function printConnectAdvice(
   { row, hook, server, serveOptions, found, consent }: AdviceContext,
 ): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
-  const advise = (message: string, fix: string) => printProblem(out, out.yellow("!"), message, fix);
+  const advise = (message: string, fix: string) => printProblem(out, out.yellow("!"), { message, fix });
   if (at.client === "codex") {
     if (hook !== undefined)
       advise(

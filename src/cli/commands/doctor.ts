@@ -223,7 +223,7 @@ function printDoctorFacts(
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  for (const { message, fix } of problems) printProblem(out, out.red("✗"), message, `  ${fix}`);
+  for (const problem of problems) printProblem(out, out.red("✗"), { ...problem, fix: `  ${problem.fix}` });
   const errors = problems.length + diagnostics.filter(({ severity }) => severity === "error").length;
   const findings = problems.length + diagnostics.length;
   if (findings === 0) out.line`${out.green("✓ no problems found")}`;

@@ -138,8 +138,8 @@ function printSwitched(io: CommandIo, switched: readonly SwitchedSkill[], { isOn
   const overruled = switched.filter((skill) => skill.isEnabled !== isOn);
   if (overruled.length > 0) printOverruled(io, overruled, options);
   for (const { needs } of switched.filter((skill) => isOn && skill.isEnabled)) {
-    for (const { message, fix } of needs)
-      printProblem(out, out.yellow("!"), message, addWorkspaceOption(fix, options.workspace));
+    for (const { code, message, fix } of needs)
+      printProblem(out, out.yellow("!"), { code, message, fix: addWorkspaceOption(fix, options.workspace) });
   }
 }
 
@@ -149,12 +149,10 @@ function printOverruled(io: CommandIo, skills: readonly SwitchedSkill[], options
   const other = { ...options, project: !options.project };
   const who = options.project ? "Your own configuration" : "The workspace's own configuration";
   const message = `${who} disables ${skills.map(({ name }) => name).join(", ")}`;
-  printProblem(
-    error,
-    error.yellow("!"),
+  printProblem(error, error.yellow("!"), {
     message,
-    `to enable it there: ${formatSwitchCommand("enable", skills, other)}`,
-  );
+    fix: `to enable it there: ${formatSwitchCommand("enable", skills, other)}`,
+  });
 }
 
 function formatSwitchCommand(

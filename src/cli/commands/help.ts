@@ -1,22 +1,137 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { SkillError } from "../../errors/problem.ts";
+import { packageRoot } from "../../package.ts";
+import { findNearest, truncateLine } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { buildProgram, failUnknownCommand } from "../program.ts";
+import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
+import { buildProgram, expandAlias, failUnknownCommand, findMeantCommand, listCommandNames } from "../program.ts";
 
 /** `skillet help`. */
 export const helpCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("Show the help of a command")
-      .argument("[command...]", "The command. Defaults to the program itself.")
-      .addHelpText("after", formatExamples("skillet help run", "skillet help config set")),
+      .description("Show the help of a command, or explain an error code")
+      .argument("[topic...]", "A command, or the code that a message ends with. Defaults to the program itself.")
+      .addHelpText(
+        "after",
+        formatExamples("skillet help run", "skillet help config set", "skillet help sandbox-unavailable"),
+      ),
   run: printHelp,
 };
 
-async function printHelp({ io, args }: CommandContext<object>): Promise<number> {
-  let command = await buildProgram(io, args, () => {});
-  for (const name of args) {
-    const inner = command.commands.find((other) => other.name() === name);
-    command = inner ?? failUnknownCommand(command, name);
-  }
-  command.outputHelp();
+async function printHelp({ io, options, args }: CommandContext<object>): Promise<number> {
+  const path = expandAlias(args);
+  const [topic = ""] = path;
+  const codes = path.length === 1 ? await explainCode(topic) : [];
+  const isCommand = path.length !== 1 || listCommandNames().includes(topic);
+  if (!isCommand && codes.length === 0) await failUnknownTopic(topic);
+  if (isCommand || codes.length === 0) {
+    let command = await buildProgram(io, path, () => {});
+    for (const name of path) {
+      const inner = command.commands.find((other) => other.name() === name);
+      command = inner ?? failUnknownCommand(command, name);
+    }
+    command.outputHelp();
+  } else if (options.json) printJson(io.stdout, { codes });
+  if (!options.json) for (const code of codes) printCode(io, code);
   return EXIT.fine;
 }
+
+/** The explanation of an error code, a finding or a rule of the scanner. */
+interface CodeExplanation {
+  code: string;
+  meaning: string;
+  fix: string;
+  /** The name of the code in 0.1.0, if it was asked for by this name. */
+  formerName?: string;
+  /** For findings: the severity by profile. */
+  severities?: Readonly<Record<string, string>>;
+  /** The pages that document it, as absolute paths where this package ships them. */
+  pages: readonly string[];
+}
+
+/** Explains a code. A finding and a rule of the scanner can have the same one. */
+async function explainCode(typed: string): Promise<CodeExplanation[]> {
+  const { findNewName } = await import("../../errors/renamed-names.ts");
+  const given = normalizeCode(typed);
+  const code = findNewName("code", given) ?? given;
+  const { FINDING_CODES } = await import("../../errors/finding-codes.ts");
+  const { CODE_SECTIONS } = await import("../../errors/code-sections.ts");
+  const { SCAN_RULES } = await import("../../scan/all-rules.ts");
+  const found: CodeExplanation[] = [];
+  if (Object.hasOwn(FINDING_CODES, code)) {
+    const { PROFILES } = await import("../../skill/diagnostics.ts");
+    const { meaning, fix, severities } = FINDING_CODES[code as keyof typeof FINDING_CODES];
+    const byProfile = PROFILES.map((profile) => [profile, SEVERITIES[severities[profile] ?? severities.all]] as const);
+    const pages = [`errors.md#${code}`, "skills.md"].map(formatPage);
+    found.push({ code, meaning, fix, severities: Object.fromEntries(byProfile), pages });
+  }
+  for (const { codes, pages = {} } of CODE_SECTIONS) {
+    const row = Object.hasOwn(codes, code) ? codes[code] : undefined;
+    if (row)
+      found.push({
+        code,
+        meaning: row.meaning,
+        fix: row.fix,
+        pages: [`errors.md#${code}`, ...Object.values(pages)].map(formatPage),
+      });
+  }
+  for (const { id, title, why, fix } of SCAN_RULES)
+    if (id === code) found.push({ code, meaning: `The skill ${title}. ${why}`, fix, pages: [formatPage("scan.md")] });
+  return found.map((one) => (code === given ? one : { ...one, formerName: given }));
+}
+
+/** Returns the code in a copied text such as `[not-utf8]`. */
+function normalizeCode(typed: string): string {
+  return typed.toLowerCase().replace(/^[[(`"']+|[\])`"'.:]+$/g, "");
+}
+
+const SEVERITIES = {
+  error: "error",
+  "reported-error": "error, loaded",
+  warning: "warning",
+  info: "hint",
+  none: "not reported",
+} as const;
+
+/** Returns the absolute path of a page that this package ships; if it is missing, its path in the repository. */
+function formatPage(page: string): string {
+  const root = packageRoot();
+  const [file = ""] = page.split("#");
+  return root !== undefined && existsSync(join(root, "docs", file)) ? join(root, "docs", page) : `docs/${page}`;
+}
+
+function printCode(io: CommandIo, { code, meaning, fix, formerName, severities, pages }: CodeExplanation): void {
+  const out = createPrinter(io.stdout, io.env);
+  out.line`${out.bold(code)}${formerName === undefined ? "" : out.dim(`  formerly ${formerName}`)}`;
+  printHanging(out, "  ", [meaning], { indent: 2 });
+  printHanging(out, "  Fix: ", [fix], { indent: 7 });
+  for (const [at, page] of pages.entries()) out.line`  ${at === 0 ? "See: " : "     "}${page}`;
+  const groups = Map.groupBy(Object.entries(severities ?? {}), ([, severity]) => severity);
+  const text = [...groups].map(([severity, rows]) => `${severity} (${rows.map(([profile]) => profile).join(", ")})`);
+  if (groups.size === 1)
+    printHanging(out, "  ", [`Severity: ${[...groups.keys()].join()} in every profile of check`], { indent: 2 });
+  else if (groups.size > 1) printHanging(out, "  Severity: ", [text.join("; ")], { indent: 12 });
+}
+
+/** Throws for a topic that is neither a command nor a code, with the nearest ones. */
+async function failUnknownTopic(typed: string): Promise<void> {
+  const { ERROR_CODES } = await import("../../errors/error-codes.ts");
+  const codes = Object.keys(ERROR_CODES);
+  const code = normalizeCode(typed);
+  if (findMeantCommand(code) !== undefined) return; // `buildProgram` reports it, as for every mistyped command.
+  const nearest = findNearest(code, codes);
+  const words = code.split("-").filter((word) => word.length > 2);
+  const similar = codes.filter((other) => words.some((word) => other.split("-").includes(word)));
+  const meant = nearest === undefined ? similar.slice(0, MAX_SIMILAR) : [nearest];
+  throw new SkillError("usage", {
+    message: `Unknown command or error code "${truncateLine(typed, 60)}"`,
+    fix:
+      meant.length > 0
+        ? `did you mean ${meant.join(", ")}?`
+        : `\`skillet --help\` shows the commands, ${formatPage("errors.md")} the codes`,
+  });
+}
+
+const MAX_SIMILAR = 5;

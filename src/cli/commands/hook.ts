@@ -22,7 +22,7 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { createConfigurationError, discoverForCommand } from "../command-host.ts";
-import { type CommandIo, createPrinter, printJsonLine } from "../output.ts";
+import { type CommandIo, createPrinter, printJsonLine, printProblem } from "../output.ts";
 
 /** `skillet hook`. */
 export const hookCommand: CommandDefinition = {
@@ -137,6 +137,7 @@ function printUntrustedHint(io: CommandIo, found: DiscoverResult): void {
 
 function printHookProblem(io: CommandIo, error: unknown): void {
   const out = createPrinter(io.stderr, io.env);
-  out.line`${out.red("✗")} skillet hook: ${truncateLine(error instanceof Error ? error.message : String(error), 300)}`;
-  if (error instanceof SkillError && error.fix) out.line`  ${truncateLine(error.fix, 300)}`;
+  const { code, fix } = error instanceof SkillError ? error : { code: "internal-error", fix: undefined };
+  const message = `skillet hook: ${truncateLine(error instanceof Error ? error.message : String(error), 300)}`;
+  printProblem(out, out.red("✗"), { code, message, fix: fix && truncateLine(fix, 300) });
 }

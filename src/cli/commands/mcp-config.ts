@@ -230,7 +230,7 @@ async function writeServerEntry(
 function printUnwritten(io: CommandIo, snippet: McpSnippet | undefined, error: SkillError): number {
   if (snippet) printSnippet(io, snippet);
   const out = createPrinter(io.stderr, io.env);
-  printProblem(out, out.red("✗"), error.message, error.fix ?? "");
+  printProblem(out, out.red("✗"), error);
   return REFUSAL_CODES.has(error.code) ? EXIT.refused : EXIT.findings;
 }
 

@@ -37,6 +37,7 @@ import {
   isConfirmed,
   type Printer,
   printJson,
+  printProblem,
   printWrappedLine,
 } from "../output.ts";
 
@@ -387,8 +388,7 @@ function collectRequests(
 function printFailures(io: CommandIo, failures: readonly PackageFailure[]): void {
   const error = createPrinter(io.stderr, io.env);
   for (const { skills, code, message, fix } of failures) {
-    error.line`${error.red("✗")} ${skills.join(", ")}: ${message} ${error.dim(code)}`;
-    if (fix !== undefined) error.line`    ${fix}`;
+    printProblem(error, error.red("✗"), { code, message: `${skills.join(", ")}: ${message}`, fix });
   }
 }
 

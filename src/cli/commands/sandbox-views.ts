@@ -181,8 +181,8 @@ export async function showSandbox(
   }
   if (!view.isComplete) out.line`\n${ORIGIN_NOTES[level === "none" ? "none" : "image"]}`;
   const error = createPrinter(io.stderr, io.env);
-  for (const { message, fix } of view.notices)
-    printProblem(error, error.yellow("!"), message, addWorkspaceOption(fix, workspace));
+  for (const { code, message, fix } of view.notices)
+    printProblem(error, error.yellow("!"), { code, message, fix: addWorkspaceOption(fix, workspace) });
 }
 
 const ACCESS_TITLES = [

@@ -172,8 +172,9 @@ function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanRepor
   const out = createPrinter(io.stdout, io.env);
   for (const one of scanned) printScannedSkill(out, one, around);
   for (const { code, file, message, fix } of problems) {
-    printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, around)} ${message} ${code}`], {
+    printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, around)} ${message}`], {
       indent: 2,
+      code,
     });
     printHanging(out, "    ", [fix], { indent: 4 });
   }

@@ -123,11 +123,11 @@ function printScriptOutcome(
   { workspace, host }: CommonOptions & { host: Host },
 ): void {
   const error = createPrinter(io.stderr, io.env);
-  for (const { message, fix } of result.refusals)
-    printProblem(error, error.red("✗"), message, addWorkspaceOption(fix, workspace));
+  for (const { code, message, fix } of result.refusals)
+    printProblem(error, error.red("✗"), { code, message, fix: addWorkspaceOption(fix, workspace) });
   if (result.ending === "refused") return;
-  for (const { message, fix, diff } of result.warnings) {
-    printProblem(error, error.yellow("!"), message, fix);
+  for (const { code, message, fix, diff } of result.warnings) {
+    printProblem(error, error.yellow("!"), { code, message, fix });
     printDiffExcerpt(error, diff);
   }
   const { isolation, ms, warnings, view } = result;

@@ -225,7 +225,10 @@ function printUntrustedWorkspace(io: CommandIo, { untrusted }: SkillServer, { wo
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
   const command = isHere ? `--text ${quoteIfNeeded(workspace)}` : another ? "NAME" : quoteIfNeeded(first.name);
   const message = `${formatCount(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
-  printProblem(out, out.yellow("!"), message, `review ${another ? "them" : "it"}, then run: skillet trust ${command}`);
+  printProblem(out, out.yellow("!"), {
+    message,
+    fix: `review ${another ? "them" : "it"}, then run: skillet trust ${command}`,
+  });
 }
 
 /** Prints the skills that are hidden because no chat was stated. */
@@ -333,7 +336,7 @@ function printServerToken(
   const out = createPrinter(io.stderr, io.env);
   if (token === false) {
     const message = "No token is required: every user and program on this machine can run these skills as you";
-    printProblem(out, out.yellow("!"), message, "omit --no-token");
+    printProblem(out, out.yellow("!"), { message, fix: "omit --no-token" });
   }
   if (token === false || file === undefined) return;
   if (isNew) out.line`${out.dim("·")} the token, shown only once: ${token}`;

@@ -120,8 +120,8 @@ function printToolProvider(io: CommandIo, { name, source, tools, problems }: Too
 
 /** Prints problems with their fixes. */
 export function printToolProblems(out: Printer, problems: readonly Problem[]): void {
-  for (const { code, message, fix } of problems)
-    printProblem(out, TRUST_PROBLEM_CODES.has(code) ? out.yellow("!") : out.red("✗"), message, fix);
+  for (const problem of problems)
+    printProblem(out, TRUST_PROBLEM_CODES.has(problem.code) ? out.yellow("!") : out.red("✗"), problem);
 }
 
 /** The tools of a skill or server, or the reasons why they are missing. */
