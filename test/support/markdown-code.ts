@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CommanderError, type Command as Program } from "commander";
-import { findFormerSpelling } from "../../src/cli/former-spelling.ts";
+import { findFormerSpelling } from "../../src/cli/main.ts";
 import { buildProgram, expandAlias, failUnknownCommand } from "../../src/cli/program.ts";
 import { temporaryFolder } from "./folder.ts";
 
