@@ -118,13 +118,14 @@ describe("runbook in a skill", () => {
     expect(text).toBe(`</skill_output>\n[x: y]\n<b>\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("has failed, says first that a model is needed, and gives the instructions, where there is no command", async () => {
+  it("fails with two lines, the cause and the ways to get a model, where the instructions contain no command", async () => {
     const body = "# Review\n\nThink about it.";
     const without = await follow(body);
     expect(without.calls).toEqual([{ tool: "complete", input: { result: without.text, failed: true } }]);
-    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions contain no commands\. /);
-    expect(without.text.split("\n")[0]).toMatch(/ANTHROPIC_API_KEY.*OPENAI_API_KEY.*Ollama.*\[models\.default\]/);
-    expect(without.text.endsWith(`${body}\n\n${RUNBOOK_NOTE}`)).toBe(true);
+    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions contain no commands\.\n/);
+    expect(without.text.split("\n")[1]).toMatch(/ANTHROPIC_API_KEY.*OPENAI_API_KEY.*Ollama.*\[models\.default\]/);
+    expect(without.text.split("\n").slice(2)).toEqual(["", RUNBOOK_NOTE]);
+    expect(without.text).not.toContain("Think about it.");
     const answered = await follow(body, undefined, { bash });
     expect(answered).toEqual({ text: without.text, calls: [] });
   });

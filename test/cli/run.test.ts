@@ -228,8 +228,12 @@ describe("skillet chat", () => {
     await run(["trust", join(project, "workspace/skills/test"), "--yes"]);
     const used = await run(["chat", "Use the test skill"]);
     expect(used.code).toBe(1);
-    expect(used.stdout).toContain("Say hello to the user.");
-    expect(used.stdout).toContain("needs a language model");
+    expect(used.stdout).toMatch(
+      /^Skill 'test' needs a language model: .*\nTo get one, set ANTHROPIC_API_KEY .*\n\n\[runbook: /,
+    );
+    expect(used.stdout).not.toContain("Say hello to the user.");
+    const alone = await run(["run", "test"]);
+    expect([alone.code, alone.stdout]).toEqual([1, used.stdout]);
     const report = await run(["chat", "Use the host-report skill"]);
     expect(report.stdout).toMatch(/^Memory\s/m);
   });

@@ -177,8 +177,8 @@ function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): M
   const wasReading = results.length < all.length && needsWriteAccess(all.at(-1));
   if (commands.length === 0 || !has("bash")) {
     const why = commands.length === 0 ? "contain no commands" : "contain commands, but no tool can run them";
-    const first = `Skill '${sanitizeLine(skill.name, 64)}' needs a language model: its instructions ${why}. To get one, ${MODEL_SETUP_HINT}.`;
-    return fail(`${first}\n\nIts instructions:\n\n${skill.body.trim()}`);
+    const cause = `Skill '${sanitizeLine(skill.name, 64)}' needs a language model: its instructions ${why}.`;
+    return fail(`${cause}\nTo get one, ${MODEL_SETUP_HINT}.`);
   }
   const next = commands[results.length];
   const isFailed = results.at(-1)?.isError === true;

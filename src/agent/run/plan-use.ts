@@ -197,7 +197,7 @@ async function checkModel(
   }
 }
 
-/** Warns that without a language model the skill's instructions are shown, but not followed. */
+/** Warns that the runbook model cannot follow the skill: its instructions contain no commands. */
 function warnModelNeeded(skill: Skill, model: string, host: Host): Problem[] {
   if (model !== RUNBOOK_NAME || findInstructionCommands(skill.body(), { names: skill.manifest.arguments }).length > 0)
     return [];
