@@ -315,7 +315,8 @@ function readFormerOutcome(outcome: unknown): void {
     const name = outcome[key];
     if (typeof name === "string") outcome[key] = toNewName(kind, name);
   }
-  for (const problem of [outcome["error"], outcome["refusals"], outcome["warnings"]].flat()) readFormerOutcome(problem);
+  const { error, refusals, warnings, metadata } = outcome;
+  for (const inner of [error, refusals, warnings, metadata].flat()) readFormerOutcome(inner);
 }
 
 const OUTCOME_NAMES = [

@@ -56,6 +56,23 @@ describe("a line of a journal", () => {
     }
   });
 
+  it("is read with the names of today where 0.1.0 wrote others", () => {
+    const at = "2026-01-02T03:04:05.000Z";
+    const read = (line: object) => parseJournalLine(formatJournalLine({ at, ...line } as JournalLine).slice(0, -1));
+    const stop = "max-steps";
+    const now = { stop: "max-iterations" };
+    expect(read({ type: "end", ...TAIL, stop })).toMatchObject(now);
+    expect(read({ type: "result", result: { stop } })).toMatchObject({ result: now });
+    const value = { stop, metadata: { stop } };
+    expect(read({ type: "step", name: "end", value })).toMatchObject({ value: { ...now, metadata: now } });
+    const event = { run: ID, skill: "x", at };
+    expect(read({ type: "event", event: { ...event, type: "text-said" } })).toMatchObject({
+      event: { type: "text-generated" },
+    });
+    const ended = { ...event, type: "run-ended", ms: 1, stop };
+    expect(read({ type: "event", event: ended })).toMatchObject({ event: now });
+  });
+
   it("is not read when any byte of it is another, of whatever kind it is", () => {
     const { file } = kept((journal) => {
       journal.event({ type: "text-generated", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
