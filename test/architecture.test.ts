@@ -2,8 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { describe, expect, it } from "vitest";
-import { RUNS_CODE } from "./support/machine.ts";
-import { listTestFiles } from "./support/tiers.ts";
+import { listTestFiles, RUNS_CODE } from "./support/tiers.ts";
 
 const root = join(import.meta.dirname, "..");
 const source = join(root, "src");

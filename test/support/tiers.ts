@@ -13,11 +13,29 @@ export const PROCESS_MODULES = [
   "node:net",
 ];
 
+/** A helper of tests that start threads of toolsets, which cost as much as processes. */
+const THREAD_HELPER = /\/toolset\.ts$/;
+
+const AGENT_FILES = [
+  ...["approvals", "brought", "capability", "dynamic", "enclosure", "given-packages", "journal-port", "mcp", "mcp-use"],
+  ...["missing-package", "network", "port", "progress-line", "python", "result", "resume", "revocation", "run-taint"],
+  ...["script", "script-workspace", "session-script", "tools", "tools-files", "toolset", "toolset-uncalled", "use"],
+  ...["use-edges", "use-limits", "use-seams", "uv", "web-search"],
+];
+/** Files and folders of `test/` whose tests run code, without the ending that depends on the tier. */
+export const RUNS_CODE: readonly string[] = [
+  ...AGENT_FILES.map((name) => `agent/${name}.`),
+  ...["agent/workspace/", "sandbox/", "cli/script.", "cli/trust.", "cli/trust-mine."],
+  ...["cli/packages.", "bad-input/scripts.", "bad-input/packages."],
+  ...["bad-input/trust.", "bad-input/trust-effect."],
+];
+
 interface TierRule {
   tier: Tier;
   reason: string;
   /** Matches the path from the project's root. */
   path?: RegExp;
+  runsCode?: true;
   importsProcessModule?: true;
 }
 
@@ -30,7 +48,8 @@ export const TIER_RULES: readonly TierRule[] = [
     reason: "needs the machine, or an installed package",
   },
   { tier: "process", path: /\.process\.test\.ts$/, reason: "is named so: the program starts a process for it" },
-  { tier: "process", importsProcessModule: true, reason: "imports a module that starts processes or opens sockets" },
+  { tier: "process", runsCode: true, reason: "runs code of skills in a sandbox" },
+  { tier: "process", importsProcessModule: true, reason: "imports what starts processes or threads, or opens sockets" },
   { tier: "fast", reason: "starts no process" },
 ];
 
@@ -42,6 +61,7 @@ export function tierOf(path: string, root = projectRoot): Tier {
   const rule = TIER_RULES.find(
     (rule) =>
       (rule.path?.test(path) ?? true) &&
+      (!rule.runsCode || RUNS_CODE.some((start) => path.startsWith(`test/${start}`))) &&
       (!rule.importsProcessModule || importsProcessModule(join(root, path), join(root, "test"))),
   );
   return rule?.tier ?? "fast";
@@ -74,6 +94,7 @@ function importsProcessModule(file: string, tests: string, seen = new Set<string
   return readImports(file).some(
     (specifier) =>
       PROCESS_MODULES.includes(specifier) ||
+      THREAD_HELPER.test(specifier) ||
       (specifier.startsWith(".") && importsProcessModule(resolve(dirname(file), specifier), tests, seen)),
   );
 }
