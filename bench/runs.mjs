@@ -43,13 +43,13 @@ export async function runs({ runs: rounds, say }) {
 /** Beside what the disk takes for the same bytes. */
 async function steps({ place, library, rounds, say }) {
   say(`steps: ${rounds} rounds of 200`);
-  const journal = library.createRunStore(join(place, "steps")).create(newRun("steps"));
+  const journal = await library.createRunStore(join(place, "steps")).create(newRun("steps"));
   const plain = openSync(join(place, "plain"), "a");
   const line = `${JSON.stringify({ type: "step", name: "model:1", value: VALUE })}\n`;
   let number = 0;
   const each = (work) => async () => {
     const start = performance.now();
-    for (let count = 0; count < 200; count++) work();
+    for (let count = 0; count < 200; count++) await work();
     return (performance.now() - start) / 200;
   };
   const rows = await inTurn(
@@ -65,7 +65,7 @@ async function steps({ place, library, rounds, say }) {
     ],
     rounds,
   );
-  journal.close();
+  await journal.close();
   closeSync(plain);
   return rows;
 }
@@ -110,11 +110,11 @@ async function others({ place, library, rounds, say }) {
   const statistics = library.createStatisticsStore(join(place, "statistics"));
   const listed = library.createRunStore(join(place, "listed"));
   for (let number = 0; number < RUNS; number++) {
-    const journal = listed.create(newRun(`run-${String(number).padStart(4, "0")}`));
-    journal.step("model:1", VALUE);
+    const journal = await listed.create(newRun(`run-${String(number).padStart(4, "0")}`));
+    await journal.step("model:1", VALUE);
     const tail = { stop: "answer", isError: false, iterations: 1, ms: 1, usage: VALUE.usage };
-    journal.end({ content: "done" }, tail);
-    journal.close();
+    await journal.end({ content: "done" }, tail);
+    await journal.close();
   }
   let counted = 0;
   return inTurn(

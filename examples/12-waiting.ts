@@ -21,7 +21,7 @@ const runs = createRunStore(join(homedir(), ".skillet")); // each step is saved 
 const host = { models: { default: provider(MODEL_NAME) }, tools: [book], runs }; // no `approve`: non-interactive
 const catalog = await loadCatalog([createDirectorySource({ path: `${import.meta.dirname}/skills` })]);
 
-if (id !== undefined) runs.answer(id, { isApproved: word === "yes", reason: "the budget is spent" });
+if (id !== undefined) await runs.answer(id, { isApproved: word === "yes", reason: "the budget is spent" });
 const result = await (id === undefined
   ? useSkill(catalog, host, { skill: "travel-expenses", message: "Book two nights in Oslo." })
   : resumeRun(catalog, host, id)); // finished steps are not repeated

@@ -52,14 +52,24 @@ interface OutcomeOptions {
 }
 
 /** Prints the result of a run: the answer to stdout, everything else to stderr. */
-export function printRunResult(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
+export async function printRunResult(
+  io: CommandIo,
+  found: DiscoverResult,
+  result: RunResult,
+  options: OutcomeOptions,
+): Promise<void> {
   const shown = options.showSecrets ? revealResult(result, [result.skill], found) : result;
   if (options.events) printJsonLine(io.stdout, { type: "result", ...shown });
   else if (options.json) printJson(io.stdout, shown);
-  else printRunAnswer(io, found, shown, options);
+  else await printRunAnswer(io, found, shown, options);
 }
 
-function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult, options: OutcomeOptions): void {
+async function printRunAnswer(
+  io: CommandIo,
+  found: DiscoverResult,
+  result: RunResult,
+  options: OutcomeOptions,
+): Promise<void> {
   const said = getRunAnswer(result);
   if (said !== "") io.stdout.write(`${escapeForTerminal(said)}\n`);
   printRunProblems(io, result, options);
@@ -67,7 +77,7 @@ function printRunAnswer(io: CommandIo, found: DiscoverResult, result: RunResult,
     if (!options.showSecrets) printSecretHints(io, found, result);
     printRunOutcome(io, result);
   }
-  printNextCommands(io, found, result, options);
+  await printNextCommands(io, found, result, options);
 }
 
 /** Returns the answer, or the partial one. The reasons for a missing answer are printed elsewhere. */
@@ -115,25 +125,25 @@ export function printRunOutcome(io: CommandIo, result: RunResult): void {
 }
 
 /** Prints the commands that continue a run. A pending approval is printed even with `--quiet`. */
-export function printNextCommands(
+export async function printNextCommands(
   io: CommandIo,
   { runs }: DiscoverResult,
   { run, stop, effect }: RunResult,
   { quiet }: OutcomeOptions,
-): void {
+): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
   if (stop === "waiting") {
     if (effect) out.line`${out.yellow("!")} approval needed: ${truncateLine(formatApprovalLine(effect), 300)}`;
     out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  approves it and resumes the run; --deny REASON denies it`;
     out.line`  ${out.cyan(`skillet runs show ${run}`)}  shows the request and the steps so far`;
-  } else if (!quiet && (stop === "aborted" || stop === "error") && isResumable(runs, run)) {
+  } else if (!quiet && (stop === "aborted" || stop === "error") && (await isResumable(runs, run))) {
     out.line`  ${out.cyan(`skillet resume ${run}`)}  resumes the run`;
   }
 }
 
-function isResumable(runs: RunStore, id: string): boolean {
+async function isResumable(runs: RunStore, id: string): Promise<boolean> {
   try {
-    return runs.find(id).state === "interrupted";
+    return (await runs.find(id)).state === "interrupted";
   } catch {
     return false; // The run was not recorded.
   }

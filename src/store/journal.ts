@@ -8,7 +8,10 @@ import type { Message } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";
 
-/** The append-only journal of a run. */
+/**
+ * The append-only journal of a run. Contract: lines are written in the order of the calls, also when a call does not wait for the one
+ * before it.
+ */
 export interface Journal {
   readonly id: string;
   readonly head: RunHeader;
@@ -21,17 +24,17 @@ export interface Journal {
   getAnswer(name: string): ApprovalAnswer | undefined;
   /**
    * Records the result of a step, and returns it as it will be read back.
-   * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be written, and then nothing of
+   * Contract: it is stored when this resolves. Throws a SkillError when it cannot be written, and then nothing of
    * it is.
    */
-  step(name: string, value: unknown): unknown;
-  event(event: RunEvent): void;
-  ask(name: string, effect: ApprovalRequest): void;
-  answer(name: string, approval: Approval, effect: ApprovalRequest): void;
-  end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): void;
+  step(name: string, value: unknown): Promise<unknown>;
+  event(event: RunEvent): Promise<void>;
+  ask(name: string, effect: ApprovalRequest): Promise<void>;
+  answer(name: string, approval: Approval, effect: ApprovalRequest): Promise<void>;
+  end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): Promise<void>;
   /** Returns true if the run was cancelled. */
-  isCancelled(): boolean;
-  close(): void;
+  isCancelled(): Promise<boolean>;
+  close(): Promise<void>;
 }
 
 /** An approval decision, and the request it was made for. */
@@ -93,22 +96,22 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
     elapsedMs: sumElapsedMs(lines),
     getStep: (name) => steps.get(name),
     getAnswer: (name) => answers.get(name),
-    step(name, value) {
+    async step(name, value) {
       add({ type: "step", at: now(), name, value }, true);
       return steps.get(name)?.value;
     },
-    event: (event) => add({ type: "event", at: now(), event }, false),
-    ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
-    answer: (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
-    end(result, tail) {
+    event: async (event) => add({ type: "event", at: now(), event }, false),
+    ask: async (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
+    answer: async (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
+    async end(result, tail) {
       add({ type: "result", at: now(), result }, false);
       add({ type: "end", at: now(), ...tail }, true);
     },
-    isCancelled() {
+    async isCancelled() {
       if (!state.isCancelled && !state.isClosed) look();
       return state.isCancelled;
     },
-    close() {
+    async close() {
       if (state.isClosed) return;
       state.isClosed = true;
       closeSync(fd);

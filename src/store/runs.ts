@@ -45,26 +45,32 @@ export interface NewRun {
 export interface RunStore {
   readonly folder: string;
   /** Throws a SkillError when the journal cannot be written. */
-  create(run: NewRun): Journal;
+  create(run: NewRun): Promise<Journal>;
   /**
    * Resumes a run, also a waiting one. Throws a SkillError if it does not exist, ended, was cancelled, or is in use by
    * another process.
    */
-  resume(id: string): Journal;
+  resume(id: string): Promise<Journal>;
   /** Lists all runs, the newest first. */
-  list(): readonly RunSummary[];
+  list(): Promise<readonly RunSummary[]>;
   /**
    * Finds a run whose id (or its last part) starts with this, or else ends with it; `last` is the newest. Throws a
    * SkillError when none or several match.
    */
-  find(written: string): RunSummary;
-  read(id: string): ParsedJournal;
+  find(written: string): Promise<RunSummary>;
+  read(id: string): Promise<ParsedJournal>;
   /** Answers the approval request of a run. Throws a SkillError when it waits for none, or for a different one. */
-  answer(id: string, approval: Approval, about?: ApprovalRequest): ApprovalRequest;
+  answer(id: string, approval: Approval, about?: ApprovalRequest): Promise<ApprovalRequest>;
   /** Cancels a run, also one that another process works on. Throws a SkillError when it has ended. */
-  cancel(id: string): void;
+  cancel(id: string): Promise<void>;
   /** Removes expired runs and returns them. Contract: never removes a run in use. */
-  prune(keep: RunRetention, options?: { isTrial?: boolean; isAutomatic?: boolean }): readonly RunSummary[];
+  prune(keep: RunRetention, options?: PruneOptions): Promise<readonly RunSummary[]>;
+}
+
+interface PruneOptions {
+  /** Removes nothing. */
+  isTrial?: boolean;
+  isAutomatic?: boolean;
 }
 
 const RUN_ID = /^[\w.-]{1,100}$/;
@@ -110,7 +116,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       throw error;
     }
   };
-  const prune: RunStore["prune"] = (retention, { isTrial = false, isAutomatic = false } = {}) => {
+  const prune = (retention: RunRetention, { isTrial = false, isAutomatic = false }: PruneOptions = {}) => {
     const all = summaries(listRunIds(folder));
     const old = isAutomatic ? findExpiredRuns(all, retention, getConfirmedTime(all)) : findExpiredRuns(all, retention);
     const remove = ({ id }: RunSummary) =>
@@ -127,9 +133,9 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
   };
   return {
     folder,
-    prune,
-    list: () => summaries(listRunIds(folder)),
-    create({ head, request, messages }) {
+    prune: async (retention, options) => prune(retention, options),
+    list: async () => summaries(listRunIds(folder)),
+    async create({ head, request, messages }) {
       makeRunsFolder(folder);
       if (isPruneDue(folder)) {
         try {
@@ -150,8 +156,8 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
         throw error;
       }
     },
-    resume: (id) => take(known(id).id),
-    find(written) {
+    resume: async (id) => take(known(id).id),
+    async find(written) {
       const ids = listRunIds(folder);
       if (written === "last") {
         // An id has a resolution of one second, so the order within it is unknown.
@@ -167,8 +173,8 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
         fix: `use more characters of the id: ${fitting.slice(0, 5).join(", ")}`,
       });
     },
-    read: (id) => linesOf(known(id).id),
-    answer: (id, approval, about) =>
+    read: async (id) => linesOf(known(id).id),
+    answer: async (id, approval, about) =>
       withFileLock(ownerOf(known(id).id), () => {
         const run = requireKnownFormat(known(id));
         const ask = run.state === "waiting" ? findPendingApproval(linesOf(id).lines) : undefined;
@@ -179,7 +185,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
         appendJournalLine(fileOf(id), { type: "answer", at, name, ...parseApproval(approval), effect }, false);
         return ask.effect;
       }),
-    cancel: (id) =>
+    cancel: async (id) =>
       withFileLock(ownerOf(known(id).id), () => {
         const { state, pid } = requireKnownFormat(known(id));
         if (isFinishedState(state)) {

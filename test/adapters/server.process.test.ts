@@ -192,7 +192,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     const told = "Skill 'alone' runs in a sub-agent: hand the task over with use_skill";
     expect((await call("load_skill", { skill: "alone" })).text).toBe(told);
     expect((await call("activate_skills_for", { topic: "solo" })).text).toBe(told);
-    expect(scene.runs.list()).toEqual([]);
+    expect(await scene.runs.list()).toEqual([]);
     const { call: unable } = await connectTo(servingOf(scene, { allowsSubAgents: false }), { era });
     expect((await unable("load_skill", { skill: "alone" })).text).toContain("# alone");
   });

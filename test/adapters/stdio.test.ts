@@ -162,7 +162,7 @@ describe("a client that goes in the middle of a call", () => {
     server.child.stdin.end();
     expect(await server.ended).toEqual({ code: 0, signal: null });
     expect(running("sleep 74.125")).toEqual([]);
-    expect(found.runs.list().map(({ state }) => state)).toEqual(["interrupted"]);
+    expect((await found.runs.list()).map(({ state }) => state)).toEqual(["interrupted"]);
   });
 
   it.each(["wait", "spin", "stuck"])("does not wait for a toolset's call that does not end: %s", async (tool) => {

@@ -215,7 +215,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     if ("elicitation" in capabilities) client.setRequestHandler("elicitation/create", () => ({ action: "accept" }));
     const { text, isError, meta } = await call("use_skill", { skill: "writer", message: "Make it." });
     expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "waiting" });
-    const [run] = found.runs.list();
+    const [run] = await found.runs.list();
     expect(run?.state).toBe("waiting");
     expect(text).toContain(`skillet approve ${run?.id}`);
     expect(existsSync(join(found.root, "project/made.txt"))).toBe(false);

@@ -224,17 +224,20 @@ describe("a run that waits for somebody", () => {
       usage: { inputTokens: 10 },
       effect: { tool: "send_mail", what: "send a mail to Ada" },
     });
-    expect(found.runs.find(result.run)).toMatchObject({ state: "waiting", effect: { what: "send a mail to Ada" } });
-    found.runs.answer(result.run, { isApproved: true });
+    expect(await found.runs.find(result.run)).toMatchObject({
+      state: "waiting",
+      effect: { what: "send a mail to Ada" },
+    });
+    await found.runs.answer(result.run, { isApproved: true });
     const second = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(second).toMatchObject({ stop: "waiting", effect: { what: "send a mail to Bob" }, iterations: 2 });
-    found.runs.answer(result.run, { isApproved: false, reason: "Bob has left" });
+    await found.runs.answer(result.run, { isApproved: false, reason: "Bob has left" });
     const third = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(third).toMatchObject({ stop: "answer", content: "All sent.", iterations: 3, run: result.run });
     expect(server.requests).toHaveLength(3);
     expect(server.requests[2]?.results.at(-1)?.content).toContain("Reason: Bob has left");
     expect(sent).toEqual([`Ada ${result.run}:1.1`]);
-    expect(found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
+    expect(await found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
   });
 
   it("waits as a whole when a skill within it does", async () => {
@@ -254,7 +257,7 @@ describe("a run that waits for somebody", () => {
     const { result, events } = await use({ skill: "outer" }, { tools: [tool] });
     expect(result).toMatchObject({ stop: "waiting", skill: "outer", effect: { skill: "inner" } });
     expect(eventsOf(events, "run-ended")).toMatchObject([{ skill: "outer", stop: "waiting" }]);
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     const more = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(more).toMatchObject({ stop: "answer", content: "Done." });
     expect(sent).toHaveLength(1);
@@ -267,10 +270,10 @@ describe("a run that waits for somebody", () => {
     const file = join(found.root, "home/.skillet/skills/x/SKILL.md");
     const { writeFileSync } = await import("node:fs");
     writeFileSync(file, readFileSync(file, "utf8").replace("Do x.", "Do another thing."));
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     const again = await found.again();
     const more = await resumeRun(again.catalog, { ...again, tools: [tool] }, result.run);
     expect(more).toMatchObject({ stop: "refused", refusals: [{ code: "run-changed" }] });
-    expect(again.runs.find(result.run).state).toBe("interrupted");
+    expect((await again.runs.find(result.run)).state).toBe("interrupted");
   });
 });

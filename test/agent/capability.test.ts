@@ -130,10 +130,10 @@ describe("a skill with capabilities", () => {
     expect(result).toMatchObject({ stop: "waiting", effect: { tool: "notes.notes.add", input: { title: "a" } } });
     expect(notes.asked).toEqual([]);
     const host = { ...found, capabilities, caller: CALLER };
-    found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
+    await found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
     const second = await resumeRun(found.catalog, host, result.run);
     expect(second).toMatchObject({ stop: "waiting", effect: { input: { title: "b" } } });
-    found.runs.answer(result.run, { isApproved: true }, second.effect as ApprovalRequest);
+    await found.runs.answer(result.run, { isApproved: true }, second.effect as ApprovalRequest);
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "answer", content: "done" });
     expect(
       notes.asked.map(({ input }) => input),
@@ -252,7 +252,7 @@ describe("a skill with capabilities", () => {
     const written = [
       JSON.stringify([events, result]),
       readFileSync(join(found.home, "audit.jsonl"), "utf8"),
-      ...(found.runs.read(result.run)?.lines ?? []).map((line) => JSON.stringify(line)),
+      ...((await found.runs.read(result.run))?.lines ?? []).map((line) => JSON.stringify(line)),
     ].join("\n");
     expect(written).toContain("[API_KEY]");
     expect(written).not.toContain(value);
@@ -330,7 +330,7 @@ describe("a sign-in that a skill's code makes", () => {
     const { result } = await use({ skill: "x" }, { capabilities, caller: CALLER });
     expect(result).toMatchObject({ stop: "waiting", effect: { tool: "notes.sign-in", input: { account: "eve" } } });
     expect(await who()).toBe("ada");
-    found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
+    await found.runs.answer(result.run, { isApproved: true }, result.effect as ApprovalRequest);
     await resumeRun(found.catalog, { ...found, capabilities, caller: CALLER }, result.run);
     expect(await who()).toBe("eve");
   });

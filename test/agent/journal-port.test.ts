@@ -81,7 +81,7 @@ describe("a run that is written down", () => {
       lives++;
       before = lives === 1 ? new Set<string>() : finished();
       const [asked, paid] = [server.requests.length, bank.keys.length];
-      const id = before.size === 0 ? undefined : found.runs.list()[0]?.id;
+      const id = before.size === 0 ? undefined : (await found.runs.list())[0]?.id;
       const given = { workspace: found.workspace, HOME: join(found.root, "home"), bank: bank.url, id };
       const child = spawn(
         process.execPath,
@@ -106,7 +106,7 @@ describe("a run that is written down", () => {
     expect(lives).toBe(kills.length + 1);
     expect(result).toMatchObject({ stop: "answer", content: "All paid.", iterations: 11, usage: { inputTokens: 110 } });
     expect(new Set(bank.keys)).toEqual(new Set(Array.from({ length: 10 }, (_, n) => `${result?.run}:${n + 1}.1`)));
-    expect(found.runs.list()).toMatchObject([{ state: "ended", end: { stop: "answer", iterations: 11 } }]);
+    expect(await found.runs.list()).toMatchObject([{ state: "ended", end: { stop: "answer", iterations: 11 } }]);
     // What was in flight when it was killed is done again, and nothing else is.
     expect(bank.keys.length - 10).toBeLessThan(lives);
   });
@@ -124,12 +124,12 @@ describe("a run that is written down", () => {
     });
     const first = await useSkill(found.catalog, found, { skill: "x" });
     expect(first.stop).toBe("error");
-    expect(found.runs.find(first.run).state).toBe("interrupted");
+    expect((await found.runs.find(first.run)).state).toBe("interrupted");
     const controller = new AbortController();
     const second = resumeRun(found.catalog, found, first.run, { signal: controller.signal });
     for await (const event of second) if (event.type === "tool-called") controller.abort();
     expect((await second).stop).toBe("aborted");
-    expect(found.runs.find(first.run).state).toBe("interrupted");
+    expect((await found.runs.find(first.run)).state).toBe("interrupted");
     const third = await resumeRun(found.catalog, found, first.run);
     expect(third).toMatchObject({ stop: "answer", content: "Done.", run: first.run, iterations: 3 });
     expect(server.requests.at(-1)?.results.map(({ content }) => /one|two/.exec(content)?.[0])).toEqual(["one", "two"]);
@@ -168,7 +168,7 @@ describe("a run that is written down", () => {
       { skill: "outer", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
     ]);
     expect(eventsOf(events, "tool-called")).toHaveLength(1);
-    const kept = found.runs.read(run).lines.flatMap((line) => (line.type === "event" ? line.event : []));
+    const kept = (await found.runs.read(run)).lines.flatMap((line) => (line.type === "event" ? line.event : []));
     expect(eventsOf(kept, "run-started")).toHaveLength(2);
     expect(eventsOf(kept, "run-ended").map(({ skill }) => skill)).toEqual(["inner", "outer", "outer"]);
   });
@@ -179,9 +179,9 @@ describe("a run that is written down", () => {
       turns: [() => [{ tool: "bash", input: { command: "sleep 300" } }]],
     });
     const run = useSkill(found.catalog, found, { skill: "x" });
-    for await (const event of run) if (event.type === "tool-called") found.runs.cancel(event.run);
+    for await (const event of run) if (event.type === "tool-called") await found.runs.cancel(event.run);
     expect((await run).stop).toBe("aborted");
-    expect(found.runs.find((await run).run).state).toBe("cancelled");
+    expect((await found.runs.find((await run).run)).state).toBe("cancelled");
   });
 
   it("is done all the same where it cannot be written down, and says so", async () => {
@@ -196,7 +196,7 @@ describe("a run that is written down", () => {
   it("is not written down when it was refused before it began", async () => {
     const { found, use } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     expect((await use({ skill: "x" })).result.stop).toBe("refused");
-    expect(found.runs.list()).toEqual([]);
+    expect(await found.runs.list()).toEqual([]);
   });
 });
 

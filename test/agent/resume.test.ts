@@ -100,7 +100,7 @@ describe("a run that is gone on with", () => {
     const { tool, sent } = sending();
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never, () => "Done."] });
     const { result } = await use({ skill: "x" }, { tools: [tool], caller: { userId: "ada", chatType: "private" } });
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     const other = { ...found, tools: [tool], caller: { userId: "bob" } };
     const elsewhere = await resumeRun(found.catalog, { ...other, workspace: found.root }, result.run);
     expect(elsewhere).toMatchObject({ stop: "refused", refusals: [{ code: "run-other-workspace" }] });
@@ -120,7 +120,7 @@ describe("a run that is gone on with", () => {
     });
     const { result } = await use({ skill: "x", input: { key: "hunter2hunter2" } }, { tools: [tool] });
     expect(result.stop).toBe("waiting");
-    found.runs.answer(result.run, { isApproved: false, reason: "no hunter2hunter2" });
+    await found.runs.answer(result.run, { isApproved: false, reason: "no hunter2hunter2" });
     expect(await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).toMatchObject({ content: "Done." });
     const kept = readFileSync(join(found.runs.folder, `${result.run}.jsonl`), "utf8");
     expect(kept.replace(/"type":"answer".*\n/, "")).not.toContain("hunter2");
@@ -131,7 +131,7 @@ describe("a run that is gone on with", () => {
     const { tool, sent } = sending(() => ({ on: "outside", what }));
     const { found, use } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never] });
     const { result } = await use({ skill: "x" }, { tools: [tool] });
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     what = "wipe the database";
     const more = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(more).toMatchObject({ stop: "waiting", effect: { what: "wipe the database" } });
@@ -145,7 +145,7 @@ describe("a run that is gone on with", () => {
     });
     const { result } = await use({ skill: "x" });
     expect(result.stop).toBe("refused");
-    expect(found.runs.list().map(({ state, end }) => [state, end?.stop])).toEqual([["ended", "refused"]]);
+    expect((await found.runs.list()).map(({ state, end }) => [state, end?.stop])).toEqual([["ended", "refused"]]);
   });
 
   it("takes no notice of what comes late", async () => {
@@ -193,7 +193,7 @@ describe("a turn of a conversation that waits", () => {
     const waiting = await conversation.send("Pay Ada.");
     expect(waiting).toMatchObject({ stop: "waiting", effect: { tool: "x.pay", skill: "x" } });
     session.close();
-    found.runs.answer(waiting.run, { isApproved: true });
+    await found.runs.answer(waiting.run, { isApproved: true });
     expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid.", stop: "answer" });
     // The turn is the other one's by now: what is said next stands on whole turns.
     expect(conversation.messages.at(-1)).toMatchObject({ role: "assistant", text: "Loaded." });
@@ -356,7 +356,7 @@ describe("a turn of a conversation with a skill that an earlier message brought"
     const waiting = await conversation.send("Pay Ada.");
     expect(waiting.stop).toBe("waiting");
     session.close();
-    found.runs.answer(waiting.run, { isApproved: true });
+    await found.runs.answer(waiting.run, { isApproved: true });
     expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid." });
     expect(await found.statistics.perSkill()).toMatchObject([{ skill: "payer", loads: 1 }]);
   });

@@ -154,7 +154,7 @@ describe("what changes something outside", () => {
     expect(result).toMatchObject({ stop: "waiting", effect: { from, isOnce: true } });
     const again = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(again).toMatchObject({ stop: "waiting", effect: { from } });
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     expect((await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).stop).toBe("answer");
     expect(sent).toEqual(["eve@evil.example"]);
     expect(server.requests).toHaveLength(3);

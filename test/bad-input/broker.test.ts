@@ -97,8 +97,10 @@ describe("a word on a change", () => {
     const effect = result.effect as ApprovalRequest;
     const host = { ...found, capabilities, caller: CALLER };
     const other = { ...effect, input: { title: "b" } };
-    expect(() => found.runs.answer(result.run, { isApproved: true }, other)).toThrow(/asks for a different approval/);
-    found.runs.answer(result.run, { isApproved: true }, effect);
+    await expect(async () => await found.runs.answer(result.run, { isApproved: true }, other)).rejects.toThrow(
+      /asks for a different approval/,
+    );
+    await found.runs.answer(result.run, { isApproved: true }, effect);
     const file = join(found.runs.folder, `${result.run}.jsonl`);
     const lines = readFileSync(file, "utf8").trim().split("\n").map(parseJournalLine);
     const edited = lines.map(
@@ -107,7 +109,7 @@ describe("a word on a change", () => {
     writeFileSync(file, edited.join(""));
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "waiting", effect });
     expect(notes.asked).toEqual([]);
-    found.runs.answer(result.run, { isApproved: true }, effect);
+    await found.runs.answer(result.run, { isApproved: true }, effect);
     expect(await resumeRun(found.catalog, host, result.run)).toMatchObject({ stop: "answer" });
     expect(notes.asked.map(({ input }) => input)).toEqual([{ title: "a" }]);
   });

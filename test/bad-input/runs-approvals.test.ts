@@ -24,15 +24,15 @@ describe("somebody's word", () => {
     });
     const host = { ...found, tools: [pay], models: { default: caller({ tool: "pay" }) } };
     const { result } = await use({ skill: "x" }, host);
-    found.runs.answer(result.run, { isApproved: true });
+    await found.runs.answer(result.run, { isApproved: true });
     price = 500;
     const more = await resumeRun(found.catalog, host, result.run);
     expect([more.stop, more.effect?.what, paid]).toEqual(["waiting", "pay 500", []]);
-    expect(found.runs.find(result.run)).toMatchObject({ state: "waiting", effect: { what: "pay 500" } });
+    expect(await found.runs.find(result.run)).toMatchObject({ state: "waiting", effect: { what: "pay 500" } });
     price = 700;
     expect((await resumeRun(found.catalog, host, result.run)).effect?.what).toBe("pay 700");
-    expect(found.runs.find(result.run).effect?.what).toBe("pay 700");
-    found.runs.answer(result.run, { isApproved: true });
+    expect((await found.runs.find(result.run)).effect?.what).toBe("pay 700");
+    await found.runs.answer(result.run, { isApproved: true });
     expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("answer");
     expect(paid).toEqual([700]);
   });
@@ -48,7 +48,7 @@ describe("somebody's word", () => {
     });
     const host = { ...found, tools: [tool], models: { default: caller({ tool: "do" }) } };
     const { result } = await use({ skill: "x" }, host);
-    found.runs.answer(result.run, { isApproved: true, scope: "run" });
+    await found.runs.answer(result.run, { isApproved: true, scope: "run" });
     on = "outside";
     expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("waiting");
   });

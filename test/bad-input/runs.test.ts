@@ -76,19 +76,19 @@ describe("a journal that somebody wrote", () => {
   it("is called off or answered by processes that want it at once, and holds one word at most", async () => {
     const home = temporaryFolder();
     const runs = createRunStore(home);
-    const journal = runs.create(newRun());
-    journal.ask("approval:1.1", EFFECT);
-    journal.close();
+    const journal = await runs.create(newRun());
+    await journal.ask("approval:1.1", EFFECT);
+    await journal.close();
     const attempt = (work: string) => elsewhere(home, `try { ${work} } catch (error) { say(error.code); }`);
-    const answer = (isApproved: boolean) => attempt(`runs.answer("${ID}", { isApproved: ${isApproved} });`);
-    const cancel = () => attempt(`runs.cancel("${ID}");`);
-    const take = () => attempt(`runs.resume("${ID}").close();`);
+    const answer = (isApproved: boolean) => attempt(`await runs.answer("${ID}", { isApproved: ${isApproved} });`);
+    const cancel = () => attempt(`await runs.cancel("${ID}");`);
+    const take = () => attempt(`await (await runs.resume("${ID}")).close();`);
     await Promise.all([answer(true), cancel(), answer(false), take(), answer(true), take()]);
-    const { lines, corrupt } = runs.read(ID);
+    const { lines, corrupt } = await runs.read(ID);
     const types = lines.map(({ type }) => type).filter((type) => type === "answer" || type === "cancel");
     expect(corrupt).toEqual([]);
     expect([["answer", "cancel"], ["cancel"]]).toContainEqual(types);
-    expect(runs.find(ID).state).toBe("cancelled");
+    expect((await runs.find(ID)).state).toBe("cancelled");
   });
 });
 

@@ -76,7 +76,7 @@ describe("a value of the configuration", () => {
     expect(result.content).toMatch(/^It is \[K\], or \[K\]/);
     expect(resultsFor(model)[0]).toContain("[K]");
     expectHidden([result, events, told, resultsFor(model), model.asked[0]?.instructions, model.asked[0]?.messages]);
-    expectHidden(found.runs.read(result.run).lines);
+    expectHidden((await found.runs.read(result.run)).lines);
   });
 
   it.each(["7-chars", "two\nlines of it", "password", "ünïcödé-κλειδί", "12345678", '"quoted"', "$HOME `x` \\"])(

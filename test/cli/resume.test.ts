@@ -27,7 +27,7 @@ describe("skillet resume", () => {
     there.signal("SIGKILL");
     await there.ended;
     const runs = createRunStore(join(spot.home, ".skillet"));
-    const { id, state } = runs.find("last");
+    const { id, state } = await runs.find("last");
     expect([state, existsSync(join(runs.folder, `${id}.owner`))]).toEqual(["interrupted", true]);
     const { code, stdout } = await spot.run(["resume", "last", "--yes"]);
     expect([code, stdout]).toEqual([0, "Done.\n"]);
@@ -54,7 +54,7 @@ describe("skillet resume", () => {
     const second = await interrupted("resume", id);
     expect([second.code, second.stderr]).toEqual([130, expect.stringContaining(`skillet resume ${id}`)]);
     const runs = createRunStore(join(spot.home, ".skillet"));
-    expect(runs.find(id).state).toBe("interrupted");
+    expect((await runs.find(id)).state).toBe("interrupted");
     expect((await spot.run(["cancel", id])).code).toBe(0);
   });
 

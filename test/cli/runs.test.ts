@@ -8,11 +8,11 @@ import { createRunStore, type RunStore } from "../../src/store/runs.ts";
 import { EFFECT, newRun, TAIL } from "../store/run-scene.ts";
 import { type Place, place } from "../support/place.ts";
 
-type Journal = ReturnType<RunStore["create"]>;
+type Journal = Awaited<ReturnType<RunStore["create"]>>;
 
 interface Written extends Place {
   runs: RunStore;
-  begun(id: string, work?: (journal: Journal) => void, head?: Parameters<typeof newRun>[1]): string;
+  begun(id: string, work?: (journal: Journal) => unknown, head?: Parameters<typeof newRun>[1]): Promise<string>;
 }
 
 /** A home in which runs were written down. */
@@ -22,10 +22,10 @@ function written(): Written {
   return {
     ...at,
     runs,
-    begun(id, work = () => {}, head = {}) {
-      const journal = runs.create(newRun(id, head));
-      work(journal);
-      journal.close();
+    async begun(id, work = () => {}, head = {}) {
+      const journal = await runs.create(newRun(id, head));
+      await work(journal);
+      await journal.close();
       return join(runs.folder, `${id}.jsonl`);
     },
   };
@@ -49,10 +49,12 @@ describe("skillet runs", () => {
 
   it("lists them with what became of each, and with what to do about those that are not over", async () => {
     const { run, begun } = written();
-    begun("20260101-000001-00000001", (journal) => journal.end({}, { ...TAIL, usage, cost: 0.0123 }));
-    begun("20260101-000002-00000002", (journal) => journal.end({}, { ...TAIL, stop: "max-iterations", isError: true }));
-    begun("20260101-000003-00000003", (journal) => journal.ask("approval:1", EFFECT));
-    begun("20260101-000004-00000004", () => {}, { kind: "chat", skill: "", task: "hello" });
+    await begun("20260101-000001-00000001", (journal) => journal.end({}, { ...TAIL, usage, cost: 0.0123 }));
+    await begun("20260101-000002-00000002", (journal) =>
+      journal.end({}, { ...TAIL, stop: "max-iterations", isError: true }),
+    );
+    await begun("20260101-000003-00000003", (journal) => journal.ask("approval:1", EFFECT));
+    await begun("20260101-000004-00000004", () => {}, { kind: "chat", skill: "", task: "hello" });
     const { code, stdout } = await run(["runs"]);
     expect(code).toBe(0);
     expect(stdout.split("\n")).toEqual([
@@ -79,8 +81,8 @@ describe("skillet runs", () => {
 
   it("takes only some of them", async () => {
     const { run, begun, runs } = written();
-    begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
-    begun("20260101-000002-00000002", () => {}, { skill: "other" });
+    await begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
+    await begun("20260101-000002-00000002", () => {}, { skill: "other" });
     const at = new Date(Date.now() - 3 * 86_400_000).toISOString();
     const old = [
       formatJournalLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
@@ -91,7 +93,7 @@ describe("skillet runs", () => {
       JSON.parse((await run(["runs", "--json", ...args])).stdout).runs.map(({ id }: { id: string }) => id.at(-1));
     expect(await ids()).toEqual(["2", "1", "9"]);
     expect(await ids("--state", "ended")).toEqual(["1", "9"]);
-    begun("20260101-000003-00000003", (journal) => journal.end({}, { ...TAIL, stop: "error", isError: true }));
+    await begun("20260101-000003-00000003", (journal) => journal.end({}, { ...TAIL, stop: "error", isError: true }));
     expect(await ids("--state", "done")).toEqual(["1", "9"]);
     expect(await ids("--state", "failed")).toEqual(["3"]);
     rmSync(join(runs.folder, "20260101-000003-00000003.jsonl"));
@@ -115,35 +117,39 @@ describe("skillet runs", () => {
 
   it("are found by any beginning of the id that is listed, which goes before the end of another", async () => {
     const { begun, runs, run } = written();
-    begun("20260101-000001-3f2a91c0");
-    begun("20260101-000002-77b01c3f");
+    await begun("20260101-000001-3f2a91c0");
+    await begun("20260101-000002-77b01c3f");
     expect((await run(["cancel", "3f2"])).stdout).toBe("✓ cancelled: 20260101-000001-3f2a91c0\n");
-    expect(runs.find("3f").id).toBe("20260101-000001-3f2a91c0");
-    expect(runs.find("1c3f").id).toBe("20260101-000002-77b01c3f");
-    expect(runs.find("20260101-000002").id).toBe("20260101-000002-77b01c3f");
-    expect(() => runs.find("20260101")).toThrow("2 runs match 20260101");
-    expect(() => runs.find("f2a")).toThrow("Unknown run f2a");
+    expect((await runs.find("3f")).id).toBe("20260101-000001-3f2a91c0");
+    expect((await runs.find("1c3f")).id).toBe("20260101-000002-77b01c3f");
+    expect((await runs.find("20260101-000002")).id).toBe("20260101-000002-77b01c3f");
+    await expect(async () => await runs.find("20260101")).rejects.toThrow("2 runs match 20260101");
+    await expect(async () => await runs.find("f2a")).rejects.toThrow("Unknown run f2a");
   });
 
-  it("that a process of this machine is at are to be waited for or called off, and no file is to be removed", () => {
+  it("that a process of this machine is at are to be waited for or called off, and no file is to be removed", async () => {
     const { runs } = written();
-    const journal = runs.create(newRun(ID));
-    expect(() => runs.resume(ID)).toThrow(
+    const journal = await runs.create(newRun(ID));
+    await expect(async () => await runs.resume(ID)).rejects.toThrow(
       expect.objectContaining({
         code: "run-busy",
         message: `Run ${ID} is in use by process ${process.pid}`,
         fix: `wait for it to end, or cancel it: skillet cancel ${ID}`,
       }),
     );
-    journal.close();
+    await journal.close();
   });
 
   it("never writes a line that a terminal of 80 columns would wrap, nor what acts on it", async () => {
     const { run, begun } = written();
     const tail = { ...TAIL, ms: 7_200_000, usage: { ...usage, inputTokens: 123_456_789 }, cost: 1234.5 };
     const head = { skill: "s".repeat(64), task: `${"very long ".repeat(20)}\u001b[2J` };
-    begun("20260101-000001-00000001", (journal) => journal.end({}, { ...tail, stop: "budget", isError: true }), head);
-    begun("20260101-000002-00000002", (journal) => journal.ask("a", { ...EFFECT, what: "w".repeat(300) }), {
+    await begun(
+      "20260101-000001-00000001",
+      (journal) => journal.end({}, { ...tail, stop: "budget", isError: true }),
+      head,
+    );
+    await begun("20260101-000002-00000002", (journal) => journal.ask("a", { ...EFFECT, what: "w".repeat(300) }), {
       ...head,
       task: "\u001b[31mred\u202e",
     });
@@ -158,20 +164,39 @@ describe("skillet runs", () => {
 describe("skillet runs show", () => {
   it("tells what happened in order: steps, calls, approvals, runs within it, and the end", async () => {
     const { run, begun } = written();
-    begun(ID, (journal) => {
-      event(journal, started);
-      event(journal, { type: "step-ended", step: 1, ms: 1500, usage, cost: 0.02, calls: 2 });
-      event(journal, { type: "tool-called", step: 1, tool: "bash", input: { command: "ls -l" } });
-      event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: true, code: "exit", ms: 40, characters: 0 });
-      event(journal, { type: "tool-called", step: 1, tool: "use_skill", input: { skill: "inner" } });
-      event(journal, { ...started, depth: 2, parent: ID }, "inner-run", "inner");
-      event(journal, { type: "tool-called", step: 1, tool: "read_file", input: { path: "a" } }, "inner-run", "inner");
-      event(journal, { type: "run-ended", ...TAIL }, "inner-run", "inner");
-      event(journal, { type: "tool-ended", step: 1, tool: "use_skill", isError: false, ms: 900, characters: 3 });
-      event(journal, { type: "approval-requested", step: 2, tool: "mailer.send", effect: EFFECT });
-      event(journal, { type: "approval-decided", step: 2, tool: "mailer.send", isApproved: false, reason: "not now" });
-      event(journal, { type: "run-ended", ...TAIL });
-      journal.end({ content: "It was not sent.\nBecause." }, { ...TAIL, usage, cost: 0.02, model: "a-model" });
+    await begun(ID, async (journal) => {
+      await event(journal, started);
+      await event(journal, { type: "step-ended", step: 1, ms: 1500, usage, cost: 0.02, calls: 2 });
+      await event(journal, { type: "tool-called", step: 1, tool: "bash", input: { command: "ls -l" } });
+      await event(journal, {
+        type: "tool-ended",
+        step: 1,
+        tool: "bash",
+        isError: true,
+        code: "exit",
+        ms: 40,
+        characters: 0,
+      });
+      await event(journal, { type: "tool-called", step: 1, tool: "use_skill", input: { skill: "inner" } });
+      await event(journal, { ...started, depth: 2, parent: ID }, "inner-run", "inner");
+      await event(
+        journal,
+        { type: "tool-called", step: 1, tool: "read_file", input: { path: "a" } },
+        "inner-run",
+        "inner",
+      );
+      await event(journal, { type: "run-ended", ...TAIL }, "inner-run", "inner");
+      await event(journal, { type: "tool-ended", step: 1, tool: "use_skill", isError: false, ms: 900, characters: 3 });
+      await event(journal, { type: "approval-requested", step: 2, tool: "mailer.send", effect: EFFECT });
+      await event(journal, {
+        type: "approval-decided",
+        step: 2,
+        tool: "mailer.send",
+        isApproved: false,
+        reason: "not now",
+      });
+      await event(journal, { type: "run-ended", ...TAIL });
+      await journal.end({ content: "It was not sent.\nBecause." }, { ...TAIL, usage, cost: 0.02, model: "a-model" });
     });
     const { code, stdout, stderr } = await run(["runs", "show", "0a1b2c3d"]);
     expect([code, stderr]).toEqual([0, ""]);
@@ -196,7 +221,7 @@ describe("skillet runs show", () => {
   it("leaves out of what was asked in a chat what was not given", async () => {
     const { run, runs } = written();
     const head = { id: ID, kind: "chat", skill: "", task: "hello" } as const;
-    runs.create({ head, request: { message: "hello", context: "", active: [] } }).close();
+    await (await runs.create({ head, request: { message: "hello", context: "", active: [] } })).close();
     const { stdout } = await run(["runs", "show", "0a1"]);
     expect(stdout).toContain("  hello\n");
     expect(stdout).not.toMatch(/context|active/);
@@ -205,15 +230,15 @@ describe("skillet runs show", () => {
   it("marks what was begun twice, and says who took it up again", async () => {
     const { run, begun, runs } = written();
     const called = { type: "tool-called", step: 1, tool: "bash", input: { command: "make" } };
-    begun(ID, (journal) => {
-      event(journal, started);
-      event(journal, called);
+    await begun(ID, async (journal) => {
+      await event(journal, started);
+      await event(journal, called);
     });
-    const journal = runs.resume(ID);
-    event(journal, called);
-    event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 10, characters: 1 });
-    event(journal, { ...called, step: 2 });
-    journal.close();
+    const journal = await runs.resume(ID);
+    await event(journal, called);
+    await event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 10, characters: 1 });
+    await event(journal, { ...called, step: 2 });
+    await journal.close();
     const { stdout } = await run(["runs", "show", "last"]);
     expect(stdout).toMatch(/bash make {2}not finished\n/);
     expect(stdout).toContain(`↻ resumed by process ${process.pid}`);
@@ -225,7 +250,7 @@ describe("skillet runs show", () => {
   it("bounds what came of it, and --full does not", async () => {
     const { run, begun } = written();
     const content = Array.from({ length: 50 }, (_, index) => `line ${index}`).join("\n");
-    begun(ID, (journal) => journal.end({ content }, TAIL));
+    await begun(ID, (journal) => journal.end({ content }, TAIL));
     const short = (await run(["runs", "show", ID])).stdout;
     expect(short).toContain("line 19\n");
     expect(short).not.toContain("line 20\n");
@@ -235,10 +260,10 @@ describe("skillet runs show", () => {
 
   it("says which line is not what was written, shows the others, and exits 1", async () => {
     const { run, begun } = written();
-    const file = begun(ID, (journal) => {
-      event(journal, started);
-      event(journal, { type: "run-warned", code: "x", message: "look here", fix: "" });
-      journal.end({ content: "the end" }, TAIL);
+    const file = await begun(ID, async (journal) => {
+      await event(journal, started);
+      await event(journal, { type: "run-warned", code: "x", message: "look here", fix: "" });
+      await journal.end({ content: "the end" }, TAIL);
     });
     writeFileSync(file, readFileSync(file, "utf8").replace("a-model", "b-model"));
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
@@ -257,7 +282,7 @@ describe("skillet runs show", () => {
 
   it("says that the last line is not whole, which does not keep it from being gone on with", async () => {
     const { run, begun } = written();
-    const file = begun(ID, (journal) => event(journal, started));
+    const file = await begun(ID, (journal) => event(journal, started));
     appendFileSync(file, `{"type":"event","at"`);
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
     expect(code).toBe(1);
@@ -269,15 +294,15 @@ describe("skillet runs show", () => {
   it("lets nothing of a skill act on the terminal", async () => {
     const { run, begun } = written();
     const evil = "\u001b[2J\u202e\u0007";
-    begun(
+    await begun(
       ID,
-      (journal) => {
-        event(journal, { ...started, model: evil }, ID, evil);
-        event(journal, { type: "tool-called", step: 1, tool: evil, input: { [evil]: evil } });
-        event(journal, { type: "run-warned", code: evil, message: evil, fix: evil });
-        journal.ask("a", { ...EFFECT, tool: evil, what: evil, skill: evil });
-        journal.answer("a", { isApproved: false, reason: evil }, EFFECT);
-        journal.end({ content: evil }, { ...TAIL, model: evil });
+      async (journal) => {
+        await event(journal, { ...started, model: evil }, ID, evil);
+        await event(journal, { type: "tool-called", step: 1, tool: evil, input: { [evil]: evil } });
+        await event(journal, { type: "run-warned", code: evil, message: evil, fix: evil });
+        await journal.ask("a", { ...EFFECT, tool: evil, what: evil, skill: evil });
+        await journal.answer("a", { isApproved: false, reason: evil }, EFFECT);
+        await journal.end({ content: evil }, { ...TAIL, model: evil });
       },
       { skill: evil, task: evil, workspace: evil },
     );
@@ -292,18 +317,18 @@ describe("skillet runs prune", () => {
   it("says what would go, and removes it", async () => {
     const { run, begun, runs, config } = written();
     for (const number of [1, 2, 3])
-      begun(`20260101-00000${number}-0000000${number}`, (journal) => journal.end({}, TAIL));
+      await begun(`20260101-00000${number}-0000000${number}`, (journal) => journal.end({}, TAIL));
     expect((await run(["runs", "prune"])).stdout).toContain("nothing to remove");
     const trial = await run(["runs", "prune", "--keep", "1", "--dry-run"]);
     expect(trial.stdout).toContain("would remove 00000002  mailer");
     expect(trial.stdout).toContain("would remove 2 runs");
-    expect(runs.list()).toHaveLength(3);
+    expect(await runs.list()).toHaveLength(3);
     const { removed } = JSON.parse((await run(["runs", "prune", "--keep", "2", "--json"])).stdout);
     expect(removed).toMatchObject([{ id: "20260101-000001-00000001" }]);
     writeFileSync(config, "[runs]\nkeep = 1\n", { mode: 0o600 });
     expect((await run(["runs", "prune"])).stdout).toContain("removed 1 run:");
     expect((await run(["runs", "prune", "--older-than", "0"])).stdout).toContain("removed 1 run:");
-    expect(runs.list()).toEqual([]);
+    expect(await runs.list()).toEqual([]);
     expect((await run(["runs", "prune", "--keep", "-1"])).code).toBe(2);
   });
 });

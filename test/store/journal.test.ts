@@ -16,18 +16,18 @@ interface Kept {
 }
 
 /** A run that was begun, and let go of after these. */
-function kept(work: (journal: ReturnType<RunStore["create"]>) => void = () => {}): Kept {
+async function kept(work: (journal: Awaited<ReturnType<RunStore["create"]>>) => unknown = () => {}): Promise<Kept> {
   const home = temporaryFolder();
   const runs = createRunStore(home);
-  const journal = runs.create(newRun());
-  work(journal);
-  journal.close();
+  const journal = await runs.create(newRun());
+  await work(journal);
+  await journal.close();
   return { runs, home, file: join(home, "runs", `${ID}.jsonl`) };
 }
 
-const codeOf = (work: () => unknown): string => {
+const codeOf = async (work: () => unknown): Promise<string> => {
   try {
-    work();
+    await work();
   } catch (error) {
     if (error instanceof SkillError) return error.code;
     throw error;
@@ -73,13 +73,13 @@ describe("a line of a journal", () => {
     expect(read({ type: "event", event: ended })).toMatchObject({ event: now });
   });
 
-  it("is not read when any byte of it is another, of whatever kind it is", () => {
-    const { file } = kept((journal) => {
-      journal.event({ type: "text-generated", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
-      journal.step("model:1", { text: "hi" });
-      journal.ask("approval:1", EFFECT);
-      journal.answer("approval:1", { isApproved: true }, EFFECT);
-      journal.end({ content: "done" }, TAIL);
+  it("is not read when any byte of it is another, of whatever kind it is", async () => {
+    const { file } = await kept(async (journal) => {
+      await journal.event({ type: "text-generated", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
+      await journal.step("model:1", { text: "hi" });
+      await journal.ask("approval:1", EFFECT);
+      await journal.answer("approval:1", { isApproved: true }, EFFECT);
+      await journal.end({ content: "done" }, TAIL);
     });
     const bytes = readFileSync(file);
     const kinds = parseJournal(bytes).lines.map(({ type }) => type);
@@ -101,138 +101,145 @@ describe("a line of a journal", () => {
 });
 
 describe("a journal", () => {
-  it("gives what was done before, as it was read and not as it was given", () => {
-    const { runs } = kept((journal) => {
-      expect(journal.step("model:1", { text: "hi", more: undefined, at: new Date(0) })).toEqual({
+  it("gives what was done before, as it was read and not as it was given", async () => {
+    const { runs } = await kept(async (journal) => {
+      expect(await journal.step("model:1", { text: "hi", more: undefined, at: new Date(0) })).toEqual({
         text: "hi",
         at: "1970-01-01T00:00:00.000Z",
       });
-      expect(journal.step("empty", undefined)).toBe(undefined);
-      journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
+      expect(await journal.step("empty", undefined)).toBe(undefined);
+      await journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
       const word = { isApproved: false, reason: "no" };
       expect(journal.getAnswer("approval:1")).toEqual({ approval: word, effect: EFFECT });
     });
-    const again = runs.resume(ID);
+    const again = await runs.resume(ID);
     expect(again.getStep("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });
     expect(again.getStep("empty")).toEqual({ value: undefined });
     expect(again.getStep("model:2")).toBe(undefined);
     expect(again.getAnswer("approval:1")?.approval).toEqual({ isApproved: false, reason: "no" });
     expect([again.head.skill, again.id]).toEqual(["mailer", ID]);
-    again.close();
-    again.close();
+    await again.close();
+    await again.close();
   });
 
-  it("is gone on with wherever its last line was torn, and nothing before it is lost", () => {
-    const { runs, file } = kept((journal) => journal.step("first", 1));
+  it("is gone on with wherever its last line was torn, and nothing before it is lost", async () => {
+    const { runs, file } = await kept((journal) => journal.step("first", 1));
     const before = readFileSync(file);
-    const journal = runs.resume(ID);
-    journal.step("second", "ä".repeat(20));
-    journal.close();
+    const journal = await runs.resume(ID);
+    await journal.step("second", "ä".repeat(20));
+    await journal.close();
     const whole = readFileSync(file);
     const start = whole.lastIndexOf(0x0a, whole.length - 2) + 1;
     for (let end = start; end < whole.length; end++) {
       writeFileSync(file, whole.subarray(0, end));
       // All but its line break: nothing of it is missing.
       const isThere = end === whole.length - 1;
-      expect(runs.find(ID).state).toBe("interrupted");
-      const again = runs.resume(ID);
+      expect((await runs.find(ID)).state).toBe("interrupted");
+      const again = await runs.resume(ID);
       expect([end, again.getStep("first"), again.getStep("second")]).toEqual([
         end,
         { value: 1 },
         isThere ? { value: "ä".repeat(20) } : undefined,
       ]);
-      again.step("third", 3);
-      again.close();
-      const { corrupt, lines } = runs.read(ID);
+      await again.step("third", 3);
+      await again.close();
+      const { corrupt, lines } = await runs.read(ID);
       expect([corrupt, lines.at(-1)]).toEqual([[], expect.objectContaining({ name: "third" })]);
       expect(readFileSync(file).subarray(0, before.length)).toEqual(before);
     }
   });
 
-  it("that lacks only the end of its last line has come to its end", () => {
-    const { runs, file } = kept((journal) => journal.end({ content: "done" }, TAIL));
+  it("that lacks only the end of its last line has come to its end", async () => {
+    const { runs, file } = await kept((journal) => journal.end({ content: "done" }, TAIL));
     truncateSync(file, statSync(file).size - 1);
-    expect(runs.find(ID)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 2 } });
-    expect(codeOf(() => runs.resume(ID))).toBe("run-ended");
+    expect(await runs.find(ID)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 2 } });
+    expect(await codeOf(() => runs.resume(ID))).toBe("run-ended");
   });
 
-  it("that is not what was written is not gone on with, and what can be read is still there", () => {
-    const { runs, file } = kept((journal) => {
-      journal.step("first", "one");
-      journal.step("second", "two");
+  it("that is not what was written is not gone on with, and what can be read is still there", async () => {
+    const { runs, file } = await kept(async (journal) => {
+      await journal.step("first", "one");
+      await journal.step("second", "two");
     });
     writeFileSync(file, readFileSync(file, "utf8").replace('"one"', '"0ne"'));
-    expect(runs.find(ID).state).toBe("corrupt");
-    expect(codeOf(() => runs.resume(ID))).toBe("journal-corrupt");
-    expect(codeOf(() => runs.cancel(ID))).toBe("journal-corrupt");
-    const { lines, corrupt } = runs.read(ID);
+    expect((await runs.find(ID)).state).toBe("corrupt");
+    expect(await codeOf(() => runs.resume(ID))).toBe("journal-corrupt");
+    expect(await codeOf(() => runs.cancel(ID))).toBe("journal-corrupt");
+    const { lines, corrupt } = await runs.read(ID);
     expect(corrupt).toEqual([4]);
     expect(lines.at(-1)).toMatchObject({ name: "second", value: "two" });
     expect(existsSync(join(runs.folder, `${ID}.owner`))).toBe(false);
   });
 
-  it("whose first line is broken is listed, so that somebody sees it", () => {
-    const { runs, file } = kept();
+  it("whose first line is broken is listed, so that somebody sees it", async () => {
+    const { runs, file } = await kept();
     writeFileSync(file, readFileSync(file, "utf8").replace('"mailer"', '"nailer"'));
-    expect(runs.list()).toMatchObject([{ id: ID, state: "corrupt", skill: "" }]);
-    expect(runs.read(ID).corrupt).toEqual([1]);
+    expect(await runs.list()).toMatchObject([{ id: ID, state: "corrupt", skill: "" }]);
+    expect((await runs.read(ID)).corrupt).toEqual([1]);
     writeFileSync(file, "");
-    expect(runs.list()).toMatchObject([{ id: ID, state: "corrupt", bytes: 0 }]);
+    expect(await runs.list()).toMatchObject([{ id: ID, state: "corrupt", bytes: 0 }]);
   });
 
-  it("under another name is not the run of that name", () => {
-    const { runs, file } = kept();
+  it("under another name is not the run of that name", async () => {
+    const { runs, file } = await kept();
     const other = ID.replace("0a1b", "ffff");
     writeFileSync(file.replace(ID, other), readFileSync(file));
-    expect(runs.find(other).state).toBe("corrupt");
-    expect(codeOf(() => runs.resume(other))).toBe("journal-corrupt");
+    expect((await runs.find(other)).state).toBe("corrupt");
+    expect(await codeOf(() => runs.resume(other))).toBe("journal-corrupt");
   });
 
-  it("counts how long programs were at it, and not how long it waited", () => {
-    const { runs, file } = kept((journal) => journal.ask("approval:1", EFFECT));
-    runs.answer(ID, { isApproved: true });
+  it("counts how long programs were at it, and not how long it waited", async () => {
+    const { runs, file } = await kept((journal) => journal.ask("approval:1", EFFECT));
+    await runs.answer(ID, { isApproved: true });
     // It was asked after 700 ms, and answered an hour later.
     const times: Record<string, number> = { ask: 700, answer: 3_600_000 };
     const at = (type: string) => new Date(Date.UTC(2026, 0, 2, 3, 4, 5) + (times[type] ?? 0)).toISOString();
-    const lines = runs.read(ID).lines.map((line) => formatJournalLine({ ...line, at: at(line.type) }));
+    const lines = (await runs.read(ID)).lines.map((line) => formatJournalLine({ ...line, at: at(line.type) }));
     writeFileSync(file, lines.join(""));
-    const again = runs.resume(ID);
+    const again = await runs.resume(ID);
     expect(again.elapsedMs).toBe(700);
-    again.close();
+    await again.close();
   });
 
   it("notices that another process has called it off, also between two of its own lines", async () => {
-    const { runs, home } = kept();
-    const journal = runs.resume(ID);
-    expect(journal.isCancelled()).toBe(false);
-    const called = elsewhere(home, `runs.cancel(${JSON.stringify(ID)}); say("done");`);
+    const { runs, home } = await kept();
+    const journal = await runs.resume(ID);
+    expect(await journal.isCancelled()).toBe(false);
+    const called = elsewhere(home, `await runs.cancel(${JSON.stringify(ID)}); say("done");`);
     const isOver = called.then(
       () => true,
       () => true,
     );
     let steps = 0;
     for (let done = false; !done; ) {
-      journal.event({ type: "text-generated", run: ID, skill: "", at: "", step: ++steps, text: "x".repeat(2000) });
+      await journal.event({
+        type: "text-generated",
+        run: ID,
+        skill: "",
+        at: "",
+        step: ++steps,
+        text: "x".repeat(2000),
+      });
       done = await Promise.race([isOver, new Promise<false>((resolve) => setImmediate(resolve, false))]);
     }
     expect(await called).toBe("done");
     expect(steps).toBeGreaterThan(10);
-    expect(journal.isCancelled()).toBe(true);
-    journal.close();
-    const { lines, corrupt } = runs.read(ID);
+    expect(await journal.isCancelled()).toBe(true);
+    await journal.close();
+    const { lines, corrupt } = await runs.read(ID);
     expect(corrupt).toEqual([]);
     expect(lines.filter(({ type }) => type === "cancel")).toHaveLength(1);
-    expect(runs.find(ID).state).toBe("cancelled");
+    expect((await runs.find(ID)).state).toBe("cancelled");
   });
 
-  it("is for the user's eyes alone", () => {
-    const { runs, file } = kept();
+  it("is for the user's eyes alone", async () => {
+    const { runs, file } = await kept();
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(runs.folder).mode & 0o777).toBe(0o700);
   });
 
-  it("is never a link, a folder or a pipe", () => {
-    const { runs, file, home } = kept();
+  it("is never a link, a folder or a pipe", async () => {
+    const { runs, file, home } = await kept();
     writeFileSync(join(home, "elsewhere"), readFileSync(file));
     const [linked, folder, piped] = [
       "20260102-030405-ffffffff",
@@ -243,20 +250,20 @@ describe("a journal", () => {
     mkdirSync(file.replace(ID, folder));
     execFileSync("mkfifo", [file.replace(ID, piped)]);
     const before = readFileSync(join(home, "elsewhere"));
-    expect(codeOf(() => runs.create(newRun(linked)))).toBe("journal-unwritable");
+    expect(await codeOf(() => runs.create(newRun(linked)))).toBe("journal-unwritable");
     for (const id of [linked, folder, piped]) {
-      expect(runs.find(id).state).toBe("corrupt");
-      expect(codeOf(() => runs.resume(id))).toBe("journal-corrupt");
-      expect(codeOf(() => runs.cancel(id))).toBe("journal-unwritable");
-      expect(codeOf(() => runs.read(id))).toBe("runs-unreadable");
+      expect((await runs.find(id)).state).toBe("corrupt");
+      expect(await codeOf(() => runs.resume(id))).toBe("journal-corrupt");
+      expect(await codeOf(() => runs.cancel(id))).toBe("journal-unwritable");
+      expect(await codeOf(() => runs.read(id))).toBe("runs-unreadable");
     }
     expect(readFileSync(join(home, "elsewhere"))).toEqual(before);
   });
 
-  it("says so when its folder cannot be written to", () => {
+  it("says so when its folder cannot be written to", async () => {
     const home = temporaryFolder({ runs: "a file" });
-    expect(codeOf(() => createRunStore(home).create(newRun()))).toBe("journal-unwritable");
-    expect(codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
+    expect(await codeOf(() => createRunStore(home).create(newRun()))).toBe("journal-unwritable");
+    expect(await codeOf(() => createRunStore(home).list())).toBe("runs-unreadable");
   });
 
   it("on a disk that is full says so, keeps what was done, and is gone on with once there is room", async () => {
@@ -268,24 +275,24 @@ describe("a journal", () => {
       `
       import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
       const id = ${JSON.stringify(ID)};
-      const journal = runs.create({ head: { id, kind: "use", skill: "x", task: "" }, request: {} });
+      const journal = await runs.create({ head: { id, kind: "use", skill: "x", task: "" }, request: {} });
       writeFileSync(${JSON.stringify(join(disk, "ballast"))}, "x".repeat(8192));
       let done = 0, error;
-      try { for (;;) { journal.step("s" + done, "y".repeat(3000)); done++; } } catch (thrown) { error = thrown; }
-      const again = (() => { try { journal.step("more", "z".repeat(6000)); } catch ({ code }) { return code; } })();
-      const { lines, corrupt, whole } = runs.read(id);
+      try { for (;;) { await journal.step("s" + done, "y".repeat(3000)); done++; } } catch (thrown) { error = thrown; }
+      const again = await (async () => { try { await journal.step("more", "z".repeat(6000)); } catch ({ code }) { return code; } })();
+      const { lines, corrupt, whole } = await runs.read(id);
       const steps = lines.filter(({ type }) => type === "step").length;
-      journal.close();
-      const state = runs.find(id).state;
-      const refused = (() => { try { runs.create({ head: { id: "other", kind: "use", skill: "x", task: "" }, request: { y: "y".repeat(9000) } }); } catch ({ code }) { return code; } })();
-      const ids = runs.list().map(({ id }) => id);
+      await journal.close();
+      const state = (await runs.find(id)).state;
+      const refused = await (async () => { try { await runs.create({ head: { id: "other", kind: "use", skill: "x", task: "" }, request: { y: "y".repeat(9000) } }); } catch ({ code }) { return code; } })();
+      const ids = (await runs.list()).map(({ id }) => id);
       rmSync(${JSON.stringify(join(disk, "ballast"))});
-      const open = runs.resume(id);
-      open.step("after", 1);
+      const open = await runs.resume(id);
+      await open.step("after", 1);
       const had = open.getStep("s" + (done - 1)).value.length;
-      open.close();
+      await open.close();
       say({ done, code: error.code, message: error.message, fix: error.fix, again, corrupt, steps, state, refused, ids, had,
-        isWhole: runs.read(id).corrupt.length === 0 });`,
+        isWhole: (await runs.read(id)).corrupt.length === 0 });`,
       small,
     );
     expect(told).toMatchObject({

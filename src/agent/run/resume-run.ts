@@ -61,7 +61,7 @@ export function resumeWith<Request extends object>(
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
     const { host: complete, problem } = tryCompleteHost(given);
     if (problem) return refuseResume(complete, id, problem);
-    const taken = loadRecordedRun(complete, id, kind);
+    const taken = await loadRecordedRun(complete, id, kind);
     if ("refused" in taken) return taken.refused;
     const { journal, host, asked } = taken;
     const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
@@ -73,13 +73,13 @@ export function resumeWith<Request extends object>(
 type RequestLine = Extract<JournalLine, { type: "request" }>;
 
 /** Loads a run for the caller it began for, or returns why it cannot be resumed. */
-function loadRecordedRun(
+async function loadRecordedRun(
   host: Host,
   id: string,
   kind: "use" | "chat",
-): { journal: Journal; asked: RequestLine; host: Host } | { refused: Promise<RunResult> } {
+): Promise<{ journal: Journal; asked: RequestLine; host: Host } | { refused: Promise<RunResult> }> {
   try {
-    const journal = openRunJournal(host, id);
+    const journal = await openRunJournal(host, id);
     const { caller: _, ...rest } = host;
     const { kind: begun, workspace, caller } = journal.head;
     const asked = journal.lines.find((line) => line.type === "request");
@@ -87,7 +87,7 @@ function loadRecordedRun(
     if (begun === kind && asked?.type === "request" && isHere) {
       return { journal, asked, host: { ...rest, ...omitUndefined({ caller }) } };
     }
-    journal.close();
+    await journal.close();
     throw isHere ? createWrongKindError(id, kind) : createOtherWorkspaceError(id, workspace);
   } catch (error) {
     return { refused: refuseResume(host, id, toProblem(error)) };
@@ -99,8 +99,8 @@ function refuseResume(host: Host, id: string, why: Problem): Promise<RunResult> 
   return refuseRun({ run: id, skill: "", host, steps, start: performance.now() }, [why]);
 }
 
-function openRunJournal({ runs }: Host, id: string): Journal {
-  if (runs) return runs.resume(id);
+async function openRunJournal({ runs }: Host, id: string): Promise<Journal> {
+  if (runs) return await runs.resume(id);
   throw new SkillError("run-unknown", {
     message: "Runs are not recorded: the host has no run store",
     fix: "set the host option `runs`: createRunStore(folder)",

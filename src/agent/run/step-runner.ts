@@ -58,7 +58,7 @@ interface RecordedRunOptions {
   /** The journal to resume from. */
   journal?: Journal | undefined;
   /** Creates the journal at the first step. Throws a SkillError if that fails. */
-  open(): Journal;
+  open(): Promise<Journal>;
   emit(event: RunEvent): void;
   signal: AbortSignal;
 }
@@ -81,7 +81,7 @@ export async function runWithJournal(
     if (halted) return halted;
     throw error;
   } finally {
-    driver.close();
+    await driver.close();
   }
 }
 
@@ -106,6 +106,10 @@ class JournalStepRunner {
   #journal: Journal | undefined;
   /** True if there is no journal and there will be none. */
   #isUnwritten = false;
+  #isLooking = false;
+  #opening: Promise<Journal | undefined> | undefined;
+  /** The last event that is being written. The journal keeps the order of the calls. */
+  #eventWrite: Promise<void> = Promise.resolve();
   #halt: RunHalt | undefined;
   #iterations = 0;
   #usage: Usage = NO_USAGE;
@@ -114,7 +118,7 @@ class JournalStepRunner {
     this.#driven = driven;
     this.#journal = driven.journal;
     this.signal = AbortSignal.any([driven.signal, this.#cancel.signal]);
-    this.#timer = setInterval(() => this.#look(), CANCEL_POLL_MS);
+    this.#timer = setInterval(() => void this.#look(), CANCEL_POLL_MS);
     this.#timer.unref();
     for (const event of findOpenRuns(driven.journal)) driven.emit({ ...event, isResumed: true });
   }
@@ -146,23 +150,25 @@ class JournalStepRunner {
     return result;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearInterval(this.#timer);
-    this.#journal?.close();
+    await this.#eventWrite;
+    await this.#journal?.close();
   }
 
   async #step<T>(prefix: string, name: string, work: () => Promise<T>): Promise<T> {
     this.#check();
     const isTop = prefix === "";
     // A refusal before the run begins is not recorded.
-    const journal = isTop && name === "refused" ? this.#journal : this.#begin();
+    const journal = isTop && name === "refused" ? this.#journal : await this.#begin();
     const known = journal?.getStep(prefix + name);
     const value = known ? (known.value as T) : await work();
+    await this.#eventWrite;
     this.#check();
     if (name.startsWith("model:")) this.#count(isTop, (value as ModelReply).usage);
     if (known || !journal || this.#isLeaving()) return value;
-    if (isTop && (name === "end" || name === "refused")) return this.#end(journal, value as RunResult) as T;
-    return this.#kept(() => journal.step(prefix + name, value)) as T;
+    if (isTop && (name === "end" || name === "refused")) return (await this.#end(journal, value as RunResult)) as T;
+    return (await this.#record(() => journal.step(prefix + name, value))) as T;
   }
 
   #done<T>(name: string): { value: T } | undefined {
@@ -173,7 +179,7 @@ class JournalStepRunner {
 
   async #approval(name: string, ask: RequestApprovalOptions): Promise<AnsweredApproval> {
     this.#check();
-    const journal = this.#begin();
+    const journal = await this.#begin();
     const known = journal?.getAnswer(name);
     // An approval covers only the request that was shown. A call that is already done needs none.
     const isDone = journal?.getStep(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
@@ -187,11 +193,11 @@ class JournalStepRunner {
     if (approval || !journal) {
       // An answer that arrives after the run was stopped does not count.
       const isKept = !this.#isLeaving() && !ask.signal.aborted;
-      if (approval && journal && isKept) this.#kept(() => journal.answer(name, approval, ask.request));
+      if (approval && journal && isKept) await this.#record(() => journal.answer(name, approval, ask.request));
       return { approval: approval ?? NO_APPROVER, request: ask.request };
     }
     onRequested();
-    this.#kept(() => journal.ask(name, ask.request));
+    await this.#record(() => journal.ask(name, ask.request));
     this.#halt = { effect: ask.request };
     throw createHaltedError();
   }
@@ -200,16 +206,22 @@ class JournalStepRunner {
     if (this.#halt) return;
     this.#driven.emit(event);
     if (TRANSIENT_EVENTS.has(event.type) || this.#isLeaving()) return;
-    try {
-      this.#kept(() => this.#journal?.event(event));
-    } catch {} // The next step reports it.
+    const journal = this.#journal;
+    if (!journal) return;
+    this.#eventWrite = this.#record(() => journal.event(event)).catch(() => {}); // The next step reports it.
   }
 
-  #begin(): Journal | undefined {
+  /** Opens the journal. Steps that begin at once open one. */
+  async #begin(): Promise<Journal | undefined> {
     if (this.#journal || this.#isUnwritten) return this.#journal;
+    this.#opening ??= this.#open();
+    return this.#opening;
+  }
+
+  async #open(): Promise<Journal | undefined> {
     const { open, emit, run, skill } = this.#driven;
     try {
-      this.#journal = open();
+      this.#journal = await open();
     } catch (error) {
       // Nothing was recorded yet, so the run continues without a journal.
       this.#isUnwritten = true;
@@ -220,20 +232,20 @@ class JournalStepRunner {
     return this.#journal;
   }
 
-  #end(journal: Journal, result: RunResult): RunResult {
+  async #end(journal: Journal, result: RunResult): Promise<RunResult> {
     const { stop, isError, iterations, ms, usage, cost, model } = result;
     // A resumed run that is refused now may be allowed later.
     const isLater = RESUMABLE_STOPS.has(stop) || (journal === this.#driven.journal && stop === "refused");
-    if (isLater && !journal.isCancelled()) return result;
+    if (isLater && !(await journal.isCancelled())) return result;
     const tail = { stop, isError, iterations, ms, usage, ...omitUndefined({ cost, model }) };
-    this.#kept(() => journal.end({ ...result }, tail));
+    await this.#record(() => journal.end({ ...result }, tail));
     return result;
   }
 
   /** Writes to the journal. If that fails, the run stops: every later step throws. */
-  #kept<T>(write: () => T): T {
+  async #record<T>(write: () => Promise<T>): Promise<T> {
     try {
-      return write();
+      return await write();
     } catch (error) {
       this.#halt ??= { error: toProblem(error) };
       throw error;
@@ -255,10 +267,17 @@ class JournalStepRunner {
   }
 
   /** Aborts the run if it was cancelled from outside. */
-  #look(): void {
+  async #look(): Promise<void> {
+    const journal = this.#journal;
+    if (!journal || this.#isLooking) return;
+    this.#isLooking = true;
     try {
-      if (this.#kept(() => this.#journal?.isCancelled())) this.#cancel.abort();
-    } catch {} // The next step reports it.
+      if (await this.#record(() => journal.isCancelled())) this.#cancel.abort();
+    } catch {
+      // The next step reports it.
+    } finally {
+      this.#isLooking = false;
+    }
   }
 }
 

@@ -111,7 +111,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
     return await printWaiting(io, { runs, approvals, held: listHeldChanges(skilletHome) }, options.json ?? false);
   const held = readHeldChanges(skilletHome, given);
   if (held) return approveHeld(io, held, options);
-  const run = findWaitingRun(runs, given);
+  const run = await findWaitingRun(runs, given);
   const { effect } = run;
   requireKnownFormat(run);
   if (run.state !== "waiting" || !effect) throw createNotWaitingError(run);
@@ -127,19 +127,19 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   if (isAsked && !(isRead && (await isConfirmed(io, formatConfirmation(approval, effect))))) {
     throw createUndecidedError(io, run);
   }
-  runs.answer(run.id, approval, effect);
+  await runs.answer(run.id, approval, effect);
   if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
   if (!options.json) printDecision(io, run, approval, options.resume ?? false);
   // `--yes` covers this request only: later ones ask again.
   const { yes: _, ...others } = options;
-  return options.resume ? resumeAndPrint(io, runs.find(run.id), others) : EXIT.fine;
+  return options.resume ? resumeAndPrint(io, await runs.find(run.id), others) : EXIT.fine;
 }
 
 /** Finds the run. `last` is the last waiting one. */
-function findWaitingRun(runs: RunStore, given: string): RunSummary {
-  const waiting = given === "last" ? runs.list().find(({ state }) => state === "waiting") : undefined;
-  return waiting ?? runs.find(given);
+async function findWaitingRun(runs: RunStore, given: string): Promise<RunSummary> {
+  const waiting = given === "last" ? (await runs.list()).find(({ state }) => state === "waiting") : undefined;
+  return waiting ?? (await runs.find(given));
 }
 
 /** Returns the error for an unanswered request: a process that can start this program does not count as a user. */
@@ -199,7 +199,7 @@ interface WaitingLists {
 }
 
 async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): Promise<number> {
-  const waiting = runs.list().filter(({ state }) => state === "waiting");
+  const waiting = (await runs.list()).filter(({ state }) => state === "waiting");
   const always = await approvals.list();
   const problem = await approvals.problem();
   if (asJson)

@@ -77,7 +77,7 @@ async function showAuditLog({ io, options, args: [unknown] }: CommandContext<Aud
   if (unknown !== undefined) throw createUnknownWordError(unknown);
   const log = openCommandAudit(io, options);
   const most = options.limit === undefined ? DEFAULT_LIMIT : parseCountOption("--limit", options.limit);
-  const { lines, fitting, all } = await takeLast(log.read(), createLineFilter(io, options), most);
+  const { lines, fitting, all } = await takeLast(log.read(), await createLineFilter(io, options), most);
   const verdict = await log.verify();
   if (options.json) printJson(io.stdout, { file: log.file, isWhole: verdict.isWhole, lines, total: fitting });
   else {
@@ -163,12 +163,12 @@ async function takeLast(lines: AsyncIterable<AuditLine>, isFitting: (line: Audit
   return { lines: [...ring.slice(start), ...ring.slice(0, start)], fitting, all };
 }
 
-function createLineFilter(
+async function createLineFilter(
   io: CommandIo,
   options: CommandContext<AuditOptions>["options"],
-): (line: AuditLine) => boolean {
+): Promise<(line: AuditLine) => boolean> {
   const { skill, capability, outcome, since } = options;
-  const run = options.run === "last" ? openCommandRuns(io, options).find("last").id : options.run;
+  const run = options.run === "last" ? (await openCommandRuns(io, options).find("last")).id : options.run;
   const from = since === undefined ? "" : parseSince(since).toISOString();
   return (line) =>
     [line.skill, undefined].includes(skill) &&

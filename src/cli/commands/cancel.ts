@@ -16,8 +16,8 @@ export const cancelCommand: CommandDefinition = {
 /** Cancels a run, also one of another process. */
 async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
   const runs = openCommandRuns(io, options);
-  const { id, pid } = runs.find(given);
-  runs.cancel(id);
+  const { id, pid } = await runs.find(given);
+  await runs.cancel(id);
   await createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
   if (options.json) printJson(io.stdout, { run: id, ...(pid === undefined ? {} : { pid }) });
   else {

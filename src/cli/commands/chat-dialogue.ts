@@ -174,7 +174,7 @@ async function useSkillByName(at: DialogueContext, given: string): Promise<void>
 async function useSkillNow(at: DialogueContext, name: string, message: string): Promise<void> {
   const result = await at.talk.use(name, message);
   printTurnEnd(at, result);
-  printNextCommands(at.io, at.found, result, { quiet: at.isQuiet });
+  await printNextCommands(at.io, at.found, result, { quiet: at.isQuiet });
 }
 
 function printDialogueHelp({ out }: DialogueContext): void {

@@ -95,7 +95,7 @@ async function answerOnce(
   else {
     printRunProblems(io, result, options);
     if (!options.quiet) printRunOutcome(io, talk.isUndone() ? { ...result, stop: "failed", isError: true } : result);
-    printNextCommands(io, found, result, options);
+    await printNextCommands(io, found, result, options);
   }
   if (talk.isRefused()) return EXIT.refused;
   return talk.isUndone() ? EXIT.findings : getRunExitCode(result);

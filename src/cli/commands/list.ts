@@ -335,7 +335,7 @@ export async function printOverview({ io, options }: CommandContext<object>): Pr
   // Users of npx have no `skillet` on their PATH.
   const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
   const next: [string, string][] = [];
-  const waiting = found.runs.list().filter(({ state }) => state === "waiting").length;
+  const waiting = (await found.runs.list()).filter(({ state }) => state === "waiting").length;
   if (waiting > 0)
     next.push([
       `${skillet} approve`,

@@ -40,7 +40,7 @@ interface ResumeOptions extends RunOutputOptions {
 
 /** Resumes a run where it stopped. */
 async function resumeById({ io, options, args: [given = ""] }: CommandContext<ResumeOptions>): Promise<number> {
-  return resumeAndPrint(io, openCommandRuns(io, options).find(given), options);
+  return resumeAndPrint(io, await openCommandRuns(io, options).find(given), options);
 }
 
 /** Resumes a run that was already looked up. */
@@ -61,7 +61,7 @@ export async function resumeAndPrint(
   return runTraced(io, async (traces) => {
     const host = { ...found, ...(traces ? { onEvent: traces.record } : {}) };
     const result = await runWithProgress(io, host, options, (seen) => resume(found.catalog, seen, run.id, how));
-    printRunResult(io, found, result, options);
+    await printRunResult(io, found, result, options);
     return result.refusals.some(({ code }) => NOT_STARTED_CODES.has(code)) ? EXIT.findings : getRunExitCode(result);
   });
 }

@@ -67,7 +67,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     const { refusals } = result;
     if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
       result = await use();
-    printRunResult(io, found, result, options);
+    await printRunResult(io, found, result, options);
     return getRunExitCode(result);
   });
 }

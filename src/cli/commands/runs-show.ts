@@ -28,8 +28,8 @@ interface ShowRunOptions {
 /** Shows one run from its request to its result. */
 export async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
   const runs = openCommandRuns(io, options);
-  const summary = runs.find(given);
-  const journal = runs.read(summary.id);
+  const summary = await runs.find(given);
+  const journal = await runs.read(summary.id);
   const problems = findJournalProblems(summary, journal);
   if (options.json) printJson(io.stdout, { summary, lines: journal.lines, problems });
   else printRun(io, summary, journal.lines, options.full ?? false);
