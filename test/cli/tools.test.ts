@@ -99,7 +99,7 @@ describe("skillet call", () => {
       "Processed: a file\n",
     );
     const json = await skillet(["call", "my-skill.my-tool", "-i", "@in.json", "--json"], options);
-    expect(JSON.parse(json.stdout)).toMatchObject({ isError: false, title: "Completed", metadata: {} });
+    expect(JSON.parse(json.stdout)).toMatchObject({ isError: false, title: "Completed", data: {} });
   });
 
   it("[T-11] takes an edit at the next call", async () => {
@@ -161,7 +161,7 @@ describe("skillet call", () => {
     };
     const { code, stderr } = await skillet(["call", "x.send", "-i", '{"input": "it"}'], { env: { HOME: home }, ask });
     expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this tool  [n] no "]]);
-    expect(stderr).toMatch(/✗ x\.send was not called: it was not approved {2}\[not-approved\]\n$/);
+    expect(stderr).toMatch(/✗ Tool 'x\.send' was not approved: it changes something outside the workspace {2}\[not-approved\]\n$/);
   });
 
   it("lists the tools of a skill that is named without one, and reads what is piped in", async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { OPEN_SECTIONS } from "../../agent/prompts/prompt-section.ts";
 import type { PromptSession } from "../../agent/prompts/prompt-session.ts";
-import { callWithTimeout } from "../../agent/run/tool-call.ts";
+import { callTool } from "../../agent/run/call-tool.ts";
 import { shortenMiddle } from "../../agent/tools/tool-output.ts";
 import type { RunLimits } from "../../config/limits.ts";
 import { getErrorMessage } from "../../errors/problem.ts";
@@ -92,9 +92,7 @@ function createMethods(session: PromptSession, names: () => WireNames, options: 
   let calls = 0;
   /** Tool results are data; the text of opened sections is to be followed. */
   const formatContent = (tool: string, content: string) =>
-    tool === OPEN_SECTIONS
-      ? redactor.redact(content)
-      : wrapInTag("skill_output", { tool }, shortenMiddle(redactor.redact(content), limits.toolOutput));
+    tool === OPEN_SECTIONS ? content : wrapInTag("skill_output", { tool }, shortenMiddle(content, limits.toolOutput));
   return {
     initialize: ({ protocolVersion }) => ({
       protocolVersion,
@@ -107,8 +105,12 @@ function createMethods(session: PromptSession, names: () => WireNames, options: 
       const id = names().toId(String(name)) ?? String(name);
       const key = `${run}:${++calls}`;
       const execute = (value: unknown, more?: CallOptions) => session.call(id, value, more);
-      const callOptions = { signal, run, key };
-      const { text, isError } = await callWithTimeout({ execute } as Tool, input, callOptions, limits.toolSeconds);
+      // Claude has asked for the permission of this call before: `ToolPermissions` decides it.
+      const { text, isError } = await callTool({ name: id, execute } as Tool, input, {
+        createOptions: () => ({ signal, run, key }),
+        seconds: limits.toolSeconds,
+        redactor,
+      });
       return { content: [{ type: "text", text: formatContent(id, text) }], ...(isError ? { isError } : {}) };
     },
   };

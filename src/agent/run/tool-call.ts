@@ -1,19 +1,18 @@
 import type { ErrorCode } from "../../errors/error-codes.ts";
-import { getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
+import type { ApprovalRequest } from "../../host/approval.ts";
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
-import { type CallOptions, catchToolErrors, type Tool, type ToolResult, type Usage } from "../../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult, Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
-import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { trackToolResult } from "../policy/taint-tracker.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";
 import { readRecordedOutput } from "../tools/tool-output.ts";
 import type { AgentLoopOptions, AgentLoopResult } from "./agent-loop.ts";
-import { redactData } from "./run-inputs.ts";
+import { type CallJournal, callTool } from "./call-tool.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
-import { COMPLETE_TOOL, createApprovalRequest, findToolBlock, shortenInput } from "./tool-policy.ts";
+import { type AnsweredApproval, COMPLETE_TOOL, findToolBlock, shortenInput } from "./tool-policy.ts";
+import type { ParentRun } from "./use-skill.ts";
 
 const MAX_CALLS_PER_STEP = 32;
 const MAX_PROGRESS_EVENTS = 1000;
@@ -67,54 +66,74 @@ interface CallPosition {
   id: string;
 }
 
-/** Prepares a call, executes it and reports the outcome. A refusal is an ordinary result. */
+/** Makes one call of a run: the run's policies, approvals, steps and events around the pipeline. */
 async function makeToolCall(
   steps: StepRunner,
   options: AgentLoopOptions,
   call: ToolCall,
   at: CallPosition,
 ): Promise<ToolResult> {
-  const { run, budget, requestedModel: asked } = options;
-  const { id: place } = at;
+  const { redactor, taint, limits } = options;
+  const { input } = call;
   const tool = [...options.tools(), ...(options.unlisted ?? [])].find(({ name }) => name === call.tool);
-  const refused = tool
-    ? await findCallRefusal(steps, options, tool, call, at)
-    : (findCallRevocation(options, call) ?? describeUnknownTool(call.tool, options));
-  const name = `tool:${place}`;
-  if (!tool || refused)
-    return readRecordedResult(
-      await steps.step(name, async () => blockToolCall(steps, options, call, at.step, refused)),
-    );
-  const callOptions = createCallOptions(steps, options, tool, at);
-  const noted = (recorded: ToolResult) => {
-    const result = readRecordedResult(recorded);
-    trackToolResult(options.taint, { tool, input: call.input, ownSkill: options.owner?.name }, result);
+  const journal = createCallJournal(steps, options, call, {
+    ...at,
+    isNested: tool !== undefined && isSubRunTool(tool),
+  });
+  if (!tool) return journal.recordRefusal(findCallRevocation(options, call) ?? describeUnknownTool(call.tool, options));
+  return callTool(tool, input, {
+    findRefusal: () => findCallRefusal(options, tool, call),
+    approval: { context: options, ask: (request) => requestRunApproval(steps, options, request, at), unaskedFix: "" },
+    createOptions: () => createCallOptions(steps, options, tool, at),
+    ...(isSubRunTool(tool)
+      ? { execute: (callOptions) => tool.executeInRun(input, callOptions, createParentRun(steps, options, at)) }
+      : { seconds: limits.toolSeconds, waited: () => steps.waited() }),
+    redactor,
+    taint,
+    ownSkill: options.owner?.name,
+    journal,
+  });
+}
+
+function createParentRun(steps: StepRunner, options: AgentLoopOptions, { id }: CallPosition): ParentRun {
+  const { run, budget, requestedModel, taint } = options;
+  return { id: `${run}.${id}`, parent: run, steps: steps.createChild(id), budget, requestedModel, taint };
+}
+
+/** Records a call in one step, with its events. A nested run has its own steps, so it is not inside a step; only its events are. */
+function createCallJournal(
+  steps: StepRunner,
+  options: AgentLoopOptions,
+  call: ToolCall,
+  { step, id, isNested }: CallPosition & { isNested: boolean },
+): Omit<CallJournal, "recordRefusal"> & { recordRefusal(refusal: ToolResult): Promise<ToolResult> } {
+  const name = `tool:${id}`;
+  const start = () => {
+    const input = shortenInput(call.input, options.redactor);
+    emitRunEvent(steps, options, { type: "tool-called", step, tool: call.tool, input });
+    return performance.now();
+  };
+  const end = (result: ToolResult, started: number) => {
+    emitToolEnded(steps, options, call, { step, started }, result);
     return result;
   };
-  if (!isSubRunTool(tool)) {
-    const made = steps.step(name, async () => {
-      const finish = startToolCall(steps, options, call, at);
-      return finish(await callWithTimeout(tool, call.input, callOptions, options.limits.toolSeconds, steps.waited));
-    });
-    return noted(await made);
-  }
-  const started = performance.now();
-  // A nested run has its own steps, so it is not inside a step; only its events are.
-  await steps.step(`call:${place}`, async () => {
-    startToolCall(steps, options, call, at);
-    return true;
-  });
-  const { taint } = options;
-  const within = {
-    id: `${run}.${place}`,
-    parent: run,
-    steps: steps.createChild(place),
-    budget,
-    requestedModel: asked,
-    taint,
+  return {
+    recordRefusal: async (refusal) =>
+      readRecordedResult(await steps.step(name, async () => blockToolCall(steps, options, call, step, refusal))),
+    async recordCall(execute, finish) {
+      if (!isNested) {
+        const recorded = await steps.step(name, async () => {
+          const started = start();
+          return end(finish(await execute()), started);
+        });
+        return readRecordedResult(recorded);
+      }
+      const started = performance.now();
+      await steps.step(`call:${id}`, async () => start() > 0);
+      const made = await execute();
+      return readRecordedResult(await steps.step(name, async () => end(finish(made), started)));
+    },
   };
-  const result = await catchToolErrors(() => tool.executeInRun(call.input, callOptions, within));
-  return noted(await steps.step(name, async () => finishToolCall(steps, options, call, { ...at, started }, result)));
 }
 
 /** Reads the result of a recorded step. Version 0.1.0 recorded the text as `content` and the data as `metadata`. */
@@ -154,50 +173,20 @@ function createCallOptions(
   };
 }
 
-/** Emits the start of a call and returns the function that finishes it. */
-function startToolCall(
-  steps: StepRunner,
-  options: AgentLoopOptions,
-  call: ToolCall,
-  at: CallPosition,
-): (result: ToolResult) => ToolResult {
-  const { tool, input } = call;
-  emitRunEvent(steps, options, {
-    type: "tool-called",
-    step: at.step,
-    tool,
-    input: shortenInput(input, options.redactor),
-  });
-  const started = performance.now();
-  return (result) => finishToolCall(steps, options, call, { ...at, started }, result);
-}
-
-function finishToolCall(
+function emitToolEnded(
   steps: StepRunner,
   options: AgentLoopOptions,
   { tool }: ToolCall,
-  { step, started }: CallPosition & { started: number },
-  { text: content, isError, code, title, ...more }: ToolResult,
-): ToolResult {
-  const text = options.redactor.redact(String(content));
-  const redact = (part: string | undefined) => (part === undefined ? undefined : options.redactor.redact(part));
+  { step, started }: { step: number; started: number },
+  { text, output = text, isError, code, title }: ToolResult,
+): void {
   const ms = Math.max(0, Math.round(performance.now() - started));
-  const coded = code === undefined ? {} : { code: sanitizeLine(options.redactor.redact(String(code)), 64) };
-  const titled = title === undefined ? {} : { title: sanitizeLine(options.redactor.redact(title), 200) };
-  const wrong = isError ? { message: sanitizeLine(redact(more.output) ?? text, 300) } : {};
-  const ended = {
-    type: "tool-ended",
-    step,
-    tool,
-    isError,
-    ...coded,
-    ...titled,
-    ...wrong,
-    ms,
-    characters: text.length,
-  } as const;
-  emitRunEvent(steps, options, ended);
-  return { ...redactData(options.redactor, more), text, isError, ...coded, ...titled };
+  emitRunEvent(steps, options, {
+    ...{ type: "tool-ended", step, tool, isError },
+    ...omitUndefined({ code, title }),
+    ...(isError ? { message: sanitizeLine(output, 300) } : {}),
+    ...{ ms, characters: text.length },
+  });
 }
 
 function blockToolCall(
@@ -205,9 +194,8 @@ function blockToolCall(
   options: AgentLoopOptions,
   { tool }: ToolCall,
   step: number,
-  refused?: ToolResult,
+  { text, code = "" }: ToolResult,
 ): ToolResult {
-  const { text = "", code = "" } = refused ?? {};
   const message = options.redactor.redact(text);
   emitRunEvent(steps, options, {
     type: "tool-blocked",
@@ -219,37 +207,30 @@ function blockToolCall(
   return { text: message, isError: true, code };
 }
 
-async function findCallRefusal(
+/** Returns the refusal that no approval can lift. */
+function findCallRefusal(options: AgentLoopOptions, tool: Tool, call: ToolCall): ToolResult | undefined {
+  const { input, problem } = call;
+  const revoked = findCallRevocation(options, call);
+  if (revoked) return revoked;
+  if (problem !== undefined) return createCallRefusal("input-invalid", `Invalid input: ${sanitizeLine(problem, 300)}`);
+  const blocked = findToolBlock(options.toolPolicies, tool.name, input);
+  return blocked && createCallRefusal(blocked.code, sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512));
+}
+
+function requestRunApproval(
   steps: StepRunner,
   options: AgentLoopOptions,
-  tool: Tool,
-  call: ToolCall,
-  { step, id: place }: CallPosition,
-): Promise<ToolResult | undefined> {
-  const { toolPolicies, approvedKeys, signal } = options;
-  const { input, problem } = call;
-  const findRevocation = findCallRevocation(options, call);
-  if (findRevocation) return findRevocation;
-  if (problem !== undefined) return createCallRefusal("input-invalid", `Invalid input: ${sanitizeLine(problem, 300)}`);
-  const blocked = findToolBlock(toolPolicies, tool.name, input);
-  if (blocked) return createCallRefusal(blocked.code, sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512));
-  const effect = await createApprovalRequest(options, tool, call);
-  if (!effect) return undefined;
-  const about = { step, tool: tool.name };
-  const { approval, request: agreedTo } = await steps.requestApproval(`approval:${place}`, {
+  effect: ApprovalRequest,
+  { step, id }: CallPosition,
+): Promise<AnsweredApproval> {
+  const about = { step, tool: effect.tool };
+  return steps.requestApproval(`approval:${id}`, {
     request: effect,
-    signal,
+    signal: options.signal,
     redact: (text) => options.redactor.redact(text),
     onRequested: () => emitRunEvent(steps, options, { type: "approval-requested", ...about, effect }),
     onAnswered: (given) => emitRunEvent(steps, options, { type: "approval-decided", ...about, ...given }),
   });
-  if (isApprovedForRun(agreedTo, approval)) approvedKeys.add(getApprovalKey(agreedTo));
-  if (approval.isApproved) return undefined;
-  const said = approval.reason ? `. Reason: ${options.redactor.redact(approval.reason)}` : "";
-  return createCallRefusal(
-    "not-approved",
-    sanitizeLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512),
-  );
 }
 
 /** Returns the refusal of a tool that was revoked since the run began. */
@@ -278,38 +259,4 @@ function describeUnknownTool(name: string, { tools, withheld, skill }: AgentLoop
 
 function createCallRefusal(code: ErrorCode, content: string): ToolResult {
   return { text: content, isError: true, code };
-}
-
-/** Makes one call with a time limit: a tool that hangs is an error. */
-export async function callWithTimeout(
-  tool: Tool,
-  input: unknown,
-  { signal, ...more }: CallOptions,
-  seconds: number,
-  /** Returns the time spent waiting for users, which does not count toward the limit. */
-  waited?: () => number,
-): Promise<ToolResult> {
-  const inner = new AbortController();
-  const onAbort = () => inner.abort(signal?.reason);
-  const late = new Error(`It did not end within ${seconds} seconds`);
-  const stop = startPausableTimer(seconds * 1000, () => inner.abort(late), waited);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  if (signal?.aborted) onAbort();
-  try {
-    const result = await raceWithAbort(
-      catchToolErrors(() => tool.execute(input, { ...more, signal: inner.signal })),
-      inner.signal,
-    );
-    return result.code === "aborted" && inner.signal.reason === late ? createToolTimeoutResult(late) : result;
-  } catch (error) {
-    if (error === late) return createToolTimeoutResult(late);
-    return { text: "It was interrupted.", isError: true, code: "aborted" };
-  } finally {
-    signal?.removeEventListener("abort", onAbort);
-    stop();
-  }
-}
-
-function createToolTimeoutResult({ message }: Error): ToolResult {
-  return { text: `${message}.`, isError: true, code: "tool-timeout" };
 }

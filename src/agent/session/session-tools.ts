@@ -17,11 +17,9 @@ import { type CheckedFile, checkPath, checkText } from "../../skill/source/check
 import { type CallOptions, createTool, type Tool, type ToolEffect, type ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials, isToolDisabled } from "../policy/skill-policies.ts";
-import { collectSecrets } from "../run/run-inputs.ts";
 import type { ScriptRequest } from "../run/run-script.ts";
 import type { UseRequest } from "../run/use-skill.ts";
 import {
@@ -129,10 +127,7 @@ function createAllTools(state: SessionState): readonly Tool[] {
         state.load(skill, { call, ...omitUndefined({ arguments: values, again, signal: call.signal }) }, parent),
     ),
     createUseTool((request, parent, options) => state.use(request, parent, options)),
-    redactToolOutput(
-      createResourceTool((name = "") => state.find(name, "model")),
-      state,
-    ),
+    createResourceTool((name = "") => state.find(name, "model")),
     ...(state.isReadOnly ? [] : [createRunScriptTool(state)]),
     tool(
       "validate_skill",
@@ -148,17 +143,6 @@ function createAllTools(state: SessionState): readonly Tool[] {
       async (what) => checkSkillForModel("style", { ...what, profile: "agentskills" }, await state.reload(), state),
     ),
   ];
-}
-
-/** Redacts tool output: a file may contain a configured secret. */
-function redactToolOutput(tool: Tool, { host }: SessionState): Tool {
-  return {
-    ...tool,
-    async execute(input, options) {
-      const result = await tool.execute(input, options);
-      return { ...result, text: createRedactor(collectSecrets(new Map(), host)).redact(result.text) };
-    },
-  };
 }
 
 function createRunScriptTool(state: SessionState): Tool {

@@ -3,7 +3,7 @@ import type { DiscloseOptions, Disclosure } from "../../catalog/disclose.ts";
 import { getMatcher, isSelectedMatch, type Match } from "../../catalog/search/matcher.ts";
 import { completeHost, type Host, type HostOptions, notifyListeners } from "../../config/host.ts";
 import { getErrorMessage, type Problem } from "../../errors/problem.ts";
-import { type Approval, type Approve, getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
+import type { Approval, ApprovalRequest, Approve } from "../../host/approval.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
@@ -13,11 +13,11 @@ import { createRedactor } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { shortenHomePath } from "../policy/setup-policy.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
-import { createTaintTracker, type TaintTracker, trackToolResult } from "../policy/taint-tracker.ts";
+import { createTaintTracker } from "../policy/taint-tracker.ts";
+import { type CallToolContext, callTool } from "../run/call-tool.ts";
 import { collectSecrets } from "../run/run-inputs.ts";
 import { createRefusalResult, createRunId, type Run, type RunResult } from "../run/run-result.ts";
-import { callWithTimeout } from "../run/tool-call.ts";
-import { createApprovalRequest, requestApproval } from "../run/tool-policy.ts";
+import { requestApproval } from "../run/tool-policy.ts";
 import { type UseRequest, useSkill } from "../run/use-skill.ts";
 import type { Advice, AdviceMemory, AdviseContext } from "./advise.ts";
 import { getDisclosureMode, withSteadyTrust } from "./session-disclosure.ts";
@@ -172,13 +172,7 @@ export function openSession(opened: Catalog, hostOptions: HostOptions = {}, opti
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const state = new SessionState(opened, completeHost(hostOptions), active, options);
   const ownTools = createSessionTools(state);
-  const taint = createTaintTracker();
-  const approve = createCallApproval(state.host, taint);
-  const trackResult = async (tool: Tool, input: unknown, call: Promise<ToolResult>) => {
-    const result = await call;
-    trackToolResult(taint, { tool, input }, result);
-    return result;
-  };
+  const createContext = createCallContexts(state.host);
   const mounted = active.size > 0 && !options.isReadOnly ? state.mountLoaded() : undefined;
   const listOffered = (mounted: readonly Tool[]) =>
     keepFirstByName([
@@ -254,21 +248,12 @@ export function openSession(opened: Catalog, hostOptions: HostOptions = {}, opti
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || formatWireName(candidate.name) === name;
       const ours = ownTools().find(isNamed);
-      // The session's own tools have their own limits.
-      const execute = async (tool: Tool) =>
-        ((await hasCallEffect(tool, input)) ? await approve(tool, input, options) : undefined) ??
-        trackResult(tool, input, tool.execute(input, options));
-      if (ours) return execute(ours);
+      if (ours) return callTool(ours, input, await createContext(ours, input, options));
       const known = listOffered(state.mounts.knownTools);
       const tools = known.some(isNamed) ? known : listOffered(await state.mountLoaded());
       const tool = tools.find(isNamed);
-      if (tool?.starts !== undefined) return execute(tool);
-      const { approve: _, ...callOptions } = options;
-      const { toolSeconds } = state.host.settings.limits;
-      if (tool) {
-        const refusal = await approve(tool, input, options);
-        return refusal ?? trackResult(tool, input, callWithTimeout(tool, input, callOptions, toolSeconds));
-      }
+      const seconds = state.host.settings.limits.toolSeconds;
+      if (tool) return callTool(tool, input, await createContext(tool, input, options, seconds));
       const revoked = state.findRevocation(name);
       if (revoked) return createRefusalResult([revoked]);
       const available = tools.map((candidate) => sanitizeLine(candidate.name, 128)).join(", ");
@@ -293,48 +278,48 @@ function keepFirstByName(tools: readonly Tool[]): readonly Tool[] {
   return byName.size === tools.length ? tools : tools.filter((tool) => byName.get(tool.name) === tool);
 }
 
-/** Asks for approval of a call that has an effect. Returns the refusal, if any. */
-type ApproveCall = (tool: Tool, input: unknown, options: SessionCallOptions) => Promise<ToolResult | undefined>;
-
-/** Creates the approval check. An approval for the whole conversation is not asked again. `taint` tracks the untrusted text it has read. */
-function createCallApproval(host: Host, taint: TaintTracker): ApproveCall {
-  let run: string | undefined;
+/**
+ * Creates the contexts of calls in one conversation: an approval for all of it is not asked again, and `taint` tracks the untrusted
+ * text that was read. A tool of the session, or one that starts a run or a script, has its own time limit.
+ */
+function createCallContexts(host: Host) {
   const approvedKeys = new Set<string>();
-  return async (tool, input, { signal = new AbortController().signal, approve = host.approve }) => {
-    if (!tool.effect) return undefined;
-    run ??= createRunId();
+  const taint = createTaintTracker();
+  let run: string | undefined;
+  return async (
+    tool: Tool,
+    input: unknown,
+    options: SessionCallOptions,
+    seconds?: number,
+  ): Promise<CallToolContext> => {
+    const { approve = host.approve, signal = new AbortController().signal } = options;
+    const isLimited = seconds !== undefined && tool.starts === undefined;
     const redactor = createRedactor(collectSecrets(new Map(), host));
-    const workspace = host.workspace === undefined ? undefined : shortenHomePath(host.workspace, host);
-    const inside = host.workspace === undefined ? [] : [host.workspace];
+    const { workspace } = host;
+    run ??= createRunId();
     const context = {
-      run,
-      skill: "",
-      toolPolicies: [],
-      approvedKeys,
-      redactor,
-      workspace,
-      taint,
-      allowedFolders: inside,
+      ...{ run, skill: "", toolPolicies: [], approvedKeys, redactor, taint },
+      workspace: workspace === undefined ? undefined : shortenHomePath(workspace, host),
+      allowedFolders: workspace === undefined ? [] : [workspace],
     };
-    const effect = await createApprovalRequest(context, tool, { input });
-    if (!effect) return undefined;
-    const hide = (text: string) => redactor.redact(text);
-    const ask = { request: effect, signal, redact: hide, onRequested: () => {}, onAnswered: () => {} };
-    const approval = await requestApproval({ ...host, ...omitUndefined({ approve }) }, ask).catch(
-      (error): Approval => ({ isApproved: false, reason: getErrorMessage(error) }),
-    );
-    if (approval && isApprovedForRun(effect, approval)) approvedKeys.add(getApprovalKey(effect));
-    if (approval?.isApproved) return undefined;
-    const why = approval
-      ? (approval.reason ?? "it was not approved")
-      : approve
-        ? "it needs approval, and its input is too long to be shown in full here"
-        : "it needs approval, and no user can be asked here";
-    const content = sanitizeLine(
-      `Tool '${tool.name}' was not called because ${effect.reason}: ${redactor.redact(why)}`,
-      512,
-    );
-    return { text: content, isError: true, code: approval ? "not-approved" : "approval-needed" };
+    const ask = async (request: ApprovalRequest) => {
+      const redact = (text: string) => redactor.redact(text);
+      const asked = { request, signal, redact, onRequested: () => {}, onAnswered: () => {} };
+      const approval = await requestApproval({ ...host, ...omitUndefined({ approve }) }, asked).catch(
+        (error): Approval => ({ isApproved: false, reason: getErrorMessage(error) }),
+      );
+      return approval && { approval, request };
+    };
+    const unaskedFix = approve ? "its input is too long to be shown in full here" : "no user can be asked here";
+    const needsApproval = tool.effect !== undefined && (isLimited || (await hasCallEffect(tool, input)));
+    const { approve: _, ...callOptions } = options;
+    return {
+      approval: needsApproval ? { context, ask, unaskedFix } : undefined,
+      createOptions: () => (isLimited ? callOptions : options),
+      seconds: isLimited ? seconds : undefined,
+      redactor,
+      taint,
+    };
   };
 }
 

@@ -3,10 +3,10 @@ import { resolve } from "node:path";
 import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
 import { findDenials } from "../../agent/policy/skill-policies.ts";
 import { requireSecretOwner } from "../../agent/policy/trust-policy.ts";
-import { collectSecrets, readSkillSecrets, redactData, type SkillSecrets } from "../../agent/run/run-inputs.ts";
+import { callTool as runTool, type ToolApproval } from "../../agent/run/call-tool.ts";
+import { collectSecrets, readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
 import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";
-import { callWithTimeout } from "../../agent/run/tool-call.ts";
-import { createApprovalRequest, requestApproval } from "../../agent/run/tool-policy.ts";
+import { requestApproval } from "../../agent/run/tool-policy.ts";
 import { createLazySandbox } from "../../agent/toolsets/open-toolsets.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
@@ -159,54 +159,52 @@ async function makeCall(
   if (denied.length > 0) return createRefusedOutcome(denied);
   if (own.problem !== undefined) throw own.problem;
   const signal = createInterruptSignal(io);
-  const refused = isAgreed ? undefined : await findDenial(io, found, { row, tool, input, hiding, signal });
-  if (refused) return createRefusedOutcome([refused]);
-  if (of) requireSecretOwner(of.skill, found);
   const { secrets } = own;
   const run = createRunId();
   const progress = createPrinter(io.stderr, io.env);
-  const options = {
-    ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
-    ...(of ? { sandbox: createLazySandbox(found, { ...of, secrets, redactor: hiding, signal }) } : {}),
-    onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.redact(text)}`,
-  };
-  const result = await callWithTimeout(tool, input, options, found.settings.limits.toolSeconds);
-  return { result: redactData(hiding, result) };
+  let refusal: Problem | undefined;
+  const result = await runTool(tool, input, {
+    approval: isAgreed ? undefined : createCallApproval(io, found, { row, redactor: hiding, signal }),
+    createOptions() {
+      if (of) requireSecretOwner(of.skill, found); // Checked right before the values are passed on.
+      return {
+        ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
+        ...(of ? { sandbox: createLazySandbox(found, { ...of, secrets, redactor: hiding, signal }) } : {}),
+        onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.redact(text)}`,
+      };
+    },
+    seconds: found.settings.limits.toolSeconds,
+    redactor: hiding,
+    journal: {
+      async recordRefusal(refused, problem) {
+        refusal = problem;
+        return refused;
+      },
+      recordCall: async (execute, finish) => finish(await execute()),
+    },
+  });
+  return refusal ? { result, refusals: [refusal] } : { result };
 }
 
-interface CallApprovalContext extends Pick<CallRequest, "row" | "tool" | "input"> {
-  hiding: Redactor;
-  signal: AbortSignal;
-}
-
-/** Returns the reason why a call with side effects is not made. */
-async function findDenial(
+function createCallApproval(
   io: CommandIo,
   found: DiscoverResult,
-  { row, tool, input, hiding, signal }: CallApprovalContext,
-): Promise<Problem | undefined> {
+  { row, redactor, signal }: { row: ToolProvider; redactor: Redactor; signal: AbortSignal },
+): ToolApproval {
   const { workspace: folder } = found;
   const workspace = folder === undefined ? undefined : shortenHomePath(folder, found);
-  const about = { run: "", skill: "", toolPolicies: [], approvedKeys: new Set<string>(), redactor: hiding, workspace };
-  const asked = await createApprovalRequest(about, tool, { input });
-  if (!asked) return undefined;
-  const effect = row.of ? asked : { ...asked, source: `server ${row.name}` };
   const approve = createApprovalPrompt(io, "call");
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
-  const hide = (text: string) => hiding.redact(text);
-  const word = await requestApproval(host, {
-    request: effect,
-    signal,
-    redact: hide,
-    onRequested: () => {},
-    onAnswered: () => {},
-  });
-  if (word?.isApproved) return undefined;
-  if (word) return { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
+  const redact = (text: string) => redactor.redact(text);
   return {
-    code: "approval-needed",
-    message: `${tool.name} was not called: ${effect.reason}, and this is not a terminal`,
-    fix: "to approve it in advance, add --yes",
+    context: { run: "", skill: "", toolPolicies: [], approvedKeys: new Set(), redactor, workspace },
+    ...(row.of ? {} : { source: `server ${row.name}` }),
+    async ask(request) {
+      const asked = { request, signal, redact, onRequested: () => {}, onAnswered: () => {} };
+      const approval = await requestApproval(host, asked);
+      return approval && { approval, request };
+    },
+    unaskedFix: "this is not a terminal: to approve it in advance, add --yes",
   };
 }
 
