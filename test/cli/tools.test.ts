@@ -161,7 +161,9 @@ describe("skillet call", () => {
     };
     const { code, stderr } = await skillet(["call", "x.send", "-i", '{"input": "it"}'], { env: { HOME: home }, ask });
     expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this tool  [n] no "]]);
-    expect(stderr).toMatch(/✗ Tool 'x\.send' was not approved: it changes something outside the workspace {2}\[not-approved\]\n$/);
+    expect(stderr).toMatch(
+      /✗ Tool 'x\.send' was not approved: it changes something outside the workspace {2}\[not-approved\]\n$/,
+    );
   });
 
   it("lists the tools of a skill that is named without one, and reads what is piped in", async () => {
