@@ -420,6 +420,19 @@ describe("skillet show", () => {
 });
 
 describe("skillet doctor", () => {
+  it("reports as many skills as `skillet` and `skillet list`", async () => {
+    const files = {
+      "skills/one/SKILL.md": skillText("one"),
+      "skills/off/SKILL.md": skillText("off", { more: "enabled: false\n" }),
+    };
+    const cwd = temporaryFolder(files);
+    const total = async (args: string[], pattern: RegExp) => pattern.exec((await skillet(args, { cwd })).stdout)?.[1];
+    const overview = await total([], /^skillet: (\d+ skills?) /);
+    const { skills } = JSON.parse((await skillet(["list", "--json"], { cwd })).stdout);
+    expect(overview).toBe(`${skills.length} skills`);
+    expect(await total(["doctor"], /^ {2}(\d+ skills?) in use, \d+ not available: /m)).toBe(overview);
+  });
+
   it("tests a configured model as a chat does: one that has no key is wrong, one with a key is not", async () => {
     const table =
       '[models.default]\nprovider = "anthropic"\nmodel = "claude-x"\nbase_url = "http://127.0.0.1:9999/v1"\n';

@@ -1,3 +1,4 @@
+import type { Catalog } from "../../catalog/catalog.ts";
 import { BUILT_IN_TOOLS, completeHost, type Host, type HostOptions, type SystemInfo } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem } from "../../errors/problem.ts";
@@ -181,6 +182,11 @@ const POLICIES_BY_PURPOSE = new Map(
 /** Returns the first reason to hide the skill. */
 export function findFirstDenial(skill: Skill, host: Host): Denial | undefined {
   return findFirstOf(POLICIES_BY_PURPOSE.get("load") ?? [], skill, host) ?? applyHostPolicies(skill, host, "load")[0];
+}
+
+/** Returns the skills of a catalog that can be used here. `skillet`, `list` and `doctor` count these. */
+export function listAvailableSkills(catalog: Pick<Catalog, "available">, host: HostOptions): readonly Skill[] {
+  return catalog.available((skill) => findUnavailability(skill, host));
 }
 
 /** Returns why a skill is unavailable here. A skill that only needs the user's trust or a value is available. */

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { Option } from "commander";
 import type { ModelAlias } from "../../agent/models/resolve-model.ts";
+import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { listClientViews } from "../../clients/client-views.ts";
 import { type DiscoverResult, findUndeclaredSettings } from "../../config/discover.ts";
 import { packageVersion } from "../../package.ts";
@@ -202,6 +203,10 @@ function printDoctorFacts(
     const row = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
     out.line`${isThere ? row : out.dim(row)}`;
   }
+  const available = listAvailableSkills(found.catalog, found).length;
+  const unavailable = found.catalog.skills.length - available;
+  const others = unavailable === 0 ? "" : `, ${unavailable} not available: \`skillet list --all\` shows why`;
+  printHanging(out, "  ", [`${formatCount(available, "skill")} in use${others}`], { indent: 2 });
   const missing = folders.length - shown.length;
   if (missing > 0)
     out.line`  ${out.dim(`${formatCount(missing, "other client folder")} not found: skillet doctor --json lists ${missing === 1 ? "it" : "them"}`)}`;

@@ -1,5 +1,10 @@
 import { Option } from "commander";
-import { findDenials, findUnavailability, isDisabledByDefault } from "../../agent/policy/skill-policies.ts";
+import {
+  findDenials,
+  findUnavailability,
+  isDisabledByDefault,
+  listAvailableSkills,
+} from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
@@ -318,7 +323,7 @@ export async function printOverview({ io, options }: CommandContext<object>): Pr
   const found = await discoverForCommand(io, options);
   const isConfigured = printConfigurationWarnings(io, found);
   const { catalog, around } = found;
-  const skills = catalog.available((skill) => findUnavailability(skill, found));
+  const skills = listAvailableSkills(catalog, found);
   if (options.json) {
     const folders = catalog.sources.map(({ path: folder, ...source }) => ({ ...source, ...omitUndefined({ folder }) }));
     printJson(io.stdout, { workspace: around.workspace, skills: skills.map(toSkillJson), folders });
