@@ -24,10 +24,10 @@ export type { Settings } from "./config/settings.ts";
 export { createSettings, type SettingsInput } from "./config/settings-schema.ts";
 export { type CatalogChange, watchCatalog } from "./config/watch-catalog.ts";
 export type { ErrorCode } from "./errors/error-codes.ts";
-export { type Problem, SkillError } from "./errors/problem.ts";
+export { formatProblem, type Problem, SkillError } from "./errors/problem.ts";
 export type { Approval, ApprovalRequest, Approve } from "./host/approval.ts";
 export type { RunEvent, SkillEvent, StopReason } from "./host/events.ts";
-export type { Caller, HostPolicy, PolicyContext, PolicyDenial } from "./host/host-policy.ts";
+export type { Caller, HostPolicy, PolicyContext } from "./host/host-policy.ts";
 export type { Message, Model, ModelReply, ModelRequest } from "./host/model-contract.ts";
 // Write and check skills: in code, as text, and as files.
 export { defineSkill, type SkillDefinition } from "./skill/define-skill.ts";

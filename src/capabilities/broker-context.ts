@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { SkillError } from "../errors/problem.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
 import type { Approval, ApprovalRequest } from "../host/approval.ts";
 import type {
   AuditEntry,
@@ -13,7 +13,7 @@ import type { Caller } from "../host/host-policy.ts";
 import type { Skill } from "../skill/skill.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 import { stringifyCanonical } from "./audit-log.ts";
-import { type BrokerAnswer, type BrokerProblem, refuseRequest } from "./broker-protocol.ts";
+import { type BrokerAnswer, refuseRequest } from "./broker-protocol.ts";
 import { createNameDeduplicator } from "./credential-filter.ts";
 import { withProviderTimeout } from "./provider-contract.ts";
 import type { SignInFlows } from "./sign-in-flows.ts";
@@ -29,7 +29,7 @@ export interface BrokerRun {
   getDeadline(): number;
   signal: AbortSignal;
   /** Returns the reason if the skill was disabled after the run began. */
-  findRevocation?(): BrokerProblem | undefined;
+  findRevocation?(): Problem | undefined;
   /** Removes secrets from a text. */
   redact(text: string): string;
   /** Runs and records a step as `StepRunner` does: the result survives a kill of the program. */

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../errors/error-codes.ts";
+import type { Problem } from "../errors/problem.ts";
 import type { JsonObject } from "../util/objects.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 
@@ -33,7 +34,7 @@ export interface BrokerRequest {
 /** A reply. */
 export type BrokerReply = { v: typeof BROKER_PROTOCOL_VERSION; id: string } & (
   | { ok: true; result: JsonObject }
-  | { ok: false; error: { code: string; message: string; fix?: string } }
+  | { ok: false; error: Problem<string> }
 );
 
 /** The result of `list`: only capabilities that the skill declares. */
@@ -79,19 +80,16 @@ export interface AuthResult {
 }
 
 /** The answer to a request. A refusal is an answer too, never an exception. */
-export type BrokerAnswer = { ok: true; result: JsonObject } | { ok: false; error: BrokerProblem };
+export type BrokerAnswer = { ok: true; result: JsonObject } | { ok: false; error: Problem };
 
-export interface BrokerProblem {
-  code: ErrorCode;
-  message: string;
-  fix?: string;
-}
-
-export function refuseRequest(code: ErrorCode, message: string, fix?: string): BrokerAnswer & { ok: false } {
-  return {
-    ok: false,
-    error: { code, message: sanitizeLine(message, 600), ...(fix ? { fix: sanitizeLine(fix, 600) } : {}) },
-  };
+export function refuseRequest(
+  code: ErrorCode,
+  message: string,
+  fix = "",
+  commands?: readonly string[],
+): BrokerAnswer & { ok: false } {
+  const problem = { code, message: sanitizeLine(message, 600), fix: sanitizeLine(fix, 600) };
+  return { ok: false, error: { ...problem, ...(commands ? { commands } : {}) } };
 }
 
 /** Marks a recorded answer: the call was not made again. */

@@ -1,4 +1,4 @@
-import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { formatProblem, getErrorMessage, SkillError } from "../errors/problem.ts";
 import {
   type CapabilityProvider,
   type Credential,
@@ -7,7 +7,7 @@ import {
   type ProviderAnswer,
   type ProviderDescription,
 } from "../host/capability-contract.ts";
-import { findSchemaProblem } from "../host/json-schema.ts";
+import { findSchemaIssues, findSchemaProblem } from "../host/json-schema.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import { stringifyCanonical } from "./audit-log.ts";
@@ -28,6 +28,8 @@ export interface ProviderFinding {
   isOk: boolean;
   /** The expectation that was checked. */
   title: string;
+  /** The operation that was tried, for the checks of its input and its output. */
+  tried?: { operation: string; part: "input" | "output" };
   /** The reason it failed. */
   message?: string;
   /** The last lines that its program printed to stderr during the check. */
@@ -43,14 +45,14 @@ export async function checkProvider(
   options: ProviderCheckOptions = {},
 ): Promise<ProviderFinding[]> {
   const findings: ProviderFinding[] = [];
-  const check = async (title: string, work: () => Promise<string | undefined>) => {
+  const check: ProviderTrial["check"] = async (title, work, tried) => {
     let printed: readonly string[] = [];
     const message = await work().catch((error) => {
       printed = getPrintedLines(error);
       return `it failed: ${formatTrialError(error)}`;
     });
     findings.push({
-      ...{ isOk: message === undefined, title },
+      ...{ isOk: message === undefined, title, ...(tried ? { tried } : {}) },
       ...(message === undefined ? {} : { message: sanitizeLine(message) }),
       ...(printed.length > 1 ? { printed } : {}), // A single line is in the message.
     });
@@ -77,14 +79,14 @@ interface ProviderTrial {
   options: ProviderCheckOptions;
   /** The number of the last call, so that no two calls share a key by accident. */
   number: number;
-  check(title: string, work: () => Promise<string | undefined>): Promise<void>;
+  check(title: string, work: () => Promise<string | undefined>, tried?: ProviderFinding["tried"]): Promise<void>;
 }
 
 async function checkDescription(trial: ProviderTrial, description: ProviderDescription): Promise<void> {
   const { provider, check } = trial;
   await check("describes capabilities of its namespace, with valid schemas", async () => {
     const wrong = await findDescriptionProblem(provider.namespace, description);
-    return wrong && `${wrong.problem}: ${wrong.fix}`;
+    return wrong && formatProblem(wrong);
   });
   const [first] = description.capabilities;
   if (!first) return;
@@ -114,17 +116,21 @@ async function checkOperation(trial: ProviderTrial, id: string, operation: Opera
     : { ...(await createEmptyInput(name, operation)), ...options.inputs };
   const isTried = inputs !== undefined && Object.hasOwn(inputs, name);
   if (operation.mutating && !isTried) return;
-  await check(`${name} refuses invalid input`, () =>
-    checkRefusal(trial, [id, operation.name, INVALID_INPUT], ["input-invalid"]),
+  await check(
+    `${name} refuses invalid input`,
+    () => checkRefusal(trial, [id, operation.name, INVALID_INPUT], ["input-invalid"]),
+    { operation: name, part: "input" },
   );
   if (!isTried) return;
   const input = inputs[name];
   let first: ProviderAnswer | undefined;
   const key = createTrialKey(trial);
-  await check(`${name} returns output that matches its schema`, async () => {
+  const checkOutput = async () => {
     first = await callOperation(trial, id, operation.name, input, key);
     return findOutputProblem(operation, first.output);
-  });
+  };
+  const tried = { operation: name, part: "output" } as const;
+  await check(`${name} returns output that matches its schema`, checkOutput, tried);
   if (!first) return;
   const { output } = first;
   await check(`${name} returns no credential`, async () => {
@@ -146,8 +152,8 @@ async function createEmptyInput(name: string, { inputSchema }: OperationDescript
 
 async function findOutputProblem({ outputSchema }: OperationDescription, output: unknown): Promise<string | undefined> {
   if (output === undefined) return "there is no output: return null instead";
-  const problem = outputSchema && (await findSchemaProblem(outputSchema, structuredClone(output), "lenient"));
-  return problem?.replace(/^Invalid input: /, "its output does not fit its schema: ");
+  const issues = outputSchema && (await findSchemaIssues(outputSchema, structuredClone(output), "lenient"));
+  return issues && `its output does not fit its schema: ${issues}`;
 }
 
 function isEqualJson(one: unknown, other: unknown): boolean {

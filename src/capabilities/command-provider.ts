@@ -73,7 +73,7 @@ export function createCommandProvider(options: CommandProviderOptions): Capabili
       const description = { capabilities, hasAuth: (signIn?.kinds.length ?? 0) > 0 };
       const wrong = await findDescriptionProblem(namespace, description);
       if (!wrong) return normalizeProviderDescription(description);
-      const { message } = createAnswerError(namespace, "describe", sanitizeLine(wrong.problem, MAX_PROVIDER_TEXT));
+      const { message } = createAnswerError(namespace, "describe", sanitizeLine(wrong.message, MAX_PROVIDER_TEXT));
       throw new SkillError("provider-answer-invalid", { message, fix: wrong.fix });
     },
     invoke({ capability, operation, input, context, key, credential }, { signal }) {

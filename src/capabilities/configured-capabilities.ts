@@ -3,7 +3,7 @@ import { resolveReference } from "../config/config-file.ts";
 import type { Host } from "../config/host.ts";
 import type { ProviderSettings } from "../config/limits.ts";
 import { DEFAULT_SETTINGS, getSettingsRevision, type Settings } from "../config/settings.ts";
-import { getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
+import { formatFix, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import type { Audit, Capabilities, CapabilityProvider, ProviderHealth, Vault } from "../host/capability-contract.ts";
 import type { Caller } from "../host/host-policy.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -351,12 +351,8 @@ export async function checkProviderHealth(
     if (health.isReady || isSignedIn || health.message === undefined) return health;
     return { ...health, message: `${health.message.replace(/\.$/, "")}${formatOtherAccounts(entries, origin)}` };
   } catch (error) {
-    const { fix } = Object(error) as { fix?: unknown };
-    return {
-      isReady: false,
-      message: getErrorMessage(error),
-      ...(typeof fix === "string" && fix !== "" ? { steps: [fix] } : {}),
-    };
+    const fix = error instanceof SkillError ? formatFix(error) : "";
+    return { isReady: false, message: getErrorMessage(error), ...(fix === "" ? {} : { steps: [fix] }) };
   }
 }
 

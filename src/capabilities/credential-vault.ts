@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { formatProblem, getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { Credential, Vault, VaultEntry } from "../host/capability-contract.ts";
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
@@ -172,7 +172,7 @@ export function createVault(skilletHome: string, options: VaultOptions): FileVau
         keys.check();
         return undefined;
       } catch (error) {
-        if (error instanceof SkillError) return `${error.message}: ${error.fix}`;
+        if (error instanceof SkillError) return formatProblem(error);
         throw error;
       }
     },

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import type {
   CapabilityProvider,
   Credential,
@@ -18,7 +18,6 @@ import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts
 import { findNearest, truncateLine } from "../util/text.ts";
 import {
   clampProviderSeconds,
-  type DescriptionProblem,
   findDescriptionProblem,
   findShapeProblem,
   normalizeProviderDescription,
@@ -107,7 +106,7 @@ export function defineProvider<All extends OperationInputs>(definition: Provider
     async describe() {
       const wrong = await findDescriptionProblem(namespace, description);
       if (wrong)
-        throw new SkillError("provider-answer-invalid", { message: `${where}: ${wrong.problem}`, fix: wrong.fix });
+        throw new SkillError("provider-answer-invalid", { message: `${where}: ${wrong.message}`, fix: wrong.fix });
       return normalizeProviderDescription(description);
     },
     invoke(call, options) {
@@ -223,8 +222,8 @@ function createOperationContext({ context, key, credential }: ProviderCall) {
   return { ...context, key, ...(credential ? { credential } : {}) };
 }
 
-function createDescriptionError(where: string, { problem, fix }: DescriptionProblem): SkillError {
-  return new SkillError("provider-invalid", { message: `${where}: ${problem}`, fix });
+function createDescriptionError(where: string, problem: Problem): SkillError {
+  return new SkillError(problem.code, { ...problem, message: `${where}: ${problem.message}` });
 }
 
 function createMissingPartError(where: string, what: string): SkillError {

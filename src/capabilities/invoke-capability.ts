@@ -106,12 +106,9 @@ function refuseReusedKey(key: string): BrokerAnswer {
 
 function repeatAnswer(answer: BrokerAnswer): BrokerAnswer {
   if (answer.ok) return markAsRepeated(answer);
-  const { code, message, fix } = answer.error;
-  return refuseRequest(
-    code,
-    message,
-    `${fix ? `${fix}; ` : ""}this is the recorded answer: use another key to try again`,
-  );
+  const { code, message, fix, commands } = answer.error;
+  const repeated = "this is the recorded answer: use another key to try again";
+  return refuseRequest(code, message, fix === "" ? repeated : `${repeated}; ${fix}`, commands);
 }
 
 /** One call, with what the checks find out about it. */
@@ -230,7 +227,7 @@ async function findCredential(
   if (!credential && isNeeded) {
     const who = account === undefined ? "" : ` as "${account}"`;
     const message = `No account is signed in to ${namespace}${who}${formatOtherAccounts(entries, origin)}`;
-    return refuseRequest("auth-needed", context.run.redact(message), `the user runs: ${login}`);
+    return refuseRequest("auth-needed", context.run.redact(message), "the user runs", [login]);
   }
   const { scopes: granted = [] } = credential ?? {};
   // Many tokens do not report their scopes: then the provider has to check.
@@ -241,7 +238,8 @@ async function findCredential(
     return refuseRequest(
       "scope-missing",
       `${capability} needs scopes that were not granted at sign-in: ${missing.join(", ")}`,
-      `the user runs: ${login} --scope ${all}`,
+      "the user runs",
+      [`${login} --scope ${all}`],
     );
   }
   return { credential };
@@ -429,9 +427,9 @@ async function callProvider(context: BrokerContext, call: CheckedCapabilityCall,
 
 /** Marks text that the provider wrote, so that it does not look like skillet's own instruction. */
 function attributeToProvider(answer: BrokerAnswer & { ok: false }): BrokerAnswer & { ok: false } {
-  const { code, message, fix } = answer.error;
+  const { code, message, fix, commands } = answer.error;
   if (code.startsWith("provider-")) return answer;
-  return refuseRequest(code, `The provider says: ${message}`, fix && `the provider says: ${fix}`);
+  return refuseRequest(code, `The provider says: ${message}`, fix && `the provider says: ${fix}`, commands);
 }
 
 function redactAnswer(answer: BrokerAnswer & { ok: false }, secrets: Secrets): BrokerAnswer {

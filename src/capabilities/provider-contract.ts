@@ -1,4 +1,4 @@
-import { getErrorMessage, SkillError } from "../errors/problem.ts";
+import { formatFix, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import {
   type CapabilityDescription,
   type OperationDescription,
@@ -13,11 +13,6 @@ import { sanitizeLine } from "../util/untrusted-text.ts";
 export const PROVIDER_NAMESPACE_PATTERN: RegExp = /^[a-z][a-z0-9_-]{0,63}$/;
 const CAPABILITY_PATTERN = /^(?=.{1,128}$)[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
 const OPERATION_PATTERN = /^[A-Za-z0-9][\w-]{0,63}$/;
-
-export interface DescriptionProblem {
-  problem: string;
-  fix: string;
-}
 
 /** Normalizes a description: each text on one line, truncated to a length suitable for models. */
 export function normalizeProviderDescription({ capabilities, ...rest }: ProviderDescription): ProviderDescription {
@@ -38,20 +33,17 @@ export function normalizeProviderDescription({ capabilities, ...rest }: Provider
 export async function findDescriptionProblem(
   namespace: string,
   description: ProviderDescription,
-): Promise<DescriptionProblem | undefined> {
+): Promise<Problem | undefined> {
   return findShapeProblem(namespace, description) ?? (await findSchemaProblem(description));
 }
 
 /** Like `findDescriptionProblem`, without the slow check of the schemas. */
-export function findShapeProblem(
-  namespace: string,
-  { capabilities }: ProviderDescription,
-): DescriptionProblem | undefined {
+export function findShapeProblem(namespace: string, { capabilities }: ProviderDescription): Problem | undefined {
   if (!PROVIDER_NAMESPACE_PATTERN.test(namespace)) {
-    return {
-      problem: "its namespace is invalid",
-      fix: "use up to 64 lowercase letters, digits, `-` and `_`, starting with a letter",
-    };
+    return createDescriptionProblem(
+      "its namespace is invalid",
+      "use up to 64 lowercase letters, digits, `-` and `_`, starting with a letter",
+    );
   }
   const first = findFirstProblem(capabilities, MAX_CAPABILITIES, "capabilities", (capability, place) =>
     findCapabilityProblem(namespace, capability, place),
@@ -68,13 +60,14 @@ export function findShapeProblem(
 function findCapabilityProblem(namespace: string, capability: CapabilityDescription, place: string) {
   const { id, description, operations } = capability;
   if (typeof id !== "string" || !CAPABILITY_PATTERN.test(id) || !id.startsWith(`${namespace}.`)) {
-    return {
-      problem: `the id of ${place} is not in the namespace ${namespace}`,
-      fix: `start it with \`${namespace}.\`, followed by lowercase letters, digits, \`-\` and \`_\``,
-    };
+    return createDescriptionProblem(
+      `the id of ${place} is not in the namespace ${namespace}`,
+      `start it with \`${namespace}.\`, followed by lowercase letters, digits, \`-\` and \`_\``,
+    );
   }
-  if (isEmptyText(description)) return { problem: `${id} has no description`, fix: "describe it in one sentence" };
-  if (operations.length === 0) return { problem: `${id} has no operations`, fix: "add at least one" };
+  if (isEmptyText(description))
+    return createDescriptionProblem(`${id} has no description`, "describe it in one sentence");
+  if (operations.length === 0) return createDescriptionProblem(`${id} has no operations`, "add at least one");
   const first = findFirstProblem(operations, MAX_OPERATIONS, `operations of ${id}`, (operation, where) =>
     findOperationProblem(id, operation, where),
   );
@@ -87,48 +80,48 @@ function findCapabilityProblem(namespace: string, capability: CapabilityDescript
   );
 }
 
-function findOperationProblem(
-  id: string,
-  operation: OperationDescription,
-  place: string,
-): DescriptionProblem | undefined {
+function findOperationProblem(id: string, operation: OperationDescription, place: string): Problem | undefined {
   const { name, description, mutating, inputSchema } = operation;
   if (typeof name !== "string" || !OPERATION_PATTERN.test(name)) {
-    return {
-      problem: `the name of ${place} is invalid`,
-      fix: "use up to 64 letters, digits, `-` and `_`, starting with a letter or digit",
-    };
+    return createDescriptionProblem(
+      `the name of ${place} is invalid`,
+      "use up to 64 letters, digits, `-` and `_`, starting with a letter or digit",
+    );
   }
   if (isEmptyText(description)) {
-    return { problem: `${id} ${name} has no description`, fix: "describe what it does in one sentence" };
+    return createDescriptionProblem(`${id} ${name} has no description`, "describe what it does in one sentence");
   }
   if (typeof mutating !== "boolean") {
-    return {
-      problem: `${id} ${name} has no \`mutating\` flag`,
-      fix: "set `mutating` to true if it changes something, else to false",
-    };
+    return createDescriptionProblem(
+      `${id} ${name} has no \`mutating\` flag`,
+      "set `mutating` to true if it changes something, else to false",
+    );
   }
   if (!isJsonObject(inputSchema) || inputSchema["type"] !== "object") {
-    return { problem: `the input of ${id} ${name} is not an object`, fix: 'wrap it: { "type": "object", … }' };
+    return createDescriptionProblem(`the input of ${id} ${name} is not an object`, 'wrap it: { "type": "object", … }');
   }
   return undefined;
 }
 
-async function findSchemaProblem({ capabilities }: ProviderDescription): Promise<DescriptionProblem | undefined> {
+async function findSchemaProblem({ capabilities }: ProviderDescription): Promise<Problem | undefined> {
   for (const { id, operations } of capabilities) {
     for (const { name, inputSchema, outputSchema } of operations) {
       for (const [which, schema] of Object.entries({ input: inputSchema, output: outputSchema })) {
         const why = schema && (await findSchemaError(schema));
         if (why) {
-          return {
-            problem: `the ${which} schema of ${id} ${name} cannot be used: ${why}`,
-            fix: "use valid JSON Schema (2020-12) without external references",
-          };
+          return createDescriptionProblem(
+            `the ${which} schema of ${id} ${name} cannot be used: ${why}`,
+            "use valid JSON Schema (2020-12) without external references",
+          );
         }
       }
     }
   }
   return undefined;
+}
+
+function createDescriptionProblem(message: string, fix: string): Problem {
+  return { code: "provider-invalid", message, fix };
 }
 
 function isEmptyText(description: unknown): boolean {
@@ -139,9 +132,9 @@ function findFirstProblem<Item>(
   items: readonly Item[],
   max: number,
   what: string,
-  findProblem: (item: Item, place: string) => DescriptionProblem | undefined,
-): DescriptionProblem | undefined {
-  if (items.length > max) return { problem: `there are more than ${max} ${what}`, fix: "split them up" };
+  findProblem: (item: Item, place: string) => Problem | undefined,
+): Problem | undefined {
+  if (items.length > max) return createDescriptionProblem(`there are more than ${max} ${what}`, "split them up");
   for (const [index, item] of items.entries()) {
     const problem = findProblem(item, `number ${index + 1} of the ${what}`);
     if (problem) return problem;
@@ -149,11 +142,11 @@ function findFirstProblem<Item>(
   return undefined;
 }
 
-function findDuplicateProblem(names: readonly string[], what: string): DescriptionProblem | undefined {
+function findDuplicateProblem(names: readonly string[], what: string): Problem | undefined {
   const duplicate = names.find((name, index) => names.indexOf(name) !== index);
   return duplicate === undefined
     ? undefined
-    : { problem: `there is more than one ${what} \`${duplicate}\``, fix: "give each a unique name" };
+    : createDescriptionProblem(`there is more than one ${what} \`${duplicate}\``, "give each a unique name");
 }
 
 /** In characters; longer texts are truncated. */
@@ -171,7 +164,8 @@ const [DEFAULT_SECONDS, MIN_SECONDS, MAX_SECONDS] = [30, 1, 300];
 
 /** Converts any error of a provider to a SkillError with one of the provider codes and short texts. */
 export function toProviderError(error: unknown, namespace: string): SkillError {
-  const { code, fix } = error instanceof SkillError ? error : {};
+  const { code } = error instanceof SkillError ? error : {};
+  const fix = error instanceof SkillError ? formatFix(error) : "";
   const text = sanitizeLine(getErrorMessage(error), MAX_PROVIDER_TEXT) || "no reason given";
   const known = PROVIDER_ERROR_CODES.find((one) => one === code);
   if (known === undefined) {
@@ -179,7 +173,7 @@ export function toProviderError(error: unknown, namespace: string): SkillError {
   }
   return new SkillError(known, {
     message: text,
-    ...(fix === undefined ? {} : { fix: sanitizeLine(fix, MAX_PROVIDER_TEXT) }),
+    fix: sanitizeLine(fix, MAX_PROVIDER_TEXT),
     cause: error,
   });
 }

@@ -1,4 +1,4 @@
-import { SkillError } from "../errors/problem.ts";
+import { formatFix, type Problem, SkillError } from "../errors/problem.ts";
 import {
   type AuthCallback,
   type AuthChallenge,
@@ -216,14 +216,9 @@ export function parseProviderRequest(bytes: Uint8Array): AnyProviderRequest {
 }
 
 /** The error in a program's answer. */
-interface WireProblem {
-  code: string;
-  message: string;
-  fix?: string;
-  retryAfterSeconds?: number;
-}
+type AnswerError = Pick<Problem<string>, "code" | "message"> & { fix?: string; retryAfterSeconds?: number };
 
-const PROBLEM_SCHEMA = wireObject<WireProblem>({
+const PROBLEM_SCHEMA = wireObject<AnswerError>({
   code: wireText(64),
   message: wireLine(MAX_PROVIDER_TEXT),
   fix: wireOptional(wireLine(MAX_PROVIDER_TEXT)),
@@ -254,8 +249,11 @@ export function formatProviderAnswer<Method extends ProviderMethod>(
   return `${JSON.stringify({ version: PROTOCOL_VERSION, id, ok: true, result: part.write(result) })}\n`;
 }
 
-export function formatProviderError(id: string, { code, message, fix }: SkillError): string {
-  const error = PROBLEM_SCHEMA.write(omitUndefined({ code, message, fix }) as WireProblem);
+export function formatProviderError(id: string, problem: SkillError): string {
+  const { code, message } = problem;
+  const error = PROBLEM_SCHEMA.write(
+    omitUndefined({ code, message, fix: formatFix(problem) || undefined }) as AnswerError,
+  );
   return `${JSON.stringify({ version: PROTOCOL_VERSION, id, ok: false, error })}\n`;
 }
 
@@ -296,7 +294,7 @@ export function createAnswerError(namespace: string, method: ProviderMethod, wha
 }
 
 function createProviderRefusal(
-  { code, message, fix, retryAfterSeconds }: WireProblem,
+  { code, message, fix, retryAfterSeconds }: AnswerError,
   method: string,
   namespace: string,
 ): SkillError {

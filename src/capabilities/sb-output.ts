@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../errors/error-codes.ts";
+import { formatFix } from "../errors/problem.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { findNearest } from "../util/text.ts";
 import type {
@@ -143,12 +144,12 @@ export function createOutputFormatter(name: string) {
       if (request.method === "list" && capability !== undefined) return formatOne(broker, capability);
       return { result: broker.result, text: textOf(request, broker.result, broker.id) };
     }
-    const { code, message, fix } = broker.error;
+    const { code, message } = broker.error;
     if (typeof code !== "string" || typeof message !== "string") throw new Error("it has no code or message");
     const hint = Object.hasOwn(HINTS, code)
       ? HINTS[code]?.(quoteIfNeeded(String(request.params["capability"] ?? "ID")))
       : undefined;
-    const next = [fix, hint].filter((text) => text !== undefined);
+    const next = [formatFix(broker.error), hint ?? ""].filter((text) => text !== "");
     const status = code === "approval-pending" ? "waiting" : "refused";
     return failureOutput({ status, code, message, next, request: broker.id });
   }

@@ -345,7 +345,8 @@ function createDeniedError(namespace: string, reason: string): SkillError {
 function createUnsupportedError(namespace: string): SkillError {
   return new SkillError("auth-unsupported", {
     message: `${namespace} has no sign-in`,
-    fix: "run `skillet doctor` to see what its provider needs",
+    fix: "to see what its provider needs",
+    commands: ["skillet doctor"],
   });
 }
 

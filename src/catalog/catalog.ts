@@ -1,5 +1,4 @@
-import type { ErrorCode } from "../errors/error-codes.ts";
-import { SkillError } from "../errors/problem.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
 import type { SkillForm } from "../skill/frontmatter.ts";
 import { type LoadedSkills, SCOPES, type Skill, type SkillScope, type Source, withOrigin } from "../skill/skill.ts";
@@ -24,13 +23,6 @@ export interface SkillDescriptor {
 /** Returns the reason or reasons why a skill must not be used, or undefined. */
 export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
 
-/** The reason why a skill is not available, and the fix. */
-export interface ExclusionReason {
-  code: ErrorCode;
-  message: string;
-  fix: string;
-}
-
 /** An immutable snapshot of all skills: the winner of each name, the copies it shadows, and the diagnostics. */
 export interface Catalog {
   /** The winners, by name. */
@@ -51,7 +43,7 @@ export interface Catalog {
   available(isDenied?: IsDenied): readonly Skill[];
   definitions(isDenied?: IsDenied): SkillDescriptor[];
   /** Returns why a discovered skill was excluded, if it was. */
-  leftOut?(name: string): ExclusionReason | undefined;
+  leftOut?(name: string): Problem | undefined;
   /** Reads all sources again and returns the new snapshot. */
   reload(): Promise<Catalog>;
 }

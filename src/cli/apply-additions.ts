@@ -128,8 +128,8 @@ export async function reviewAndApply(
   return code;
 }
 
-function toSkillErrorJson({ name, error: { code, message, fix } }: { name: string; error: SkillError }): object {
-  return { name, code, message, fix };
+function toSkillErrorJson({ name, error }: { name: string; error: SkillError }): object {
+  return { name, ...error.problem };
 }
 
 function printUnchanged(out: Printer, additions: readonly PlannedAddition[]): void {
@@ -162,7 +162,8 @@ function checkPreapproved(coming: readonly PendingSkill[], locked: LockedSkills)
   const names = changed.map(({ name }) => name);
   throw new SkillError("changed", {
     message: `${formatSkillNames(names)} changed here since ${names.length === 1 ? "it was" : "they were"} approved; nothing was updated`,
-    fix: `review the change first: skillet trust ${names.length === 1 ? quoteIfNeeded(names[0] ?? "") : "NAME"}; or omit --yes`,
+    fix: "omit --yes, or review the change first",
+    commands: [`skillet trust ${names.length === 1 ? quoteIfNeeded(names[0] ?? "") : "NAME"}`],
   });
 }
 
@@ -217,41 +218,50 @@ function printApplied(
   const needs = coming
     .map(({ name, skill }) => ({ name, steps: listNextSteps(skill, found) }))
     .filter(({ steps }) => steps.length > 0);
-  const printStep = (line: string) =>
-    printHanging(out, "  ", [addWorkspaceOption(line, options.workspace)], { indent: 4, start: 2 });
+  const printStep = (text: string, ...commands: string[]) =>
+    printHanging(out, "  ", [`${text}:`], {
+      ...{ indent: 4, start: 2 },
+      commands: commands.map((command) => addWorkspaceOption(command, options.workspace)),
+    });
   if (needs.length <= MAX_STEPS)
     for (const { name, steps } of needs)
-      for (const step of steps) printStep(coming.length === 1 ? `it ${step}` : `${name} ${step}`);
+      for (const { fix, commands } of steps) printStep(`${coming.length === 1 ? "it" : name} ${fix}`, ...commands);
   else
     printStep(
-      `${needs.length} of them need values or capabilities first (${formatSomeNames(needs.map(({ name }) => name))}): skillet show NAME`,
+      `${needs.length} of them need values or capabilities first (${formatSomeNames(needs.map(({ name }) => name))})`,
+      "skillet show NAME",
     );
   const untrusted = names.filter((name) => !trusted.has(name));
   if (untrusted.length > 0)
     printStep(
-      `not trusted yet: ${formatSkillNames(untrusted)}: skillet trust ${untrusted.length === 1 ? quoteIfNeeded(untrusted[0] ?? "") : "NAME"}`,
+      `not trusted yet: ${formatSkillNames(untrusted)}`,
+      `skillet trust ${untrusted.length === 1 ? quoteIfNeeded(untrusted[0] ?? "") : "NAME"}`,
     );
   else if (needs.length === 0 && verb === "Add")
     printStep(
-      names.length === 1
-        ? `show it: skillet show ${quoteIfNeeded(names[0] ?? "")}; for other clients: skillet connect`
-        : "list them: skillet list --installed; for other clients: skillet connect",
+      names.length === 1 ? "show it, or connect other clients" : "list them, or connect other clients",
+      names.length === 1 ? `skillet show ${quoteIfNeeded(names[0] ?? "")}` : "skillet list --installed",
+      "skillet connect",
     );
 }
 
 const MAX_STEPS = 5;
 
 /** Lists the variables and capabilities to set up. They are never granted by approving the skill. */
-function listNextSteps(skill: Skill, { settings }: DiscoverResult): string[] {
+function listNextSteps(skill: Skill, { settings }: DiscoverResult): { fix: string; commands: string[] }[] {
   const own = settings.skills.get(skill.name);
   const granted = new Set(own?.capabilities ?? []);
   const capabilities = skill.manifest.capabilities.filter((id) => !granted.has(id));
   const variables = listDeclaredVariables(skill).filter((key) => !own?.variables.get(key));
   const grant = `skillet capability grant ${quoteIfNeeded(skill.name)} ${capabilities.join(" ")}`;
   return [
-    ...variables.slice(0, 3).map((key) => `needs ${key}: skillet config set ${formatSkillKey(skill, key)}`),
-    ...(variables.length > 3 ? [`needs ${variables.length - 3} more: skillet show ${quoteIfNeeded(skill.name)}`] : []),
-    ...(capabilities.length > 0 ? [`needs the capability ${capabilities.join(", ")}: ${grant}`] : []),
+    ...variables
+      .slice(0, 3)
+      .map((key) => ({ fix: `needs ${key}`, commands: [`skillet config set ${formatSkillKey(skill, key)}`] })),
+    ...(variables.length > 3
+      ? [{ fix: `needs ${variables.length - 3} more`, commands: [`skillet show ${quoteIfNeeded(skill.name)}`] }]
+      : []),
+    ...(capabilities.length > 0 ? [{ fix: `needs the capability ${capabilities.join(", ")}`, commands: [grant] }] : []),
   ];
 }
 
@@ -412,6 +422,5 @@ export function toVerdictJson({ skill, path }: RemoteCandidate, verdict: Listing
   if (verdict.is === "look")
     return { ...facts, findings: verdict.findings.map(({ file, ...finding }) => ({ ...finding, path: file })) };
   if (verdict.is === "fine") return facts;
-  const { code, message, fix } = verdict.error;
-  return { ...facts, error: { code, message, fix } };
+  return { ...facts, error: verdict.error.problem };
 }

@@ -9,9 +9,9 @@ import {
   NATIVE_CLIENTS,
   resolveClientTarget,
 } from "../clients/native-clients.ts";
-import { type CopyProblem, type CopyRemoval, type CopyStep, prepareCopy } from "../clients/skill-copies.ts";
+import { type CopyRemoval, type CopyStep, prepareCopy } from "../clients/skill-copies.ts";
 import type { DiscoverResult } from "../config/discover.ts";
-import { SkillError } from "../errors/problem.ts";
+import { formatFix, type Problem, SkillError } from "../errors/problem.ts";
 import { stopsLoading } from "../skill/diagnostics.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Environment, formatHomePath } from "../skill/source/locations.ts";
@@ -20,7 +20,6 @@ import { type ClientCopy, type ClientCopyStore, hasOriginal } from "../store/cop
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText, findNearest, formatCount } from "../util/text.ts";
 import { type CommonOptions, EXIT } from "./command-definition.ts";
-import { addWorkspaceOption } from "./format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -50,40 +49,61 @@ export type LocatedCopyState =
   | "original-disabled"
   | "original-not-listed";
 
-/** The text for each state, with the fix. */
-export const COPY_STATES: Record<LocatedCopyState, { said(row: LocatedCopy, home: string): string; isFine: boolean }> =
-  {
-    "up-to-date": { said: () => "up to date", isFine: true },
-    outdated: {
-      said: ({ skill, flags, where }) =>
-        where === "nowhere" ? "out of date" : `out of date: \`skillet export --update ${skill}${flags}\` updates it`,
-      isFine: false,
+interface CopyStateRow {
+  isFine: boolean;
+  /** Describes the state, and what to do about it. */
+  describe(row: LocatedCopy, home: string): Pick<Problem, "message" | "fix" | "commands">;
+}
+
+export const COPY_STATES: Record<LocatedCopyState, CopyStateRow> = {
+  "up-to-date": { isFine: true, describe: () => ({ message: "up to date", fix: "" }) },
+  outdated: {
+    isFine: false,
+    describe: ({ skill, flags, where }) => ({
+      message: "out of date",
+      ...(where === "nowhere"
+        ? { fix: "" }
+        : { fix: "to update it", commands: [`skillet export --update ${quoteIfNeeded(skill)}${flags}`] }),
+    }),
+  },
+  edited: { isFine: false, describe: () => ({ message: "changed by hand since", fix: "--force overwrites it" }) },
+  removed: {
+    isFine: false,
+    describe: ({ skill, client, flags, where, folder }) => {
+      const isReached = where === "user" || where === "project" || existsSync(findCopyWorkspace(folder, client) ?? "");
+      const place = isReached && where !== "nowhere" ? ` --to ${client}${flags}` : "";
+      const commands = [`skillet export --remove ${quoteIfNeeded(skill)}${place}`];
+      return { message: "removed by hand", fix: "to remove the record", commands };
     },
-    edited: { said: () => "changed by hand since: --force overwrites it", isFine: false },
-    removed: {
-      said: ({ skill, client, flags, where, folder }) => {
-        const isReached =
-          where === "user" || where === "project" || existsSync(findCopyWorkspace(folder, client) ?? "");
-        return `removed by hand: \`skillet export --remove ${skill}${isReached && where !== "nowhere" ? ` --to ${client}${flags}` : ""}\` removes the record`;
-      },
-      isFine: false,
-    },
-    "original-missing": { said: () => "its original is gone, so it counts as a separate skill", isFine: false },
-    "original-broken": {
-      said: ({ original = "" }, home) =>
-        `its original did not load: \`skillet check ${formatOriginalPath(original, home)}\` shows why`,
-      isFine: false,
-    },
-    "original-disabled": {
-      said: ({ skill, client, flags }) =>
-        `disabled here; ${getClientTitle(client)} still uses it: \`skillet export --remove ${skill}${flags}\` removes it`,
-      isFine: false,
-    },
-    "original-not-listed": {
-      said: () => "its original is not among the skills found here, so it counts as a separate skill",
-      isFine: true,
-    },
-  };
+  },
+  "original-missing": {
+    isFine: false,
+    describe: () => ({ message: "its original is gone, so it counts as a separate skill", fix: "" }),
+  },
+  "original-broken": {
+    isFine: false,
+    describe: ({ original = "" }, home) => ({
+      message: "its original did not load",
+      fix: "to see why",
+      commands: [`skillet check ${formatOriginalPath(original, home)}`],
+    }),
+  },
+  "original-disabled": {
+    isFine: false,
+    describe: ({ skill, client, flags }) => ({
+      message: `disabled here; ${getClientTitle(client)} still uses it`,
+      fix: "to remove it",
+      commands: [`skillet export --remove ${quoteIfNeeded(skill)}${flags}`],
+    }),
+  },
+  "original-not-listed": {
+    isFine: true,
+    describe: () => ({
+      message: "its original is not among the skills found here, so it counts as a separate skill",
+      fix: "",
+    }),
+  },
+};
 
 /** Lists every recorded copy, sorted. `workspace` is the value of `-C`. */
 export function listRecordedCopies(installs: ClientCopyStore, around: Environment, workspace?: string): LocatedCopy[] {
@@ -212,7 +232,7 @@ export interface CopyOutcome {
 export interface SkippedCopy {
   name: string;
   action: "leave" | "refuse";
-  reason: CopyProblem;
+  reason: Problem;
 }
 
 interface PrintCopiesOptions extends CommonOptions {
@@ -309,7 +329,7 @@ function printCopySteps(
 function formatStep(step: CopyOutcome["steps"][number], dryRun: boolean): string {
   const { done, planned } = ACTION_LABELS[step.action];
   if (step.action === "unchanged" && step.reason) return "already exported";
-  if (step.action === "leave") return [step.reason.message, step.reason.fix].filter(Boolean).join(": ");
+  if (step.action === "leave") return [step.reason.message, formatFix(step.reason)].filter(Boolean).join("; ");
   const files =
     "files" in step && CHANGING_ACTIONS.has(step.action) ? `, ${formatCount(step.files.length, "file")}` : "";
   return `${dryRun ? planned : done}${files}`;
@@ -327,8 +347,7 @@ function printCopySummary(
 ): void {
   const out = createPrinter(io.stderr, io.env);
   for (const { action, reason } of steps)
-    if (action === "refuse" && reason)
-      printProblem(out, out.red("✗"), { ...reason, fix: addWorkspaceOption(reason.fix, workspace) });
+    if (action === "refuse" && reason) printProblem(out, out.red("✗"), reason, workspace);
   if (error) printProblem(out, out.red("✗"), error);
   const byAction = Map.groupBy(steps, ({ action }) => action);
   if (json || error || steps.length === 0) return;

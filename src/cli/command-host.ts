@@ -11,7 +11,7 @@ import { type Environment, formatDisplayPath } from "../skill/source/locations.t
 import { isSameSkill } from "../skill/source/skill-copy.ts";
 import { createRunStore, type RunStore } from "../store/runs.ts";
 import { type CommonOptions, ReportedError } from "./command-definition.ts";
-import { type CommandIo, createPrinter, type Printer, printHanging, type SafeText } from "./output.ts";
+import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
 
 /** Options of commands that can act on behalf of another chat. */
 export interface CallerOptions {
@@ -82,12 +82,12 @@ export function formatSkillsFolder(path: string, around: Environment): string {
 
 /** Prints a diagnostic: `skills/x/SKILL.md:3:1 message  [yaml-syntax]`, then the fix. */
 export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Environment): void {
-  const { severity, code, line: row, column, message, fix } = diagnostic;
+  const { severity, code, line: row, column, message } = diagnostic;
   const mark: SafeText = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
   const position = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
   const text = `${formatDisplayPath(diagnostic.file, around)}${position} ${message}`;
   printHanging(out, out.text`${mark} `, [text], { indent: 2, code });
-  printHanging(out, "    ", [fix], { indent: 4 });
+  printFix(out, diagnostic, { indent: 4 });
 }
 
 type ConfigurationSource = Pick<DiscoverResult, "configuration" | "around"> & Partial<Pick<DiscoverResult, "catalog">>;
@@ -139,8 +139,8 @@ export function requireConfiguration(io: CommandIo, found: ConfigurationSource):
 
 /** Returns the error for an unreadable configuration, after its diagnostics were printed. */
 export function createConfigurationError(diagnostics: readonly Diagnostic[]): ReportedError {
-  const { file = "", message = "", fix = "" } = diagnostics.find(({ severity }) => severity === "error") ?? {};
-  return new ReportedError("config-unreadable", { message: `${file} ${message}`, fix });
+  const { file = "", message = "", ...problem } = diagnostics.find(({ severity }) => severity === "error") ?? {};
+  return new ReportedError("config-unreadable", { ...problem, message: `${file} ${message}` });
 }
 
 /** Keeps the trust in the user's own skills that a git checkout did not change. */

@@ -1,4 +1,5 @@
 import type { DiscoverResult } from "../config/discover.ts";
+import type { Problem } from "../errors/problem.ts";
 import type { StopReason } from "../host/events.ts";
 import type { SignatureState } from "../remote/signature.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -12,13 +13,16 @@ import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { formatCount, formatNumber, truncateLine } from "../util/text.ts";
 import { escapeInvisible, escapeLine } from "../util/untrusted-text.ts";
 
-/** Wraps text to a width. Longer words overflow, and a command is never split, so that it can be copied. */
-export function wrapText(text: string, width: number): string[] {
-  const [, indent = "", prose = "", command] = COMMAND_PATTERN.exec(text) ?? [];
-  if (text.length <= width) return [text];
+/** Wraps a text and the commands after it to a width. Longer words overflow. A command is never split, so that it can be copied. */
+export function wrapText(text: string, width: number, commands: readonly string[] = []): string[] {
+  const listed = commands.map((command, index) => (index < commands.length - 1 ? `${command};` : command));
+  const whole = [text, ...listed].join(" ");
+  if (whole.length <= width) return [whole];
+  const prose = text.trimStart();
+  const indent = text.slice(0, text.length - prose.length);
   const lines: string[] = [];
   let line = "";
-  for (const word of [...(prose.match(WORD_PATTERN) ?? []), ...(command === undefined ? [] : [command])]) {
+  for (const word of [...(prose.match(WORD_PATTERN) ?? []), ...listed]) {
     if (line !== "" && line.length + 1 + word.length > width - indent.length) {
       lines.push(indent + line);
       line = "";
@@ -28,11 +32,8 @@ export function wrapText(text: string, width: number): string[] {
   return line === "" ? lines : [...lines, indent + line];
 }
 
-/** A command after a colon extends to the end of its line. */
-const COMMAND_PATTERN = /^(\s*)(.*?)((?:run: |(?<=: ))skillet .*)?$/s;
-
-/** Text in backticks or quotes, or a command in parentheses, is one word. Quoted text is untrusted and must not start a line. */
-const WORD_PATTERN = /(?:`[^`]*`|"[^"]*"|\(skillet [^)]*\)|[^ ])+/g;
+/** Text in backticks or quotes is one word. Quoted text is untrusted and must not start a line. */
+const WORD_PATTERN = /(?:`[^`]*`|"[^"]*"|[^ ])+/g;
 
 /** Escapes control characters in untrusted text, so that it cannot move the cursor or overwrite output. */
 export function escapeForTerminal(text: string): string {
@@ -234,13 +235,28 @@ function formatLiteral(value: unknown): string {
   return truncateLine(JSON.stringify(value) ?? "", 40);
 }
 
-/** Adds the `-C` option to the commands in a text if the user named another workspace. */
-export function addWorkspaceOption(text: string, workspace: string | undefined): string {
-  return workspace === undefined
-    ? text
-    : text.replace(WORKSPACE_COMMANDS, (command) => `${command} -C ${quoteIfNeeded(workspace)}`);
+/** Adds the `-C` option to the commands of a problem if the user named another workspace. */
+export function addWorkspaceToFix<T extends Pick<Partial<Problem>, "commands">>(
+  problem: T,
+  workspace: string | undefined,
+): T {
+  const { commands } = problem;
+  return commands ? { ...problem, commands: commands.map((one) => addWorkspaceOption(one, workspace)) } : problem;
+}
+
+/** Adds the `-C` option to a command line if the user named another workspace, and the command discovers skills. */
+export function addWorkspaceOption(command: string, workspace: string | undefined): string {
+  if (workspace === undefined) return command;
+  const [program = "", name = "", sub = "", ...rest] = command.split(" ");
+  const head = [`${name} ${sub}`, `${name} *`, name].find((known) => DISCOVERING_COMMANDS.has(known));
+  if (program !== "skillet" || head === undefined) return command;
+  const option = `-C ${quoteIfNeeded(workspace)}`;
+  const after = head === name ? [name, option, sub] : [name, sub, option];
+  return [program, ...after, ...rest].filter((word) => word !== "").join(" ");
 }
 
 /** The commands that discover skills. */
-const WORKSPACE_COMMANDS =
-  /(?<![\w/.-])skillet (?:capability (?:grant|ungrant|list)|trust|show|list|packages \w+|tools|add|update|remove|verify|outdated)(?![\w-])/g;
+const DISCOVERING_COMMANDS: ReadonlySet<string> = new Set([
+  ...["capability grant", "capability ungrant", "capability list", "packages *"],
+  ...["trust", "show", "list", "tools", "add", "update", "remove", "verify", "outdated"],
+]);

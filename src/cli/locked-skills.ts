@@ -1,4 +1,4 @@
-import { SkillError } from "../errors/problem.ts";
+import { formatProblem, SkillError } from "../errors/problem.ts";
 import { listLockedDirs, readLockedSkills, resolveSkillsDir, type SkillsDir } from "../remote/skills-dir.ts";
 import type { Environment } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
@@ -178,11 +178,11 @@ async function runStoppable<T>(io: CommandIo, work: (signal: AbortSignal) => Pro
 
 /** Prints errors, grouped: an unavailable source may cause hundreds of equal ones. */
 export function printSkillErrors(out: Printer, problems: readonly { name: string; error: SkillError }[]): void {
-  for (const [first, ...others] of Map.groupBy(problems, ({ error }) => `${error.message}\n${error.fix}`).values()) {
+  for (const [first, ...others] of Map.groupBy(problems, ({ error }) => formatProblem(error)).values()) {
     if (!first) continue;
-    const { code, message, fix } = first.error;
+    const { problem } = first.error;
     const names = formatSomeNames([first, ...others].map(({ name }) => name));
-    printProblem(out, out.red("✗"), { code, message: `${names}: ${message}`, fix });
+    printProblem(out, out.red("✗"), { ...problem, message: `${names}: ${problem.message}` });
   }
 }
 

@@ -1,7 +1,6 @@
 import { type Command, CommanderError } from "commander";
 import { closeMcpServers } from "../config/mcp-shutdown.ts";
-import { SkillError } from "../errors/problem.ts";
-import { omitUndefined } from "../util/objects.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import { EXIT, ReportedError } from "./command-definition.ts";
@@ -57,12 +56,6 @@ export const ERROR_EXIT_CODES: Readonly<Record<string, number>> = {
   interrupted: EXIT.interrupted,
 };
 
-interface CommandFailure {
-  code: string;
-  message: string;
-  fix?: string;
-}
-
 interface ParsedCommand {
   program: Command;
   argv: readonly string[];
@@ -70,11 +63,8 @@ interface ParsedCommand {
   isParsed: boolean;
 }
 
-async function describeFailure(error: unknown, argv: readonly string[]): Promise<CommandFailure> {
-  if (error instanceof SkillError) {
-    const { code, message, fix } = error;
-    return { code, message, ...omitUndefined({ fix: fix || undefined }) };
-  }
+async function describeFailure(error: unknown, argv: readonly string[]): Promise<Problem> {
+  if (error instanceof SkillError) return error.problem;
   if (error instanceof CommanderError) {
     const [said = "", ...hint] = escapeArguments(error.message, argv)
       .replace(/^error: |\.$/g, "")
@@ -111,14 +101,15 @@ function stripBrackets(hint: string): string {
 
 const BUG_FIX = "this is a bug in skillet: report it with the command you ran";
 
-function printFailure(io: CommandIo, { code, message, fix = "" }: CommandFailure): void {
+function printFailure(io: CommandIo, problem: Problem): void {
   const out = createPrinter(io.stderr, io.env);
   // On one line: it may contain an untrusted file name.
-  printProblem(out, out.red("✗"), { code, message, fix: fix.replace(/\s*\n\s*/g, " ") });
+  const fix = problem.fix.split("\n").map((line) => line.trim());
+  printProblem(out, out.red("✗"), { ...problem, fix: fix.join(" ") });
 }
 
 /** Prints the failure as JSON if JSON was requested and nothing else was printed. */
-function printFailureJson({ stdout }: CommandIo, error: CommandFailure, form: OutputForm): void {
+function printFailureJson({ stdout }: CommandIo, error: Problem, form: OutputForm): void {
   if (form === "json") printJson(stdout, { error });
   else if (form === "lines") printJsonLine(stdout, { type: "error", error });
 }
@@ -196,7 +187,7 @@ interface TypedArguments {
 }
 
 const FORMER_SPELLINGS: Readonly<
-  Record<string, (typed: TypedArguments) => { message: string; fix: string } | undefined>
+  Record<string, (typed: TypedArguments) => Pick<Problem, "message" | "fix" | "commands"> | undefined>
 > = { install: findFormerInstall, i: findFormerInstall, uninstall: findFormerUninstall };
 
 /** `install` wrote copies for clients, as `export` does; now it adds skills from a source. */
@@ -206,10 +197,13 @@ function findFormerInstall({ names, flags, forExport }: TypedArguments) {
   if (!isFormer || flags.has("--help")) return undefined; // The help is of `add`.
   return {
     message: "`install` adds skills from a source; `export` copies them to clients",
-    fix: `Use: ${formatCommand(
-      "skillet export",
-      forExport.filter((arg) => arg !== "--all"),
-    )}`,
+    fix: "Use",
+    commands: [
+      formatCommand(
+        "skillet export",
+        forExport.filter((arg) => arg !== "--all"),
+      ),
+    ],
   };
 }
 
@@ -219,11 +213,12 @@ function findFormerUninstall({ names, flags, forExport }: TypedArguments) {
   const args = isWhole ? forExport : ["NAME", ...forExport];
   const removal = formatCommand("skillet export --remove", args);
   if (flags.has("--to") || flags.has("--all"))
-    return { message: "`uninstall` was replaced by `export --remove`", fix: `Use: ${removal}` };
+    return { message: "`uninstall` was replaced by `export --remove`", fix: "Use", commands: [removal] };
   return {
     message:
       "`uninstall` was replaced by `skillet remove`, for added skills, and `skillet export --remove`, for copies",
-    fix: `Use: \`${formatCommand("skillet remove", args)}\`; to remove its copies from clients: \`${removal}\``,
+    fix: "Use the first to remove it, or the second to remove its copies from clients",
+    commands: [formatCommand("skillet remove", args), removal],
   };
 }
 

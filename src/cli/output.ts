@@ -1,9 +1,9 @@
 import type { Readable, Writable } from "node:stream";
-import { SkillError } from "../errors/problem.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
 import type { RunState, RunSummary } from "../store/run-summary.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
-import { foldColumns, formatRunState, wrapText } from "./format.ts";
+import { addWorkspaceOption, foldColumns, formatRunState, wrapText } from "./format.ts";
 
 export interface TerminalStream {
   write(text: string): unknown;
@@ -170,27 +170,37 @@ export function printWrappedLine(out: Printer, text: string, paint?: (line: stri
 }
 
 /** Prints the first lines of a diff below a notice, escaped for the terminal. */
-export function printDiffExcerpt(out: Printer, diff: string | undefined, max = 40): void {
-  if (diff === undefined) return;
+export function printDiffExcerpt(out: Printer, diff: unknown, max = 40): void {
+  if (typeof diff !== "string") return;
   const lines = foldColumns(diff, out.width - 6);
   for (const line of lines.slice(0, max)) out.line`  ${out.dim("│")} ${line}`;
   if (lines.length > max) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - max} more lines`)}`;
 }
 
 /** A problem as it is printed. Advice has no code. */
-export interface PrintableProblem {
-  code?: string;
-  message: string;
-  fix?: string | undefined;
+export type PrintableProblem = Pick<Problem, "message"> & PrintableFix & { code?: string };
+export type PrintableFix = Partial<Pick<Problem, "fix" | "commands">>;
+
+/** Prints a problem: its message with its code, and the fix below it. `workspace` is the one that the user named with `-C`. */
+export function printProblem(out: Printer, mark: SafeText, problem: PrintableProblem, workspace?: string): void {
+  printHanging(out, out.text`${mark} `, [problem.message], { indent: 2, code: problem.code });
+  printFix(out, problem, { workspace });
 }
 
-/** Prints a message with its code, and the fix below it. Indented lines of the fix are printed unwrapped, to be copied. */
-export function printProblem(out: Printer, mark: SafeText, { code, message, fix = "" }: PrintableProblem): void {
-  printHanging(out, out.text`${mark} `, [message], { indent: 2, code });
-  for (const line of fix === "" ? [] : fix.split("\n")) {
-    const [step = ""] = /^\d+\. /.exec(line) ?? [];
-    if (/^\s/.test(line)) out.line`  ${line}`;
-    else printHanging(out, `  ${step}`, [line.slice(step.length)], { indent: 2 + step.length });
+/** Prints a fix with its commands. Indented lines of the fix are printed unwrapped, to be copied. */
+export function printFix(
+  out: Printer,
+  { fix = "", commands = [] }: PrintableFix,
+  { indent = 2, workspace }: { indent?: number; workspace?: string | undefined } = {},
+): void {
+  const margin = " ".repeat(indent);
+  const [first = "", ...more] = fix.split("\n");
+  const lead = commands.length === 0 ? first : `${first || "run"}:`;
+  if (lead !== "")
+    printHanging(out, margin, [lead], { indent, commands: commands.map((one) => addWorkspaceOption(one, workspace)) });
+  for (const line of more) {
+    if (line.startsWith(" ")) out.line`${margin}${line}`;
+    else printHanging(out, margin, [line], { indent });
   }
 }
 
@@ -201,6 +211,8 @@ interface HangingOptions {
   start?: number;
   /** Defaults to the width of the terminal. */
   width?: number;
+  /** Command lines after the last line. They are never split, so that they can be copied. */
+  commands?: readonly string[];
   /** The code of a problem, added as `[code]`. */
   code?: string | undefined;
   paint?(line: string): SafeText | string;
@@ -213,10 +225,13 @@ export function printHanging(
   lines: readonly string[],
   how: HangingOptions,
 ): void {
-  const { indent, start = indent, width = out.width, code, paint = (line) => line } = how;
+  const { indent, start = indent, width = out.width, code, commands, paint = (line) => line } = how;
   const taken = "x".repeat(Math.max(0, start - indent));
   const [head = "", ...rest] = lines.filter((line) => line !== "");
-  const [first = "", ...more] = [taken + head, ...rest].flatMap((line) => wrapText(line, width - indent));
+  const all = [taken + head, ...rest];
+  const [first = "", ...more] = all.flatMap((line, index) =>
+    wrapText(line, width - indent, index === all.length - 1 ? commands : undefined),
+  );
   const shown = code === undefined ? "" : `[${code}]`;
   const last = more.at(-1) ?? first;
   const isBelow = shown !== "" && last.length + 2 + shown.length > width - indent;

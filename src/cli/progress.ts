@@ -142,10 +142,10 @@ const EVENT_PRINTERS: EventPrinters = {
   "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
   "run-started": (out, { skill, model }, indent) =>
     skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
-  "run-warned": (out, { code, message, fix, diff }) => {
+  "run-warned": (out, warning) => {
     // Every command prints this before it starts.
-    if (code !== "nearer-copy-broken") printProblem(out, out.yellow("!"), { code, message, fix });
-    printDiffExcerpt(out, diff);
+    if (warning.code !== "nearer-copy-broken") printProblem(out, out.yellow("!"), warning);
+    printDiffExcerpt(out, warning.data?.["diff"]);
   },
   "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
   "model-retried": (out, { reason }) => out.line`${out.yellow("!")} ${reason}`,

@@ -13,7 +13,7 @@ import { formatCount, truncateLine } from "../util/text.ts";
 import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
 import { EXIT } from "./command-definition.ts";
 import { askForTrust } from "./commands/trust.ts";
-import { addWorkspaceOption, escapeForTerminal, formatUsage } from "./format.ts";
+import { escapeForTerminal, formatUsage } from "./format.ts";
 import { type CommandIo, createPrinter, isConfirmed, printJson, printJsonLine, printProblem } from "./output.ts";
 import { createProgress } from "./progress.ts";
 
@@ -93,8 +93,7 @@ export function printRunProblems(
   { workspace }: Pick<OutcomeOptions, "workspace"> = {},
 ): void {
   const out = createPrinter(io.stderr, io.env);
-  for (const { code, message, fix } of [...refusals, ...(error ? [error] : [])])
-    printProblem(out, out.red("✗"), { code, message, fix: addWorkspaceOption(fix, workspace) });
+  for (const problem of [...refusals, ...(error ? [error] : [])]) printProblem(out, out.red("✗"), problem, workspace);
 }
 
 /** Explains redacted values, which appear as names in brackets. */

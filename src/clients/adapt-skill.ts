@@ -53,7 +53,8 @@ export function findRemoteRefusal({ name, origin: { remote } }: Skill) {
   return {
     code: "remote-export",
     message: `Skill '${name}' belongs to MCP server '${remote.server}': it is not copied`,
-    fix: "connect the client to that server, or add the skill from its author's repository: skillet add",
+    fix: "connect the client to that server, or add the skill from its author's repository",
+    commands: ["skillet add"],
   } as const;
 }
 

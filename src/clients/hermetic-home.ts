@@ -125,7 +125,7 @@ function copyAuthFiles({ authFiles = [], from = homedir() }: HermeticHomeOptions
       mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
       writeFileSync(to, read.bytes, { flag: "wx", mode: 0o600 });
     } else if (!(isOptional && read.code === "not-found")) {
-      throw createAuthFileError(path, root, read.message.slice(read.message.lastIndexOf('" ') + 2));
+      throw createAuthFileError(path, root, read.why ?? read.message);
     }
   }
 }

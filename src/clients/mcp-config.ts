@@ -294,8 +294,8 @@ function createSyntaxError(language: string, line?: number): SkillError {
 }
 
 /** Valid TOML can have numbers that this parser cannot represent exactly. */
-function createUnreadValueError({ message, line }: Finding): SkillError {
-  if (!message.includes("cannot be represented losslessly")) return createSyntaxError("TOML", line);
+function createUnreadValueError({ data, line }: Finding): SkillError {
+  if (data?.["isUnrepresentable"] !== true) return createSyntaxError("TOML", line);
   return new SkillError("config-edit", {
     message: `has a number that is too large to be kept exactly: line ${line}`,
     fix: "add the lines above by hand: nothing was written",

@@ -1,6 +1,5 @@
 import { dirname, join } from "node:path";
-import type { ErrorCode } from "../errors/error-codes.ts";
-import { SkillError } from "../errors/problem.ts";
+import { type Problem, SkillError } from "../errors/problem.ts";
 import type { Skill } from "../skill/skill.ts";
 import { isShipped } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
@@ -29,7 +28,7 @@ export interface WriteCopiesRequest extends CopyRequest {
    * Returns a reason not to give a skill to the client, independent of existing files. A SkillError that it throws
    * counts too.
    */
-  findRefusal?(skill: Skill): CopyProblem | undefined;
+  findRefusal?(skill: Skill): Problem | undefined;
   /** Called after each skill was checked. */
   onChecked?(): void;
 }
@@ -170,8 +169,7 @@ function prepareItem(
     return { skill, item: { ...item, skillMd, files, ...whole }, wanted: { ...bare, notes, lost, content } };
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
-    const { code, message, fix = "" } = error;
-    return { skill, item, wanted: { ...bare, refusal: { code, message, fix } } };
+    return { skill, item, wanted: { ...bare, refusal: error.problem } };
   }
 }
 
@@ -205,13 +203,6 @@ function createPlanOptions({ target, force }: CopyRequest): CopyPlanOptions {
   return { formatPath: (name) => join(target.displayPath, name), client: target.client.title, force };
 }
 
-/** The reason why a step is not done, and its fix. */
-export interface CopyProblem {
-  code: ErrorCode;
-  message: string;
-  fix: string;
-}
-
 /** A skill to copy into a client's folder. */
 export interface WantedCopy {
   name: string;
@@ -223,7 +214,7 @@ export interface WantedCopy {
   /** The keys of its frontmatter that the client does not read. */
   lost: readonly string[];
   /** A reason not to copy it, independent of existing files. */
-  refusal?: CopyProblem;
+  refusal?: Problem;
   /** True if the skill is from that very folder. */
   isInTarget: boolean;
 }
@@ -237,7 +228,7 @@ export type CopyStatus =
 export interface CopyStep extends Pick<WantedCopy, "name" | "source" | "notes" | "lost"> {
   action: "install" | "update" | "unchanged" | "refuse";
   /** The reason, if it is not obvious. */
-  reason?: CopyProblem;
+  reason?: Problem;
   /** The affected files, below its folder. */
   files: readonly string[];
   /** True if the existing folder equals the copy, and only has to be recorded. */
@@ -248,7 +239,7 @@ export interface CopyRemoval {
   name: string;
   /** `forget`: the copy was removed by hand, and only its record has to go. */
   action: "remove" | "forget" | "refuse";
-  reason?: CopyProblem;
+  reason?: Problem;
 }
 
 interface CopyPlanOptions {
@@ -290,7 +281,7 @@ export function planCopyRemoval(
       return { name, action: "remove", ...(there.isEdited ? { reason: createLostEditsProblem(name, options) } : {}) };
     if (there.isEdited) return { name, action: "refuse", reason: createEditedProblem(name, options, "removes") };
     return there.isLast
-      ? { name, action: "refuse", reason: createLastCopyProblem(name, options) }
+      ? { name, action: "refuse", reason: createLastProblem(name, options) }
       : { name, action: "remove" };
   });
 }
@@ -316,7 +307,7 @@ function decideCopy(
   return { action: "refuse", reason: createEditedProblem(name, options, "replaces") };
 }
 
-function createAlreadyThereProblem(name: string, { client }: CopyPlanOptions): CopyProblem {
+function createAlreadyThereProblem(name: string, { client }: CopyPlanOptions): Problem {
   return {
     code: "already-present",
     message: `Skill '${name}' is already in the folder of ${client}`,
@@ -329,7 +320,7 @@ function createForeignProblem(
   { what }: Extract<CopyStatus, { is: "foreign" }>,
   { formatPath: shown }: CopyPlanOptions,
   done: string,
-): CopyProblem {
+): Problem {
   return {
     code: "unmanaged-path",
     message: `${shown(name)} is a ${what} that skillet did not create; it is not ${done}`,
@@ -337,7 +328,7 @@ function createForeignProblem(
   };
 }
 
-function createEditedProblem(name: string, { formatPath: shown }: CopyPlanOptions, does: string): CopyProblem {
+function createEditedProblem(name: string, { formatPath: shown }: CopyPlanOptions, does: string): Problem {
   return {
     code: "edited",
     message: `${shown(name)} was edited by hand since skillet created it`,
@@ -346,14 +337,14 @@ function createEditedProblem(name: string, { formatPath: shown }: CopyPlanOption
 }
 
 /** The cost of --force, which is applied anyway. */
-function createLostEditsProblem(name: string, options: CopyPlanOptions): CopyProblem {
+function createLostEditsProblem(name: string, options: CopyPlanOptions): Problem {
   return {
     ...createEditedProblem(name, options, ""),
     fix: "save your changes in another place first: --force discards them",
   };
 }
 
-function createLastCopyProblem(name: string, { formatPath: shown }: CopyPlanOptions): CopyProblem {
+function createLastProblem(name: string, { formatPath: shown }: CopyPlanOptions): Problem {
   return {
     code: "last-copy",
     message: `The original of ${shown(name)} is gone, so it may be the last copy`,

@@ -153,18 +153,23 @@ export async function loadTomlParser(): Promise<ParseToml> {
       const where = error instanceof TomlError ? { line: error.line, column: error.column } : {};
       const why = error instanceof Error ? (error.message.split("\n")[0] ?? "") : String(error);
       const message = `is not valid TOML: ${why.replace(/^Invalid TOML document: /, "")}`;
-      return { problem: { code: "config-syntax", message, ...where } };
+      const data = why.includes(UNREPRESENTABLE) ? { data: { isUnrepresentable: true } } : {};
+      return { problem: { code: "config-syntax", message, ...where, ...data } };
     }
   };
 }
 
-/** Returns the row of a key if it may have this value, otherwise the finding. */
+/** In the parser's message about a valid number that JavaScript cannot represent. */
+const UNREPRESENTABLE = "cannot be represented losslessly";
+
+/** Returns the row of a key if it may have this value, otherwise the finding. `written` is the key as its author wrote it. */
 export function validateConfigValue(
   parts: readonly string[],
   value: unknown,
   owner: SettingsOwner,
+  written = formatKeyPath(parts),
 ): ConfigKey | Finding {
-  const shown = `"${truncateLine(formatKeyPath(parts), 120)}"`;
+  const shown = `"${truncateLine(written, 120)}"`;
   const row = findKeyRow(parts);
   const meant = row ? undefined : findNearestKey(parts);
   const isForWorkspace = (row ?? findKeyRow(meant ?? []))?.workspace !== undefined;

@@ -90,8 +90,7 @@ export function tryCompleteHost(options: HostOptions | undefined): { host: Host;
   try {
     return { host: completeHost(options) };
   } catch (error) {
-    const { code, message, fix = "" } = error as SkillError;
-    return { host: { settings: DEFAULT_SETTINGS }, problem: { code, message, fix } };
+    return { host: { settings: DEFAULT_SETTINGS }, problem: (error as SkillError).problem };
   }
 }
 

@@ -340,8 +340,7 @@ export function createMcpErrors(launch: McpLaunch): McpErrors {
 
   function createCallProblem(error: unknown, last = ""): Problem {
     if (error instanceof McpConnectError) {
-      const { code, message, fix = "" } = createStartError(error);
-      return { code, message, fix };
+      return createStartError(error).problem;
     }
     if (isMcpTimeout(error)) {
       return {

@@ -140,7 +140,7 @@ const NO_LISTING = {
 } as const satisfies Partial<StoredListing>;
 
 function describeServerError(error: unknown): { message: string; fix: string } {
-  if (error instanceof SkillError) return { message: error.message, fix: error.fix ?? "" };
+  if (error instanceof SkillError) return error.problem;
   return { message: getErrorMessage(error), fix: "" };
 }
 
@@ -257,7 +257,8 @@ function diagnoseUnavailable(
       {
         code: "remote-unavailable",
         message: `${message}${old}`,
-        fix: `${fix ? `${fix}; then` : "then"} run: skillet list --refresh`,
+        fix: `${fix ? `${fix}; then` : "then"} run`,
+        commands: ["skillet list --refresh"],
       },
     ],
     formatRemoteSourceName(server),

@@ -6,7 +6,6 @@ import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/requi
 import type { JsonObject } from "../util/objects.ts";
 import {
   type ConfigEntry,
-  formatKeyPath,
   PLAIN_NAME,
   type SettingsOwner,
   type TomlLeaf,
@@ -134,12 +133,12 @@ export function createSettings(input: SettingsInput = {}): Settings {
   const problems: string[] = [];
   const entries: ConfigEntry[] = [];
   for (const { parts, value, written } of walkInput(input)) {
-    const judged = validateConfigValue(parts, value, "user");
+    const judged = validateConfigValue(parts, value, "user", written.join("."));
     if (!("code" in judged)) entries.push({ parts, value, row: judged, owner: "user", file: "", line: 0 });
     else {
       const meant =
         judged.meant === undefined ? "" : `; did you mean ${judged.meant.split(".").map(toCamelCase).join(".")}?`;
-      problems.push(judged.message.replace(formatKeyPath(parts), written.join(".")) + meant);
+      problems.push(judged.message + meant);
     }
   }
   if (problems.length > 0)

@@ -121,8 +121,8 @@ function createSkillsServer(launch: McpLaunch): OpenedServer {
         return file.bytes;
       } catch (error) {
         if (isVerificationError(error)) throw createMismatchError(launch.name, entry, error);
-        const { code, message, fix } = failures.createCallProblem(error, used?.connection.describeEnd());
-        throw new SkillError(code, { message, fix });
+        const problem = failures.createCallProblem(error, used?.connection.describeEnd());
+        throw new SkillError(problem.code, problem);
       }
     },
     close() {
@@ -200,7 +200,8 @@ function createMismatchError(
 ): SkillError {
   return new SkillError("remote-mismatch", {
     message: `Skill '${name}': MCP server '${server}' sent content that differs from its listing: ${sanitizeLine(error.message, 300)}`,
-    fix: "run `skillet list --refresh` to read its listing again; if that does not help, do not use the skill",
+    fix: "if that does not help, do not use the skill; to read its listing again",
+    commands: ["skillet list --refresh"],
     cause: error,
   });
 }

@@ -1,31 +1,60 @@
 import type { ErrorCode } from "./error-codes.ts";
 
-/** A problem to report that did not stop the operation: a warning, a notice or the reason of a refusal. */
-export interface Problem {
-  code: ErrorCode;
+/** A problem: what is wrong, and what to do about it. Programs read `code`, `commands` and `data`; the texts are for people and models. */
+export interface Problem<Code extends string = ErrorCode> {
+  code: Code;
   message: string;
+  /** What to do, without the commands; `formatFix` adds these. Empty if nothing can be done. */
   fix: string;
-  /** Changes of sensitive paths, as lines of a diff. Untrusted text, shown to users only: it is never part of a prompt. */
-  diff?: string;
+  /** Command lines for the first line of the fix, as they are typed. Contract: variable parts are quoted for a shell. */
+  commands?: readonly string[];
+  /** Values for programs, without secrets. Contract: never part of a prompt, because it may contain untrusted text. */
+  data?: Readonly<Record<string, unknown>>;
 }
 
-interface ErrorDetails {
+interface ErrorDetails extends Partial<Pick<Problem, "fix" | "commands" | "data">> {
   message: string;
-  fix?: string;
   cause?: unknown;
 }
 
 /** The base class of all errors: a code to branch on, a message to read, a fix to try. */
-export class SkillError extends Error {
+export class SkillError extends Error implements Problem {
   readonly code: ErrorCode;
-  readonly fix: string | undefined;
+  readonly fix: string;
+  declare readonly commands?: readonly string[];
+  declare readonly data?: Readonly<Record<string, unknown>>;
 
-  constructor(code: ErrorCode, details: ErrorDetails) {
-    super(details.message, details.cause === undefined ? undefined : { cause: details.cause });
+  constructor(code: ErrorCode, { message, fix = "", cause, commands, data }: ErrorDetails) {
+    super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     this.code = code;
-    this.fix = details.fix;
+    this.fix = fix;
+    if (commands !== undefined) this.commands = commands;
+    if (data !== undefined) this.data = data;
   }
+
+  /** The error as plain data, for JSON and events. */
+  get problem(): Problem {
+    return pickProblem(this);
+  }
+}
+
+/** Returns only the fields of a problem, from an error or from a record with more fields. */
+export function pickProblem<Code extends string>({ code, message, fix, commands, data }: Problem<Code>): Problem<Code> {
+  return { code, message, fix, ...(commands ? { commands } : {}), ...(data ? { data } : {}) };
+}
+
+/** Formats a fix with its commands, for a reader. The commands follow its first line. Empty without both. */
+export function formatFix({ fix = "", commands = [] }: Partial<Pick<Problem, "fix" | "commands">>): string {
+  if (commands.length === 0) return fix;
+  const [first = "", ...more] = fix.split("\n");
+  return [`${first || "run"}: ${commands.join("; ")}`, ...more].join("\n");
+}
+
+/** Formats a problem in one text, for a model or a log. */
+export function formatProblem(problem: Pick<Problem, "message" | "fix" | "commands">): string {
+  const fix = formatFix(problem);
+  return fix === "" ? problem.message : `${problem.message}: ${fix}`;
 }
 
 /** The error of a skill, section or prompt that is defined in code and is invalid. */

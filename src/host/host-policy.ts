@@ -1,3 +1,4 @@
+import type { Problem } from "../errors/problem.ts";
 import type { Skill } from "../skill/skill.ts";
 
 /** The intended use of a skill: `load` reads its text, `run` runs one of its scripts, `use` delegates a task to a sub-agent. */
@@ -11,17 +12,14 @@ export interface PolicyContext {
   caller: Caller;
 }
 
-/** The reason why a policy refuses a skill, and the fix. */
-export interface PolicyDenial {
-  message: string;
-  fix?: string;
-}
-
 /**
  * A policy of the embedding program: returns why the skill may not be used, or undefined to allow it. It applies wherever the built-in
  * policies apply, and hides and refuses skills in the same way. Contract: synchronous and pure. A policy that throws refuses.
  */
-export type HostPolicy = (skill: Skill, context: PolicyContext) => PolicyDenial | undefined;
+export type HostPolicy = (
+  skill: Skill,
+  context: PolicyContext,
+) => (Pick<Problem, "message"> & Partial<Pick<Problem, "fix" | "commands" | "data">>) | undefined;
 
 /** The session, user and chat on whose behalf skillet acts. Set by the host, never taken from model output. */
 export interface Caller {

@@ -11,6 +11,16 @@ const MAX_PROBLEMS = 10;
 export async function findSchemaProblem(
   schema: JsonObject,
   value: unknown,
+  strictness?: SchemaStrictness,
+): Promise<string | undefined> {
+  const issues = await findSchemaIssues(schema, value, strictness);
+  return issues === undefined ? undefined : formatInvalidInput(issues).problem;
+}
+
+/** Like `findSchemaProblem`, without the label of invalid input. */
+export async function findSchemaIssues(
+  schema: JsonObject,
+  value: unknown,
   strictness: SchemaStrictness = "strict",
 ): Promise<string | undefined> {
   let validate: Validate;
@@ -18,10 +28,10 @@ export async function findSchemaProblem(
     validate = await compileSchema(schema, strictness);
     if (isCachedLinear(schema) ? validate(value) : runTimeLimited(() => validate(value))) return undefined;
   } catch (error) {
-    return formatInvalidInput(`the schema cannot be used: ${truncateLine(getErrorMessage(error), 300)}`).problem;
+    return `the schema cannot be used: ${truncateLine(getErrorMessage(error), 300)}`;
   }
   const problems = (validate.errors ?? []).slice(0, MAX_PROBLEMS * 10).map(formatSchemaProblem);
-  return formatInvalidInput([...new Set(problems)].slice(0, MAX_PROBLEMS).join("; ")).problem;
+  return [...new Set(problems)].slice(0, MAX_PROBLEMS).join("; ");
 }
 
 /**

@@ -270,6 +270,7 @@ function createOtherSourceError(name: string, entry: LockedSkill, provenance: Pr
 function createEditedError(name: string, existing: string): SkillError {
   return new SkillError("edited", {
     message: `${existing} was changed since it was added, and its changes would be lost`,
-    fix: `move it away yourself, or remove it: skillet remove ${name} --force`,
+    fix: "move it away yourself, or remove it",
+    commands: [`skillet remove ${name} --force`],
   });
 }

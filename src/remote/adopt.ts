@@ -26,6 +26,7 @@ import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { findForeignFile } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText } from "../util/text.ts";
 import { type AdoptableSkills, findAdoptable, readLockEntry } from "./adoptable-skills.ts";
 import { checkLockSize, withStagingFolder } from "./apply-changes.ts";
@@ -200,10 +201,9 @@ function checkAdoptableFolder({ name, origin }: Skill, found: DiscoverResult, ha
     const reason = parent === undefined ? "is not a folder on the disk" : `is part of skill "${parent}"`;
     throw new SkillError("not-adoptable", {
       message: `Skill "${name}" ${reason}`,
-      fix:
-        parent === undefined
-          ? "move it to a folder with its name, as SKILL.md"
-          : `adopt the whole skill: skillet adopt ${parent}`,
+      ...(parent === undefined
+        ? { fix: "move it to a folder with its name, as SKILL.md" }
+        : { fix: "adopt the whole skill", commands: [`skillet adopt ${quoteIfNeeded(parent)}`] }),
     });
   }
   const shown = formatDisplayPath(folder, around);

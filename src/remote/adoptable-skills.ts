@@ -96,7 +96,9 @@ function readSkillAt(folder: string, around: DiscoverResult["around"]): Skill {
   const finding = read?.findings[0];
   throw new SkillError("not-adoptable", {
     message: `${formatDisplayPath(folder, around)} is not a skill: its SKILL.md ${finding?.message ?? "cannot be read"}`,
-    fix: finding?.fix ?? `run: skillet check ${formatDisplayPath(folder, around)}`,
+    ...(finding?.fix === undefined
+      ? { fix: "run", commands: [`skillet check ${formatDisplayPath(folder, around)}`] }
+      : { fix: finding.fix }),
   });
 }
 
@@ -122,6 +124,7 @@ function createNotSkillError(path: string, around: DiscoverResult["around"]): Sk
   const shown = formatDisplayPath(path, around);
   return new SkillError("not-adoptable", {
     message: `${shown} has no SKILL.md, and contains no skill`,
-    fix: `name the folder of a skill; to see what is wrong with one: skillet check ${shown}`,
+    fix: "name the folder of a skill; to see what is wrong with one",
+    commands: [`skillet check ${shown}`],
   });
 }

@@ -188,7 +188,8 @@ export function formatSignature(state: SignatureState | undefined): string {
 export function createNotSignedError(name: string, state: SignatureState | undefined): SkillError {
   return new SkillError("not-signed", {
     message: `Skill "${name}" ${formatSignature(state)}, and nothing was added`,
-    fix: "ask its author for a signature, and add their key: skillet signers add NAME KEY",
+    fix: "ask its author for a signature, and add their key",
+    commands: ["skillet signers add NAME KEY"],
   });
 }
 
@@ -244,7 +245,8 @@ export async function createSigningKey(
 function createKeyExistsError(file: string): SkillError {
   return new SkillError("signing-key", {
     message: `${file} already exists, and is not replaced`,
-    fix: "run `skillet sign` to see its public key; for a new key, move the old one away and publish the new one",
+    fix: "for a new key, move the old one away and publish the new one; to see its public key",
+    commands: ["skillet sign"],
   });
 }
 
@@ -299,7 +301,8 @@ function readKeyText(file: string): string {
     if (getErrnoCode(error) === "ENOENT")
       throw new SkillError("signing-key", {
         message: `No signing key found at ${file}`,
-        fix: "create one: skillet sign --new-key",
+        fix: "create one",
+        commands: ["skillet sign --new-key"],
       });
     throw createKeyError(file, `cannot be read: ${getErrorMessage(error)}`, "check that it is your file");
   } finally {

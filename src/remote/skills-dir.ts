@@ -89,7 +89,9 @@ export function checkNameClash(name: string, { folder, shown }: SkillsDir, locke
   if (other === undefined) return;
   throw new SkillError("unmanaged-path", {
     message: `"${name}" and ${JSON.stringify(other)}, which is in ${shown}, are the same folder on some disks`,
-    fix: locked[other] ? `remove the other one first: skillet remove ${other}` : "move the other one away",
+    ...(locked[other]
+      ? { fix: "remove the other one first", commands: [`skillet remove ${other}`] }
+      : { fix: "move the other one away" }),
   });
 }
 

@@ -8,6 +8,7 @@ import { readFolderSkill } from "../skill/source/read-skill.ts";
 import { type BlobCache, listLockGrants } from "../store/lock-approval.ts";
 import { digestTree, hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
 import { omitUndefined } from "../util/objects.ts";
+import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText } from "../util/text.ts";
 import { digestInstalled, type SkillWrite } from "./apply-changes.ts";
 import { type PreparedCandidate, prepareCandidate, type RemoteCandidate } from "./candidate.ts";
@@ -224,7 +225,8 @@ async function refetchSource(
 function createNoSourceError([name = "", ...more]: readonly string[]): SkillError {
   return new SkillError("no-source", {
     message: `Unknown origin: ${more.length > 0 ? "they were" : "it was"} adopted without a source`,
-    fix: `set one: skillet adopt ${more.length > 0 ? "NAME" : name} --from SOURCE`,
+    fix: "set one",
+    commands: [`skillet adopt ${more.length > 0 ? "NAME" : name} --from SOURCE`],
   });
 }
 
@@ -276,18 +278,20 @@ function findRefetched(
 
 function createSourceGoneError(name: string, path: string, { listing: offer, fetched }: FetchedListing): SkillError {
   const { candidates, diagnostics } = offer;
-  const wrong = (message: string, fix: string) => new SkillError("source-skill-missing", { message, fix });
+  const wrong = (message: string, fix: string, commands?: string[]) =>
+    new SkillError("source-skill-missing", { message, fix, ...(commands ? { commands } : {}) });
   const adding = ({ skill, path }: RemoteCandidate) => {
     const wanted = fetched.address.kind === "site" ? getSiteName(skill.name, { path }) : skill.name;
-    return `remove it and add the current version: skillet add ${formatSourceAddress(fetched.address)} ${wanted}`;
+    return [`skillet add ${quoteIfNeeded(formatSourceAddress(fetched.address))} ${quoteIfNeeded(wanted)}`];
   };
+  const fix = "remove it and add the current version";
   const moved = candidates.find(({ skill }) => skill.name === name);
   if (moved) {
     const where = moved.path === "" ? "the root of its source" : `at ${moved.path} in its source`;
-    return wrong(`Skill "${name}" is now ${where}`, adding(moved));
+    return wrong(`Skill "${name}" is now ${where}`, fix, adding(moved));
   }
   const renamed = candidates.find((one) => one.path === path);
-  if (renamed) return wrong(`Skill "${name}" is now named "${renamed.skill.name}" in its source`, adding(renamed));
+  if (renamed) return wrong(`Skill "${name}" is now named "${renamed.skill.name}" in its source`, fix, adding(renamed));
   const broken = diagnostics.find(stopsLoading);
   return wrong(
     `Its source no longer has a skill "${name}"${path === "" ? "" : ` at ${path}`}`,

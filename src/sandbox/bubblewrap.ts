@@ -372,7 +372,8 @@ const OUT_OF_MEMORY = { exitCode: undefined, ending: "memory" } as const;
 function createStartError(output: string): SkillError {
   return new SkillError("sandbox-start-failed", {
     message: `The sandbox could not be started: ${output.trim().split("\n")[0] || "bubblewrap printed nothing"}`,
-    fix: "run `skillet doctor --sandbox` to see what is missing",
+    fix: "to see what is missing",
+    commands: ["skillet doctor --sandbox"],
   });
 }
 

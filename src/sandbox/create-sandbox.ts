@@ -48,7 +48,7 @@ const SANDBOX_ENGINES: Record<SandboxEngine, (options: SandboxOptions) => Promis
       throw createUnavailableError(`bubblewrap runs on Linux, not on ${process.platform}`, CONTAINER_FIX);
     }
     if (!program)
-      throw createUnavailableError("bubblewrap is not installed", "run `skillet doctor --fix` to install it");
+      throw createUnavailableError("bubblewrap is not installed", "to install it", ["skillet doctor --fix"]);
     preparePipes();
     const sandbox = createBubblewrapSandbox({
       program,
@@ -149,8 +149,8 @@ function fingerprintProgram(path: string): string {
   return stats ? `${stats.mtimeMs}:${stats.size}:${stats.ino}` : "";
 }
 
-function createUnavailableError(message: string, fix: string): SkillError {
-  return new SkillError("sandbox-unavailable", { message, fix });
+function createUnavailableError(message: string, fix: string, commands?: readonly string[]): SkillError {
+  return new SkillError("sandbox-unavailable", { message, fix, ...(commands ? { commands } : {}) });
 }
 
 // Generous limits: a busy machine must not fail the test.

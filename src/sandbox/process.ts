@@ -202,7 +202,8 @@ export function killProcessGroup({ pid }: Pick<ChildProcess, "pid">): void {
 function createStartError(file: string, error: unknown): SkillError {
   return new SkillError("sandbox-start-failed", {
     message: `${file} could not be started: ${getErrorMessage(error)}`,
-    fix: "run `skillet doctor --sandbox` to see what is missing",
+    fix: "to see what is missing",
+    commands: ["skillet doctor --sandbox"],
     cause: error,
   });
 }

@@ -60,7 +60,8 @@ export function resolveSystemProgram(program: string): string {
   if (path !== undefined) return path;
   throw new SkillError("package-tools", {
     message: `${program} is not installed, and building system packages needs it`,
-    fix: "run `skillet doctor --fix` to install it",
+    fix: "to install it",
+    commands: ["skillet doctor --fix"],
   });
 }
 

@@ -1,4 +1,5 @@
 import { FINDING_CODES, type FindingCode, type FindingSeverity } from "../errors/finding-codes.ts";
+import type { Problem } from "../errors/problem.ts";
 
 export const PROFILES = ["load", "agentskills", "shipped", "claude-upload", "vscode"] as const;
 export type Profile = (typeof PROFILES)[number];
@@ -9,12 +10,10 @@ export interface Position {
   column: number;
 }
 
-/** A problem that a parser or a rule found, before a profile gives it a severity. */
-export interface Finding extends Partial<Position> {
+/** A problem that a parser or a rule found, before a profile gives it a severity. Its fix, if any, is more specific than the code's row. */
+export interface Finding extends Partial<Position>, Partial<Pick<Problem, "fix" | "commands" | "data">> {
   code: FindingCode;
   message: string;
-  /** The fix, where it is more specific than that of the code's row. */
-  fix?: string;
   /** The top-level key of the problem, and the key that was probably meant. */
   key?: string;
   meant?: string;
@@ -23,10 +22,9 @@ export interface Finding extends Partial<Position> {
 }
 
 /** A finding in a file, with its severity in a profile. Discovery, check and lint all return it. */
-export interface Diagnostic extends Finding {
+export interface Diagnostic extends Problem<FindingCode>, Omit<Finding, "fix"> {
   severity: Severity;
   file: string;
-  fix: string;
 }
 
 /** Returns the severity of a code in a profile, or undefined if the profile does not report it. */

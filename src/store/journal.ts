@@ -225,7 +225,8 @@ function createCorruptError(file: string, numbers: readonly number[]): SkillErro
 export function createUnwritableJournalError(file: string, cause: unknown): SkillError {
   return new SkillError("journal-unwritable", {
     message: `${file} cannot be written: ${getErrorMessage(cause)}`,
-    fix: "check that the disk has free space and the folder is writable; finished steps are kept, and `skillet resume` continues from there",
+    fix: "check that the disk has free space and the folder is writable; to continue after the finished steps",
+    commands: ["skillet resume"],
     cause,
   });
 }

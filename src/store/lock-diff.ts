@@ -197,7 +197,7 @@ export function readLockFile(folder: string): LockedSkills | SkillError | undefi
         : { code: "lock-unreadable" as const, fix: "check that it is a file that you can read" };
     return new SkillError(code, {
       message: `${file} cannot be used: ${getErrorMessage(error)}`,
-      fix: fix ?? "",
+      fix,
       cause: error,
     });
   }

@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, rmSync, writeFi
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { ErrorCode } from "../errors/error-codes.ts";
-import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
 import type { Message } from "../host/model-contract.ts";
 import { compareText } from "../util/text.ts";
@@ -109,7 +109,7 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       const run = summary(id, () => undefined);
       if (run) requireKnownFormat(run);
       const why = NOT_RESUMABLE[run?.state ?? "interrupted"];
-      if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.problem}`, fix: why.fix(id) });
+      if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.problem}`, ...formatUnfitFix(why, id) });
       return openJournal({ file: fileOf(id), onClose: claimed.release });
     } catch (error) {
       claimed.release();
@@ -206,50 +206,63 @@ export function requireKnownFormat<T extends Pick<RunSummary, "id" | "formatVers
   });
 }
 
-interface NotResumable {
-  code: ErrorCode;
+interface UnfitRun {
   problem: string;
-  fix(id: string): string;
+  fix: string;
+  /** The command that takes the id of the run. */
+  command?: "runs show" | "resume";
 }
 
 /** The reasons why a run cannot be resumed. */
-const NOT_RESUMABLE: Partial<Record<RunState, NotResumable>> = {
-  ended: { code: "run-ended", problem: "has ended", fix: (id) => `run: skillet runs show ${id}` },
-  cancelled: { code: "run-cancelled", problem: "was cancelled", fix: () => "start a new run" },
+const NOT_RESUMABLE: Partial<Record<RunState, UnfitRun & { code: ErrorCode }>> = {
+  ended: { code: "run-ended", problem: "has ended", fix: "run", command: "runs show" },
+  cancelled: { code: "run-cancelled", problem: "was cancelled", fix: "start a new run" },
   corrupt: {
     code: "journal-corrupt",
     problem: "cannot be resumed: its journal is corrupt",
-    fix: (id) => `start a new run; skillet runs show ${id} shows the readable part`,
+    fix: "start a new run; to see the readable part",
+    command: "runs show",
   },
 };
 
-const NOT_WAITING: Partial<Record<RunState, [problem: string, fix: string]>> = {
-  running: ["is running: it asks for approvals where it was started", "run: skillet runs show ID"],
-  answered: ["already has its answer", "run: skillet resume ID"],
-  cancelled: ["was cancelled", "start a new run"],
-  ended: ["has ended", "run: skillet runs show ID"],
-  interrupted: ["waits for no approval: it was interrupted", "run: skillet resume ID"],
-  corrupt: ["cannot be resumed: its journal is corrupt", "run: skillet runs show ID"],
+const SHOW_RUN = { fix: "run", command: "runs show" } as const;
+const RESUME_RUN = { fix: "run", command: "resume" } as const;
+
+const NOT_WAITING: Partial<Record<RunState, UnfitRun>> = {
+  running: { problem: "is running: it asks for approvals where it was started", ...SHOW_RUN },
+  answered: { problem: "already has its answer", ...RESUME_RUN },
+  cancelled: { problem: "was cancelled", fix: "start a new run" },
+  ended: { problem: "has ended", ...SHOW_RUN },
+  interrupted: { problem: "waits for no approval: it was interrupted", ...RESUME_RUN },
+  corrupt: { problem: "cannot be resumed: its journal is corrupt", ...SHOW_RUN },
 };
 
 /** Creates the error for answering a run that does not wait for an approval. */
 export function createNotWaitingError({ id, state }: Pick<RunSummary, "id" | "state">): SkillError {
-  const [problem, fix] = NOT_WAITING[state] ?? ["waits for no approval", "`skillet runs` shows which runs wait"];
-  return new SkillError("no-pending-approval", { message: `Run ${id} ${problem}`, fix: fix.replace("ID", id) });
+  const row = NOT_WAITING[state] ?? { problem: "waits for no approval", fix: "see which runs wait: `skillet runs`" };
+  return new SkillError("no-pending-approval", { message: `Run ${id} ${row.problem}`, ...formatUnfitFix(row, id) });
+}
+
+function formatUnfitFix({ fix, command }: UnfitRun, id: string): Pick<Problem, "fix" | "commands"> {
+  return { fix, ...(command === undefined ? {} : { commands: [`skillet ${command} ${id}`] }) };
 }
 
 /** The run was resumed before the answer was given. */
 function createOtherRequestError(id: string): SkillError {
   const message = `Run ${id} now asks for a different approval`;
-  return new SkillError("no-pending-approval", { message, fix: `review the new request: skillet approve ${id}` });
+  return new SkillError("no-pending-approval", {
+    message,
+    fix: "review the new request",
+    commands: [`skillet approve ${id}`],
+  });
 }
 
 function createBusyError(id: string, { pid, host }: { pid: number; host: string }, file: string): SkillError {
   const isHere = host === hostname();
-  const wait = `wait for it to end, or cancel it: skillet cancel ${id}`;
   return new SkillError("run-busy", {
     message: `Run ${id} is in use by process ${pid}${isHere ? "" : ` on ${host}`}`,
-    fix: isHere ? wait : `${wait}\nif that machine no longer exists, remove ${file}`,
+    fix: `wait for it to end, or cancel it${isHere ? "" : `\nif that machine no longer exists, remove ${file}`}`,
+    commands: [`skillet cancel ${id}`],
   });
 }
 

@@ -170,13 +170,15 @@ function createNameError(): SkillError {
 function createTakenError(name: string, fingerprint: string): SkillError {
   return new SkillError("signer-taken", {
     message: `${name} already has another key, ${fingerprint}`,
-    fix: `ask the signer which key is valid; if it is the new one, run: skillet signers remove ${name}`,
+    fix: "ask the signer which key is valid; if it is the new one, run",
+    commands: [`skillet signers remove ${name}`],
   });
 }
 
 function createKnownKeyError(name: string): SkillError {
   return new SkillError("signer-taken", {
     message: `This key is already stored for ${name}`,
-    fix: `to rename the signer, first run: skillet signers remove ${name}`,
+    fix: "to rename the signer, first run",
+    commands: [`skillet signers remove ${name}`],
   });
 }

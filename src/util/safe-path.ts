@@ -25,6 +25,8 @@ export type PathErrorCode =
 export interface PathProblem {
   code: PathErrorCode;
   message: string;
+  /** The message without the path, if it names one. */
+  why?: string;
 }
 export type OpenedFile = { fd: number; stats: Stats } | PathProblem;
 export type FileBytes = { bytes: Buffer; stats: Stats } | PathProblem;
@@ -276,5 +278,5 @@ function classifyOpenError(error: unknown): PathProblem {
 }
 
 function createPathProblem(code: PathErrorCode, path: string, why: string): PathProblem {
-  return { code, message: `"${path}" ${why}` };
+  return { code, message: `"${path}" ${why}`, why };
 }

@@ -139,7 +139,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     appendFileSync(join(layer, "files/lib", python, "site-packages/words.py"), "print('tampered')\n");
     expect(await run(found, "w.py")).toMatchObject({
       ending: "refused",
-      refusals: [{ code: "library-tampered", fix: expect.stringContaining("skillet packages build") }],
+      refusals: [{ code: "library-tampered", commands: [expect.stringContaining("skillet packages build")] }],
     });
     const lock = lockIn(found);
     expect((await commandLine(found, "packages", "build", "x")).code).toBe(0);

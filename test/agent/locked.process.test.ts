@@ -111,7 +111,7 @@ describe("a skill that was added and is not what its lock says", () => {
       for (const purpose of ["load", "run", "use"] as const) expect(codes(skill, scene, purpose)).toEqual(["changed"]);
       expect(findUnavailability(skill, scene)).toMatchObject({
         code: "changed",
-        fix: expect.stringContaining("skillet trust sorter"),
+        commands: [expect.stringContaining("skillet trust sorter")],
       });
       expect(codes(scene.skill("other"), scene, "use"), "the one beside it is as it was").toEqual([]);
 

@@ -3,6 +3,7 @@ import { canProvideTool, findDenials, findUnavailability } from "../../src/agent
 import { createCapabilities } from "../../src/capabilities/configured-capabilities.ts";
 import { createSystemInfo, type Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
+import { formatFix } from "../../src/errors/problem.ts";
 import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
 import { listDeclaredVariables } from "../../src/skill/requirements.ts";
 import { createTool } from "../../src/skill/tool.ts";
@@ -186,7 +187,8 @@ describe("capabilities", () => {
         code: "capability-not-granted",
         kind: "setup",
         message: "Skill 'mailer' was not granted the capability acme.fax",
-        fix: "review what it does (skillet show mailer), then run: skillet capability grant mailer acme.fax",
+        fix: "review what it does, then grant it",
+        commands: ["skillet show mailer", "skillet capability grant mailer acme.fax"],
       },
     ]);
     expect(capabilities.isGranted("gogx.email", skill), "a namespace is no prefix").toBe(false);
@@ -207,7 +209,8 @@ describe("what a skill requires as other clients write it", () => {
           code: "missing-program",
           kind: "setup",
           message: "Skill 'x' needs no-such-program, nor-this, which are not installed",
-          fix: "install no-such-program, nor-this, or add the Debian package: skillet config set skills.x.packages PACKAGE",
+          fix: "install no-such-program, nor-this, or add the Debian package",
+          commands: ["skillet config set skills.x.packages PACKAGE"],
         },
         { code: "missing-program", message: "Skill 'x' needs one of neither, nor, which are not installed" },
       ]);
@@ -217,7 +220,10 @@ describe("what a skill requires as other clients write it", () => {
     expect(findDenials(openclaw({ bins: "sh", anyBins: ["nothing", "ls"] }), host, "run")).toEqual([]);
     const plain = sketch("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
     expect(findDenials(plain, host, "run")).toMatchObject([
-      { fix: "install no-such-program, or add the Debian package: skillet config set skills.x.packages PACKAGE" },
+      {
+        fix: "install no-such-program, or add the Debian package",
+        commands: ["skillet config set skills.x.packages PACKAGE"],
+      },
     ]);
   });
 
@@ -247,9 +253,8 @@ describe("what a skill requires as other clients write it", () => {
 
   it("[S-06] are named with the command that sets each, then with key, section and file", () => {
     const fixOf = (name: string, more: Partial<Host> = {}) =>
-      findDenials(sketch(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0]?.fix;
-    const said = `run: skillet config set skills.x.A
-run: skillet config set skills.x.B
+      formatFix(findDenials(sketch(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0] ?? {});
+    const said = `run: skillet config set skills.x.A; skillet config set skills.x.B
 or add to ~/.skillet/config.toml:
   [skills.x]
   A = "…"

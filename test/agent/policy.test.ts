@@ -93,7 +93,8 @@ describe("a skill that is switched off", () => {
           code: "disabled",
           kind: "access",
           message: "Skill 'mine' is disabled in the configuration",
-          fix: "enable it: skillet enable mine",
+          fix: "enable it",
+          commands: ["skillet enable mine"],
         },
       ]);
     }

@@ -79,7 +79,7 @@ describe("the workspace of a script", () => {
     const refused = await run(found);
     expect(existsSync(join(found.workspace, "out.txt"))).toBe(false);
     expect(refused.warnings).toMatchObject([
-      { code: "workspace-read-only", fix: expect.stringContaining("skillet script --write") },
+      { code: "workspace-read-only", commands: [expect.stringContaining("skillet script --write")] },
     ]);
     const written = await run(found, [], { writes: true });
     expect(readFileSync(join(found.workspace, "out.txt"), "utf8")).toBe("new\n");
@@ -93,7 +93,8 @@ describe("the workspace of a script", () => {
     expect(existsSync(join(found.workspace, "out.txt"))).toBe(false);
     expect(warnings[0]).toMatchObject({
       code: "workspace-read-only",
-      fix: "run: skillet config set skills.x.workspace read-write",
+      fix: "run",
+      commands: ["skillet config set skills.x.workspace read-write"],
     });
   });
 
@@ -144,7 +145,7 @@ describe("an argument that names a file which the script cannot see", () => {
   it("names the key where the configuration keeps the workspace from the skill", async () => {
     const found = await scene("true", { config: '[skills.x]\nworkspace = "none"\n' });
     expect((await run(found, ["notes.md"])).warnings).toMatchObject([
-      { code: "argument-outside", fix: expect.stringContaining("skillet config set skills.x.workspace read") },
+      { code: "argument-outside", commands: [expect.stringContaining("skillet config set skills.x.workspace read")] },
     ]);
     expect((await run(found, ["other.md"])).warnings).toEqual([]);
   });

@@ -290,7 +290,8 @@ describe("a script's variables", () => {
       {
         code: "missing-variable",
         message: "Skill 'x' needs API_KEY",
-        fix: `run: skillet config set skills.x.API_KEY\nor add to ~/.skillet/config.toml:\n  [skills.x]\n  API_KEY = "…"`,
+        commands: ["skillet config set skills.x.API_KEY"],
+        fix: `run\nor add to ~/.skillet/config.toml:\n  [skills.x]\n  API_KEY = "…"`,
       },
     ]);
   });

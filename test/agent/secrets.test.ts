@@ -36,7 +36,8 @@ describe("values of a skill", () => {
       expect(denial).toMatchObject({
         code: "secret-other-source",
         kind: "setup",
-        fix: "review it, then run: skillet trust --secrets research",
+        fix: "review it, then run",
+        commands: ["skillet trust --secrets research"],
       });
       expect(denial?.message).toContain("(~/.skillet/skills/research)");
       expect(denial?.message).toContain(join(root, "project/skills/research"));
@@ -106,7 +107,11 @@ describe("values of a skill", () => {
     );
     const skill = scene.skill("x");
     const denial = findDenials(skill, scene, "use").find(({ code }) => code === "secret-not-approved");
-    expect(denial).toMatchObject({ kind: "setup", fix: "review it, then run: skillet trust --secrets x" });
+    expect(denial).toMatchObject({
+      kind: "setup",
+      fix: "review it, then run",
+      commands: ["skillet trust --secrets x"],
+    });
     expect(denial?.message).toContain(`(${said}) are not granted to any copy yet`);
     expect(denial?.message).toContain("~/.skillet/skills/x");
     expect(codes(skill, scene, "load"), "its text can be read").toEqual([]);

@@ -216,7 +216,9 @@ describe("a toolset", () => {
     );
     const untrusted = await opened(files);
     expect(untrusted.tools).toEqual([]);
-    expect(untrusted.problems).toMatchObject([{ code: "untrusted", fix: expect.stringContaining("skillet trust") }]);
+    expect(untrusted.problems).toMatchObject([
+      { code: "untrusted", commands: [expect.stringContaining("skillet trust")] },
+    ]);
     const { scene } = untrusted;
     scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
     expect(existsSync(marks)).toBe(false);

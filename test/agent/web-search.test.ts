@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { planUse } from "../../src/agent/run/plan-use.ts";
+import { formatFix } from "../../src/errors/problem.ts";
 import { skillet } from "../support/command.ts";
 import { useScene } from "../support/use.ts";
 
@@ -104,7 +105,7 @@ describe("web_search", () => {
     expect((await planUse(found.catalog, found, request)).warnings.filter(ofTools)).toEqual(said);
     const path = join(found.root, "home/.skillet/skills/research");
     const { stderr } = await skillet(["skill", "validate", path], { env: { HOME: join(found.root, "home") } });
-    for (const { message, fix } of said) expect(stderr).toContain(`! ${message}\n  ${fix}\n`);
+    for (const problem of said) expect(stderr).toContain(`! ${problem.message}\n  ${formatFix(problem)}\n`);
   });
 
   it("[S-42, Q-26] is not for a workspace to configure", async () => {

@@ -118,7 +118,7 @@ describe("what counts for trust", () => {
     const { stdout, refusals } = await runScript(again, { skill: again.skill("x"), script: "go" });
     expect([stdout, refusals]).toMatchObject([
       "",
-      [{ code: "changed", fix: expect.stringContaining("skillet trust") }],
+      [{ code: "changed", commands: [expect.stringContaining("skillet trust")] }],
     ]);
   });
 

@@ -246,7 +246,9 @@ describe("a broker", () => {
     expect(await scene.invoke("list", {}, { key })).toMatchObject({
       error: {
         code: "rate-limited",
-        fix: expect.stringMatching(/^the provider says: wait a minute; .*use another key/),
+        fix: expect.stringMatching(
+          /^this is the recorded answer: use another key to try again; the provider says: wait a minute$/,
+        ),
       },
     });
     expect(asked).toHaveLength(1);
@@ -453,7 +455,11 @@ describe("a broker", () => {
       scene.capabilities.vault.set("notes", "ada", { account: "ada", secret: { token: "x" }, ...more });
     await signIn({ scopes: ["read"] });
     expect(await scene.invoke("list")).toMatchObject({
-      error: { code: "scope-missing", fix: "the user runs: skillet auth login notes --scope read --scope list" },
+      error: {
+        code: "scope-missing",
+        fix: "the user runs",
+        commands: ["skillet auth login notes --scope read --scope list"],
+      },
     });
     for (const more of [{ scopes: ["read", "list"] }, {}]) {
       await signIn(more);

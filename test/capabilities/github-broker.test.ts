@@ -60,7 +60,8 @@ describe("github behind the broker of a run", () => {
       error: {
         code: "auth-needed",
         message: `No account is signed in to github at its current address; ${CREDENTIAL.account} signed in at https://api.github.com`,
-        fix: "the user runs: skillet auth login github",
+        fix: "the user runs",
+        commands: ["skillet auth login github"],
       },
     });
     expect(scene.server.requests).toEqual([]);
@@ -96,7 +97,7 @@ describe("github behind the broker of a run", () => {
     const reply = await scene.send("invoke", { capability: "github.issues", operation: "get", input: one });
     expect(reply).toMatchObject({
       ok: false,
-      error: { code: "auth-needed", fix: "the provider says: skillet auth login github" },
+      error: { code: "auth-needed", fix: "the provider says: sign in: skillet auth login github" },
     });
   });
 });

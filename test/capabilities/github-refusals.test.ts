@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createGithubProvider } from "../../src/capabilities/github/github-provider.ts";
+import { formatFix } from "../../src/errors/problem.ts";
 import { PROVIDER_ERROR_CODES } from "../../src/host/capability-contract.ts";
 import { ask, type GithubServer, githubServer, problem, type Reply, TOKEN } from "../support/github-server.ts";
 import { issue, repository, SHA } from "../support/github-shapes.ts";
@@ -18,7 +19,7 @@ const REFUSALS: [name: string, reply: Reply, code: string, message: RegExp, fix?
     problem(401, "Bad credentials"),
     "auth-needed",
     /expired/,
-    /^skillet auth login github$/,
+    /^sign in: skillet auth login github$/,
   ],
   [
     "no more requests this hour",
@@ -81,7 +82,7 @@ describe("refusals of github", () => {
     const error = await refusal(server, "github.issues get", one);
     expect(PROVIDER_ERROR_CODES).toContain(error.code);
     expect(error).toMatchObject({ code, message: expect.stringMatching(message) });
-    if (fix) expect(error.fix).toMatch(fix);
+    if (fix) expect(formatFix(error)).toMatch(fix);
     expect(`${error.message} ${error.fix} ${error.stack} ${JSON.stringify(error)}`).not.toMatch(/SECRET|github_pat_/);
   });
 
@@ -170,7 +171,7 @@ describe("refusals of github", () => {
     for (const secret of [{}, { token: 7 }, { token: "two\r\nlines: x" }]) {
       const credential = { account: "ada", secret };
       const error = await refusal(server, "github.issues get", one, { credential });
-      expect(error).toMatchObject({ code: "auth-needed", fix: "skillet auth login github" });
+      expect(error).toMatchObject({ code: "auth-needed", fix: "sign in", commands: ["skillet auth login github"] });
     }
     expect(server.requests).toEqual([]);
   });

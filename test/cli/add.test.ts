@@ -106,7 +106,7 @@ describe("skillet add", () => {
     expect(await run(["trust", "--revoke", "x"])).toMatchObject({
       code: 1,
       stderr:
-        "✗ Skill 'x' was approved when it was added  [trust-added]\n  to disable it: skillet disable x; to remove it: skillet remove x\n",
+        "✗ Skill 'x' was approved when it was added  [trust-added]\n  disable or remove it: skillet disable x; skillet remove x\n",
     });
   });
 

@@ -438,7 +438,7 @@ describe("skillet remove of an adopted skill", () => {
     expect(await run(["adopt", "--yes"])).toMatchObject({ code: 0 });
     const { code, stderr } = await run(["remove", "pdf", "--keep"]);
     expect(code).toBe(1);
-    expect(stderr).toContain("skillet remove pdf@~/.codex/skills or pdf@~/.claude/skills");
+    expect(stderr).toContain("name one: skillet remove pdf@~/.codex/skills; skillet remove pdf@~/.claude/skills");
     expect((await run(["verify", "pdf"])).stdout).toContain("2 skills");
     expect(await run(["remove", "pdf@~/.codex/skills", "--keep"])).toMatchObject({ code: 0 });
     expect(existsSync(join(home, ".codex/skills/skills.lock"))).toBe(false);

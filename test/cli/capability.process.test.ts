@@ -356,7 +356,7 @@ if (method === "auth.complete") answer({ credential: { account: "ada", secret: {
     const { stdout: said } = await run(["doctor"]);
     expect(said).toContain("  ✗ ~/.skillet/audit.jsonl  is not intact\n");
     expect(said).toMatch(
-      /\nFindings\n✗ the audit log is not intact: .*\n {4}skillet audit verify shows details\n\n1 finding, 1 error\n$/,
+      /\nFindings\n✗ the audit log is not intact: .*\n {4}see details: skillet audit verify\n\n1 finding, 1 error\n$/,
     );
     expect(JSON.parse(edited.stdout).capabilities).toMatchObject({
       providers: [{ namespace: "desk", isReady: true, accounts: ["ada"] }],

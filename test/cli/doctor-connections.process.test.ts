@@ -72,7 +72,8 @@ describe("skillet doctor", () => {
       {
         code: "connection-broken",
         message: expect.stringContaining("Claude Code is connected, but its server does not work"),
-        fix: "Run: skillet connect claude",
+        fix: "Run",
+        commands: ["skillet connect claude"],
       },
     ]);
     expect(gemini.problems).toEqual([

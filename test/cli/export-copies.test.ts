@@ -198,9 +198,12 @@ describe("former spellings of export", () => {
     ["uninstall --all", "Use: skillet export --remove --all"],
     [
       "uninstall deploy",
-      "Use: `skillet remove deploy`; to remove its copies from clients: `skillet export --remove deploy`",
+      "Use the first to remove it, or the second to remove its copies from clients: skillet remove deploy; skillet export --remove deploy",
     ],
-    ["uninstall", "Use: `skillet remove NAME`; to remove its copies from clients: `skillet export --remove NAME`"],
+    [
+      "uninstall",
+      "Use the first to remove it, or the second to remove its copies from clients: skillet remove NAME; skillet export --remove NAME",
+    ],
   ])("print the command to use, exit 2, and change nothing: skillet %s", async (line, use) => {
     const { run, home, cwd } = scene();
     await run(["export", "deploy", "--to", "codex"]);
@@ -231,7 +234,7 @@ describe("former spellings of export", () => {
     const { run } = scene();
     const { stdout } = await run(["install", "deploy", "--to", "claude", "--json"]);
     expect(JSON.parse(stdout)).toMatchObject({
-      error: { code: "usage", fix: "Use: skillet export deploy --to claude --json" },
+      error: { code: "usage", fix: "Use", commands: ["skillet export deploy --to claude --json"] },
     });
   });
 

@@ -40,10 +40,10 @@ describe("skillet export --update", () => {
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     expect(await run(["export", "--update"])).toMatchObject({ code: 0, stdout: "" });
     const here = await run(["export", "--list"]);
-    expect(here.stdout).toContain("`skillet export --update deploy --project` updates");
+    expect(here.stdout).toContain("to update it: skillet export --update deploy --project\n");
     const elsewhere = join(root, "no-skills");
     const [, said = ""] =
-      /`skillet ([^`]*)` updates/.exec(
+      /to update it: skillet (.*?)\s*$/.exec(
         (await run(["export", "--list"], { cwd: elsewhere })).stdout.replace(/\n */g, " "),
       ) ?? [];
     expect(said).toBe(`export --update deploy --project -C ${cwd}`);
@@ -65,7 +65,7 @@ describe("skillet export --update", () => {
     const { code, stdout, stderr } = await run(["export", "--update"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "✓ Claude Code: 1 not changed\n" });
     expect(stdout).toContain(
-      "= deploy  removed by hand: `skillet export --remove deploy --to claude` removes the record\n",
+      "= deploy  removed by hand; to remove the record: skillet export --remove deploy --to claude\n",
     );
     expect(existsSync(join(skills, "deploy"))).toBe(false);
   });
@@ -107,12 +107,13 @@ describe("what is said of copies whose original changed its standing", () => {
     const { run, own } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     writeFileSync(join(own, "deploy/SKILL.md"), "---\nname: [\n---\n");
-    const said = "its original did not load: `skillet check ~/.skillet/skills/deploy` shows why";
+    const said =
+      "its original did not load (from ~/.skillet/skills); to see why: skillet check ~/.skillet/skills/deploy";
     expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
     expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining(
-        "✗ Skill 'deploy': its original did not load  [original-broken]\n  `skillet check ~/.skillet",
+        "✗ Skill 'deploy': its original did not load  [original-broken]\n  to see why: skillet check ~/.skillet",
       ),
     });
   });
@@ -121,8 +122,11 @@ describe("what is said of copies whose original changed its standing", () => {
     const { run, skills } = scene();
     await run(["export", "deploy", "--to", "claude"]);
     await run(["config", "set", "skills.deploy.enabled", "false"]);
-    const said = "disabled here; Claude Code still uses it: `skillet export --remove deploy` removes it";
-    expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
+    const said = "disabled here; Claude Code still uses it; to remove it: skillet export --remove deploy";
+    const listed = (await run(["export", "--list"])).stdout
+      .replace(/\n {8,}/g, " ")
+      .replace(" (from ~/.skillet/skills)", "");
+    expect(listed).toContain(`! deploy  ${said}`);
     expect((await run(["export", "--update"])).stdout).toContain(`= deploy  ${said}`);
     expect((await run(["export", "--remove", "deploy"])).code).toBe(0);
     expect(existsSync(skills)).toBe(false);
@@ -147,7 +151,7 @@ describe("skillet export --list", () => {
     await run(["export", "deploy", "--to", "claude,codex"]);
     rmSync(join(skills, "deploy"), { recursive: true });
     const { stdout } = await run(["export", "--list"]);
-    const [, said = ""] = /`skillet ([^`]*)` removes/.exec(stdout) ?? [];
+    const [, said = ""] = /record: skillet (.*)/.exec(stdout) ?? [];
     expect((await run(said.split(" "))).stdout).toBe("Claude Code ~/.claude/skills\n  - deploy  was gone already\n");
     expect(readdirSync(join(home, ".codex/skills"))).toEqual(["deploy"]);
   });

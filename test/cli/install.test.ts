@@ -117,7 +117,7 @@ describe("skillet export --to CLIENT", () => {
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     rmSync(join(own, "deploy/scripts"), { recursive: true });
     expect((await run(["export", "--list"])).stdout).toContain(
-      "out of date: `skillet export --update deploy` updates it",
+      "out of date (from ~/.skillet/skills); to update it: skillet export --update deploy\n",
     );
     expect((await run(["export", "--to", "claude"])).stdout).toContain("  ~ deploy  updated, 1 file\n");
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("And more.");
@@ -377,7 +377,9 @@ describe("skillet export --remove", () => {
     await run(["export", "deploy", "--to", "claude", "--project"]);
     await run(["export", "deploy", "--to", "claude", "--project"], { cwd: join(root, "gone") });
     rmSync(join(root, "gone"), { recursive: true });
-    expect((await run(["export", "--list"])).stdout).toContain("`skillet export --remove deploy` removes the record");
+    expect((await run(["export", "--list"])).stdout).toContain(
+      "to remove the record: skillet export --remove deploy\n",
+    );
     expect((await run(["export", "--remove", "deploy"])).stdout).toContain("- deploy  was gone already");
     expect(recorded(record)).toEqual([join(root, "project/.claude/skills/deploy")]);
   });

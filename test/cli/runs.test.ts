@@ -134,7 +134,8 @@ describe("skillet runs", () => {
       expect.objectContaining({
         code: "run-busy",
         message: `Run ${ID} is in use by process ${process.pid}`,
-        fix: `wait for it to end, or cancel it: skillet cancel ${ID}`,
+        fix: "wait for it to end, or cancel it",
+        commands: [`skillet cancel ${ID}`],
       }),
     );
     await journal.close();

@@ -75,7 +75,7 @@ describe("skillet script", () => {
     const missing = scene({ "skills/x/scripts/go.sh": "" }, "env: [A_KEY, B_KEY]\n");
     expect(await missing.run(["script", "x", "go"])).toMatchObject({
       code: 3,
-      stderr: `✗ Skill 'x' needs A_KEY, B_KEY  [missing-variable]\n  run: skillet config set skills.x.A_KEY\n  run: skillet config set skills.x.B_KEY\n  or add to ~/.skillet/config.toml:\n    [skills.x]\n    A_KEY = "…"\n    B_KEY = "…"\n`,
+      stderr: `✗ Skill 'x' needs A_KEY, B_KEY  [missing-variable]\n  run: skillet config set skills.x.A_KEY; skillet config set skills.x.B_KEY\n  or add to ~/.skillet/config.toml:\n    [skills.x]\n    A_KEY = "…"\n    B_KEY = "…"\n`,
     });
     expect((await missing.run(["script", "y", "go"])).code).toBe(1);
     expect((await missing.run(["script"])).code).toBe(2);

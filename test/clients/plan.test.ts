@@ -67,13 +67,13 @@ describe("what is to be done so that a skill stands there", () => {
   });
 
   it("refuses what may not be given to the client, whatever stands there", () => {
-    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" } as const;
+    const refusal = { code: "untrusted", message: "not trusted", fix: "", commands: ["skillet trust x"] } as const;
     for (const there of [{ is: "nothing" }, { is: "ours", digest: "sha256:new", isEdited: false }] as const)
       expect(judged(there, { refusal, force: true })).toMatchObject({ action: "refuse", reason: refusal });
   });
 
   it("leaves alone what is in the client's own folder, trusted or not", () => {
-    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" } as const;
+    const refusal = { code: "untrusted", message: "not trusted", fix: "", commands: ["skillet trust x"] } as const;
     const there: CopyStatus = { is: "foreign", what: "folder", digest: "sha256:mine" };
     expect(judged(there, { isInTarget: true, refusal, force: true })).toMatchObject({
       action: "unchanged",

@@ -467,7 +467,7 @@ describe("enabled", () => {
     expect(found.catalog.names()).toEqual(expect.arrayContaining(["a", "b"]));
     expect(available.filter(isOwn).map(({ name }) => name)).toEqual(["b"]);
     expect(findDenials(found.catalog.get("a"), found)).toMatchObject([
-      { code: "disabled", kind: "access", fix: expect.stringContaining("skillet enable a") },
+      { code: "disabled", kind: "access", commands: [expect.stringContaining("skillet enable a")] },
     ]);
   });
 

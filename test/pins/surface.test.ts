@@ -33,6 +33,7 @@ const EXPORTS: Record<string, string[]> = {
     "defineSkill",
     "disclose",
     "discover",
+    "formatProblem",
     "formatPromptListing",
     "formatPromptSection",
     "listLocations",

@@ -241,7 +241,8 @@ describe("looking for what was added where it came from", () => {
     expect(await found(one)).toMatchObject({
       error: {
         message: 'Skill "x" is now the root of its source',
-        fix: `remove it and add the current version: skillet add ${one.root}/a x`,
+        fix: "remove it and add the current version",
+        commands: [`skillet add ${one.root}/a x`],
       },
     });
   });

@@ -20,7 +20,7 @@ const OPENS = `
   const { DEFAULT_SANDBOX_SETTINGS } = await import(${JSON.stringify(join(source, "config/limits.ts"))});
   const told = await createSandbox({ settings: DEFAULT_SANDBOX_SETTINGS, home: process.argv[1] }).then(
     ({ level, by }) => ({ level, by }),
-    ({ code, message, fix }) => ({ code, message, fix }),
+    ({ code, message, fix, commands }) => ({ code, message, fix, commands }),
   );
   process.stdout.write(JSON.stringify(told));`;
 
@@ -123,7 +123,8 @@ describeWithBubblewrap("opening bubblewrap", () => {
     expect(told).toEqual({
       code: "sandbox-unavailable",
       message: "bubblewrap is not installed",
-      fix: expect.stringContaining("skillet doctor --fix"),
+      fix: "to install it",
+      commands: [expect.stringContaining("skillet doctor --fix")],
     });
   });
 

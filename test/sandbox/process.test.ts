@@ -145,7 +145,7 @@ describe("a process", () => {
   it("[Q-13] is refused with a code and a remedy when it cannot be started", async () => {
     await expect(run({ file: "/no/such/program", args: [] })).rejects.toMatchObject({
       code: "sandbox-start-failed",
-      fix: expect.stringContaining("skillet doctor"),
+      commands: [expect.stringContaining("skillet doctor")],
     });
   });
 

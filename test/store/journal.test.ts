@@ -291,7 +291,7 @@ describe("a journal", () => {
       await open.step("after", 1);
       const had = open.getStep("s" + (done - 1)).value.length;
       await open.close();
-      say({ done, code: error.code, message: error.message, fix: error.fix, again, corrupt, steps, state, refused, ids, had,
+      say({ done, code: error.code, message: error.message, fix: error.fix, commands: error.commands, again, corrupt, steps, state, refused, ids, had,
         isWhole: (await runs.read(id)).corrupt.length === 0 });`,
       small,
     );
@@ -299,7 +299,7 @@ describe("a journal", () => {
       code: "journal-unwritable",
       again: "journal-unwritable",
       message: expect.stringContaining("no space left on device"),
-      fix: expect.stringContaining("skillet resume"),
+      commands: [expect.stringContaining("skillet resume")],
       corrupt: [],
       state: "interrupted",
       refused: "journal-unwritable",

@@ -208,7 +208,8 @@ describe("a run", () => {
     await journal.close();
     expect(await thrownBy(() => runs.resume(ID))).toMatchObject({
       code: "run-ended",
-      fix: `run: skillet runs show ${ID}`,
+      fix: "run",
+      commands: [`skillet runs show ${ID}`],
     });
     expect(readdirSync(runs.folder).filter((name) => name.includes("owner"))).toEqual([]);
   });

@@ -14,7 +14,7 @@ error names the file, the name or the limit, and its \`fix\` is more specific. L
 - Problems of files on disk are findings. They are never thrown.
 - A failed call throws a \`SkillError\` with a \`code\` to branch on, a \`message\` to read and a \`fix\` to try. \`ErrorCode\` is the type of all codes.
 - A failed tool call of a model returns a result with a code.
-- With \`--json\`, a command that fails prints \`{ "error": { code, message, fix } }\`; without it, the message with \`[code]\` at its end, and the fix.
+- A failure is a \`Problem\`: \`{ code, message, fix, commands?, data? }\`. \`commands\` are command lines for the fix; \`formatProblem\` writes message, fix and commands as one text. With \`--json\`, a command that fails prints \`{ "error": Problem }\`.
 - \`skillet help CODE\` prints the row of a code, offline.
 
 Findings of the scanner have [their own ids](scan.md).

@@ -10,7 +10,7 @@ import {
   installPromptSkills,
   isInstallableSource,
 } from "../../clients/hermetic-home.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { SkillsInstalledEvent } from "../../host/events.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
@@ -167,7 +167,7 @@ async function removeHomeWithRetries(home: HermeticHome): Promise<Problem | unde
         return {
           code: "home-not-removed",
           message: `Cannot remove ${home.path}`,
-          fix: String(Object(error).fix ?? ""),
+          fix: error instanceof SkillError ? error.fix : "",
         };
     }
   }

@@ -8,7 +8,7 @@ import {
   summarizeInput,
   type ToolPolicy,
 } from "../../agent/run/tool-policy.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
+import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool } from "../../skill/tool.ts";
@@ -39,7 +39,7 @@ export interface PermissionOptions {
 }
 
 /** The reason for a refusal, for the model; undefined if the call is allowed. */
-type PermissionRefusal = { code: ErrorCode; message: string } | undefined;
+type PermissionRefusal = Pick<Problem, "code" | "message"> | undefined;
 
 /** Decides about calls one after the other: calling a skill changes which calls are allowed after it. */
 export interface ToolPermissions {
@@ -124,7 +124,7 @@ function findRefusal(
   if (isChangingTool(tool) && own.place !== undefined && isProtected(ground, own.place))
     return { code: "read-only", message: "Installed skills and their settings cannot be changed" };
   const blocked = active && findToolBlock(active.gates, tool, own.input);
-  return blocked && { code: blocked.code, message: sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512) };
+  return blocked && { code: blocked.code, message: sanitizeLine(formatProblem(blocked), 512) };
 }
 
 /** Returns true for files that the agent may use but not change: everything in its home. */

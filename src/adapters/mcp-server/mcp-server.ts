@@ -13,6 +13,7 @@ import type { Session } from "../../agent/session/session.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { ListingClient, McpTextLimits } from "../../catalog/client-listings.ts";
 import { isOfferedByDefault } from "../../catalog/listing.ts";
+import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
 import type { Tool } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
@@ -289,7 +290,7 @@ function getClientName({ params }: JSONRPCRequest): string | undefined {
 }
 
 /** Returns the reason why a tool that a client may still list is gone. */
-type FindRevocation = (tool: string) => { code: string; message: string; fix: string } | undefined;
+type FindRevocation = (tool: string) => Problem | undefined;
 
 /**
  * Answers invalid params with -32602 and one sentence: the SDK reports "internal error" with its validator's complete output. For a removed
@@ -310,9 +311,8 @@ function rewriteErrorMessage(sent: JSONRPCMessage, revocationOf: FindRevocation)
   const [, gone] = /^Tool (.+) not found$/.exec(message.error.message) ?? [];
   const revoked = gone === undefined ? undefined : revocationOf(gone);
   if (revoked) {
-    const { code, message: why, fix } = revoked;
-    const data = { "skillet/code": code };
-    return { ...message, error: { ...message.error, message: truncateLine(`${why}: ${fix}`, 300), data } };
+    const data = { "skillet/code": revoked.code };
+    return { ...message, error: { ...message.error, message: truncateLine(formatProblem(revoked), 300), data } };
   }
   const complaint = extractComplaint(message.error.message);
   if (complaint === undefined) return message;

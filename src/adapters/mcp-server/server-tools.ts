@@ -4,6 +4,7 @@ import type { Session } from "../../agent/session/session.ts";
 import { createSkillListResult, type SkillList } from "../../agent/session/session-disclosure.ts";
 import { createListTool, createSkillTool as tool } from "../../agent/tools/skill-tools.ts";
 import { createHookAnswer, HOOK_FORMATS, type HookFormat, readHookInput } from "../../clients/prompt-hooks.ts";
+import { formatProblem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
@@ -234,7 +235,7 @@ function suggestNextStep(
 ): string {
   if (session.tools.some(({ name }) => name === tool)) return "call it directly, if it is in your list of tools";
   const why = session.catalog.leftOut?.(skill);
-  if (why) return `${why.message}: ${why.fix}`;
+  if (why) return formatProblem(why);
   const isLoaded = session.active.some(({ name }) => name === skill);
   if (!isLoaded && session.listVisible().some(({ name }) => name === skill))
     return `call load_skill with ${sanitizeLine(skill, 64)} first`;

@@ -7,6 +7,7 @@ import {
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
 import type { Session } from "../../agent/session/session.ts";
+import { formatProblem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { quoteShellArgument } from "../../util/shell-quote.ts";
@@ -165,7 +166,7 @@ function completeValue(all: readonly string[], value: string): CompleteResult {
 
 function createUnknownNameError(session: Session, what: "prompt" | "skill", name: string): ProtocolError {
   const why = session.catalog.leftOut?.(name);
-  if (why) return createInvalidParamsError(`${why.message}: ${why.fix}`);
+  if (why) return createInvalidParamsError(formatProblem(why));
   const near = findNearest(name, listPromptNames(session));
   return createInvalidParamsError(
     `Unknown ${what} "${sanitizeLine(name, 64)}"${near === undefined ? "" : `: did you mean "${sanitizeLine(near, 64)}"?`}`,

@@ -7,7 +7,7 @@ import { type Catalog, createSkillNotFoundError, filterCatalog } from "../../cat
 import { CLIENT_LISTINGS, type ListingClient } from "../../catalog/client-listings.ts";
 import type { Host } from "../../config/host.ts";
 import { getSettingsRevision, type Settings } from "../../config/settings.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatProblem, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatCount } from "../../util/text.ts";
 import { createElicitations } from "./elicitation.ts";
@@ -104,7 +104,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   ];
   // One entry of a client serves many folders, and not all have all skills. But if all are missing, it is a mistake.
   if (problems[0] && only?.every((name) => !found.has(name))) throw problems[0];
-  for (const { message, fix = "" } of problems) rest.onNotice?.(fix === "" ? message : `${message}: ${fix}`);
+  for (const problem of problems) rest.onNotice?.(formatProblem(problem));
   const note = () => {
     const { length = 0 } = last?.untrusted ?? [];
     return length === 0 ? undefined : formatWaitingNote(length);

@@ -84,7 +84,7 @@ export async function checkModelAliases(host: Host): Promise<readonly ModelAlias
         return alias;
       } catch (error) {
         if (!(error instanceof SkillError)) throw error;
-        return { ...alias, problem: { code: error.code, message: error.message, fix: error.fix ?? "" } };
+        return { ...alias, problem: error.problem };
       }
     }),
   );
@@ -203,7 +203,8 @@ function requireConsent(host: Host, key: string, choice: ModelChoice): ModelChoi
     open() {
       throw new SkillError("client-key-consent", {
         message: `The only key for a model is ${key}, which the client passed to this server, and you have not allowed skillet to use it`,
-        fix: `To allow it, run: skillet config set mcp.use_client_key true. Or add [models.default] with its own key to ${formatConfigPath(host)}`,
+        fix: `Add [models.default] with its own key to ${formatConfigPath(host)}, or allow it`,
+        commands: ["skillet config set mcp.use_client_key true"],
       });
     },
   };

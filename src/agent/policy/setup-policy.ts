@@ -26,8 +26,9 @@ export const variablePolicy: Policy = (skill, host) => {
     code: "missing-variable",
     kind: "setup",
     message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
+    commands: missing.map((name) => `skillet config set ${formatSkillKey(skill, name)}`),
     fix: [
-      ...missing.map((name) => `run: skillet config set ${formatSkillKey(skill, name)}`),
+      "run",
       `or add to ${formatConfigPath(host)}${hasTable ? `, below ${formatSkillTable(skill)}` : ""}:`,
       ...(hasTable ? [] : [`  ${formatSkillTable(skill)}`]),
       ...missing.map((name) => `  ${name} = "${VALUE_PLACEHOLDER}"`),
@@ -92,7 +93,11 @@ function denyUngranted(skill: Skill, ids: readonly string[]): Denial {
     code: "capability-not-granted",
     kind: "setup",
     message: `Skill '${skill.name}' was not granted ${formatCapabilityIds(ids)}`,
-    fix: `review what it does (skillet show ${quoteIfNeeded(skill.name)}), then run: skillet capability grant ${[skill.name, ...ids].map(quoteIfNeeded).join(" ")}`,
+    fix: "review what it does, then grant it",
+    commands: [
+      `skillet show ${quoteIfNeeded(skill.name)}`,
+      `skillet capability grant ${[skill.name, ...ids].map(quoteIfNeeded).join(" ")}`,
+    ],
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import { BUILT_IN_TOOLS, completeHost, type Host, type HostOptions, type SystemInfo } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
-import { getErrorMessage, type Problem } from "../../errors/problem.ts";
+import { getErrorMessage, type Problem, pickProblem } from "../../errors/problem.ts";
 import type { HostPolicy, PolicyPurpose } from "../../host/host-policy.ts";
 import { readRequirements } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -17,11 +17,8 @@ import { lockPolicy, secretPolicy, trustPolicy } from "./trust-policy.ts";
  * The reason why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it, so it is not
  * listed as available and running it is refused. `setup`: something is missing that the user can provide; until then it is refused.
  */
-export interface Denial {
-  code: ErrorCode;
+export interface Denial extends Problem {
   kind: "access" | "system" | "setup";
-  message: string;
-  fix: string;
 }
 
 /** A rule that can hide and refuse a skill. Contract: pure. */
@@ -35,7 +32,8 @@ export function enabledPolicy(skill: Skill, host: Pick<Host, "settings">): Denia
     code: "disabled",
     kind: "access",
     message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " by default"}`,
-    fix: `enable it${needsCapabilities(skill) ? ", then run it again to see what else it needs" : ""}: skillet enable ${quoteIfNeeded(skill.name)}`,
+    fix: `enable it${needsCapabilities(skill) ? ", then run it again to see what else it needs" : ""}`,
+    commands: [`skillet enable ${quoteIfNeeded(skill.name)}`],
   };
 }
 
@@ -104,15 +102,14 @@ const systemPolicy: Policy = (skill, { system, sandbox, settings }) => {
   if (sandbox || (packages.length === 0 && scripts.length === 0)) return undefined;
   const engine = system.missingEngine();
   if (engine !== undefined) {
-    const fix =
-      engine === "bwrap"
-        ? "`skillet doctor --fix` installs it"
-        : `install it, or remove engine under [sandbox] in config.toml`;
-    return createSystemDenial(
-      "sandbox-unavailable",
-      `Skill '${skill.name}' contains code, and ${engine}, which isolates it, is not installed`,
-      fix,
-    );
+    const message = `Skill '${skill.name}' contains code, and ${engine}, which isolates it, is not installed`;
+    return engine === "bwrap"
+      ? createSystemDenial("sandbox-unavailable", message, "install it", ["skillet doctor --fix"])
+      : createSystemDenial(
+          "sandbox-unavailable",
+          message,
+          "install it, or remove engine under [sandbox] in config.toml",
+        );
   }
   if (system.programs === "own") return undefined;
   if (packages.length > 0) {
@@ -218,7 +215,8 @@ function applyHostPolicy(policy: HostPolicy, skill: Skill, context: Parameters<H
     if (answer === undefined || answer === null) return undefined;
     // A promise is refused, since it cannot be awaited here and would always be truthy.
     if (typeof answer.message !== "string") return failed("it returned neither undefined nor { message, fix }");
-    return denied(answer.message, answer.fix ?? "ask the operator of this program");
+    const { message, fix = "ask the operator of this program", ...rest } = answer;
+    return { ...pickProblem({ ...rest, message, fix, code: "policy-denied" }), kind: "access" };
   } catch (error) {
     return failed(truncateLine(getErrorMessage(error), 200));
   }
@@ -337,13 +335,14 @@ function denyMissingPrograms({ name }: Skill, programs: readonly string[], what:
     code: "missing-program",
     kind: "setup",
     message: `Skill '${name}' needs ${what}, which ${isOne ? "is" : "are"} not installed`,
-    fix: `install ${what}, or ${formatPackageCommand({ name })}`,
+    fix: `install ${what}, or add the Debian package`,
+    commands: [formatPackageCommand({ name })],
   };
 }
 
 /** Formats the command that adds a Debian package. Only the user knows the package name. */
 function formatPackageCommand({ name }: Pick<Skill, "name">): string {
-  return `add the Debian package: skillet config set ${quoteIfNeeded(`skills.${name}.packages`)} PACKAGE`;
+  return `skillet config set ${quoteIfNeeded(`skills.${name}.packages`)} PACKAGE`;
 }
 
 function hasProgram(name: string, system: SystemInfo): boolean {
@@ -356,6 +355,6 @@ function getScriptProgram(path: string): string | undefined {
   return detectInterpreter(path, new Uint8Array())?.program;
 }
 
-function createSystemDenial(code: ErrorCode, message: string, fix: string): Denial {
-  return { code, kind: "system", message, fix };
+function createSystemDenial(code: ErrorCode, message: string, fix: string, commands?: readonly string[]): Denial {
+  return { code, kind: "system", message, fix, ...(commands ? { commands } : {}) };
 }

@@ -1,5 +1,5 @@
 import type { Host } from "../../config/host.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { pickProblem, SkillError } from "../../errors/problem.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { OwnRefusal } from "../../store/own-folders.ts";
@@ -19,7 +19,8 @@ export const trustPolicy: Policy = (skill, host) => {
       code: "untrusted",
       kind: "setup",
       message: `Skill '${skill.name}' (from MCP server '${remote.server}') ${isChanged ? "changed since it was trusted" : "has not been trusted yet"}`,
-      fix: `review it, then run: skillet trust ${quoteIfNeeded(`${skill.name}@${source}`)}`,
+      fix: "review it, then run",
+      commands: [`skillet trust ${quoteIfNeeded(`${skill.name}@${source}`)}`],
     };
   }
   const refusal = host.trust.findRefusal?.(skill); // The trust store of an embedding program may lack it.
@@ -29,7 +30,8 @@ export const trustPolicy: Policy = (skill, host) => {
     message: refusal
       ? `Skill '${skill.name}' (from ${source}) is in your folder, but not trusted: ${formatOwnRefusal(refusal)}`
       : `Skill '${skill.name}' (from ${source}) has not been trusted yet`,
-    fix: `review it, then run: skillet trust ${quoteHomePath(folder ?? file ?? ".", host)}`,
+    fix: "review it, then run",
+    commands: [`skillet trust ${quoteHomePath(folder ?? file ?? ".", host)}`],
   };
 };
 
@@ -56,8 +58,12 @@ const OWN_REFUSAL_REASONS: Record<OwnRefusal["why"], string> = {
 export const lockPolicy: Policy = (skill, host) => {
   const state = host.trust?.getLockState(skill);
   if (state?.is === "unknown") {
-    const { code, message, fix = "" } = state.problem;
-    return { code, kind: "access", message: `Skill '${skill.name}' is not used: ${message}`, fix };
+    const { problem } = state;
+    return {
+      ...pickProblem(problem),
+      kind: "access",
+      message: `Skill '${skill.name}' is not used: ${problem.message}`,
+    };
   }
   if (state?.is !== "changed") return undefined;
   // A model may read this message: it contains no names of files that the user has not reviewed.
@@ -65,7 +71,8 @@ export const lockPolicy: Policy = (skill, host) => {
     code: "changed",
     kind: "access",
     message: `Skill '${skill.name}' differs from the added version: ${formatCount(state.drift.length, "file")} changed`,
-    fix: `review the difference and accept or reject it: skillet trust ${quoteIfNeeded(skill.name)}`,
+    fix: "review the difference and accept or reject it",
+    commands: [`skillet trust ${quoteIfNeeded(skill.name)}`],
   };
 };
 
@@ -148,7 +155,8 @@ function denyUnassigned(skill: Skill, host: Host): Denial {
     code: "secret-not-approved",
     kind: "setup",
     message: `The settings of skill '${skill.name}' in config.toml (${formatConfiguredAccess(skill, host)}) are not granted to any copy yet; this copy is from ${from}`,
-    fix: `review it, then run: skillet trust --secrets ${quoteIfNeeded(skill.name)}`,
+    fix: "review it, then run",
+    commands: [`skillet trust --secrets ${quoteIfNeeded(skill.name)}`],
   };
 }
 
@@ -163,6 +171,7 @@ function denyOtherSource(skill: Skill, owner: SecretOwner, host: Host): Denial {
     code: "secret-other-source",
     kind: "setup",
     message: `The settings of skill '${skill.name}' in config.toml were granted to the copy from ${from}; this copy is from ${to}`,
-    fix: `review it, then run: skillet trust --secrets ${quoteIfNeeded(skill.name)}`,
+    fix: "review it, then run",
+    commands: [`skillet trust --secrets ${quoteIfNeeded(skill.name)}`],
   };
 }

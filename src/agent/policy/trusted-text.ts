@@ -1,5 +1,4 @@
 import { dirname, join } from "node:path";
-import type { ExclusionReason } from "../../catalog/catalog.ts";
 import type { Host } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -13,8 +12,8 @@ import { trustPolicy } from "./trust-policy.ts";
  * Creates a function that returns why a skill's text is withheld from models. Text in the user's own folders needs no decision, text
  * of a workspace needs one for the workspace. Without it, a workspace skill is served while it is exactly the trusted version.
  */
-export function createTextTrust(host: Host): (skill: Skill) => ExclusionReason | undefined {
-  const known = new Map<string, { stamp: string; why: ExclusionReason | undefined }>();
+export function createTextTrust(host: Host): (skill: Skill) => Problem | undefined {
+  const known = new Map<string, { stamp: string; why: Problem | undefined }>();
   return (skill) => {
     if (host.trust?.text.covers(skill)) return undefined;
     const [untrusted] = [trustPolicy(skill, host) ?? []].flat();
@@ -32,11 +31,12 @@ export function createTextTrust(host: Host): (skill: Skill) => ExclusionReason |
   };
 }
 
-function createNotApprovedProblem({ name, origin: { source } }: Skill): ExclusionReason {
+function createNotApprovedProblem({ name, origin: { source } }: Skill): Problem {
   return {
     code: "untrusted",
     message: `Skill '${name}' (from ${source}) is text from this workspace, which the user has not approved`,
-    fix: "the user runs: skillet trust --text .",
+    fix: "the user runs",
+    commands: ["skillet trust --text ."],
   };
 }
 
@@ -50,7 +50,7 @@ function isAsTrusted(skill: Skill, { trust }: Host): boolean {
 }
 
 /** A model reads this message: it contains no names of files that the user has not reviewed. */
-function createNotTrustedProblem(skill: Skill): ExclusionReason {
+function createNotTrustedProblem(skill: Skill): Problem {
   return { ...describeTrustChange(skill, []), message: `Skill '${skill.name}' differs from the trusted version` };
 }
 
@@ -61,7 +61,8 @@ export function describeTrustChange(skill: Skill, changes: readonly { path: stri
   return {
     code: "changed",
     message: `Skill '${skill.name}' differs from the trusted version: ${said.join(", ")}`,
-    fix: `review it, then run: skillet trust ${quoteIfNeeded(getSkillLocation(skill))}`,
+    fix: "review it, then run",
+    commands: [`skillet trust ${quoteIfNeeded(getSkillLocation(skill))}`],
   };
 }
 

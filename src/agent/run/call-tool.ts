@@ -1,4 +1,4 @@
-import type { Problem } from "../../errors/problem.ts";
+import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { type ApprovalRequest, getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
 import type { Redactor } from "../../util/redact.ts";
@@ -93,8 +93,8 @@ async function requireApproval(
   return { code: "not-approved", message, fix: "" };
 }
 
-function createDenialResult({ code, message, fix }: Problem): ToolResult {
-  return { text: fix === "" ? message : `${message}: ${fix}`, isError: true, code };
+function createDenialResult(problem: Problem): ToolResult {
+  return { text: formatProblem(problem), isError: true, code: problem.code };
 }
 
 async function executeTool(tool: Tool, input: unknown, context: CallToolContext): Promise<ToolResult> {

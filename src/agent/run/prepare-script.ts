@@ -149,7 +149,8 @@ function describeOutsidePath(path: string, { workspace = "" }: Host): Omit<Probl
 function describeClosedWorkspace(path: string, skill: Skill): Omit<Problem, "code"> {
   return {
     message: `The script cannot see ${sanitizeLine(path, 200)}: it has no access to the workspace`,
-    fix: `work in a project folder and run: skillet config set ${formatSkillKey(skill, "workspace")} read`,
+    fix: "work in a project folder and run",
+    commands: [`skillet config set ${formatSkillKey(skill, "workspace")} read`],
   };
 }
 

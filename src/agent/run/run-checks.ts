@@ -149,7 +149,8 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const building: Problem = {
     code: "system-packages-missing",
     message: `${unbuilt.join(", ")} will be built before the first run and then be readable too`,
-    fix: `build them now: skillet packages build ${skill.name}`,
+    fix: "build them now",
+    commands: [`skillet packages build ${skill.name}`],
   };
   return {
     skill: skill.name,

@@ -1,6 +1,6 @@
 import { resolveReference } from "../../config/config-file.ts";
 import type { Host } from "../../config/host.ts";
-import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
+import { getErrorMessage, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import { findSchemaProblem, formatInvalidInput } from "../../host/json-schema.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -188,12 +188,7 @@ export function resolveVariables(skill: Skill, host: Host): Secrets {
 
 /** Creates a function that removes secrets from problems. */
 export function createProblemRedactor(redactor: Redactor): (notice: Problem) => Problem {
-  return ({ code, message, fix, diff }) => ({
-    code,
-    message: redactor.redact(message),
-    fix: redactor.redact(fix),
-    ...(diff === undefined ? {} : { diff: redactor.redact(diff) }),
-  });
+  return (problem) => redactData(redactor, pickProblem(problem));
 }
 
 /** Removes secrets from plain data at any depth. Data nested too deep is dropped. */

@@ -1,5 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
+import {
+  formatFix,
+  formatProblem,
+  getErrnoCode,
+  getErrorMessage,
+  type Problem,
+  SkillError,
+} from "../../errors/problem.ts";
 import type { ApprovalRequest } from "../../host/approval.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
 import type { Caller } from "../../host/host-policy.ts";
@@ -85,8 +92,8 @@ export function toToolResult(result: RunResult, max: number): ToolResult {
 
 /** Formats refusals as a tool result. The host's own text needs no tags, but may contain untrusted names. */
 export function createRefusalResult(refusals: readonly Problem[]): ToolResult {
-  const lines = refusals.flatMap(({ message, fix }) => {
-    const [first = "", ...more] = fix.split("\n").slice(0, MAX_FIX_LINES);
+  const lines = refusals.flatMap(({ message, ...problem }) => {
+    const [first = "", ...more] = formatFix(problem).split("\n").slice(0, MAX_FIX_LINES);
     // Lines to be copied into a file stay separate lines.
     return [
       sanitizeLine(first === "" ? message : `${message}: ${first}`, 512),
@@ -123,7 +130,7 @@ const STOP_LINES: Partial<Record<StopReason, (ending: RunEnding) => string>> = {
   budget: ({ tokens = 0, text }) =>
     `[The limit of ${formatCount(tokens, "token")} was reached: ${formatPartial(text)}]`,
   aborted: ({ text }) => `[The run was interrupted: ${formatPartial(text)}]`,
-  error: ({ error, text }) => `[${error?.message}: ${error?.fix}${text === "" ? "" : `; ${formatPartial(text)}`}]`,
+  error: ({ error, text }) => `[${error && formatProblem(error)}${text === "" ? "" : `; ${formatPartial(text)}`}]`,
 };
 
 function formatPartial(text: string): string {
@@ -132,7 +139,7 @@ function formatPartial(text: string): string {
 
 /** Formats refusals as one text: each message and its fix. */
 export function formatRefusals(refusals: readonly Problem[]): string {
-  return refusals.map(({ message, fix }) => (fix === "" ? message : `${message}\n${fix}`)).join("\n");
+  return refusals.flatMap((problem) => [problem.message, formatFix(problem)].filter((line) => line !== "")).join("\n");
 }
 
 /** A run in progress: await it for the result, iterate it for the events, abort it. */
@@ -236,7 +243,7 @@ export function reportRunProgress(
 
 /** Converts an error to a problem: a known error, an error of the operating system, or an unexpected one. */
 export function toProblem(error: unknown): Problem {
-  if (error instanceof SkillError) return { code: error.code, message: error.message, fix: error.fix ?? "" };
+  if (error instanceof SkillError) return error.problem;
   if (getErrnoCode(error) === "") {
     const fix = "try again; if it happens again, it is a bug in skillet or in the program that embeds it";
     return { code: "failed", message: `Unexpected error: ${sanitizeLine(getErrorMessage(error), 300)}`, fix };

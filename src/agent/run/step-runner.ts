@@ -1,5 +1,5 @@
 import type { Host } from "../../config/host.ts";
-import { type Problem, SkillError } from "../../errors/problem.ts";
+import { formatProblem, type Problem, SkillError } from "../../errors/problem.ts";
 import type { Approval, ApprovalRequest } from "../../host/approval.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
 import { type ModelReply, NO_USAGE } from "../../host/model-contract.ts";
@@ -305,8 +305,7 @@ function findOpenRuns(journal: Journal | undefined) {
 /** Creates the stop reason and the content of a suspended run. */
 function createHaltResult(halt: RunHalt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
   if ("error" in halt) {
-    const { message, fix } = halt.error;
-    return { stop: "error", error: halt.error, content: `[${message}: ${fix}]` };
+    return { stop: "error", error: halt.error, content: `[${formatProblem(halt.error)}]` };
   }
   const { what, tool } = halt.effect;
   return { stop: "waiting", effect: halt.effect, content: `[Waiting for approval: ${tool}, ${what}]` };

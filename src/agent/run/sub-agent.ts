@@ -282,8 +282,9 @@ async function openSubAgentSandbox(
     return { enclosure: sandbox, warnings: [] };
   } catch (error) {
     if (needsSandbox(skill, host) || !(error instanceof SkillError)) throw error;
-    const { code, message, fix } = toProblem(error);
-    return { enclosure: undefined, warnings: [{ code, message: `Commands are not available: ${message}`, fix }] };
+    const problem = toProblem(error);
+    const warning = { ...problem, message: `Commands are not available: ${problem.message}` };
+    return { enclosure: undefined, warnings: [warning] };
   }
 }
 

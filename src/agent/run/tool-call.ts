@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../errors/error-codes.ts";
+import { formatProblem } from "../../errors/problem.ts";
 import type { ApprovalRequest } from "../../host/approval.ts";
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import type { CallOptions, Tool, ToolResult, Usage } from "../../skill/tool.ts";
@@ -214,7 +215,7 @@ function findCallRefusal(options: AgentLoopOptions, tool: Tool, call: ToolCall):
   if (revoked) return revoked;
   if (problem !== undefined) return createCallRefusal("input-invalid", `Invalid input: ${sanitizeLine(problem, 300)}`);
   const blocked = findToolBlock(options.toolPolicies, tool.name, input);
-  return blocked && createCallRefusal(blocked.code, sanitizeLine(`${blocked.message}: ${blocked.fix}`, 512));
+  return blocked && createCallRefusal(blocked.code, sanitizeLine(formatProblem(blocked), 512));
 }
 
 function requestRunApproval(
@@ -236,7 +237,7 @@ function requestRunApproval(
 /** Returns the refusal of a tool that was revoked since the run began. */
 function findCallRevocation({ findRevocation }: AgentLoopOptions, { tool }: ToolCall): ToolResult | undefined {
   const why = findRevocation?.(tool);
-  return why && createCallRefusal(why.code, sanitizeLine(`${why.message}: ${why.fix}`, 512));
+  return why && createCallRefusal(why.code, sanitizeLine(formatProblem(why), 512));
 }
 
 /** Creates the result for a tool that was not offered: it is withheld from this skill, or unknown. */

@@ -85,7 +85,8 @@ export function warnClosedNetwork(skill: Skill): Problem[] {
     {
       code: "network-blocked",
       message: `Skill '${skill.name}' ${isNamed ? "lists web_fetch" : "has code that uses the network"}, but has no network access`,
-      fix: `run: skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`,
+      fix: "run",
+      commands: [`skillet config set ${formatSkillKey(skill, "network")} ${wanted.join(",") || "HOST:443"}`],
     },
   ];
 }

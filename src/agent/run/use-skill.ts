@@ -1,7 +1,7 @@
 import { type Catalog, findBrokenSkill, findReplacedCopy } from "../../catalog/catalog.ts";
 import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { type Problem, pickProblem } from "../../errors/problem.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
 import { isInvocableBy, type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy, withCopy } from "../../skill/source/skill-copy.ts";
@@ -287,8 +287,8 @@ export async function checkUse(
 
 /** Warns that a nearer copy of the skill does not load. */
 function warnReplacedCopy({ name }: Skill, catalog: Catalog): Problem[] {
-  const { code, file, message, fix = "" } = findReplacedCopy(catalog, name) ?? {};
-  return code === undefined ? [] : [{ code, message: `${file} ${message}`, fix }];
+  const broken = findReplacedCopy(catalog, name);
+  return broken ? [{ ...pickProblem(broken), message: `${broken.file} ${broken.message}` }] : [];
 }
 
 /** Warns that a file is not part of the copy that the run works with. */
@@ -336,7 +336,7 @@ function describeBrokenSkill(name: string, catalog: Catalog): Problem | undefine
   return {
     code: "not-found",
     message: `Skill '${sanitizeLine(name, 64)}' exists but cannot be loaded: its file ${sanitizeLine(broken.message, 300)}${place}`,
-    fix: broken.fix ?? "",
+    fix: broken.fix,
   };
 }
 

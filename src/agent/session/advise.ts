@@ -13,6 +13,7 @@ import {
 } from "../../catalog/search/matcher.ts";
 import { findDynamicCommands, formatSkillContent } from "../../catalog/skill-content.ts";
 import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
+import { formatProblem } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { readCacheFile, writeCacheFile } from "../../store/cache-file.ts";
 import { shortHash } from "../../util/text.ts";
@@ -75,7 +76,7 @@ export interface Advice {
 export async function advise(prompt: string, context: AdviseContext): Promise<Advice> {
   const { catalog, conversation, memory } = context;
   const { host, problem } = tryCompleteHost(context.host);
-  if (problem) return createNoAdvice(`${problem.message}: ${problem.fix}`);
+  if (problem) return createNoAdvice(formatProblem(problem));
   if (context.isSummarized && conversation !== undefined) await memory?.forget(conversation);
   if (getDisclosureMode(host.settings, canUseSkills(host)) === "static")
     return createNoAdvice("the disclosure mode is static: all skills are in the list of skills");

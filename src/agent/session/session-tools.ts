@@ -6,7 +6,7 @@ import { getMatcher } from "../../catalog/search/matcher.ts";
 import { QUERY_CUT_NOTE } from "../../catalog/search/query.ts";
 import type { Host } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
 import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
 import { toSkillMd } from "../../skill/frontmatter-yaml.ts";
@@ -65,7 +65,7 @@ export function createSessionTools(state: SessionState): () => readonly Tool[] {
 
 /** Formats the tools of a skill that was just loaded, for the model, or the reason why it has none. */
 export function formatToolLines({ tools, problems, isLoading = false }: LoadedTools): string[] {
-  const wrong = problems.map(({ message, fix }) => sanitizeLine(fix === "" ? message : `${message}: ${fix}`, 512));
+  const wrong = problems.map((problem) => sanitizeLine(formatProblem(problem), 512));
   if (wrong.length > 0) return [`[Its tools are not available: ${wrong.join("; ")}]`];
   const names = tools.map(({ name }) => formatWireName(name)).join(", ");
   return [
@@ -355,7 +355,7 @@ function checkSkillForModel(
   if (file !== undefined) return createPathReport(file, kind, { profile, skillsFolders });
   const why = catalog.leftOut?.(skill ?? "");
   return why
-    ? createCheckRefusal(why.code, `${why.message}: ${why.fix}`)
+    ? createCheckRefusal(why.code, formatProblem(why))
     : createCheckRefusal("not-found", `Skill '${sanitizeLine(skill ?? "", 64)}' not found`);
 }
 

@@ -2,7 +2,7 @@ import type { CapabilityList } from "../../capabilities/broker-protocol.ts";
 import type { Broker } from "../../capabilities/capability-broker.ts";
 import { BUILT_IN_TOOLS, type Host } from "../../config/host.ts";
 import type { McpSettings, Settings } from "../../config/settings.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { formatFix, type Problem } from "../../errors/problem.ts";
 import type { ApprovalRequest } from "../../host/approval.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
@@ -147,8 +147,9 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
       catchToolErrors(async (): Promise<ToolResult> => {
         const answer = await broker.invoke({ capability, operation: name, input: given ?? {} });
         if (!answer.ok) {
-          const { code, message, fix } = answer.error;
-          const said = [`${code}: ${message}`, ...(fix === undefined ? [] : [`next: ${fix}`])].join("\n");
+          const { code, message } = answer.error;
+          const fix = formatFix(answer.error);
+          const said = [`${code}: ${message}`, ...(fix === "" ? [] : [`next: ${fix}`])].join("\n");
           return { ...frameOutput({ tool, label: "untrusted" }, said), isError: true, code };
         }
         const { output, approval } = answer.result;

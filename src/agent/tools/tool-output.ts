@@ -1,5 +1,5 @@
 import { StringDecoder } from "node:string_decoder";
-import { getErrorMessage, type Problem } from "../../errors/problem.ts";
+import { formatProblem, getErrorMessage, type Problem } from "../../errors/problem.ts";
 import { findSchemaProblem } from "../../host/json-schema.ts";
 import type { ProcessStream, SandboxLimits } from "../../host/sandbox-contract.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
@@ -147,8 +147,8 @@ function formatOutcomeLine(what: string, details: readonly string[], { stdout, s
 }
 
 export function formatProblemLines(notices: readonly Problem[], redactor?: Redactor): string[] {
-  return notices.map(({ message, fix }) => {
-    const said = fix === "" ? message : `${message}: ${fix}`;
+  return notices.map((problem) => {
+    const said = formatProblem(problem);
     return `[${sanitizeLine(redactor?.redact(said) ?? said)}]`;
   });
 }

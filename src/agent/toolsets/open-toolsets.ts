@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { realpathSync } from "node:fs";
 import type { Host } from "../../config/host.ts";
-import type { Problem } from "../../errors/problem.ts";
+import { type Problem, pickProblem } from "../../errors/problem.ts";
 import { findSchemaError } from "../../host/json-schema.ts";
 import { getSkillStoreFolder, storeVerifiedCopy } from "../../sandbox/sandbox-folders.ts";
 import { sanitizeSchema } from "../../skill/define-tool.ts";
@@ -97,7 +97,7 @@ function checkToolsets(
   copy: SkillCopy,
 ): Pick<ThreadStart, "toolsets"> | { problems: readonly Problem[] } {
   const untrusted = trustPolicy(skill, host);
-  if (untrusted) return { problems: [untrusted].flat().map(({ code, message, fix }) => ({ code, message, fix })) };
+  if (untrusted) return { problems: [untrusted].flat().map(pickProblem) };
   const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return { problems: [describeTrustChange(skill, changes)] };
   const found = skill.manifest.toolsets.map((written) => resolveToolset(written, skill, copy));
@@ -192,8 +192,8 @@ function createToolsetTool(
   };
 }
 
-function createToolsetProblem({ name }: Skill, { code, message, fix }: Problem): Problem {
-  return { code, message: `Toolset of skill '${name}': ${message.replace(/^Its /, "its ")}`, fix };
+function createToolsetProblem({ name }: Skill, problem: Problem): Problem {
+  return { ...problem, message: `Toolset of skill '${name}': ${problem.message}` };
 }
 
 interface LazySandboxOptions {

@@ -184,14 +184,14 @@ async function readThreadEffect(name: string, input: unknown): Promise<ToolEffec
 function toThreadProblem(error: unknown): Problem {
   if (!(error instanceof SkillError))
     return { code: "toolset-broken", message: shortenPaths(getErrorMessage(error)), fix: "" };
-  return { code: error.code, message: shortenPaths(error.message), fix: shortenPaths(error.fix ?? "") };
+  return { ...error.problem, message: shortenPaths(error.message), fix: shortenPaths(error.fix) };
 }
 
 /** Creates the error for a file that failed to import, with the location. */
 function toImportError(file: string, error: unknown): SkillError {
   if (error instanceof SkillError && error.code.startsWith("toolset-")) return error;
   if (error instanceof SkillError) {
-    return new SkillError("toolset-broken", { message: `${file}: ${error.message}`, fix: error.fix ?? "" });
+    return new SkillError("toolset-broken", { ...error.problem, message: `${file}: ${error.message}` });
   }
   const said = truncateLine(shortenPaths(getErrorMessage(error)), 400);
   const stack = error instanceof Error ? shortenPaths(error.stack ?? "") : "";
@@ -199,7 +199,8 @@ function toImportError(file: string, error: unknown): SkillError {
   const isOwn = place !== undefined && !/^(?:node|file):|^\//.test(place);
   return new SkillError("toolset-broken", {
     message: `${isOwn ? place : file} cannot be imported: ${said}`,
-    fix: "fix the error, and check with: skillet tools",
+    fix: "fix the error, and check with",
+    commands: ["skillet tools"],
   });
 }
 

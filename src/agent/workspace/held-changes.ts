@@ -136,14 +136,16 @@ export function applyHeldChanges(home: string, { id, workspace, changes }: HeldC
   if (differs) {
     throw new SkillError("held-conflict", {
       message: `${differs.path} has changed in ${workspace} since ${id} was held`,
-      fix: `compare it with ${join(getHeldFolder(home), id)} and change it yourself, then run: skillet approve ${id} --deny`,
+      fix: `compare it with ${join(getHeldFolder(home), id)} and change it yourself, then run`,
+      commands: [`skillet approve ${id} --deny`],
     });
   }
   const unstored = changes.find(({ change, stored }) => change !== "removed" && stored === undefined);
   if (unstored) {
     throw new SkillError("held-unapplied", {
       message: `${unstored.path} was not held completely: ${unstored.problem}`,
-      fix: `change it yourself, then run: skillet approve ${id} --deny`,
+      fix: "change it yourself, then run",
+      commands: [`skillet approve ${id} --deny`],
     });
   }
   const altered = changes.find(
@@ -153,7 +155,8 @@ export function applyHeldChanges(home: string, { id, workspace, changes }: HeldC
   if (altered) {
     throw new SkillError("held-conflict", {
       message: `${altered.path} differs from the diff of ${id}: it was changed after it was held`,
-      fix: `look at ${join(getHeldFolder(home), id)} and change it yourself, then run: skillet approve ${id} --deny`,
+      fix: `look at ${join(getHeldFolder(home), id)} and change it yourself, then run`,
+      commands: [`skillet approve ${id} --deny`],
     });
   }
   for (const { raw, path, stored } of changes) {
@@ -303,7 +306,7 @@ function createHeldProblem({ id, changes }: HeldChanges, isRecovered: boolean): 
     code: "workspace-protected",
     message: `${who} changed sensitive paths: ${formatHeldPaths(changes)}. Held as ${id}${unsettled}`,
     fix: `run \`skillet approve ${id}\` to see the complete diff and apply it, or \`skillet approve ${id} --deny\` to discard it`,
-    diff: changes.map((one) => `${one.path} (${one.change})\n${one.diff}`).join("\n"),
+    data: { diff: changes.map((one) => `${one.path} (${one.change})\n${one.diff}`).join("\n") },
   };
 }
 

@@ -71,13 +71,9 @@ function getConfiguredAccess(settings: Host["settings"], skill: Skill | undefine
   return (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
 }
 
-function createReducedAccessProblem(
-  { code, message, fix }: SkillError,
-  by: AccessRequest["kind"],
-  effect: string,
-): Problem {
+function createReducedAccessProblem({ problem }: SkillError, by: AccessRequest["kind"], effect: string): Problem {
   const who = by === "run" ? "the tools of this run" : "the script";
-  return { code, message: `${message}: ${who} ${effect}`, fix: fix ?? "" };
+  return { ...problem, message: `${problem.message}: ${who} ${effect}` };
 }
 
 function createNotWritableProblem(access: WorkspaceAccess, skill: Skill | undefined): Problem {
@@ -85,7 +81,8 @@ function createNotWritableProblem(access: WorkspaceAccess, skill: Skill | undefi
   return {
     code: "workspace-read-only",
     message: `The configuration sets workspace = "${access}", so the script cannot write to the workspace`,
-    fix: `run: skillet config set ${key} read-write`,
+    fix: "run",
+    commands: [`skillet config set ${key} read-write`],
   };
 }
 
@@ -287,12 +284,12 @@ export function hasFailedToWrite(
 
 export function createReadOnlyProblem({ visiblePaths: places }: RunSandbox, host: Host, skill: Skill): Problem {
   const fix = needsWriteApproval(host, skill)
-    ? "give it write access: `skillet script --write …`, or `writes: true` in a call"
-    : `run: skillet config set ${formatSkillKey(skill, "workspace")} read-write`;
+    ? { fix: "give it write access, with `writes: true` in a call", commands: ["skillet script --write …"] }
+    : { fix: "run", commands: [`skillet config set ${formatSkillKey(skill, "workspace")} read-write`] };
   return {
     code: "workspace-read-only",
     message: `The script has read-only access to ${places.workspace}, and tried to change it`,
-    fix,
+    ...fix,
   };
 }
 

@@ -1,5 +1,4 @@
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { createRedactor } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -29,7 +28,11 @@ export type GithubQuery = Readonly<Record<string, string | number | undefined>>;
 export function createGithubApi({ base, token, signal }: GithubApiOptions): GithubApi {
   // The token becomes part of a header.
   if (!/^[\x21-\x7e]{1,1024}$/.test(token)) {
-    throw new SkillError("auth-needed", { message: "The GitHub token is invalid", fix: GITHUB_SIGN_IN_COMMAND });
+    throw new SkillError("auth-needed", {
+      message: "The GitHub token is invalid",
+      fix: "sign in",
+      commands: [GITHUB_SIGN_IN_COMMAND],
+    });
   }
   const redactor = createRedactor(new Map([["GITHUB_TOKEN", token]]));
   const headers = {
@@ -218,8 +221,8 @@ function createGithubError(refusal: GithubRefusal): SkillError {
   const { status, what } = refusal;
   if (isRateLimited(refusal)) return createRateLimitError(refusal);
   const row = STATUS_PROBLEMS[status] ?? (status >= 500 ? describeUnavailability : describeUnexpectedStatus);
-  const { code, message, fix } = row(refusal);
-  return new SkillError(code, { message: `${message} (${status}, ${what})`, ...(fix ? { fix } : {}) });
+  const problem = row(refusal);
+  return new SkillError(problem.code, { ...problem, message: `${problem.message} (${status}, ${what})` });
 }
 
 /** GitHub did not answer. The outcome of a change is unknown. */
@@ -234,12 +237,6 @@ function createUnreachableError(
   });
 }
 
-interface GithubProblem {
-  code: ErrorCode;
-  message: string;
-  fix?: string;
-}
-
 /** GitHub has no idempotency keys, so a retry is not safe. */
 const CHECK_BEFORE_RETRY = "the change may have been made: read the item again before you retry";
 
@@ -251,12 +248,13 @@ const FIELD_PROBLEMS: Readonly<Record<string, string>> = {
   unprocessable: "cannot be used",
 };
 
-const STATUS_PROBLEMS: Readonly<Record<number, (refusal: GithubRefusal) => GithubProblem>> = {
+const STATUS_PROBLEMS: Readonly<Record<number, (refusal: GithubRefusal) => Problem>> = {
   400: describeInvalidRequest,
   401: () => ({
     code: "auth-needed",
     message: "GitHub rejected the token: it is wrong, expired or revoked",
-    fix: GITHUB_SIGN_IN_COMMAND,
+    fix: "sign in",
+    commands: [GITHUB_SIGN_IN_COMMAND],
   }),
   403: describeDenial,
   404: (refusal) => ({
@@ -275,7 +273,7 @@ const STATUS_PROBLEMS: Readonly<Record<number, (refusal: GithubRefusal) => Githu
   451: describeDenial,
 };
 
-function describeConflict(refusal: GithubRefusal): GithubProblem {
+function describeConflict(refusal: GithubRefusal): Problem {
   return {
     code: "conflict",
     message: `GitHub reports a conflict: ${formatGithubMessage(refusal)}`,
@@ -283,11 +281,11 @@ function describeConflict(refusal: GithubRefusal): GithubProblem {
   };
 }
 
-function describeInvalidRequest(refusal: GithubRefusal): GithubProblem {
-  return { code: "input-invalid", message: `GitHub rejected the request: ${formatGithubMessage(refusal)}` };
+function describeInvalidRequest(refusal: GithubRefusal): Problem {
+  return { code: "input-invalid", message: `GitHub rejected the request: ${formatGithubMessage(refusal)}`, fix: "" };
 }
 
-function describeDenial(refusal: GithubRefusal): GithubProblem {
+function describeDenial(refusal: GithubRefusal): Problem {
   const { headers } = refusal;
   const permissions = headers.get("x-accepted-github-permissions");
   const scopes = headers.get("x-accepted-oauth-scopes");
@@ -302,7 +300,7 @@ function describeDenial(refusal: GithubRefusal): GithubProblem {
   return { code: "denied", message: `GitHub does not allow it: ${formatGithubMessage(refusal)}`, fix };
 }
 
-function describeUnavailability({ isChange }: GithubRefusal): GithubProblem {
+function describeUnavailability({ isChange }: GithubRefusal): Problem {
   return {
     code: "unavailable",
     message: "GitHub has an internal error",
@@ -310,10 +308,11 @@ function describeUnavailability({ isChange }: GithubRefusal): GithubProblem {
   };
 }
 
-function describeUnexpectedStatus(refusal: GithubRefusal): GithubProblem {
+function describeUnexpectedStatus(refusal: GithubRefusal): Problem {
   return {
     code: "provider-failed",
     message: `GitHub answered with an unexpected status: ${formatGithubMessage(refusal)}`,
+    fix: "",
   };
 }
 

@@ -1,4 +1,4 @@
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import type {
   AuthChallenge,
   AuthCompletion,
@@ -60,7 +60,11 @@ export function createGithubProvider({
       const { api } = base();
       const token = credential?.secret["token"];
       if (typeof token !== "string") {
-        throw new SkillError("auth-needed", { message: NOT_SIGNED_IN, fix: GITHUB_SIGN_IN_COMMAND });
+        throw new SkillError("auth-needed", {
+          message: NOT_SIGNED_IN,
+          fix: "sign in",
+          commands: [GITHUB_SIGN_IN_COMMAND],
+        });
       }
       return { output: await operation.run(createGithubApi({ base: api, token, signal }), input as GithubInput) };
     },
@@ -75,7 +79,7 @@ export function createGithubProvider({
         return isSignedIn === false ? { isReady: false, message: NOT_SIGNED_IN, steps } : { isReady: true, steps };
       } catch (error) {
         if (!(error instanceof SkillError)) throw error;
-        return { isReady: false, message: error.message, ...(error.fix ? { steps: [error.fix] } : {}) };
+        return { isReady: false, message: error.message, ...(error.fix ? { steps: [formatFix(error)] } : {}) };
       }
     },
     auth: clientId === undefined ? createPasteSignIn(base) : createDeviceSignIn(base, clientId),

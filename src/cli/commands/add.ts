@@ -117,7 +117,8 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
   if (source === undefined) {
     throw new SkillError("usage", {
       message: "No source was named",
-      fix: "name a folder, an archive, a repository or a website: skillet add owner/repo; --frozen adds the locked skills",
+      fix: "name a folder, an archive, a repository or a website, or add the locked skills with --frozen",
+      commands: ["skillet add owner/repo"],
     });
   }
   if (options.to !== undefined) checkClients(options.to, options.json ?? false);
@@ -171,7 +172,8 @@ function checkClients(to: string, isJson: boolean): void {
   if (isJson) {
     throw new SkillError("usage", {
       message: "--to does not support --json",
-      fix: "omit --to, and afterwards run: skillet export NAME --to CLIENT --json",
+      fix: "omit --to, and afterwards run",
+      commands: ["skillet export NAME --to CLIENT --json"],
     });
   }
 }
@@ -215,8 +217,8 @@ function printNothingAddable(io: CommandIo, refused: readonly RefusedSkill[]): R
   const error = createPrinter(io.stderr, io.env);
   printSkillErrors(error, refused);
   const [first] = refused;
-  const { code = "usage", message = "", fix = "" } = first?.error ?? {};
-  if (refused.length === 1) return new ReportedError(code, { message, fix });
+  const { code = "usage", message = "", ...problem } = first?.error.problem ?? {};
+  if (refused.length === 1) return new ReportedError(code, { message, ...problem });
   const rest = `none of ${refused.length} skills can be added`;
   error.line`${rest}`;
   return new ReportedError(code, { message, fix: rest });
@@ -410,7 +412,7 @@ function reportFrozen(outcome: FrozenOutcome, { io, options, locked: { place } }
       isDryRun: options.dryRun ?? false,
       added,
       wrong: wrong.map(toVerifyJson),
-      problems: problems.map(({ name, error: { code, message, fix } }) => ({ name, code, message, fix })),
+      problems: problems.map(({ name, error }) => ({ name, ...error.problem })),
     });
   }
   const error = createPrinter(io.stderr, io.env);

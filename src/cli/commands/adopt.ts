@@ -73,7 +73,7 @@ async function adoptFromDisk({ io, options, args }: CommandContext<AdoptOptions>
       printJson(io.stdout, {
         isDryRun: options.dryRun ?? false,
         adopted: adopted.map(toAdoptionJson),
-        problems: problems.map(({ name, error: { code, message, fix } }) => ({ name, code, message, fix })),
+        problems: problems.map(({ name, error }) => ({ name, ...error.problem })),
       });
     } else printAdopted(out, adopted, { found, isDryRun: options.dryRun ?? false, isNone: problems.length === 0 });
     return problems.length > 0 ? EXIT.findings : EXIT.fine;

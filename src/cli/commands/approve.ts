@@ -296,7 +296,8 @@ function createHeldUndecidedError(io: CommandIo, { id }: HeldChanges): SkillErro
   if (io.ask) return new SkillError("not-confirmed", { message: `Nothing was changed: ${id} is still held` });
   return new SkillError("not-confirmed", {
     message: `Not approved, since this is not a terminal: ${id} is still held`,
-    fix: `read the diff above, then run: skillet approve ${id} --yes`,
+    fix: "read the diff above, then run",
+    commands: [`skillet approve ${id} --yes`],
   });
 }
 

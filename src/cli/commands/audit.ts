@@ -129,15 +129,10 @@ function printEmptyLog(out: Printer): void {
 function printBrokenLog(
   out: Printer,
   { file }: FileAuditLog,
-  { line, lines, message }: AuditVerdict & { isWhole: false },
+  { lines, message }: AuditVerdict & { isWhole: false },
 ): void {
-  const position = `line ${line}`;
-  const text = message.startsWith(position) ? `${position}: it${message.slice(position.length)}` : message;
-  const before =
-    lines === 0
-      ? ""
-      : `the ${formatCount(lines, "line")} ${message.startsWith(position) ? "before it " : ""}${lines === 1 ? "is" : "are"} intact; `;
-  printProblem(out, out.red("✗"), { message: text, fix: `${before}the log is ${file}` });
+  const intact = lines === 0 ? "" : `${formatCount(lines, "line")} ${lines === 1 ? "is" : "are"} intact; `;
+  printProblem(out, out.red("✗"), { message, fix: `${intact}the log is ${file}` });
   out.line`  keep a copy of the log, and find out who can write to it;`;
   out.line`  to start a new log, move audit.jsonl and audit.head away`;
 }

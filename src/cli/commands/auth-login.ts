@@ -36,7 +36,8 @@ export async function signIn({ io, options, args: [wanted = ""] }: CommandContex
       if (!signal.aborted) throw error;
       throw new SkillError("interrupted", {
         message: "not signed in: interrupted",
-        fix: `try again: skillet auth login ${wanted}`,
+        fix: "try again",
+        commands: [`skillet auth login ${wanted}`],
       });
     }
   });

@@ -51,8 +51,9 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   if (other) {
     const error = createPrinter(io.stderr, io.env);
     const message = `the values configured for this name belong to the copy from ${formatOwnerCopy(other, found)}, not to this one`;
-    const fix = `to grant them to this one: skillet trust --secrets ${quoteIfNeeded(skill.name)}`;
-    printProblem(error, error.yellow("!"), { message, fix: addWorkspaceOption(fix, options.workspace) });
+    const commands = [`skillet trust --secrets ${quoteIfNeeded(skill.name)}`];
+    const problem = { message, fix: "to grant them to this one", commands };
+    printProblem(error, error.yellow("!"), problem, options.workspace);
   }
   return EXIT.fine;
 }

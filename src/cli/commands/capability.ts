@@ -313,7 +313,7 @@ async function checkCapabilityProvider({
   const outcome = isFine ? "ok" : "failed";
   await audit.add({ run: "", skill: "", source: "", method: "check", capability: namespace, outcome });
   const untried = Object.keys(inputs).filter(
-    (name) => !findings.some(({ title }) => title.startsWith(`${name} returns output that matches`)),
+    (name) => !findings.some(({ tried }) => tried?.part === "output" && tried.operation === name),
   );
   const withoutExample = findMissingExamples(findings);
   if (options.json) printJson(io.stdout, { namespace, from: provider.from, findings, untried, withoutExample });
@@ -323,10 +323,10 @@ async function checkCapabilityProvider({
 
 /** Returns the read-only operations without an example input. */
 function findMissingExamples(findings: readonly ProviderFinding[]): string[] {
-  const titles = new Set(findings.map(({ title }) => title));
-  return [...titles]
-    .flatMap((title) => /^(\S+) refuses invalid input$/.exec(title)?.[1] ?? [])
-    .filter((name) => !titles.has(`${name} returns output that matches its schema`));
+  const list = (part: "input" | "output") =>
+    findings.flatMap(({ tried }) => (tried?.part === part ? [tried.operation] : []));
+  const withOutput = new Set(list("output"));
+  return [...new Set(list("input"))].filter((operation) => !withOutput.has(operation));
 }
 
 interface UncheckedOperations {

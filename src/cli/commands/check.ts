@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { Option } from "commander";
 import { loadSettings } from "../../config/settings.ts";
 import { FINDING_CODES, type FindingCode } from "../../errors/finding-codes.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
 import { type Diagnostic, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
 import { type CheckedFile, type CheckResult, checkPaths } from "../../skill/source/check-skills.ts";
@@ -123,12 +123,12 @@ async function printMissingTools(io: CommandIo, paths: readonly string[], around
   for (const path of paths) {
     const { skills } = await createDirectorySource({ path, scope: "workspace" }).load();
     for (const skill of skills) {
-      for (const { message, fix } of [
+      for (const problem of [
         requiredToolPolicy(skill, { settings }) ?? [],
         warnMissingTools(skill, { settings }),
       ].flat()) {
-        error.line`${error.yellow("!")} ${message}`;
-        error.line`  ${fix}`;
+        error.line`${error.yellow("!")} ${problem.message}`;
+        error.line`  ${formatFix(problem)}`;
       }
     }
   }
@@ -271,8 +271,8 @@ const SARIF_LEVELS: Record<Severity, "error" | "warning" | "note"> = {
 
 /** Formats diagnostics as SARIF. */
 function formatDiagnosticsSarif(diagnostics: readonly Diagnostic[], root: string): object {
-  const results = diagnostics.map(({ code, severity, message, fix, file, line, column }) => ({
-    ...{ rule: code, level: SARIF_LEVELS[severity], text: `${message}. Fix: ${fix}`, file },
+  const results = diagnostics.map(({ code, severity, message, file, line, column, ...problem }) => ({
+    ...{ rule: code, level: SARIF_LEVELS[severity], text: `${message}. Fix: ${formatFix(problem)}`, file },
     ...(line === undefined ? {} : { line }),
     ...(column === undefined ? {} : { column }),
   }));
@@ -328,7 +328,7 @@ export function resolveReportRoot(env: CommandIo["env"], workspace: string): str
 
 /** Formats diagnostics as workflow commands: GitHub shows each on its line. */
 function formatGithubAnnotations(diagnostics: readonly Diagnostic[], root: string): string {
-  const lines = diagnostics.map(({ severity, file, line, column, code, message, fix }) => {
+  const lines = diagnostics.map(({ severity, file, line, column, code, message, ...problem }) => {
     const properties = {
       file: isInside(root, file) ? relative(root, file).split(sep).join("/") : file,
       ...(line === undefined ? {} : { line }),
@@ -336,7 +336,7 @@ function formatGithubAnnotations(diagnostics: readonly Diagnostic[], root: strin
       title: `skillet ${code}`,
     };
     const list = Object.entries(properties).map(([key, value]) => `${key}=${escapeProperty(String(value))}`);
-    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(message)}%0A${escapeData(fix)}\n`;
+    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(message)}%0A${escapeData(formatFix(problem))}\n`;
   });
   return lines.join("");
 }

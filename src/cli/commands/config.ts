@@ -178,7 +178,8 @@ async function setConfig(context: CommandContext<{ for?: string }>): Promise<num
   if (text === undefined) {
     throw new SkillError("usage", {
       message: `${formatKeyPath(parts)} needs a value: ${KEY_TYPES[row.type].description}`,
-      fix: `skillet config set ${formatKeyPath(parts)} VALUE`,
+      fix: "",
+      commands: [`skillet config set ${formatKeyPath(parts)} VALUE`],
     });
   }
   const type: { example?: string; read(written: string): unknown } = KEY_TYPES[row.type];
@@ -314,7 +315,8 @@ async function readSecretText(
   if (given !== undefined) {
     throw new SkillError("usage", {
       message: `${key} is a secret: a command line is visible to other users and stays in your shell history`,
-      fix: `pipe it in: skillet config set ${key} < FILE; or omit it to be prompted`,
+      fix: "omit it to be prompted, or pipe it in",
+      commands: [`skillet config set ${key} < FILE`],
     });
   }
   const ask = io.askHidden ?? io.ask;
@@ -322,7 +324,8 @@ async function readSecretText(
   if (text) return text;
   throw new SkillError("usage", {
     message: `No value was given for ${key}`,
-    fix: `pipe it in: skillet config set ${key} < FILE`,
+    fix: "pipe it in",
+    commands: [`skillet config set ${key} < FILE`],
   });
 }
 
@@ -367,14 +370,16 @@ async function getConfig({ io, options, args: [written = ""] }: CommandContext<S
   if (row.isSecret && entry && !isValueReference(entry.value) && !options.showSecrets) {
     throw new SkillError("not-confirmed", {
       message: `${formatKeyPath(parts)} is a secret`,
-      fix: `to print it: skillet config get ${formatKeyPath(parts)} --show-secrets`,
+      fix: "to print it",
+      commands: [`skillet config get ${formatKeyPath(parts)} --show-secrets`],
     });
   }
   const { value, says } = entry ? { value: entry.value } : getDefaultValue(row);
   if (value === undefined) {
     throw new SkillError("not-found", {
       message: `${formatKeyPath(parts)} is not set${says === undefined ? "" : `: ${says}`}`,
-      fix: `to set it: skillet config set ${formatKeyPath(parts)}${row.isSecret ? "" : " VALUE"}`,
+      fix: "to set it",
+      commands: [`skillet config set ${formatKeyPath(parts)}${row.isSecret ? "" : " VALUE"}`],
     });
   }
   if (options.json) {

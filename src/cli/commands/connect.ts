@@ -327,44 +327,49 @@ async function printConnectAdvice(
   { row, hook, server, serveOptions, found, consent }: AdviceContext,
 ): Promise<void> {
   const out = createPrinter(io.stderr, io.env);
-  const advise = (message: string, fix: string) => printProblem(out, out.yellow("!"), { message, fix });
+  const advise = (message: string, fix = "", ...commands: string[]) =>
+    printProblem(out, out.yellow("!"), { message, fix, commands });
   if (at.client === "codex") {
     if (hook !== undefined)
       advise(
         "Codex skips the hook until you trust it, without a message in `codex exec`",
-        "Start Codex, run /hooks and trust the hook of skillet. In CI: codex exec --dangerously-bypass-hook-trust",
+        "Start Codex, run /hooks and trust the hook of skillet. In CI",
+        "codex exec --dangerously-bypass-hook-trust",
       );
     const { server: written } = await readConnection(at, records.entries());
     if (written.entry && !Object.hasOwn(written.entry, "default_tools_approval_mode"))
       advise(
         "`codex exec` refuses call_skill_tool, because it cannot ask there",
-        "Run: skillet connect codex --approve-tools",
+        "Run",
+        "skillet connect codex --approve-tools",
       );
   }
   if (PROMPT_HOOKS[at.client] === undefined)
-    advise(`${row.title} has no prompt hook: its model sees the list of skills, and calls search_skills`, "");
+    advise(`${row.title} has no prompt hook: its model sees the list of skills, and calls search_skills`);
   else if (hook === undefined && options.hook !== false)
     advise(
       "The hook was omitted: the server is on another machine, and a local hook would suggest the skills of this one",
-      "",
     );
   if (consent === false && !("url" in server))
     advise(
       `\`use_skill\` does not spend the ${row.passesKey} of ${row.title}`,
-      "To allow it: skillet config set mcp.use_client_key true",
+      "To allow it",
+      "skillet config set mcp.use_client_key true",
     );
   const own = LISTING_CLIENTS.find((id) => id === at.client);
   const listed = own && !("url" in server) ? findNamesListedByClient(found, own) : new Set<string>();
   if (listed.size > 0 && !serveOptions.includes("--all"))
     advise(
       `${row.title} reads ${formatCount(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
-      `To list ${listed.size === 1 ? "it" : "them"} twice: skillet connect ${at.client} -- --all`,
+      `To list ${listed.size === 1 ? "it" : "them"} twice`,
+      `skillet connect ${at.client} -- --all`,
     );
   const waiting = "url" in server ? undefined : findUntrustedCode(found);
   if (waiting)
     advise(
       `The code of ${formatCount(waiting.skills, "skill")} is not trusted yet: ${row.title} gets the instructions, but cannot run scripts or tools`,
-      `Review it: ${waiting.command}`,
+      "Review it",
+      waiting.command,
     );
   const plain =
     row.copiesWorkBetter === undefined

@@ -6,7 +6,7 @@ import { type ConnectionCheck, checkConnections, type PartCheck } from "../../cl
 import { PROMPT_HOOKS } from "../../clients/prompt-hook-config.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { closeMcpServers } from "../../config/mcp-shutdown.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import type { AuditVerdict } from "../../host/capability-contract.ts";
 import { listUnlocked, needsTrust, verifySkill } from "../../remote/skills-dir.ts";
 import { applyHostToolFix, detectMachine, listHostTools, planHostToolFix } from "../../sandbox/host-tools.ts";
@@ -51,7 +51,7 @@ export interface CapabilityFacts {
   /** Without a verdict if the log is too large to verify here. */
   audit: { file: string; bytes: number; verdict?: AuditVerdict; problem?: string };
   /** Providers that are not ready are not problems: they may not be needed. */
-  problems: readonly { message: string; fix: string }[];
+  problems: readonly Problem[];
 }
 
 /** Collects the state of the capability providers, the vault and the audit log. */
@@ -72,10 +72,18 @@ function findCapabilityProblems(
 ): CapabilityFacts["problems"] {
   const { verdict, problem: unreadable } = audit;
   const broken = verdict?.isWhole === false ? `the audit log is not intact: ${verdict.message}` : unreadable;
-  return [
-    ...(problem === null ? [] : [{ message: problem, fix: "skillet auth list shows its entries" }]),
-    ...(broken === undefined ? [] : [{ message: broken, fix: "skillet audit verify shows details" }]),
-  ];
+  const problems: Problem[] = [];
+  if (problem !== null)
+    problems.push({
+      ...{ code: "vault-unreadable", message: problem },
+      ...{ fix: "list its entries", commands: ["skillet auth list"] },
+    });
+  if (broken !== undefined)
+    problems.push({
+      ...{ code: "audit-unwritable", message: broken },
+      ...{ fix: "see details", commands: ["skillet audit verify"] },
+    });
+  return problems;
 }
 
 const MAX_VERIFIED_LOG_BYTES = 5 * 1024 * 1024;
@@ -126,7 +134,7 @@ interface CheckedClient {
   scope: string;
   server: PartCheck | null;
   hook: PartCheck | null;
-  problems: { code: string; message: string; fix: string }[];
+  problems: Problem[];
 }
 
 /** Reads the configuration of each client and starts its server and its hook. */
@@ -148,11 +156,11 @@ function createCheckedClient({ client, title, scope, state }: ConnectionFacts, c
   const command = `skillet connect ${client}${scope === "project" ? " --project" : ""}`;
   const problems: CheckedClient["problems"] = [];
   const broken = findConnectionProblem(state);
-  if (broken) problems.push({ code: broken.code, message: broken.message, fix: broken.fix ?? "" });
+  if (broken) problems.push(pickProblem(broken));
   const report = (what: string, part: PartCheck | undefined) => {
     if (part?.state !== "fails") return;
     const message = `${title} is connected, but its ${what} does not work: ${part.detail}`;
-    problems.push({ code: "connection-broken", message, fix: `Run: ${command}` });
+    problems.push({ code: "connection-broken", message, fix: "Run", commands: [command] });
   };
   report("server", check?.server);
   // A hook that calls the server fails with it: one problem is reported.
@@ -251,10 +259,10 @@ function scanForFindings(skill: Skill): readonly ScanFinding[] {
 }
 
 /** Returns the problems that make doctor exit with findings. Scan findings are advisory and do not. */
-export function findRemoteSkillProblems({ notAsLocked }: RemoteSkillFacts): { message: string; fix: string }[] {
+export function findRemoteSkillProblems({ notAsLocked }: RemoteSkillFacts): Problem[] {
   if (notAsLocked.length === 0) return [];
   const message = `different from ${notAsLocked.length === 1 ? "its lock file" : "their lock files"}: ${formatFewNames(notAsLocked)}`;
-  return [{ message, fix: "`skillet verify` shows the differences" }];
+  return [{ code: "lock-mismatch", message, fix: "see the differences", commands: ["skillet verify"] }];
 }
 
 export function printRemoteSkillFacts(out: Printer, facts: RemoteSkillFacts): void {
@@ -294,7 +302,7 @@ function printMcpServers(io: CommandIo, servers: readonly McpServerState[]): voi
     const state = isEnabled ? formatCount(tools.length, "tool") : "disabled";
     out.line`  ${mark} ${name}  ${state}  ${out.dim(where)}`;
     if (tools.length > 0) out.line`    ${tools.join(", ")}`;
-    for (const { message, fix } of problems) out.line`    ${message}\n      ${fix}`;
+    for (const problem of problems) out.line`    ${problem.message}\n      ${formatFix(problem)}`;
   }
 }
 

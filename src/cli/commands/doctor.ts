@@ -12,7 +12,7 @@ import { type CommandContext, type CommandDefinition, EXIT, formatExamples } fro
 import { discoverWithCapabilities, printDiagnostic } from "../command-host.ts";
 import { getDefaultSandbox } from "../config-output.ts";
 import { formatMcpServers, listMcpServers } from "../format.ts";
-import { type CommandIo, createPrinter, type Printer, printHanging, printJson, printProblem } from "../output.ts";
+import { type CommandIo, createPrinter, type Printer, printFix, printHanging, printJson } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 import { toAuditVerdictJson } from "./audit.ts";
 import { toConfigFileJson } from "./config.ts";
@@ -174,7 +174,10 @@ function printModelFacts(out: Printer, models: readonly ModelAlias[], configurat
     const problem = aliases.find((alias) => alias.problem)?.problem;
     const mark = problem ? out.red("✗") : isDefault ? out.green("✓") : " ";
     out.line`  ${mark} ${model}  ${out.dim(aliases.map(({ alias }) => alias).join(", "))}`;
-    if (problem) printHanging(out, "    ", [problem.message, ...problem.fix.split("\n")], { indent: 4 });
+    if (problem) {
+      printHanging(out, "    ", [problem.message], { indent: 4 });
+      printFix(out, problem, { indent: 4 });
+    }
   }
   if (models.every(({ model }) => model === "runbook"))
     out.line`    no language model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama,\n    or add [models.default] to ${configuration}`;
@@ -228,7 +231,10 @@ function printDoctorFacts(
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  for (const problem of problems) printProblem(out, out.red("✗"), { ...problem, fix: `  ${problem.fix}` });
+  for (const problem of problems) {
+    printHanging(out, out.text`${out.red("✗")} `, [problem.message], { indent: 2, code: problem.code });
+    printFix(out, problem, { indent: 4 });
+  }
   const errors = problems.length + diagnostics.filter(({ severity }) => severity === "error").length;
   const findings = problems.length + diagnostics.length;
   if (findings === 0) out.line`${out.green("✓ no problems found")}`;

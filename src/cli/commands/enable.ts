@@ -16,7 +16,6 @@ import {
 } from "../command-definition.ts";
 import { attachCapabilities, type CommandHost, discoverForCommand, requireConfiguration } from "../command-host.ts";
 import { printConfigReach, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
-import { addWorkspaceOption } from "../format.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
 import { failMissingSkill } from "./show.ts";
 
@@ -138,8 +137,7 @@ function printSwitched(io: CommandIo, switched: readonly SwitchedSkill[], { isOn
   const overruled = switched.filter((skill) => skill.isEnabled !== isOn);
   if (overruled.length > 0) printOverruled(io, overruled, options);
   for (const { needs } of switched.filter((skill) => isOn && skill.isEnabled)) {
-    for (const { code, message, fix } of needs)
-      printProblem(out, out.yellow("!"), { code, message, fix: addWorkspaceOption(fix, options.workspace) });
+    for (const need of needs) printProblem(out, out.yellow("!"), need, options.workspace);
   }
 }
 
@@ -149,10 +147,8 @@ function printOverruled(io: CommandIo, skills: readonly SwitchedSkill[], options
   const other = { ...options, project: !options.project };
   const who = options.project ? "Your own configuration" : "The workspace's own configuration";
   const message = `${who} disables ${skills.map(({ name }) => name).join(", ")}`;
-  printProblem(error, error.yellow("!"), {
-    message,
-    fix: `to enable it there: ${formatSwitchCommand("enable", skills, other)}`,
-  });
+  const commands = [formatSwitchCommand("enable", skills, other)];
+  printProblem(error, error.yellow("!"), { message, fix: "to enable it there", commands });
 }
 
 function formatSwitchCommand(

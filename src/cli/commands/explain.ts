@@ -16,7 +16,7 @@ import { MAX_QUERY_LENGTH, QUERY_CUT_NOTE } from "../../catalog/search/query.ts"
 import { readSearchableBody } from "../../catalog/search/search-index.ts";
 import type { WeakCause } from "../../catalog/search/trigger-weights.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
@@ -184,7 +184,7 @@ function parseWholeNumber(text: string, option: string): number {
 
 function explainHidden(skill: Skill, found: DiscoverResult): string {
   const denial = findDenials(skill, found)[0] ?? findUnavailability(skill, found);
-  if (denial) return `${denial.message}; ${denial.fix}`;
+  if (denial) return `${denial.message}; ${formatFix(denial)}`;
   return "only users can call it by name (disable-model-invocation)";
 }
 

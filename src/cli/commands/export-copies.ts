@@ -9,9 +9,9 @@ import {
   NATIVE_CLIENTS,
   resolveClientTarget,
 } from "../../clients/native-clients.ts";
-import { type CopyProblem, checkCopyRecord, writeClientCopies } from "../../clients/skill-copies.ts";
+import { checkCopyRecord, writeClientCopies } from "../../clients/skill-copies.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { formatCount } from "../../util/text.ts";
@@ -163,7 +163,7 @@ function listDefaultSkills(found: DiscoverResult, { folder }: ClientTarget): Ski
 }
 
 /** Returns why a skill must not be given to another program: it is disabled or not trusted. */
-function findExportRefusal(skill: Skill, found: DiscoverResult): CopyProblem | undefined {
+function findExportRefusal(skill: Skill, found: DiscoverResult): Problem | undefined {
   const remote = findRemoteRefusal(skill);
   if (remote) return remote;
   const [denial] = [findFirstDenial(skill, found) ?? trustPolicy(skill, found) ?? []].flat();

@@ -8,8 +8,8 @@ import {
   NATIVE_CLIENTS,
   resolveClientTarget,
 } from "../../clients/native-clients.ts";
-import { type CopyProblem, checkCopyRecord, removeClientCopies } from "../../clients/skill-copies.ts";
-import { getErrnoCode, SkillError } from "../../errors/problem.ts";
+import { checkCopyRecord, removeClientCopies } from "../../clients/skill-copies.ts";
+import { getErrnoCode, type Problem, SkillError } from "../../errors/problem.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
 import { omitUndefined } from "../../util/objects.ts";
@@ -79,9 +79,11 @@ function printListedCopies(out: Printer, rows: readonly ListedCopy[], home: stri
     const widest = Math.min(32, Math.max(...copies.map(({ skill }) => skill.length)));
     for (const row of copies) {
       const { skill, source, state } = row;
-      const { said, isFine } = COPY_STATES[state];
+      const { describe, isFine } = COPY_STATES[state];
       const before = out.text`  ${isFine ? out.green("✓") : out.yellow("!")} ${out.bold(skill.padEnd(widest))}  `;
-      printHanging(out, before, [`${said(row, home)} (from ${source})`], { indent: widest + 6 });
+      const { message, fix, commands = [] } = describe(row, home);
+      const more = fix === "" ? "" : `; ${fix}${commands.length > 0 ? ":" : ""}`;
+      printHanging(out, before, [`${message} (from ${source})${more}`], { indent: widest + 6, commands });
     }
   }
 }
@@ -134,10 +136,13 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
 const UPDATABLE_STATES: ReadonlySet<LocatedCopyState> = new Set(["up-to-date", "outdated", "edited"]);
 
 function createSkippedCopy(row: LocatedCopy, state: LocatedCopyState, home: string): SkippedCopy {
-  const [message = "", fix = ""] = COPY_STATES[state].said(row, home).split(/: (?=`)/);
-  const reason: CopyProblem = { code: state, message, fix };
+  const reason: Problem = { code: state, ...COPY_STATES[state].describe(row, home) };
   if (state !== "original-broken") return { name: row.skill, action: "leave", reason };
-  return { name: row.skill, action: "refuse", reason: { ...reason, message: `Skill '${row.skill}': ${message}` } };
+  return {
+    name: row.skill,
+    action: "refuse",
+    reason: { ...reason, message: `Skill '${row.skill}': ${reason.message}` },
+  };
 }
 
 interface RemovalOptions {

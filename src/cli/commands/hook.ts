@@ -12,7 +12,7 @@ import {
   readHookInput,
 } from "../../clients/prompt-hooks.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   type CommandContext,
@@ -137,7 +137,7 @@ function printUntrustedHint(io: CommandIo, found: DiscoverResult): void {
 
 function printHookProblem(io: CommandIo, error: unknown): void {
   const out = createPrinter(io.stderr, io.env);
-  const { code, fix } = error instanceof SkillError ? error : { code: "internal-error", fix: undefined };
+  const { code, ...problem } = error instanceof SkillError ? error.problem : { code: "internal-error", fix: "" };
   const message = `skillet hook: ${truncateLine(error instanceof Error ? error.message : String(error), 300)}`;
-  printProblem(out, out.red("✗"), { code, message, fix: fix && truncateLine(fix, 300) });
+  printProblem(out, out.red("✗"), { code, message, fix: truncateLine(formatFix(problem), 300) });
 }

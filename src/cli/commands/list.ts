@@ -7,7 +7,7 @@ import {
 } from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, type Problem, SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
 import { SCOPES, type Skill } from "../../skill/skill.ts";
 import { getSandboxPath } from "../../skill/skill-code.ts";
@@ -234,13 +234,13 @@ function countBrokenFiles({ diagnostics }: Catalog): number {
 async function printUnlisted(
   io: CommandIo,
   found: DiscoverResult,
-  isDenied: (skill: Skill) => { message: string; fix: string } | undefined,
+  isDenied: (skill: Skill) => Problem | undefined,
 ): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
   const { catalog, around } = found;
   printListSection(out, "Not available here", catalog.skills, (skill) => {
     const denial = isDenied(skill);
-    if (denial) return [skill.name, `${denial.message}; ${denial.fix}`];
+    if (denial) return [skill.name, `${denial.message}; ${formatFix(denial)}`];
   });
   const { findSkillLocations } = await import("../command-host.ts");
   printListSection(out, "Identical copies in several places", catalog.skills, (skill) => {

@@ -23,7 +23,7 @@ import {
   writeMcpSnippet,
 } from "../../clients/mcp-config.ts";
 import { type ConnectionState, findServerName, readConnection } from "../../clients/plan-connection.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { pickProblem, SkillError } from "../../errors/problem.ts";
 import { packageRoot } from "../../package.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import { getServerTokenPath } from "../../store/server-token.ts";
@@ -95,8 +95,7 @@ async function printMcpConfig({ io, options, args }: CommandContext<McpConfigOpt
       snippet: createSnippetObject(snippet),
       isWritten: written,
     };
-    const { code, message, fix } = outcome instanceof SkillError ? outcome : {};
-    const error = outcome instanceof SkillError ? { error: { code, message, fix } } : {};
+    const error = outcome instanceof SkillError ? { error: outcome.problem } : {};
     printJson(io.stdout, { ...shown, replaced: replaced ?? null, command: command ?? null, ...error });
   }
   if (outcome instanceof SkillError) return printUnwritten(io, options.json ? undefined : snippet, outcome);
@@ -184,7 +183,8 @@ function parseServerUrl(
   if (args.length > 0) {
     throw new SkillError("usage", {
       message: "--url connects to a running server, which takes no options",
-      fix: "set them where it is started: skillet serve --http …",
+      fix: "set them where it is started",
+      commands: ["skillet serve --http …"],
     });
   }
   if (url.pathname === "/") url.pathname = MCP_URL_PATH;
@@ -375,7 +375,7 @@ function toConnectionJson({ client, title, scope, isFound, state: { server, hook
     isFound,
     server: { file: server.file, isConnected: server.entry !== undefined },
     hook: hook ? { file: hook.file, isConnected: hook.handler !== undefined } : null,
-    problem: problem ? { code: problem.code, message: problem.message, fix: problem.fix ?? "" } : null,
+    problem: problem ? pickProblem(problem) : null,
   };
 }
 

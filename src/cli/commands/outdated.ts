@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { SkillError } from "../../errors/problem.ts";
+import { pickProblem, type SkillError } from "../../errors/problem.ts";
 import { withStagingFolder } from "../../remote/apply-changes.ts";
 import { needsTrust } from "../../remote/skills-dir.ts";
 import { findUnmoved, type RefetchResult, refetchSkills } from "../../remote/update.ts";
@@ -134,8 +134,7 @@ interface OutdatedReportContext {
 }
 
 function toOutdatedJson({ problem, now, ...row }: OutdatedRow): object {
-  const { code, message, fix } = problem ?? {};
-  return { ...row, ...omitUndefined({ commitThere: now }), ...(problem ? { error: { code, message, fix } } : {}) };
+  return { ...row, ...omitUndefined({ commitThere: now }), ...(problem ? { error: pickProblem(problem) } : {}) };
 }
 
 function compareWithSource(entry: LockedSkill, fetched: RefetchResult | undefined): OutdatedState {

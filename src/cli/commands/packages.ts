@@ -9,8 +9,7 @@ import {
 import { proposePackages } from "../../agent/workspace/package-hints.ts";
 import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isLayerOfSet, type LibrarySummary, listLibraryLayers } from "../../sandbox/libraries/library-layer.ts";
 import {
   type AptLayerSummary,
@@ -91,11 +90,8 @@ interface PackageRequest {
   skills: string[];
 }
 
-interface PackageFailure {
+interface PackageFailure extends Problem {
   skills: string[];
-  code: ErrorCode;
-  message: string;
-  fix: string | undefined;
 }
 
 /** Builds the packages of the named skills, or of all skills. */
@@ -379,7 +375,7 @@ function collectRequests(
       sets.set(names.join(" "), set);
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
-      failures.push({ skills: [name], code: error.code, message: error.message, fix: error.fix });
+      failures.push({ skills: [name], ...error.problem });
     }
   }
   return { asked: [...sets.values()], failures };
@@ -387,8 +383,8 @@ function collectRequests(
 
 function printFailures(io: CommandIo, failures: readonly PackageFailure[]): void {
   const error = createPrinter(io.stderr, io.env);
-  for (const { skills, code, message, fix } of failures) {
-    printProblem(error, error.red("✗"), { code, message: `${skills.join(", ")}: ${message}`, fix });
+  for (const { skills, ...problem } of failures) {
+    printProblem(error, error.red("✗"), { ...problem, message: `${skills.join(", ")}: ${problem.message}` });
   }
 }
 

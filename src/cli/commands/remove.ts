@@ -6,6 +6,7 @@ import { applySkillsDirChanges, digestInstalled } from "../../remote/apply-chang
 import type { SkillsDir } from "../../remote/skills-dir.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
 import { hasUnknownBase, type LockedSkill } from "../../store/lock-file.ts";
+import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -87,7 +88,8 @@ function refuseAmbiguous(chosen: readonly ChosenSkills[]): void {
     if (copies.length === 1) continue;
     throw new SkillError("skill-ambiguous", {
       message: `${copies.length} managed skills are named "${name}": in ${copies.map(({ shown }) => shown).join(", ")}`,
-      fix: `name one: skillet remove ${copies.map(({ shown }) => `${name}@${shown}`).join(" or ")}`,
+      fix: "name one",
+      commands: copies.map(({ shown }) => `skillet remove ${quoteIfNeeded(`${name}@${shown}`)}`),
     });
   }
 }

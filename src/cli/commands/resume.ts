@@ -70,28 +70,41 @@ export async function resumeAndPrint(
 function createSkillGoneError({ id, skill }: RunSummary): SkillError {
   return new SkillError("run-skill-missing", {
     message: `Run ${id} uses skill '${skill}', which was not found`,
-    fix: `restore it (skillet list --all shows skills that did not load), or cancel the run: skillet cancel ${formatRunId(id)}`,
+    fix: "restore it (`skillet list --all` shows skills that did not load), or cancel the run",
+    commands: [`skillet cancel ${formatRunId(id)}`],
   });
 }
 
 /** Throws for a run that has ended, is running or is corrupt, before anything is discovered. */
 function refuseEnded(run: RunSummary): void {
   const { id, state, pid } = requireKnownFormat(run);
-  const [code, text, fix] = NOT_RESUMABLE[state] ?? [];
-  if (code === undefined) return;
+  const row = NOT_RESUMABLE[state];
+  if (row === undefined) return;
+  const { code, text, fix, command } = row;
   const more = pid === undefined ? "" : ` in process ${pid}`;
-  throw new SkillError(code, { message: `Run ${id} ${text}${more}`, fix: `${fix}`.replace("ID", formatRunId(id)) });
+  const commands = [`skillet ${command} ${formatRunId(id)}`];
+  throw new SkillError(code, { message: `Run ${id} ${text}${more}`, fix, commands });
 }
 
-const NOT_RESUMABLE: Partial<Record<RunSummary["state"], [code: ErrorCode, text: string, fix: string]>> = {
-  ended: ["run-ended", "has ended", "to see its result: skillet runs show ID"],
-  cancelled: ["run-cancelled", "was cancelled", "start a new run; skillet runs show ID shows the old one"],
-  running: ["run-busy", "is running", "wait for it to end, or cancel it: skillet cancel ID"],
-  corrupt: [
-    "journal-corrupt",
-    "cannot be resumed: its journal is corrupt",
-    "start a new run; skillet runs show ID shows the readable part",
-  ],
+interface NotResumableState {
+  code: ErrorCode;
+  text: string;
+  fix: string;
+  /** The command that takes the id of the run. */
+  command: "runs show" | "cancel";
+}
+
+const NOT_RESUMABLE: Partial<Record<RunSummary["state"], NotResumableState>> = {
+  ended: { code: "run-ended", text: "has ended", fix: "to see its result", command: "runs show" },
+  cancelled: {
+    ...{ code: "run-cancelled", text: "was cancelled" },
+    ...{ fix: "start a new run; to see the old one", command: "runs show" },
+  },
+  running: { code: "run-busy", text: "is running", fix: "wait for it to end, or cancel it", command: "cancel" },
+  corrupt: {
+    ...{ code: "journal-corrupt", text: "cannot be resumed: its journal is corrupt" },
+    ...{ fix: "start a new run; to see the readable part", command: "runs show" },
+  },
 };
 
 /** Codes of runs that another process ended or resumed first. */
@@ -103,7 +116,8 @@ async function discoverForResume(io: CommandIo, run: RunSummary, options: Common
   if (workspace !== undefined && !existsSync(workspace)) {
     throw new SkillError("run-workspace-missing", {
       message: `Run ${run.id} was started in ${workspace}, which no longer exists`,
-      fix: `restore it, or cancel the run: skillet cancel ${formatRunId(run.id)}`,
+      fix: "restore it, or cancel the run",
+      commands: [`skillet cancel ${formatRunId(run.id)}`],
     });
   }
   const found = await discoverForRun(io, { ...options, ...(workspace === undefined ? {} : { workspace }) });

@@ -5,7 +5,7 @@ import type { UseRequest } from "../../agent/run/use-skill.ts";
 import { probeWorkspace } from "../../agent/workspace/probe-workspace.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import type { Settings } from "../../config/settings.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, type Problem, SkillError } from "../../errors/problem.ts";
 import { type Sandbox, type SandboxOutcome, type SandboxPath, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { createSandbox } from "../../sandbox/create-sandbox.ts";
 import { readProgramVersion } from "../../sandbox/host-tools.ts";
@@ -19,7 +19,7 @@ import { findSystemProgram } from "../../util/system.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
 import { type CommonOptions, EXIT } from "../command-definition.ts";
 import type { CommandHost } from "../command-host.ts";
-import { addWorkspaceOption } from "../format.ts";
+import { addWorkspaceToFix } from "../format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -60,13 +60,12 @@ export async function printSafetyReport(
     return isFine ? EXIT.fine : EXIT.findings;
   } catch (error) {
     if (!(error instanceof SkillError) || error.code === "interrupted") throw error;
-    const { code, message, fix = "" } = error;
-    if (options.json) printJson(io.stdout, { error: { code, message, fix } });
+    if (options.json) printJson(io.stdout, { error: error.problem });
     else {
       const out = createPrinter(io.stdout, io.env);
       out.line`${out.red("✗")} ${out.bold("Code of skills cannot run here")}`;
-      out.line`  ${message}`;
-      out.line`  ${fix}`;
+      out.line`  ${error.message}`;
+      out.line`  ${formatFix(error)}`;
     }
     return EXIT.findings;
   }
@@ -181,8 +180,7 @@ export async function showSandbox(
   }
   if (!view.isComplete) out.line`\n${ORIGIN_NOTES[level === "none" ? "none" : "image"]}`;
   const error = createPrinter(io.stderr, io.env);
-  for (const { code, message, fix } of view.notices)
-    printProblem(error, error.yellow("!"), { code, message, fix: addWorkspaceOption(fix, workspace) });
+  for (const notice of view.notices) printProblem(error, error.yellow("!"), notice, workspace);
 }
 
 const ACCESS_TITLES = [
@@ -236,16 +234,17 @@ export async function printDryRun(
   if (asJson) printJson(io.stdout, plan);
   else {
     const out = createPrinter(io.stdout, io.env);
-    const short = (text: string) => shortenHome(addWorkspaceOption(text, workspace), found.around.home);
+    const short = (text: string) => shortenHome(text, found.around.home);
+    const localize = (problem: Problem) => addWorkspaceToFix(problem, workspace);
     const looked = plan.checks.filter(({ isSkipped }) => !isSkipped);
     const widest = Math.max(...looked.map(({ name }) => name.length));
-    for (const check of looked) printCheck(out, check, widest, short);
+    for (const { refusals, ...check } of looked)
+      printCheck(out, { ...check, refusals: refusals.map(localize) }, widest, short);
     if (looked.length < plan.checks.length) printSkippedChecks(out, looked);
-    for (const { message, fix } of plan.warnings)
-      printHanging(out, out.text`${out.yellow("!")} `, [message, ...fix.split("\n")].map(short), {
-        ...DEFAULT_LAYOUT,
-        indent: 2,
-      });
+    for (const warning of plan.warnings) {
+      const lines = [warning.message, ...formatFix(localize(warning)).split("\n")].map(short);
+      printHanging(out, out.text`${out.yellow("!")} `, lines, { ...DEFAULT_LAYOUT, indent: 2 });
+    }
     out.line``;
     out.line`${isFine ? "It would run. Nothing was run." : "It would be refused."}`;
   }
@@ -258,7 +257,7 @@ const DEFAULT_LAYOUT = { width: 80 };
 function printCheck(out: Printer, check: PlanCheck, widest: number, short: (text: string) => string): void {
   const { name, detail, refusals } = check;
   const mark = refusals.length > 0 ? out.red("✗") : out.green("✓");
-  const lines = refusals.flatMap(({ message, fix }) => [message, ...fix.split("\n")]).map(short);
+  const lines = refusals.flatMap((problem) => [problem.message, ...formatFix(problem).split("\n")]).map(short);
   const said = lines.length > 0 ? lines : [short(detail)];
   printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, said, { ...DEFAULT_LAYOUT, indent: widest + 4 });
 }

@@ -1,8 +1,8 @@
 import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { Option } from "commander";
-import type { ErrorCode } from "../../errors/error-codes.ts";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { formatFix, type Problem, pickProblem } from "../../errors/problem.ts";
 import { SCAN_RULES } from "../../scan/all-rules.ts";
 import { FINDING_WEIGHTS, type FindingWeight, type ScanFinding, type ScanSubject } from "../../scan/rule.ts";
 import { scanFiles, scanSkill } from "../../scan/scan.ts";
@@ -25,6 +25,7 @@ import {
   type CommandIo,
   createPrinter,
   type Printer,
+  printFix,
   printHanging,
   printJson,
   printWrappedLine,
@@ -150,8 +151,8 @@ function toScanSarif({ scanned, problems }: ScanTargets, root: string): object {
         ...(column === undefined ? {} : { column }),
       })),
     ),
-    ...problems.map(({ code, file, message, fix }) => ({
-      ...{ rule: code, level: "error" as const, text: `${message}. What to do: ${fix}`, file },
+    ...problems.map(({ code, file, message, ...problem }) => ({
+      ...{ rule: code, level: "error" as const, text: `${message}. What to do: ${formatFix(problem)}`, file },
     })),
   ];
   return formatSarif(results, describeScanRule, root);
@@ -171,12 +172,12 @@ function describeScanRule(id: string): object {
 function printScanReport(io: CommandIo, { scanned, problems, counts }: ScanReport, around: Environment): void {
   const out = createPrinter(io.stdout, io.env);
   for (const one of scanned) printScannedSkill(out, one, around);
-  for (const { code, file, message, fix } of problems) {
+  for (const { code, file, message, fix, commands } of problems) {
     printHanging(out, out.text`${out.red("✗")} `, [`${formatDisplayPath(file, around)} ${message}`], {
       indent: 2,
       code,
     });
-    printHanging(out, "    ", [fix], { indent: 4 });
+    printFix(out, { fix, ...(commands ? { commands } : {}) }, { indent: 4 });
   }
   if (scanned.length === 0 && problems.length === 0) return;
   const weights = FINDING_WEIGHTS.map((weight) => `${counts[weight]} ${weight}`).join(", ");
@@ -227,11 +228,8 @@ interface ScannedSkill {
 }
 
 /** A file or skill that could not be scanned, or is broken. */
-interface ScanReadProblem {
-  code: ErrorCode;
+interface ScanReadProblem extends Problem {
   file: string;
-  message: string;
-  fix: string;
 }
 
 interface ScanTargets {
@@ -390,8 +388,8 @@ function createScanProblem(file: string, { code, message }: Finding): ScanReadPr
   return { code, file, message, fix: FINDING_CODES[code].fix };
 }
 
-function toScanProblem({ code, file, message, fix }: Diagnostic): ScanReadProblem {
-  return { code, file, message, fix };
+function toScanProblem(diagnostic: Diagnostic): ScanReadProblem {
+  return { file: diagnostic.file, ...pickProblem(diagnostic) };
 }
 
 function createUnreadProblem(file: string, message: string): ScanReadProblem {

@@ -14,7 +14,7 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { discoverForRun, requireConfiguration } from "../command-host.ts";
-import { addWorkspaceOption, escapeForTerminal } from "../format.ts";
+import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,
   createInterruptSignal,
@@ -66,7 +66,8 @@ async function runSkillScript({ io, options, args }: CommandContext<ScriptOption
   if (file.startsWith("-")) {
     throw new SkillError("usage", {
       message: `"${file}" is in the place of the script's name`,
-      fix: "put skillet's own options before the skill's name: skillet script --json NAME FILE",
+      fix: "put skillet's own options before the skill's name",
+      commands: ["skillet script --json NAME FILE"],
     });
   }
   const stdin = options.stdin ? await readScriptStdin(io) : undefined;
@@ -123,12 +124,11 @@ function printScriptOutcome(
   { workspace, host }: CommonOptions & { host: Host },
 ): void {
   const error = createPrinter(io.stderr, io.env);
-  for (const { code, message, fix } of result.refusals)
-    printProblem(error, error.red("✗"), { code, message, fix: addWorkspaceOption(fix, workspace) });
+  for (const refusal of result.refusals) printProblem(error, error.red("✗"), refusal, workspace);
   if (result.ending === "refused") return;
-  for (const { code, message, fix, diff } of result.warnings) {
-    printProblem(error, error.yellow("!"), { code, message, fix });
-    printDiffExcerpt(error, diff);
+  for (const warning of result.warnings) {
+    printProblem(error, error.yellow("!"), warning);
+    printDiffExcerpt(error, warning.data?.["diff"]);
   }
   const { isolation, ms, warnings, view } = result;
   const { said, key } = describeEnding(result);

@@ -202,7 +202,7 @@ function explainUsageError<T>(work: () => T): T {
     return work();
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
-    throw new SkillError("usage", { message: error.message, fix: error.fix ?? "" });
+    throw new SkillError("usage", error.problem);
   }
 }
 
@@ -225,10 +225,8 @@ function printUntrustedWorkspace(io: CommandIo, { untrusted }: SkillServer, { wo
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
   const command = isHere ? `--text ${quoteIfNeeded(workspace)}` : another ? "NAME" : quoteIfNeeded(first.name);
   const message = `${formatCount(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
-  printProblem(out, out.yellow("!"), {
-    message,
-    fix: `review ${another ? "them" : "it"}, then run: skillet trust ${command}`,
-  });
+  const fix = `review ${another ? "them" : "it"}, then run`;
+  printProblem(out, out.yellow("!"), { message, fix, commands: [`skillet trust ${command}`] });
 }
 
 /** Prints the skills that are hidden because no chat was stated. */

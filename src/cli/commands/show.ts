@@ -7,7 +7,7 @@ import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts"
 import { getCapabilityNamespace } from "../../capabilities/configured-capabilities.ts";
 import { formatPromptListing } from "../../catalog/listing.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostics.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import { findNameProblem, SIGNATURE_FILE, type Skill } from "../../skill/skill.ts";
@@ -31,7 +31,7 @@ import {
   printConfigurationWarnings,
   printDiagnostic,
 } from "../command-host.ts";
-import { addWorkspaceOption, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
+import { addWorkspaceOption, addWorkspaceToFix, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
 import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
 import { toSkillJson } from "./list.ts";
 
@@ -105,8 +105,8 @@ export function failMissingSkill(io: CommandIo, { catalog, around, locations }: 
   const error = createPrinter(io.stderr, io.env);
   error.line`${error.red("✗")} Skill '${name}' did not load:`;
   for (const diagnostic of reasons) printDiagnostic(error, diagnostic, around);
-  const [{ message = "", fix = "" } = {}] = reasons;
-  throw new ReportedError("not-found", { message: `Skill '${name}' did not load: ${message}`, fix });
+  const [{ message = "", ...problem } = {}] = reasons;
+  throw new ReportedError("not-found", { ...problem, message: `Skill '${name}' did not load: ${message}` });
 }
 
 /** Throws a SkillError if a skills folder has a folder of this name that is not a skill. */
@@ -275,8 +275,10 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   row("size", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
   // Reasons that hide the skill come first: the others matter only after those are fixed.
   const hidden = denied.filter(({ kind }) => kind === "access");
-  for (const { message, fix } of hidden.length > 0 ? hidden : denied)
-    row("denied", `${message}; ${addWorkspaceOption(fix.replace(/\n\s*/g, " "), workspace)}`);
+  for (const denial of hidden.length > 0 ? hidden : denied) {
+    const fix = formatFix(addWorkspaceToFix(denial, workspace)).split("\n");
+    row("denied", `${denial.message}; ${fix.map((line) => line.trim()).join(" ")}`);
+  }
   const copies = found.catalog.copies(skill.name);
   if (copies.length > 1) {
     out.line`\n${out.bold("Copies")} ${out.dim("the first is used")}`;

@@ -74,7 +74,8 @@ async function addSigner({ io, options, args: [name = "", ...words] }: CommandCo
   if ((decodeBase64(name)?.length ?? 0) >= MIN_KEY_LENGTH)
     throw new SkillError("usage", {
       message: "The name looks like a key",
-      fix: "the name comes first: skillet signers add alice KEY",
+      fix: "the name comes first",
+      commands: ["skillet signers add alice KEY"],
     });
   const given = words.join(" "); // A key pasted without quotes is several words.
   const key = parsePublicKey(decodeBase64(given) ? given : (readKeyFile(resolve(io.cwd, given)) ?? given));

@@ -301,7 +301,8 @@ function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd:
     if (asking.includes(named)) return [named];
     throw new SkillError("trust-not-needed", {
       message: `Skill '${named.name}' is your own (from ${named.origin.source}): it needs no trust`,
-      fix: `run it: \`skillet run ${named.name}\``,
+      fix: "run it",
+      commands: [`skillet run ${quoteIfNeeded(named.name)}`],
     });
   }
   if (wanted?.includes("*") && !existsSync(resolve(cwd, wanted))) {
@@ -393,7 +394,8 @@ function revokeTrust(
   if (places.length === 0 && added?.origin.scope === "installed") {
     throw new SkillError("trust-added", {
       message: `Skill '${added.name}' was approved when it was added`,
-      fix: `to disable it: skillet disable ${quoteIfNeeded(added.name)}; to remove it: skillet remove ${quoteIfNeeded(added.name)}`,
+      fix: "disable or remove it",
+      commands: ["disable", "remove"].map((command) => `skillet ${command} ${quoteIfNeeded(added.name)}`),
     });
   }
   if (places.length === 0) {

@@ -26,7 +26,8 @@ async function writeTypes({ io, options, args: [path] }: CommandContext<object>)
   if (!existsSync(given) || !statSync(given).isDirectory()) {
     throw new SkillError("not-found", {
       message: `${formatDisplayPath(given, around)} is not a folder`,
-      fix: "name a skill folder, or a folder of skills: skillet types skills/NAME",
+      fix: "name a skill folder, or a folder of skills",
+      commands: ["skillet types skills/NAME"],
     });
   }
   const { folder, written, kept } = writeToolsetTypes(existsSync(join(given, "SKILL.md")) ? dirname(given) : given);

@@ -8,9 +8,9 @@ import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { compareText, formatCount, formatNumber } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { resolveCommandEnvironment } from "../command-host.ts";
-import { addWorkspaceOption, toSignatureJson } from "../format.ts";
+import { toSignatureJson } from "../format.ts";
 import { findLockedSkills, type LockedSkillsDir, openDistinctLockedDirs, printLockChanges } from "../locked-skills.ts";
-import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
+import { type CommandIo, createPrinter, type Printer, printFix, printHanging, printJson } from "../output.ts";
 import { createWaitIndicator } from "../progress.ts";
 
 /** `skillet verify`. */
@@ -153,25 +153,28 @@ function printVerifyNextSteps(
   if (differing > 0) out.line`${differing} of ${all} ${differing === 1 ? "differs" : "differ"}`;
   if (unsigned > 0)
     out.line`${unsigned} of ${all} ${unsigned === 1 ? "is" : "are"} as locked, but not signed by a known signer`;
-  const printStep = (line: string) => printHanging(out, "  ", [addWorkspaceOption(line, workspace)], { indent: 2 });
+  const printStep = (fix: string, command: string) => printFix(out, { fix, commands: [command] }, { workspace });
   const changed = wrong.filter(({ is }) => is === "changed");
   if (changed.length > 0) {
     const name = changed.length === 1 ? quoteIfNeeded(changed[0]?.name ?? "") : "NAME";
-    printStep(`to review the difference: skillet trust ${name}`);
+    printStep("to review the difference", `skillet trust ${name}`);
     const project = changed[0]?.place.isProject ? " --project" : "";
     if (!changed.some(({ isEdited: hasEdits, place }) => hasEdits || place.isAdopted))
-      printStep(`to restore the approved version, remove its folder, then run: skillet add --frozen${project} ${name}`);
+      printStep(
+        "to restore the approved version, remove its folder, then run",
+        `skillet add --frozen${project} ${name}`,
+      );
   }
   const gone = wrong.filter(({ is }) => is === "missing");
   const adopted = gone.filter(({ place }) => place.isAdopted).map(({ name }) => quoteIfNeeded(name));
-  if (adopted.length > 0) printStep(`to stop managing missing skills: skillet remove ${adopted.join(" ")}`);
+  if (adopted.length > 0) printStep("to stop managing missing skills", `skillet remove ${adopted.join(" ")}`);
   for (const [isProject, missing] of Map.groupBy(
     gone.filter(({ place }) => !place.isAdopted),
     ({ place }) => place.isProject,
   )) {
     const names = missing.length > 5 ? "" : missing.map(({ name }) => ` ${quoteIfNeeded(name)}`).join("");
-    printStep(`to restore the locked version: skillet add --frozen${isProject ? " --project" : ""}${names}`);
+    printStep("to restore the locked version", `skillet add --frozen${isProject ? " --project" : ""}${names}`);
   }
   if (wrong.some(({ is }) => is === "unlocked"))
-    printStep("skills that are not in the lock file need your approval: skillet trust NAME");
+    printStep("skills that are not in the lock file need your approval", "skillet trust NAME");
 }

@@ -329,7 +329,8 @@ function requireUnmodifiedLayer(folder: string, { wanted }: LibrarySet): void {
   if (isUnmodifiedLayer(folder)) return;
   throw new SkillError("library-tampered", {
     message: `the packages ${wanted.join(", ")} in ${folder} were modified after they were built`,
-    fix: "run `skillet packages build` to build them again from their lock file",
+    fix: "to build them again from their lock file",
+    commands: ["skillet packages build"],
   });
 }
 

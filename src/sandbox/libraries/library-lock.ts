@@ -56,7 +56,8 @@ export function readLibraryLock(packageFolder: string, set: LibrarySet): Library
   if (lock && formatLibrarySetId(lock) === formatLibrarySetId(set)) return lock;
   throw new SkillError("library-lock", {
     message: `${file} is not a lock file of ${set.wanted.join(", ")}`,
-    fix: "run `skillet packages build --update` to write it again",
+    fix: "to write it again",
+    commands: ["skillet packages build --update"],
   });
 }
 

@@ -1,6 +1,6 @@
 import { closeSync, constants, existsSync, openSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { SkillError } from "../../errors/problem.ts";
+import { formatFix, SkillError } from "../../errors/problem.ts";
 import { isSystemPackageName } from "../../skill/requirements.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
@@ -292,7 +292,8 @@ function requireBuildTools(): void {
   if (missing.length === 0) return;
   throw new SkillError("package-tools", {
     message: `${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} not installed, and building system packages needs ${missing.length === 1 ? "it" : "them"}`,
-    fix: "run `skillet doctor --fix` to install missing programs",
+    fix: "to install missing programs",
+    commands: ["skillet doctor --fix"],
   });
 }
 
@@ -301,7 +302,7 @@ function getDebianFix(): string {
     requireDebian();
     return "";
   } catch (error) {
-    return (error as SkillError).fix ?? "";
+    return formatFix(error as SkillError);
   }
 }
 

@@ -105,7 +105,8 @@ export async function runInRange(
     const { tail } = await result;
     throw new SkillError("package-sandbox", {
       message: `the sandbox for building system packages cannot be started: ${tail || (error as Error).message}`,
-      fix: "run `skillet doctor` to check that user namespaces are allowed",
+      fix: "to check that user namespaces are allowed",
+      commands: ["skillet doctor"],
       cause: error,
     });
   }

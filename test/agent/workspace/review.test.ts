@@ -64,7 +64,7 @@ describe("changes of sensitive paths", () => {
       const result = await run(found, async () => answer);
       expect(result).toMatchObject({ isError: true, warnings: [{ code: "workspace-protected" }] });
       expect(result.warnings[0]?.message).toContain("CLAUDE.md (changed), .envrc (added)");
-      expect(result.warnings[0]?.diff).toContain("-one\n+two");
+      expect(result.warnings[0]?.data?.["diff"]).toContain("-one\n+two");
       expect([textIn(found, "CLAUDE.md"), textIn(found, "fine")]).toEqual(["one\n", "fine\n"]);
       expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
     }
@@ -108,7 +108,7 @@ describe("changes of sensitive paths", () => {
     chmodSync(found.workspace, 0o777);
     const { stdout } = await skillet(["run", "x", "go", "--yes", "--json"], commandIn(found));
     expect(JSON.parse(stdout).warnings).toMatchObject([
-      { code: "workspace-protected", diff: expect.stringContaining("+evil") },
+      { code: "workspace-protected", data: { diff: expect.stringContaining("+evil") } },
     ]);
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
   });
