@@ -52,7 +52,7 @@ describe("the blocks of the document on disclosure from folders", () => {
     const folders = [join(root, "repo/skills"), join(root, "workspace/skills"), join(root, "none")];
     const { tools, instructions, session } = await createSkillToolset(folders, { profile: "shipped", live: false });
     onTestFinished(() => session.close());
-    expect(instructions).toMatch(/skillmaker[\s\S]*your-skill/);
+    expect(await instructions()).toMatch(/skillmaker[\s\S]*your-skill/);
     const call = (tool: string, input: Record<string, string>) => session.call(tool, input);
     const listed = (await call("list_skills", {})).text;
     for (const fact of ["skillmaker", "your-skill", "Makes skills", "1.0.0", "quality"]) expect(listed).toContain(fact);
