@@ -87,9 +87,9 @@ describe("skillet run --dry-run", () => {
   it("says when nothing but a language model could follow the skill, and how to get one", async () => {
     const { stdout } = await scene({ body: "Say something kind." }).run();
     expect(stdout.replace(/\n {2}/g, " ")).toContain(
-      "! runbook only runs commands written in a skill's instructions, and this skill has none: a language model is needed set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ~/.skillet/config.toml\n",
+      "! x needs a language model: it contains no commands set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]\n",
     );
-    expect((await scene().run()).stdout).not.toContain("a language model is needed");
+    expect((await scene().run()).stdout).not.toContain("needs a language model");
   });
 
   it("[S-16] does not look at what is hidden from this caller, and says so", async () => {

@@ -162,10 +162,8 @@ type FollowedSkill = NonNullable<ModelRequest["task"]["skill"]>;
 
 function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): ModelReply {
   const has = (name: string) => tools.some((tool) => tool.name === name);
-  const fail = (text: string) =>
-    has("complete")
-      ? createCallReply("complete", { result: addRunbookNote(text), failed: true }, results.length)
-      : createAnswerReply(text);
+  const fail = (result: string) =>
+    has("complete") ? createCallReply("complete", { result, failed: true }, results.length) : createReply(result);
   const commands = findInstructionCommands(skill.body, {
     names: skill.names,
     ...(skill.arguments === undefined ? {} : { arguments: skill.arguments }),
@@ -178,6 +176,7 @@ function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): M
   if (commands.length === 0 || !has("bash")) {
     const why = commands.length === 0 ? "contain no commands" : "contain commands, but no tool can run them";
     const cause = `Skill '${sanitizeLine(skill.name, 64)}' needs a language model: its instructions ${why}.`;
+    // Without the note of an answer: these two lines say the same, and what to do.
     return fail(`${cause}\nTo get one, ${MODEL_SETUP_HINT}.`);
   }
   const next = commands[results.length];
@@ -186,7 +185,7 @@ function followSkill({ messages, tools }: ModelRequest, skill: FollowedSkill): M
     return createCallReply("bash", { command: next, ...(wasReading ? { writes: true } : {}) }, all.length);
   }
   const report = formatCommandReport(commands, results);
-  return isFailed ? fail(report) : createAnswerReply(report);
+  return isFailed ? fail(addRunbookNote(report)) : createAnswerReply(report);
 }
 
 function needsWriteAccess(result: ToolCallResult | undefined): boolean {

@@ -8,7 +8,6 @@ import { estimateTokens, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { RUNBOOK_NAME } from "../models/runbook.ts";
 import { findInstructionCommands } from "../models/runbook-commands.ts";
-import { shortenHomePath } from "../policy/setup-policy.ts";
 import { findFirstDenial } from "../policy/skill-policies.ts";
 import {
   collectSecrets,
@@ -190,24 +189,40 @@ async function checkModel(
     const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
     return {
       check: { name: "model", detail, refusals: [] },
-      warnings: [...warnings, ...warnModelNeeded(skill, model.name, host)],
+      warnings: [...warnings, ...warnModelNeeded(skill, model.name)],
     };
   } catch (error) {
     return { check: { name: "model", detail: "", refusals: [toProblem(error)] }, warnings: [] };
   }
 }
 
-/** Warns that the runbook model cannot follow the skill: its instructions contain no commands. */
-function warnModelNeeded(skill: Skill, model: string, host: Host): Problem[] {
+/**
+ * Returns the problem of a use that passes every check, but needs a language model when none is
+ * configured. A caller that asks for it before the use prints this problem instead of a failed run.
+ */
+export async function findModelProblem(
+  catalog: Catalog,
+  given: HostOptions,
+  request: UseRequest,
+): Promise<Problem | undefined> {
+  const { host, problem } = tryCompleteHost(given);
+  const skill = catalog.find(String(request.skill));
+  if (problem || !skill) return undefined;
+  const resolved = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
+  if (resolved?.model.name !== RUNBOOK_NAME) return undefined;
+  const checked = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
+  return checked && "skill" in checked ? warnModelNeeded(checked.skill, RUNBOOK_NAME)[0] : undefined;
+}
+
+/** Warns that the runbook model cannot follow the skill: its instructions contain no commands. Each line fits in 80 columns. */
+function warnModelNeeded(skill: Skill, model: string): Problem[] {
   if (model !== RUNBOOK_NAME || findInstructionCommands(skill.body(), { names: skill.manifest.arguments }).length > 0)
     return [];
-  const file = `${host.home === undefined ? "~/.skillet" : shortenHomePath(host.home, host)}/config.toml`;
   return [
     {
       code: "model-needed",
-      message:
-        "runbook only runs commands written in a skill's instructions, and this skill has none: a language model is needed",
-      fix: `set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ${file}`,
+      message: `${sanitizeLine(skill.name, 64)} needs a language model: it contains no commands`,
+      fix: "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]",
     },
   ];
 }

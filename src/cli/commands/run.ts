@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
 import { type UseRequest, useSkill } from "../../agent/run/use-skill.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
 import type { Host } from "../../config/host.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { addRunOptions, type CommandContext, type CommandDefinition, formatExamples } from "../command-definition.ts";
@@ -62,7 +63,11 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   const signal = createInterruptSignal(io);
   return runTraced(io, async (traces) => {
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
-    const use = () => runWithProgress(io, { ...found, ...(traces ? { onEvent: traces.record } : {}) }, options, start);
+    const use = async () => {
+      // A user gets two lines. A program gets the result of a run, as for every failure.
+      if (!options.json && !options.events) await requireModel(found, request);
+      return runWithProgress(io, { ...found, ...(traces ? { onEvent: traces.record } : {}) }, options, start);
+    };
     let result = await use();
     const { refusals } = result;
     if (skill && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill, refusals }])))
@@ -70,6 +75,13 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
     await printRunResult(io, found, result, options);
     return getRunExitCode(result);
   });
+}
+
+/** Throws if the skill needs a language model and none is configured. */
+async function requireModel(found: DiscoverResult, request: UseRequest): Promise<void> {
+  const { findModelProblem } = await import("../../agent/run/plan-use.ts");
+  const problem = await findModelProblem(found.catalog, found, request);
+  if (problem) throw new SkillError("model-needed", problem);
 }
 
 async function createUseRequest(
