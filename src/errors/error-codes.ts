@@ -131,7 +131,7 @@ export const PROMPT_CODES = {
     "check the folder and the symlinks in its path",
   ),
   "not-copied": defineCode("A file of the skill cannot be copied unchanged.", "fix the file that the message names"),
-  "not-installed": defineCode(
+  "not-exported": defineCode(
     "There is no copy of the skill in that client's folder.",
     "run `skillet export --list` to list all copies",
   ),

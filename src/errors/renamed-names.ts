@@ -63,6 +63,7 @@ export const RENAMED_NAMES = {
     "no-socket": "broker-missing",
     "nonce-used": "nonce-reused",
     "not-agreed": "not-confirmed",
+    "not-installed": "not-exported",
     "not-made": "call-skipped",
     "nothing-asked": "no-pending-approval",
     "open-task": "todo-found",

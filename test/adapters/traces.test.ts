@@ -359,7 +359,7 @@ describe("a collector that does not take them", () => {
       stderr += "The answer.\n";
     });
     expect(stderr).toMatch(
-      /^The answer\.\n! Cannot send traces to \S+\/v1\/traces: ECONNREFUSED\n {2}check that it runs.*\n$/,
+      /^The answer\.\n! Cannot send traces to \S+\/v1\/traces: ECONNREFUSED {2}\[traces-unsent\]\n {2}check that it runs.*\n$/,
     );
     expect(await tracedWork({ ...io, env: {} }, async (traces) => traces)).toBeUndefined();
   });

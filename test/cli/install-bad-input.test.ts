@@ -266,7 +266,7 @@ describe("an uninstall", () => {
     const { run } = scene(files);
     expect(await run(["export", "--remove", name])).toMatchObject({
       code: 1,
-      stderr: `✗ No copy of '${name}' found  [not-copied]\n  \`skillet export --list\` shows all copies\n`,
+      stderr: `✗ No copy of '${name}' found  [not-exported]\n  \`skillet export --list\` shows all copies\n`,
     });
   });
 });
