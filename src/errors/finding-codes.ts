@@ -534,6 +534,11 @@ export const FINDING_CODES = {
     "The instructions contain a TODO.",
     "finish or remove it",
   ),
+  "template-unedited": defineFinding(
+    { all: "warning", shipped: "error" },
+    "The description or the instructions are still text of the template that `skillet new` wrote.",
+    "replace it with what the skill does and how",
+  ),
   "use-when-missing": defineFinding(
     { all: "info", shipped: "warning" },
     "The description does not say when to use the skill.",

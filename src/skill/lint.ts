@@ -7,6 +7,7 @@ import type { SkillDocument } from "./document.ts";
 import { findPosition, trimBody } from "./frontmatter.ts";
 import type { Manifest } from "./manifest.ts";
 import { findToolsetFile, parseToolsetRef, stripDotSlash } from "./skill-code.ts";
+import { DESCRIPTION_PLACEHOLDER, isTemplateLine } from "./skill-template.ts";
 import { isKnownTool, parseEntryTool, TOOL_NAMES } from "./tool-names.ts";
 import { classifyPatterns, isBroadGlob, isCommonPattern, isCommonPhrase, isTriggerPhrase } from "./triggers.ts";
 
@@ -87,6 +88,13 @@ export const LINT_RULES: { readonly [Key in FindingCode]?: LintRule } = {
       const match = TASK_FIRST.exec(prose) ?? TASK_MARKED.exec(prose);
       if (match) yield { message: "contains an open task", line: number, column: match.index + 1 };
     }
+  },
+  "template-unedited": function* ({ document, manifest }, lines) {
+    if (manifest.description.includes(DESCRIPTION_PLACEHOLDER))
+      yield { message: "the description is still the one of `skillet new`", ...document.locate("description") };
+    const line = lines.find(({ text, isCode }) => !isCode && isTemplateLine(text));
+    if (line)
+      yield { message: "the instructions still have text of the `skillet new` template", line: line.number, column: 1 };
   },
   "use-when-missing": function* ({ document, manifest }) {
     const { whenToUse, triggers, description } = manifest;

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import draft04 from "ajv-draft-04";
@@ -331,6 +331,7 @@ describe("checking", () => {
     ["todo-found", "TODO: write this", 1],
     ["todo-found", "- TODO write this", 1],
     ["todo-found", "Call it (TBD) for now", 1],
+    ["template-unedited", "1. Describe what to look at first.", 1],
     ["body-long", "line\n".repeat(501), 0],
     ["absolute-path", "Run `/home/ann/bin/tool` now", 1],
   ])("[P-13] finds %s in the instructions, with its line and a way to mend it", (code, body, line) => {
@@ -537,16 +538,37 @@ describe("--fix", () => {
 });
 
 describe("skillet new", () => {
-  it("makes a skill that passes every profile", async () => {
+  it.each([
+    ["first"],
+    ["first", "--toolset"],
+    ["first", "--description", "Deploys: the app # now. Use when asked to ship."],
+  ])("makes a skill that passes every profile once its template is edited: %s %s", async (...args) => {
     const cwd = temporaryFolder();
-    for (const args of [["first"], ["second", "--description", "Deploys: the app # now. Use when asked to ship."]]) {
-      expect(await skillet(["new", ...args], { cwd })).toMatchObject({
-        code: 0,
-        stdout: expect.stringContaining(`skills/${args[0]}/SKILL.md`),
-      });
+    const isDescribed = args.includes("--description");
+    expect(await skillet(["new", ...args], { cwd })).toMatchObject({
+      code: 0,
+      stdout: expect.not.stringContaining("template"),
+    });
+    const path = join(cwd, "skills/first/SKILL.md");
+    // The open standard has no key for toolsets.
+    const found = (profile: (typeof PROFILES)[number]) =>
+      codesOf(join(cwd, "skills/first"), profile).filter((code) => !code.endsWith("key-top-level"));
+    for (const profile of PROFILES) {
+      const code = `${profile === "shipped" ? "error" : "warning"} template-unedited`;
+      expect(found(profile), profile).toEqual(isDescribed ? [code] : [code, code]);
     }
-    for (const profile of PROFILES) expect(codesOf(join(cwd, "skills"), profile), profile).toEqual([]);
-    expect((await skillet(["list"], { cwd })).stdout).toContain("Deploys: the app # now.");
+    const { code, stdout } = await skillet(["check", "skills/first"], { cwd });
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/the instructions still have text .*\[template-unedited\]/),
+    ]);
+    const template = readFileSync(path, "utf8");
+    const described = template.replace("describe here in one sentence what it does", "deploys the app");
+    writeFileSync(path, described);
+    expect(found("load")).toEqual(["warning template-unedited"]);
+    writeFileSync(path, described.replace(/^# First\n[\s\S]*/m, "# First\n\nRun the release script.\n"));
+    for (const profile of PROFILES) expect(found(profile), profile).toEqual([]);
+    if (isDescribed) expect((await skillet(["list"], { cwd })).stdout).toContain("Deploys: the app # now.");
   });
 
   it("says what the chosen words break, and names the path as it is from here", async () => {

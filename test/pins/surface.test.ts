@@ -340,6 +340,7 @@ describe("what others depend on", () => {
       tab all:info
       long-line all:info
       todo-found all:warning shipped:error
+      template-unedited all:warning shipped:error
       use-when-missing all:info shipped:warning
       body-long all:warning load:info
       absolute-path all:warning load:info

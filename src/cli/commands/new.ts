@@ -6,6 +6,7 @@ import { defineSkill } from "../../skill/define-skill.ts";
 import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
 import { renderDocument } from "../../skill/frontmatter-yaml.ts";
 import { findNameProblem, MAX_NAME_LENGTH, STANDARD_NAME } from "../../skill/skill.ts";
+import { DESCRIPTION_PLACEHOLDER, INSTRUCTIONS_TEMPLATE } from "../../skill/skill-template.ts";
 import { checkPath } from "../../skill/source/check-skills.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
@@ -24,7 +25,7 @@ import { writeToolsetTypes } from "./types.ts";
 export const newCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("Create a skill that passes every check")
+      .description("Create a skill from a template that `check` reports until you edit it")
       .argument("<name>", "Lowercase letters, digits and hyphens")
       .option("-d, --description <text>", "Describe what it does and when to use it")
       .addOption(
@@ -71,8 +72,7 @@ async function createNewSkill({ io, options, args: [name = ""] }: CommandContext
     });
   }
   const description =
-    options.description ??
-    `${formatTitle(name)}: describe here in one sentence what it does. Use when the user asks for it by name.`;
+    options.description ?? `${formatTitle(name)}: ${DESCRIPTION_PLACEHOLDER}. Use when the user asks for it by name.`;
   defineSkill({ name, description, instructions: "checked before anything is written" });
   const file = join(folder, "SKILL.md");
   const draft = join(parent, `.${name}.${process.pid}`);
@@ -123,8 +123,8 @@ function findTemplateProblems(folder: string): [Profile, string][] {
   const said = new Map<string, Profile>();
   for (const profile of PROFILES) {
     const { files } = checkPath(folder, { profile });
-    for (const { message } of files.flatMap((file) => file.diagnostics))
-      if (!said.has(message)) said.set(message, profile);
+    for (const { code, message } of files.flatMap((file) => file.diagnostics))
+      if (code !== "template-unedited" && !said.has(message)) said.set(message, profile);
   }
   return [...said].map(([message, profile]) => [profile, message]);
 }
@@ -150,22 +150,7 @@ function renderSkillTemplate(name: string, description: string, hasToolset: bool
   const toolsets = hasToolset ? { toolsets: ["toolsets/index:tools"] } : {};
   return renderDocument(
     { name, description, ...toolsets, metadata: { version: "0.1.0", tags: [name.split("-")[0] ?? name] } },
-    [
-      `# ${title}`,
-      "",
-      "State the goal in one sentence, so that the agent knows when it is done.",
-      "",
-      "## Steps",
-      "",
-      "1. Describe what to look at first.",
-      "2. Describe what to do, with the exact commands.",
-      "3. Describe how to verify the result.",
-      "",
-      "## Good to know",
-      "",
-      "- What usually goes wrong, and how to fix it.",
-      "- Long details belong in files next to this one: name them here, and they are read only when needed.",
-    ].join("\n"),
+    [`# ${title}`, "", ...INSTRUCTIONS_TEMPLATE].join("\n"),
   );
 }
 
