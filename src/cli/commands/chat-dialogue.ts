@@ -1,6 +1,6 @@
 import { listModelAliases, resolveModel } from "../../agent/models/resolve-model.ts";
 import { RUNBOOK_NAME } from "../../agent/models/runbook.ts";
-import { findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type RunResult, toProblem } from "../../agent/run/run-result.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
@@ -110,7 +110,7 @@ async function printHeader(at: DialogueContext): Promise<void> {
   const model = await resolveModelName(at, talk.model);
   const width = Math.min(MAX_HEADER_WIDTH, out.width);
   const start = ["skillet chat", ...(model === undefined || model === RUNBOOK_NAME ? [] : [truncateLine(model, 36)])];
-  const end = [formatCount(listAvailableSkills(at).length, "skill")];
+  const end = [formatCount(listChatSkills(at).length, "skill")];
   const { workspace, home } = found.around;
   const room = width - [...start, ...end, "", "/help"].join(SEPARATOR).length;
   const place = formatHomePath(workspace, home);
@@ -160,7 +160,7 @@ async function changeModel(at: DialogueContext, alias: string): Promise<void> {
 
 async function printDialogueSkills(at: DialogueContext): Promise<void> {
   await at.talk.session.reload();
-  const skills = listAvailableSkills(at);
+  const skills = listChatSkills(at);
   printSkillList(at.io, skills, at.found.trust);
   if (skills.length === 0) at.out.line`no skills found: create one with \`skillet new NAME\``;
 }
@@ -193,11 +193,11 @@ function printTurnEnd({ io, out, isQuiet }: DialogueContext, result: RunResult):
   out.line`${out.dim(took.join(SEPARATOR))}`;
 }
 
-function listAvailableSkills({ found, talk }: DialogueContext): readonly Skill[] {
-  return talk.session.catalog.available((skill) => findUnavailability(skill, found));
+function listChatSkills({ found, talk }: DialogueContext): readonly Skill[] {
+  return listAvailableSkills(talk.session.catalog, found);
 }
 
 /** Lists the skills that a user can run by name. */
 function listCallableSkills(at: DialogueContext): readonly Skill[] {
-  return listAvailableSkills(at).filter((skill) => isInvocableBy("user", skill));
+  return listChatSkills(at).filter((skill) => isInvocableBy("user", skill));
 }

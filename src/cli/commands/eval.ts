@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
 import { createMatcher } from "../../catalog/search/matcher.ts";
 import { SkillError } from "../../errors/problem.ts";
@@ -103,7 +103,7 @@ async function loadEvalSkills(io: CommandIo, options: CommandContext<EvalOptions
   const found = await discoverForCommand(io, options, { sources });
   printConfigurationWarnings(io, found);
   for (const name of named) found.catalog.get(name);
-  const skills = found.catalog.available((skill) => findUnavailability(skill, found));
+  const skills = listAvailableSkills(found.catalog, found);
   const there = new Set(skills.map(({ name }) => name));
   const asked = args.length === 0 ? found.catalog.names() : [...names, ...named];
   return {

@@ -116,7 +116,7 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
   const isWanted = createWordFilter(args);
   const available = found.trust.withCache(() => {
     const skills = (
-      isOfChat && !options.prompt ? found.catalog.skills.filter(isForChat) : found.catalog.available(isDenied)
+      isOfChat && !options.prompt ? found.catalog.skills.filter(isForChat) : listAvailableSkills(found.catalog, found)
     ).filter(isWanted);
     if (!isForPrograms) printSkillList(io, skills, found.trust, isDenied); // Within the cache of trust states.
     return skills;
@@ -135,7 +135,7 @@ async function listSkillsCommand(context: CommandContext<ListOptions>): Promise<
       await toListJson(found, { isDenied, isWanted, isAll: options.all ?? false, listed: available }),
     );
   else if (options.all) await printUnlisted(io, found, isDenied);
-  else if (args.length > 0) printTotal(io, available.length, found.catalog.available(isDenied).length);
+  else if (args.length > 0) printTotal(io, available.length, listAvailableSkills(found.catalog, found).length);
   else if (isOfChat) printOtherChats(io, found.catalog.skills.length - found.catalog.skills.filter(isForChat).length);
   else {
     if (io.stdout.isTTY) printTotal(io, available.length);

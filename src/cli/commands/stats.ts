@@ -1,4 +1,4 @@
-import { findUnavailability } from "../../agent/policy/skill-policies.ts";
+import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import type { SkillStatistics, StatisticsTotal } from "../../store/statistics.ts";
 import { omitUndefined } from "../../util/objects.ts";
@@ -59,7 +59,7 @@ function toStatisticsJson({ skill, lastUse, ...counts }: SkillStatistics): objec
 
 function listUnusedSkills(skills: readonly SkillStatistics[], found: DiscoverResult): string[] {
   const used = new Set(skills.map(({ skill }) => skill));
-  const available = found.catalog.available((skill) => findUnavailability(skill, found));
+  const available = listAvailableSkills(found.catalog, found);
   return available.map(({ name }) => name).filter((name) => !used.has(name));
 }
 
