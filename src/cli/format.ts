@@ -7,7 +7,7 @@ import { formatDisplayPath } from "../skill/source/locations.ts";
 import type { Usage } from "../skill/tool.ts";
 import { formatLockSource } from "../store/lock-diff.ts";
 import { LOCAL_SOURCE, type LockedSkill } from "../store/lock-file.ts";
-import type { RunState, RunSummary } from "../store/run-summary.ts";
+import type { RunState, RunSummary } from "../store/run-rules.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { formatCount, formatNumber, truncateLine } from "../util/text.ts";

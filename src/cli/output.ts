@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import type { RunState, RunSummary } from "../store/run-summary.ts";
+import type { RunState, RunSummary } from "../store/run-rules.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
 import { addWorkspaceOption, foldColumns, formatRunState, wrapText } from "./format.ts";

@@ -1,6 +1,6 @@
 import { DISCLOSURE_DEFAULTS } from "../catalog/catalog.ts";
 import type { ModelPrice, ModelSettings } from "../host/model-contract.ts";
-import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-summary.ts";
+import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-rules.ts";
 import {
   type ConfigValues,
   getOrCreateEntry,

@@ -4,7 +4,7 @@ import type { DisclosureMode } from "../catalog/catalog.ts";
 import type { ModelPrice, ModelSettings } from "../host/model-contract.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
 import { type Environment, expandPath } from "../skill/source/locations.ts";
-import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-summary.ts";
+import { DEFAULT_RUN_RETENTION, type RunRetention } from "../store/run-rules.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { type ConfigEntry, type ConfigFile, type ConfigOwner, readConfig } from "./config-file.ts";
 import { type ConfigValues, createConfigValues, WORKSPACE_RULES } from "./key-types.ts";

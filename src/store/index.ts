@@ -1,8 +1,15 @@
 /** Stores in files: runs, approvals, trust, grants, statistics. */
 export { type ApprovalStore, createApprovalStore } from "./approvals.ts";
 export type { Journal, JournalLine, ParsedJournal, RunEnd, RunHeader } from "./journal.ts";
-export { RUN_STATES, type RunRetention, type RunState, type RunSummary } from "./run-summary.ts";
-export { createRunStore, type NewRun, type RunStore } from "./runs.ts";
+export {
+  type NewRun,
+  RUN_STATES,
+  type RunOwner,
+  type RunRetention,
+  type RunState,
+  type RunSummary,
+} from "./run-rules.ts";
+export { createRunStore, type RunStore } from "./runs.ts";
 export { createStatisticsStore, type SkillStatistics, type StatisticsStore } from "./statistics.ts";
 export {
   createSecretGrants,

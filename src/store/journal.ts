@@ -1,5 +1,3 @@
-import { closeSync, constants, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
-import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { toNewName } from "../errors/renamed-names.ts";
 import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
 import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
@@ -43,30 +41,28 @@ interface ApprovalAnswer {
   effect?: ApprovalRequest;
 }
 
-interface JournalOptions {
-  file: string;
-  /** Releases the run, so that other processes can resume it. */
-  onClose(): void;
+/** The storage of an open journal: the part that each driver of runs implements. */
+export interface JournalLog {
+  /** Appends all of the line, or nothing. `isKept`: it is on the disk when this resolves. Throws a SkillError if the lease was lost. */
+  append(line: JournalLine, isKept: boolean): Promise<void>;
+  /** Returns the lines that were added since the last call, also those of this journal, and renews the lease. */
+  readAdded(): Promise<readonly JournalLine[]>;
+  /** Ends the lease, so that other processes can resume the run. */
+  close(): Promise<void>;
 }
 
-/** Opens a journal that only this process appends to. Throws a SkillError when it is corrupt. */
-export function openJournal({ file, onClose }: JournalOptions): Journal {
-  const fd = openForAppend(file);
-  try {
-    return createJournal(fd, file, onClose);
-  } catch (error) {
-    closeSync(fd);
-    throw error;
-  }
+interface OpenedJournal {
+  head: RunHeader;
+  /** The lines so far. */
+  lines: readonly JournalLine[];
+  log: JournalLog;
 }
 
-function createJournal(fd: number, file: string, onClose: () => void): Journal {
-  const { lines, size } = repairJournal(fd, file);
-  const [head] = lines;
-  if (head?.type !== "run") throw createCorruptError(file, [1]);
+/** Creates a journal over the storage of a driver, and records that it was opened. */
+export async function createJournal({ head, lines, log }: OpenedJournal): Promise<Journal> {
   const steps = new Map<string, { value: unknown }>();
   const answers = new Map<string, ApprovalAnswer>();
-  const state = { size, isCancelled: false, isClosed: false };
+  const state = { isCancelled: false, isClosed: false };
   const take = (line: JournalLine) => {
     if (line.type === "step") steps.set(line.name, { value: line.value });
     if (line.type === "answer")
@@ -75,20 +71,25 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
   };
   for (const line of lines) take(line);
   // Another process may only cancel the run. It may do so between any two lines of this one.
-  const look = () => {
-    const { size: now } = fstatSync(fd);
-    if (now <= state.size) return;
-    const { lines: added, wholeBytes: whole } = parseJournal(readJournalBytes(fd, state.size, now));
-    state.size += whole;
-    for (const line of added) take(line);
+  const look = async () => {
+    for (const line of await log.readAdded()) take(line);
   };
-  const add = (line: JournalLine, isKept: boolean) => {
-    if (state.isClosed) return; // A late call: the descriptor may belong to another file by now.
-    appendToJournal(fd, file, formatJournalLine(line), isKept);
-    look();
+  let last: Promise<unknown> = Promise.resolve();
+  /** Keeps the order of the calls. A failed call does not prevent the next one. */
+  const inOrder = <T>(work: () => Promise<T>): Promise<T> => {
+    const done = last.then(work);
+    last = done.catch(() => {});
+    return done;
+  };
+  const add = async (line: JournalLine, isKept: boolean): Promise<void> => {
+    if (state.isClosed) return; // A late call: the run may belong to another process by now.
+    return inOrder(async () => {
+      await log.append(line, isKept);
+      await look();
+    });
   };
   const now = () => new Date().toISOString();
-  add({ type: "opened", at: now(), pid: process.pid }, false);
+  await add({ type: "opened", at: now(), pid: process.pid }, false);
   return {
     id: head.id,
     head,
@@ -97,25 +98,24 @@ function createJournal(fd: number, file: string, onClose: () => void): Journal {
     getStep: (name) => steps.get(name),
     getAnswer: (name) => answers.get(name),
     async step(name, value) {
-      add({ type: "step", at: now(), name, value }, true);
+      await add({ type: "step", at: now(), name, value }, true);
       return steps.get(name)?.value;
     },
-    event: async (event) => add({ type: "event", at: now(), event }, false),
-    ask: async (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
-    answer: async (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
+    event: (event) => add({ type: "event", at: now(), event }, false),
+    ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
+    answer: (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
     async end(result, tail) {
-      add({ type: "result", at: now(), result }, false);
-      add({ type: "end", at: now(), ...tail }, true);
+      await add({ type: "result", at: now(), result }, false);
+      await add({ type: "end", at: now(), ...tail }, true);
     },
     async isCancelled() {
-      if (!state.isCancelled && !state.isClosed) look();
+      if (!state.isCancelled && !state.isClosed) await inOrder(look);
       return state.isCancelled;
     },
     async close() {
       if (state.isClosed) return;
       state.isClosed = true;
-      closeSync(fd);
-      onClose();
+      await inOrder(() => log.close());
     },
   };
 }
@@ -133,102 +133,6 @@ function sumElapsedMs(lines: readonly JournalLine[]): number {
     if (type !== "answer" && type !== "cancel") last = Date.parse(at);
   }
   return Math.max(0, start === undefined ? 0 : elapsed + last - start);
-}
-
-const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
-const OPEN_FLAGS = { read: O_RDONLY, add: O_RDWR | O_APPEND };
-
-/** The size limit in bytes. No run comes near it, and a larger journal would keep all others from being listed. */
-const MAX_JOURNAL_BYTES = 256 * 1024 * 1024;
-
-/** Opens a regular file: a link could lead outside, and a pipe would never end. The caller closes it. */
-export function openJournalFile(file: string, how: keyof typeof OPEN_FLAGS): number {
-  let fd: number;
-  try {
-    fd = openSync(file, OPEN_FLAGS[how] | O_NOFOLLOW | O_NONBLOCK);
-  } catch (error) {
-    throw getErrnoCode(error) === "ELOOP" ? new Error("it is a link", { cause: error }) : error;
-  }
-  const stats = fstatSync(fd);
-  if (stats.isFile() && stats.size <= MAX_JOURNAL_BYTES) return fd;
-  closeSync(fd);
-  throw new Error(stats.isFile() ? "it is larger than 256 MiB" : "it is not a file");
-}
-
-export function readJournalBytes(fd: number, from = 0, to = fstatSync(fd).size): Buffer {
-  const bytes = Buffer.alloc(Math.max(0, to - from));
-  for (let at = 0; at < bytes.length; ) {
-    const length = readSync(fd, bytes, at, bytes.length - at, from + at);
-    if (length === 0) return bytes.subarray(0, at);
-    at += length;
-  }
-  return bytes;
-}
-
-/**
- * Reads the journal, and truncates a line that was being written when its process died. Contract: no other process
- * writes to it.
- */
-function repairJournal(fd: number, file: string): { lines: readonly JournalLine[]; size: number } {
-  const bytes = readJournalBytes(fd);
-  const { lines, corrupt: numbers, wholeBytes: whole, lacksNewline: lacksEnd } = parseJournal(bytes);
-  if (numbers.length > 0) throw createCorruptError(file, numbers);
-  if (whole < bytes.length) ftruncateSync(fd, whole);
-  return { lines, size: whole + (lacksEnd ? appendToJournal(fd, file, "\n", true) : 0) };
-}
-
-/** Appends all of the text, or nothing. */
-function appendToJournal(fd: number, file: string, text: string, isKept: boolean): number {
-  const bytes = Buffer.from(text);
-  const { size } = fstatSync(fd);
-  let done = 0;
-  try {
-    while (done < bytes.length) done += writeSync(fd, bytes, done);
-    if (isKept) fdatasyncSync(fd);
-    return bytes.length;
-  } catch (error) {
-    try {
-      // Keeps a line that another process added meanwhile.
-      if (fstatSync(fd).size === size + done) ftruncateSync(fd, size);
-    } catch {} // The next open repairs it.
-    throw createUnwritableJournalError(file, error);
-  }
-}
-
-/** Throws a SkillError when the file cannot be opened. */
-function openForAppend(file: string): number {
-  try {
-    return openJournalFile(file, "add");
-  } catch (error) {
-    throw createUnwritableJournalError(file, error);
-  }
-}
-
-/** Adds a line for the process that works on the run, or that resumes it next. */
-export function appendJournalLine(file: string, line: JournalLine, isInUse: boolean): void {
-  const fd = openForAppend(file);
-  try {
-    if (!isInUse) repairJournal(fd, file);
-    appendToJournal(fd, file, formatJournalLine(line), true);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-function createCorruptError(file: string, numbers: readonly number[]): SkillError {
-  return new SkillError("journal-corrupt", {
-    message: `${file} is corrupt: line ${numbers.slice(0, 5).join(", ")}`,
-    fix: "start a new run; `skillet runs show` shows the readable part",
-  });
-}
-
-export function createUnwritableJournalError(file: string, cause: unknown): SkillError {
-  return new SkillError("journal-unwritable", {
-    message: `${file} cannot be written: ${getErrorMessage(cause)}`,
-    fix: "check that the disk has free space and the folder is writable; to continue after the finished steps",
-    commands: ["skillet resume"],
-    cause,
-  });
 }
 
 /** The lines of a run's journal. None contains a secret value. */

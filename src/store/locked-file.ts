@@ -213,31 +213,41 @@ function createUnwritableFileError(file: string, cause: unknown): SkillError {
 }
 
 /** The process that owns a run, a staging folder or a home. */
-interface ProcessOwner {
+export interface ProcessOwner {
   pid: number;
   host: string;
   /** The start time of the process, as the system reports it: pids are reused. */
   start: string;
+  /** Differs for each claim of a run. */
+  id?: string;
+}
+
+interface OwnershipClaim {
+  /** Returns false once another process has claimed it. */
+  isHeld(): boolean;
+  release(): void;
 }
 
 /** Claims a run, or returns its current owner. */
-export function claimOwnership(file: string): { held: ProcessOwner } | { release(): void } {
+export function claimOwnership(file: string): { held: ProcessOwner } | OwnershipClaim {
   return withFileLock(file, () => {
     const held = readLiveOwner(file);
     if (held) return { held };
-    const mine = formatProcessOwner();
+    const mine = formatProcessOwner(crypto.randomUUID());
     replaceFile(file, mine);
+    const isHeld = () => readOwnerFile(file) === mine;
     return {
+      isHeld,
       release() {
-        if (readOwnerFile(file) === mine) rmSync(file, { force: true });
+        if (isHeld()) rmSync(file, { force: true });
       },
     };
   });
 }
 
 /** Formats this process as an owner, for `readLiveOwner`. */
-export function formatProcessOwner(): string {
-  return JSON.stringify({ pid: process.pid, host: hostname(), start: readProcessStart(process.pid) });
+export function formatProcessOwner(id?: string): string {
+  return JSON.stringify({ pid: process.pid, host: hostname(), start: readProcessStart(process.pid), id });
 }
 
 /** Returns the current owner. Ignores a dead process of this machine; processes of other machines cannot be checked. */
@@ -250,9 +260,9 @@ export function readLiveOwner(file: string): ProcessOwner | undefined {
 /** Returns undefined for anything but a complete owner: the file is written atomically. */
 function parseProcessOwner(text: string): ProcessOwner | undefined {
   try {
-    const { pid, host, start } = Object(JSON.parse(text));
+    const { pid, host, start, id } = Object(JSON.parse(text));
     const isOwner = Number.isSafeInteger(pid) && pid > 0 && typeof host === "string" && typeof start === "string";
-    return isOwner ? { pid, host, start } : undefined;
+    return isOwner ? { pid, host, start, ...(typeof id === "string" ? { id } : {}) } : undefined;
   } catch {
     return undefined;
   }

@@ -1,54 +1,49 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { ErrorCode } from "../errors/error-codes.ts";
-import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
-import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
-import type { Message } from "../host/model-contract.ts";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import type { Approval, ApprovalRequest } from "../host/approval.ts";
 import { compareText } from "../util/text.ts";
+import { formatJournalLine, type Journal, type ParsedJournal, parseJournal } from "./journal.ts";
 import {
   appendJournalLine,
   createUnwritableJournalError,
-  formatJournalLine,
-  type Journal,
-  type JournalLine,
   openJournal,
   openJournalFile,
-  type ParsedJournal,
-  parseJournal,
-  type RunHeader,
   readJournalBytes,
-} from "./journal.ts";
-import { claimOwnership, readLiveOwner, withFileLock } from "./locked-file.ts";
+} from "./journal-file.ts";
+import { claimOwnership, type ProcessOwner, readLiveOwner, withFileLock } from "./locked-file.ts";
 import {
+  createAnswerLine,
+  createBusyError,
+  createCancelLine,
+  createFirstLines,
+  createLeaseLostError,
+  createUnknownRunError,
   DEFAULT_RUN_RETENTION,
   findExpiredRuns,
-  findPendingApproval,
+  findRun,
   getConfirmedTime,
-  isFinishedState,
-  isPruneDue,
+  isRunId,
+  type NewRun,
+  type RunOwner,
   type RunRetention,
-  type RunState,
   type RunSummary,
-  readRunSummary,
-} from "./run-summary.ts";
+  requireResumable,
+  sortRuns,
+} from "./run-rules.ts";
+import { isPruneDue, readRunSummary } from "./run-summary.ts";
 
-export { DEFAULT_RUN_RETENTION, RUN_STATES, type RunRetention, type RunState, type RunSummary } from "./run-summary.ts";
-
-export interface NewRun {
-  head: Omit<RunHeader, "type" | "version">;
-  request: Readonly<Record<string, unknown>>;
-  messages?: readonly Message[];
-}
-
-/** The recorded runs, one file each. */
+/**
+ * The recorded runs. One owner at a time works on a run: it holds a lease, which ends when it closes the journal, or when it is gone.
+ * `skillet/testing` has the contract as test cases.
+ */
 export interface RunStore {
-  readonly folder: string;
   /** Throws a SkillError when the journal cannot be written. */
   create(run: NewRun): Promise<Journal>;
   /**
-   * Resumes a run, also a waiting one. Throws a SkillError if it does not exist, ended, was cancelled, or is in use by
-   * another process.
+   * Resumes a run, also a waiting one. Throws a SkillError if it does not exist, ended, was cancelled, or another owner
+   * holds its lease. Contract: an owner whose lease was taken over writes no more.
    */
   resume(id: string): Promise<Journal>;
   /** Lists all runs, the newest first. */
@@ -73,18 +68,20 @@ interface PruneOptions {
   isAutomatic?: boolean;
 }
 
-const RUN_ID = /^[\w.-]{1,100}$/;
-
+/** Creates the store of the runs below skillet's home, one file each. A lease there ends with its process. */
 export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT_RUN_RETENTION): RunStore {
   const folder = join(skilletHome, "runs");
   const fileOf = (id: string) => join(folder, `${id}.jsonl`);
   const ownerOf = (id: string) => join(folder, `${id}.owner`);
-  const summary = (id: string, ownerPid = () => readLiveOwner(ownerOf(id))?.pid) =>
-    readRunSummary({ id, file: fileOf(id), ownerPid });
+  const readOwner = (id: string) => {
+    const owner = readLiveOwner(ownerOf(id));
+    return owner && createRunOwner(owner);
+  };
+  const summary = (id: string) => readRunSummary({ id, file: fileOf(id), readOwner: () => readOwner(id) });
   const known = (id: string): RunSummary => {
-    const found = RUN_ID.test(id) ? summary(id) : undefined;
+    const found = isRunId(id) ? summary(id) : undefined;
     if (found) return found;
-    throw new SkillError("run-unknown", { message: `Unknown run ${id}`, fix: "`skillet runs` lists all runs" });
+    throw createUnknownRunError(id);
   };
   const linesOf = (id: string): ParsedJournal => {
     let fd: number;
@@ -99,18 +96,17 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
       closeSync(fd);
     }
   };
-  const summaries = (ids: readonly string[]) =>
-    ids.flatMap((id) => summary(id) ?? []).sort((a, b) => compareText(b.at, a.at) || compareText(b.id, a.id));
-  const take = (id: string): Journal => {
+  const summaries = (ids: readonly string[]) => sortRuns(ids.flatMap((id) => summary(id) ?? []));
+  const take = async (id: string): Promise<Journal> => {
     const claimed = claimOwnership(ownerOf(id));
-    if ("held" in claimed) throw createBusyError(id, claimed.held, ownerOf(id));
+    if ("held" in claimed) throw createFileBusyError(id, claimed.held, ownerOf(id));
     try {
-      // Checked under the claim: the run may have ended until then.
-      const run = summary(id, () => undefined);
-      if (run) requireKnownFormat(run);
-      const why = NOT_RESUMABLE[run?.state ?? "interrupted"];
-      if (why) throw new SkillError(why.code, { message: `Run ${id} ${why.problem}`, ...formatUnfitFix(why, id) });
-      return openJournal({ file: fileOf(id), onClose: claimed.release });
+      const run = readRunSummary({ id, file: fileOf(id), readOwner: () => undefined });
+      if (run) requireResumable(run);
+      const checkLease = () => {
+        if (!claimed.isHeld()) throw createLeaseLostError(id);
+      };
+      return await openJournal({ file: fileOf(id), checkLease, release: claimed.release });
     } catch (error) {
       claimed.release();
       throw error;
@@ -132,138 +128,51 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     return isTrial ? old : old.filter(remove);
   };
   return {
-    folder,
     prune: async (retention, options) => prune(retention, options),
     list: async () => summaries(listRunIds(folder)),
-    async create({ head, request, messages }) {
+    async create(run) {
+      const { id } = run.head;
       makeRunsFolder(folder);
       if (isPruneDue(folder)) {
         try {
           prune(keep, { isAutomatic: true });
         } catch {} // A failed pruning does not prevent a new run.
       }
-      const at = new Date().toISOString();
-      const lines: JournalLine[] = [
-        { ...head, type: "run", version: 1, at },
-        { type: "request", at, request, ...(messages === undefined ? {} : { messages }) },
-      ];
-      createRunFile(fileOf(head.id), lines.map(formatJournalLine).join(""));
+      createRunFile(fileOf(id), createFirstLines(run).map(formatJournalLine).join(""));
       syncFolder(folder);
       try {
-        return take(head.id);
+        return await take(id);
       } catch (error) {
-        rmSync(fileOf(head.id), { force: true }); // The run did not start: there is nothing to resume.
+        rmSync(fileOf(id), { force: true }); // The run did not start: there is nothing to resume.
         throw error;
       }
     },
     resume: async (id) => take(known(id).id),
-    async find(written) {
-      const ids = listRunIds(folder);
-      if (written === "last") {
-        // An id has a resolution of one second, so the order within it is unknown.
-        const [newest] = summaries(ids.filter((id) => id.slice(0, 15) === ids[0]?.slice(0, 15)));
-        if (newest) return newest;
-      }
-      const begins = (id: string) => id.startsWith(written) || id.slice(id.lastIndexOf("-") + 1).startsWith(written);
-      const beginning = ids.includes(written) ? [written] : ids.filter(begins);
-      const fitting = beginning.length > 0 ? beginning : ids.filter((id) => id.endsWith(written));
-      if (fitting.length <= 1) return known(fitting[0] ?? written);
-      throw new SkillError("run-unknown", {
-        message: `${fitting.length} runs match ${written}`,
-        fix: `use more characters of the id: ${fitting.slice(0, 5).join(", ")}`,
-      });
-    },
+    find: async (written) => findRun(written, listRunIds(folder), summaries),
     read: async (id) => linesOf(known(id).id),
     answer: async (id, approval, about) =>
       withFileLock(ownerOf(known(id).id), () => {
-        const run = requireKnownFormat(known(id));
-        const ask = run.state === "waiting" ? findPendingApproval(linesOf(id).lines) : undefined;
-        if (!ask) throw createNotWaitingError(run);
-        if (about && JSON.stringify(ask.effect) !== JSON.stringify(about)) throw createOtherRequestError(id);
-        const { name, effect } = ask;
-        const at = new Date().toISOString();
-        appendJournalLine(fileOf(id), { type: "answer", at, name, ...parseApproval(approval), effect }, false);
-        return ask.effect;
+        const line = createAnswerLine(known(id), () => linesOf(id).lines, approval, about);
+        appendJournalLine(fileOf(id), line, false);
+        return line.effect;
       }),
     cancel: async (id) =>
       withFileLock(ownerOf(known(id).id), () => {
-        const { state, pid } = requireKnownFormat(known(id));
-        if (isFinishedState(state)) {
-          const problem = state === "cancelled" ? "is already cancelled" : "has already ended";
-          throw new SkillError("run-ended", { message: `Run ${id} ${problem}`, fix: "there is nothing to cancel" });
-        }
-        appendJournalLine(fileOf(id), { type: "cancel", at: new Date().toISOString() }, pid !== undefined);
+        const run = known(id);
+        appendJournalLine(fileOf(id), createCancelLine(run), run.owner !== undefined);
       }),
   };
 }
 
-/** Throws a SkillError for a run that a newer skillet recorded. */
-export function requireKnownFormat<T extends Pick<RunSummary, "id" | "formatVersion">>(run: T): T {
-  if (run.formatVersion === undefined) return run;
-  throw new SkillError("journal-corrupt", {
-    message: `Run ${run.id} has format version ${run.formatVersion}, and this skillet supports version 1`,
-    fix: "update skillet: nothing was changed",
-  });
+function createRunOwner({ id, pid, host }: ProcessOwner): RunOwner {
+  const label = host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`;
+  return { id: id ?? `${pid}@${host}`, label };
 }
 
-interface UnfitRun {
-  problem: string;
-  fix: string;
-  /** The command that takes the id of the run. */
-  command?: "runs show" | "resume";
-}
-
-/** The reasons why a run cannot be resumed. */
-const NOT_RESUMABLE: Partial<Record<RunState, UnfitRun & { code: ErrorCode }>> = {
-  ended: { code: "run-ended", problem: "has ended", fix: "run", command: "runs show" },
-  cancelled: { code: "run-cancelled", problem: "was cancelled", fix: "start a new run" },
-  corrupt: {
-    code: "journal-corrupt",
-    problem: "cannot be resumed: its journal is corrupt",
-    fix: "start a new run; to see the readable part",
-    command: "runs show",
-  },
-};
-
-const SHOW_RUN = { fix: "run", command: "runs show" } as const;
-const RESUME_RUN = { fix: "run", command: "resume" } as const;
-
-const NOT_WAITING: Partial<Record<RunState, UnfitRun>> = {
-  running: { problem: "is running: it asks for approvals where it was started", ...SHOW_RUN },
-  answered: { problem: "already has its answer", ...RESUME_RUN },
-  cancelled: { problem: "was cancelled", fix: "start a new run" },
-  ended: { problem: "has ended", ...SHOW_RUN },
-  interrupted: { problem: "waits for no approval: it was interrupted", ...RESUME_RUN },
-  corrupt: { problem: "cannot be resumed: its journal is corrupt", ...SHOW_RUN },
-};
-
-/** Creates the error for answering a run that does not wait for an approval. */
-export function createNotWaitingError({ id, state }: Pick<RunSummary, "id" | "state">): SkillError {
-  const row = NOT_WAITING[state] ?? { problem: "waits for no approval", fix: "see which runs wait: `skillet runs`" };
-  return new SkillError("no-pending-approval", { message: `Run ${id} ${row.problem}`, ...formatUnfitFix(row, id) });
-}
-
-function formatUnfitFix({ fix, command }: UnfitRun, id: string): Pick<Problem, "fix" | "commands"> {
-  return { fix, ...(command === undefined ? {} : { commands: [`skillet ${command} ${id}`] }) };
-}
-
-/** The run was resumed before the answer was given. */
-function createOtherRequestError(id: string): SkillError {
-  const message = `Run ${id} now asks for a different approval`;
-  return new SkillError("no-pending-approval", {
-    message,
-    fix: "review the new request",
-    commands: [`skillet approve ${id}`],
-  });
-}
-
-function createBusyError(id: string, { pid, host }: { pid: number; host: string }, file: string): SkillError {
-  const isHere = host === hostname();
-  return new SkillError("run-busy", {
-    message: `Run ${id} is in use by process ${pid}${isHere ? "" : ` on ${host}`}`,
-    fix: `wait for it to end, or cancel it${isHere ? "" : `\nif that machine no longer exists, remove ${file}`}`,
-    commands: [`skillet cancel ${id}`],
-  });
+/** The process of another machine cannot be checked, so its lease ends only by hand. */
+function createFileBusyError(id: string, owner: ProcessOwner, file: string): SkillError {
+  const isHere = owner.host === hostname();
+  return createBusyError(id, createRunOwner(owner), isHere ? "" : `\nif that machine no longer exists, remove ${file}`);
 }
 
 /** Lists the ids, the newest first: an id starts with its time. */
@@ -271,7 +180,7 @@ function listRunIds(folder: string): string[] {
   try {
     const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
     const ids = names.map((name) => name.slice(0, -".jsonl".length));
-    return ids.filter((id) => RUN_ID.test(id)).sort((a, b) => compareText(b, a));
+    return ids.filter(isRunId).sort((a, b) => compareText(b, a));
   } catch (error) {
     if (getErrnoCode(error) === "ENOENT") return [];
     throw createUnreadableRunsError(folder, error);

@@ -157,7 +157,7 @@ describe("what somebody has to agree to", () => {
     });
     const { result } = await use({ skill: "x", message: "mail hunter2hunter2" }, { tools: [tool] });
     expect(result).toMatchObject({ stop: "waiting", effect: { what: "send a mail to me@[SOME_KEY].example" } });
-    const journal = readFileSync(join(found.runs.folder, `${result.run}.jsonl`), "utf8");
+    const journal = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
     expect(journal).toContain("mail [SOME_KEY]");
     expect(journal).not.toContain("hunter2");
   });

@@ -66,7 +66,7 @@ describe("a run that is written down", () => {
         return results.length < 10 ? [{ tool: "pay", input: { number: results.length } }] : "All paid.";
       },
     });
-    const folder = found.runs.folder;
+    const folder = join(found.home, "runs");
     const linesNow = (): JournalLine[] => {
       const [file] = readdirSync(folder, { withFileTypes: true }).filter(({ name }) => name.endsWith(".jsonl"));
       return file

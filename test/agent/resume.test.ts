@@ -122,7 +122,7 @@ describe("a run that is gone on with", () => {
     expect(result.stop).toBe("waiting");
     await found.runs.answer(result.run, { isApproved: false, reason: "no hunter2hunter2" });
     expect(await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).toMatchObject({ content: "Done." });
-    const kept = readFileSync(join(found.runs.folder, `${result.run}.jsonl`), "utf8");
+    const kept = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
     expect(kept.replace(/"type":"answer".*\n/, "")).not.toContain("hunter2");
   });
 
@@ -163,7 +163,7 @@ describe("a run that is gone on with", () => {
       turns: [() => [{ tool: "go", input: {} }], () => "Done."],
     });
     const { result } = await use({ skill: "x" }, { tools: [tool] });
-    const file = join(found.runs.folder, `${result.run}.jsonl`);
+    const file = join(join(found.home, "runs"), `${result.run}.jsonl`);
     const { size } = statSync(file);
     const other = join(found.root, "other");
     writeFileSync(other, "mine");

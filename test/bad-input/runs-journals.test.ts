@@ -74,7 +74,7 @@ describe("in the place of a journal", () => {
     const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
     execFileSync("mkfifo", [join(runs, `${ODD}.owner`)]);
     const list = `import { createRunStore } from ${JSON.stringify(moduleOf("store/runs"))};
-      process.stdout.write(String(createRunStore(${JSON.stringify(join(home, ".skillet"))}).list().length));`;
+      process.stdout.write(String((await createRunStore(${JSON.stringify(join(home, ".skillet"))}).list()).length));`;
     const args = ["--input-type=module", "-e", list];
     expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 10_000, stdio: "pipe" })).toBe("2");
   });

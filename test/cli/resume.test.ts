@@ -28,7 +28,7 @@ describe("skillet resume", () => {
     await there.ended;
     const runs = createRunStore(join(spot.home, ".skillet"));
     const { id, state } = await runs.find("last");
-    expect([state, existsSync(join(runs.folder, `${id}.owner`))]).toEqual(["interrupted", true]);
+    expect([state, existsSync(join(spot.home, ".skillet/runs", `${id}.owner`))]).toEqual(["interrupted", true]);
     const { code, stdout } = await spot.run(["resume", "last", "--yes"]);
     expect([code, stdout]).toEqual([0, "Done.\n"]);
     expect(readFileSync(join(spot.project, "log"), "utf8")).toBe("one\ntwo\ntwo\n");

@@ -1,5 +1,5 @@
 import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/host/events.ts";
 import { NO_USAGE } from "../../src/host/model-contract.ts";
@@ -26,7 +26,7 @@ function written(): Written {
       const journal = await runs.create(newRun(id, head));
       await work(journal);
       await journal.close();
-      return join(runs.folder, `${id}.jsonl`);
+      return join(at.home, ".skillet/runs", `${id}.jsonl`);
     },
   };
 }
@@ -80,15 +80,15 @@ describe("skillet runs", () => {
   });
 
   it("takes only some of them", async () => {
-    const { run, begun, runs } = written();
-    await begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
+    const { run, begun } = written();
+    const file = await begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
     await begun("20260101-000002-00000002", () => {}, { skill: "other" });
     const at = new Date(Date.now() - 3 * 86_400_000).toISOString();
     const old = [
       formatJournalLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
       formatJournalLine({ ...TAIL, type: "end", at }),
     ];
-    writeFileSync(join(runs.folder, "20250101-000000-00000009.jsonl"), old.join(""));
+    writeFileSync(join(dirname(file), "20250101-000000-00000009.jsonl"), old.join(""));
     const ids = async (...args: string[]) =>
       JSON.parse((await run(["runs", "--json", ...args])).stdout).runs.map(({ id }: { id: string }) => id.at(-1));
     expect(await ids()).toEqual(["2", "1", "9"]);
@@ -96,7 +96,7 @@ describe("skillet runs", () => {
     await begun("20260101-000003-00000003", (journal) => journal.end({}, { ...TAIL, stop: "error", isError: true }));
     expect(await ids("--state", "done")).toEqual(["1", "9"]);
     expect(await ids("--state", "failed")).toEqual(["3"]);
-    rmSync(join(runs.folder, "20260101-000003-00000003.jsonl"));
+    rmSync(join(dirname(file), "20260101-000003-00000003.jsonl"));
     expect(await ids("--skill", "other")).toEqual(["2"]);
     expect(await ids("--since", "2d")).toEqual(["2", "1"]);
     const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);

@@ -2,6 +2,7 @@ import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { listCommandPaths } from "../../src/cli/program.ts";
+import { createRunStore } from "../../src/store/runs.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
@@ -143,7 +144,10 @@ async function inRuns(printed: Printed): Promise<void> {
     ...[writes, () => "Done.", instructs, () => "Done."],
     ...[() => "Hello.", () => "Hello.", writes],
   ]);
-  const { run } = place({ "home/.skillet/skills/writer/SKILL.md": skillText("writer") }, modelConfig("openai", server));
+  const { home, run } = place(
+    { "home/.skillet/skills/writer/SKILL.md": skillText("writer") },
+    modelConfig("openai", server),
+  );
   const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
   await take("Run", "run", "nobody");
   await take("RunDryRun", "run", "writer", "it", "--dry-run");
@@ -158,9 +162,11 @@ async function inRuns(printed: Printed): Promise<void> {
   await take("ApproveHeld", "approve", held[0].id, "--deny");
   await take("Run", "chat", "hello");
   await printed.takeLines(run, "RunEvents", ["run", "writer", "hello", "--events"]);
-  await take("Run", "run", "writer", "again");
+  const { run: last } = await take("Run", "run", "writer", "again");
+  const journal = await createRunStore(join(home, ".skillet")).resume(last);
   await take("Cancel", "cancel", "last");
   await take("Runs", "runs");
+  await journal.close();
   await take("RunsShow", "runs", "show", id);
   await take("RunsPrune", "runs", "prune", "--keep", "0");
   await take("Stats", "stats", "--since", "1d");

@@ -168,7 +168,7 @@ describe("a journal", () => {
     const { lines, corrupt } = await runs.read(ID);
     expect(corrupt).toEqual([4]);
     expect(lines.at(-1)).toMatchObject({ name: "second", value: "two" });
-    expect(existsSync(join(runs.folder, `${ID}.owner`))).toBe(false);
+    expect(existsSync(file.replace(".jsonl", ".owner"))).toBe(false);
   });
 
   it("whose first line is broken is listed, so that somebody sees it", async () => {
@@ -233,9 +233,9 @@ describe("a journal", () => {
   });
 
   it("is for the user's eyes alone", async () => {
-    const { runs, file } = await kept();
+    const { home, file } = await kept();
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(statSync(runs.folder).mode & 0o777).toBe(0o700);
+    expect(statSync(join(home, "runs")).mode & 0o777).toBe(0o700);
   });
 
   it("is never a link, a folder or a pipe", async () => {

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { NO_USAGE } from "../../src/host/model-contract.ts";
-import type { NewRun } from "../../src/store/runs.ts";
+import type { NewRun } from "../../src/store/run-rules.ts";
 import { moduleOf } from "../support/program.ts";
 
 export const ID = "20260102-030405-0a1b2c3d";

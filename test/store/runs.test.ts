@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { SkillError } from "../../src/errors/problem.ts";
 import { formatJournalLine } from "../../src/store/journal.ts";
+import type { RunRetention } from "../../src/store/run-rules.ts";
 import { createRunStore, type RunStore } from "../../src/store/runs.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { expectLinearSteps } from "../support/steps.ts";
@@ -23,6 +24,11 @@ const thrownBy = async (work: () => unknown): Promise<Pick<SkillError, "code" | 
   throw new Error("nothing was thrown");
 };
 
+/** A store of runs in a home, and the folder that they are in. */
+function storeIn(home = temporaryFolder(), keep?: RunRetention): RunStore & { folder: string } {
+  return { ...createRunStore(home, keep), folder: join(home, "runs") };
+}
+
 type Journal = Awaited<ReturnType<RunStore["create"]>>;
 
 async function begun(runs: RunStore, id: string, work: (journal: Journal) => unknown = () => {}): Promise<void> {
@@ -34,7 +40,7 @@ async function begun(runs: RunStore, id: string, work: (journal: Journal) => unk
 const DAY_MS = 86_400_000;
 
 /** A run that ended so many days ago, as it stands in its file. */
-function past(runs: RunStore, id: string, days: number): void {
+function past(runs: { folder: string }, id: string, days: number): void {
   const at = new Date(Date.now() - days * DAY_MS).toISOString();
   const lines = [
     formatJournalLine({ ...newRun(id).head, type: "run", version: 1, at }),
@@ -52,7 +58,7 @@ describe("the runs", () => {
   });
 
   it("say what became of each, the newest first", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, "20260101-000000-00000001", (journal) => journal.end({ content: "" }, { ...TAIL, cost: 0.5 }));
     await begun(runs, "20260101-000000-00000002", (journal) => journal.step("model:1", {}));
     await begun(runs, "20260101-000000-00000003", (journal) => journal.ask("approval:1", EFFECT));
@@ -70,7 +76,7 @@ describe("the runs", () => {
       ["2", "cancelled"],
       ["1", "ended"],
     ]);
-    expect((await runs.find("00000005")).pid).toBe(process.pid);
+    expect((await runs.find("00000005")).owner?.label).toBe(`process ${process.pid}`);
     expect((await runs.find("00000004")).effect).toEqual(EFFECT);
     expect((await runs.find("00000001")).end).toMatchObject({ stop: "answer", cost: 0.5 });
     await held.close();
@@ -78,7 +84,7 @@ describe("the runs", () => {
   });
 
   it("are found by what an id begins or ends with, when that is one alone", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID);
     await begun(runs, OTHER);
     expect((await runs.find("0a1b2c3d")).id).toBe(ID);
@@ -91,7 +97,7 @@ describe("the runs", () => {
   });
 
   it("know the later of two that began in the same second", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, "20260102-030405-ffffffff");
     const first = Date.now();
     await waitFor(() => Date.now() > first);
@@ -103,7 +109,7 @@ describe("the runs", () => {
   it("are listed in steps that grow with their number, also those that have no end", async () => {
     const homeWith = async (many: number) => {
       const home = temporaryFolder();
-      const runs = createRunStore(home);
+      const runs = storeIn(home);
       await begun(runs, ID);
       const id = (day: string, number: number) => `${day}-000000-${String(number).padStart(8, "0")}`;
       for (let number = 0; number < many; number++) past(runs, id("20250101", number), 1);
@@ -124,7 +130,7 @@ describe("the runs", () => {
 describe("a run", () => {
   it("is taken by one of twenty processes that want it at once", async () => {
     const home = temporaryFolder();
-    const runs = createRunStore(home);
+    const runs = storeIn(home);
     await begun(runs, ID);
     // All begin when all are there, and the winner keeps it until all others have tried.
     const racer = `
@@ -153,7 +159,7 @@ describe("a run", () => {
 
   it("is free again when the process that had it was killed, or its number is another's now", async () => {
     const home = temporaryFolder();
-    const runs = createRunStore(home);
+    const runs = storeIn(home);
     await begun(runs, ID);
     const owner = join(runs.folder, `${ID}.owner`);
     await elsewhere(home, `await runs.resume(${JSON.stringify(ID)}); process.kill(process.pid, "SIGKILL");`).catch(
@@ -181,7 +187,7 @@ describe("a run", () => {
   });
 
   it("that nobody could take when it was begun leaves nothing to go on with", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, OTHER);
     mkdirSync(join(runs.folder, `${ID}.owner`));
     expect((await thrownBy(() => runs.create(newRun()))).code).toBe("unwritable");
@@ -189,10 +195,10 @@ describe("a run", () => {
   });
 
   it("of a process on another machine is not taken from it, and says how it can be", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID);
     writeFileSync(join(runs.folder, `${ID}.owner`), JSON.stringify({ pid: 1, host: "elsewhere", start: "1" }));
-    expect(await runs.find(ID)).toMatchObject({ state: "running", pid: 1 });
+    expect(await runs.find(ID)).toMatchObject({ state: "running", owner: { label: "process 1 on elsewhere" } });
     const { code, message, fix } = await thrownBy(() => runs.resume(ID));
     expect([code, message]).toEqual(["run-busy", `Run ${ID} is in use by process 1 on elsewhere`]);
     expect(fix).toContain(`remove ${join(runs.folder, `${ID}.owner`)}`);
@@ -200,7 +206,7 @@ describe("a run", () => {
 
   it("that ended while somebody was about to take it is not taken", async () => {
     const home = temporaryFolder();
-    const runs = createRunStore(home);
+    const runs = storeIn(home);
     await begun(runs, ID);
     const journal = await runs.resume(ID);
     expect((await thrownBy(() => runs.resume(ID))).code).toBe("run-busy");
@@ -215,7 +221,7 @@ describe("a run", () => {
   });
 
   it("gets one answer to each question, and none that it did not ask for", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     await begun(runs, OTHER, (journal) => journal.step("model:1", {}));
     expect(await thrownBy(() => runs.answer(OTHER, { isApproved: true }))).toMatchObject({
@@ -246,7 +252,7 @@ describe("a run", () => {
   });
 
   it("still waits when whoever took it up was killed before there was a word", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     await (await runs.resume(ID)).close();
     expect((await runs.find(ID)).state).toBe("waiting");
@@ -256,7 +262,7 @@ describe("a run", () => {
   });
 
   it("that was called off stays so, and cannot be called off twice", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID);
     await runs.cancel(ID);
     expect((await thrownBy(() => runs.resume(ID))).code).toBe("run-cancelled");
@@ -271,7 +277,7 @@ describe("a run", () => {
   });
 
   it("takes a word also when its last line was torn", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     const file = join(runs.folder, `${ID}.jsonl`);
     writeFileSync(file, `{"type":"event","at":"2026-01-0`, { flag: "a" });
@@ -286,7 +292,7 @@ describe("a run", () => {
 
 describe("what is kept", () => {
   it("is what is new, and of what is over no more than so many", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     await begun(runs, ID, (journal) => journal.ask("approval:1", EFFECT));
     for (let number = 1; number <= 5; number++) past(runs, `2025010${number}-000000-00000000`, 40 - number * 5);
     const gone = async (days: number, most: number) =>
@@ -301,7 +307,7 @@ describe("what is kept", () => {
   });
 
   it("is what a process is at, however old", async () => {
-    const runs = createRunStore(temporaryFolder());
+    const runs = storeIn();
     const journal = await runs.create(newRun());
     await begun(runs, OTHER);
     expect((await runs.prune({ days: 0, most: 0 })).map(({ id }) => id)).toEqual([OTHER]);
@@ -312,7 +318,7 @@ describe("what is kept", () => {
   });
 
   it("is looked through once a day, when a run begins", async () => {
-    const runs = createRunStore(temporaryFolder(), { days: 30, most: 1000 });
+    const runs = storeIn(temporaryFolder(), { days: 30, most: 1000 });
     await begun(runs, ID);
     past(runs, "20250101-000000-00000000", 31);
     await begun(runs, OTHER);
@@ -324,7 +330,7 @@ describe("what is kept", () => {
   });
 
   it("is not deleted because the clock jumped ahead for one command, but once a second run has seen that time", async () => {
-    const runs = createRunStore(temporaryFolder(), { days: 30, most: 1000 });
+    const runs = storeIn(temporaryFolder(), { days: 30, most: 1000 });
     const look = (at: number) => utimesSync(join(runs.folder, ".pruned"), at / 1000, at / 1000);
     const old = ["20250101-000000-00000000", "20250102-000000-00000000"];
     await begun(runs, ID);

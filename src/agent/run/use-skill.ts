@@ -6,7 +6,7 @@ import type { RunEvent, StopReason } from "../../host/events.ts";
 import { isInvocableBy, type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy, withCopy } from "../../skill/source/skill-copy.ts";
 import type { Journal } from "../../store/journal.ts";
-import type { NewRun } from "../../store/runs.ts";
+import type { NewRun } from "../../store/run-rules.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { createRedactor, type Secrets } from "../../util/redact.ts";

@@ -3,7 +3,7 @@ import { completeHost, type Host, type HostOptions, notifyHost } from "../../con
 import type { RunEvent } from "../../host/events.ts";
 import { type Message, type Model, omitResultData } from "../../host/model-contract.ts";
 import type { Journal } from "../../store/journal.ts";
-import type { NewRun } from "../../store/runs.ts";
+import type { NewRun } from "../../store/run-rules.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { createRedactor } from "../../util/redact.ts";
 import { withTimeLimit } from "../../util/timeout.ts";

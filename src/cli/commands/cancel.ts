@@ -16,13 +16,13 @@ export const cancelCommand: CommandDefinition = {
 /** Cancels a run, also one of another process. */
 async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
   const runs = openCommandRuns(io, options);
-  const { id, pid } = await runs.find(given);
+  const { id, owner } = await runs.find(given);
   await runs.cancel(id);
   await createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
-  if (options.json) printJson(io.stdout, { run: id, ...(pid === undefined ? {} : { pid }) });
+  if (options.json) printJson(io.stdout, { run: id, ...(owner === undefined ? {} : { owner }) });
   else {
     const out = createPrinter(io.stdout, io.env);
-    out.line`${out.green("✓")} cancelled: ${id}${pid === undefined ? "" : `; process ${pid} stops within a second`}`;
+    out.line`${out.green("✓")} cancelled: ${id}${owner === undefined ? "" : `; ${owner.label} stops within a second`}`;
   }
   return EXIT.fine;
 }

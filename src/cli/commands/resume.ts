@@ -4,8 +4,7 @@ import { resumeChat } from "../../agent/session/conversation.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { SkillError } from "../../errors/problem.ts";
-import type { RunSummary } from "../../store/run-summary.ts";
-import { requireKnownFormat } from "../../store/runs.ts";
+import { type RunSummary, requireKnownFormat } from "../../store/run-rules.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import {
@@ -77,11 +76,11 @@ function createSkillGoneError({ id, skill }: RunSummary): SkillError {
 
 /** Throws for a run that has ended, is running or is corrupt, before anything is discovered. */
 function refuseEnded(run: RunSummary): void {
-  const { id, state, pid } = requireKnownFormat(run);
+  const { id, state, owner } = requireKnownFormat(run);
   const row = NOT_RESUMABLE[state];
   if (row === undefined) return;
   const { code, text, fix, command } = row;
-  const more = pid === undefined ? "" : ` in process ${pid}`;
+  const more = owner === undefined ? "" : ` in ${owner.label}`;
   const commands = [`skillet ${command} ${formatRunId(id)}`];
   throw new SkillError(code, { message: `Run ${id} ${text}${more}`, fix, commands });
 }

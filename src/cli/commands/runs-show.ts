@@ -3,7 +3,7 @@ import type { RunEvent } from "../../host/events.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Usage } from "../../skill/tool.ts";
 import type { JournalLine, ParsedJournal } from "../../store/journal.ts";
-import type { RunSummary } from "../../store/run-summary.ts";
+import type { RunSummary } from "../../store/run-rules.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { getUserHome } from "../../util/system.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";

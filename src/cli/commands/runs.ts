@@ -1,6 +1,6 @@
 import { loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import { RUN_STATES, type RunState, type RunSummary } from "../../store/run-summary.ts";
+import { RUN_STATES, type RunState, type RunSummary } from "../../store/run-rules.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
 import { formatApprovalLine, formatInputLine } from "../approval-prompt.ts";
 import {
@@ -190,8 +190,8 @@ export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInp
   }
 }
 
-function formatRunDetails({ end, state, pid }: RunSummary): string {
-  if (state === "running") return `process ${pid}`;
+function formatRunDetails({ end, state, owner }: RunSummary): string {
+  if (state === "running") return owner?.label ?? "";
   if (!end) return "";
   return [formatDuration(end.ms), ...formatUsage(end.usage, end.cost)].join(" · ");
 }
