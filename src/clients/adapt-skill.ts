@@ -2,9 +2,9 @@ import { fitDescription, shortenDescription } from "../catalog/describe-skill.ts
 import { findDynamicCommands } from "../catalog/skill-content.ts";
 import { splitDescription } from "../catalog/use-when.ts";
 import { SkillError } from "../errors/problem.ts";
-import { UNSUPPORTED_KEYS } from "../skill/client-keys.ts";
 import { readYaml, renderDocument, writeYaml } from "../skill/frontmatter-yaml.ts";
 import { STANDARD_KEYS } from "../skill/manifest.ts";
+import { UNSUPPORTED_KEYS } from "../skill/manifest-fields.ts";
 import { listDeclaredVariables } from "../skill/requirements.ts";
 import {
   isPrivateFile,

@@ -1,7 +1,7 @@
 import { lstatSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
-import { CLIENT_KEYS } from "../skill/client-keys.ts";
+import { CLIENT_KEYS } from "../skill/manifest-fields.ts";
 import {
   CLIENT_IDS,
   type ClientEnvironment,

@@ -1,10 +1,10 @@
 import { statSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
+import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { compareText } from "../util/text.ts";
-import { formatKeyPath, loadTomlParser, MAX_CONFIG_BYTES, type TomlLeaf } from "./config-file.ts";
+import { findRenamedKey, formatKeyPath, loadTomlParser, MAX_CONFIG_BYTES, type TomlLeaf } from "./config-file.ts";
 import { createLineFinder, findLineEnd, parseTomlStatements, type TomlStatement } from "./toml-statements.ts";
 
 export interface ConfigEdit {
@@ -65,7 +65,7 @@ export function editToml(
  * Returns the TOML text with the last part of a key renamed, or undefined if the text cannot be edited in place. Contract: that part has
  * only letters and `_`, and the result differs in it alone.
  */
-export function renameTomlKey(
+function renameTomlKey(
   text: string,
   { parts, name }: { parts: readonly string[]; name: string },
   leavesOf: (text: string) => readonly TomlLeaf[] | undefined,
@@ -84,7 +84,7 @@ export function renameTomlKey(
   return undefined;
 }
 
-export function readConfigText(file: string): { text: string; mode?: number } {
+function readConfigText(file: string): { text: string; mode?: number } {
   try {
     return { text: readRegularText(file, { limit: MAX_CONFIG_BYTES }), mode: statSync(file).mode & 0o777 };
   } catch (error) {
@@ -152,4 +152,81 @@ function insertLine(text: string, { end }: TomlStatement, line: string, newLine:
 export function formatTomlValue(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(formatTomlValue).join(", ")}]`;
   return JSON.stringify(value).replaceAll("\u007f", "\\u007f");
+}
+
+/** The keys of earlier versions in a configuration file, and the text with the keys of today. */
+export interface ConfigMigration {
+  file: string;
+  before: string;
+  after: string;
+  renames: readonly { old: string; name: string; line: number }[];
+  /** Keys that have to be edited manually. */
+  problems: readonly Problem[];
+  /** The changed lines: `@@`, `-` and `+`. They contain no secret. */
+  diff: readonly string[];
+}
+
+/**
+ * Plans the renaming of old keys in a configuration file. Values, comments and all other bytes stay. Throws a SkillError if the file
+ * cannot be read or parsed.
+ */
+export async function planConfigMigration(file: string): Promise<ConfigMigration> {
+  const parse = await loadTomlParser();
+  const { text: before } = readConfigText(file);
+  const leavesOf = (text: string): TomlLeaf[] => {
+    const read = parse(text);
+    return "problem" in read ? [] : read.leaves;
+  };
+  const read = parse(before);
+  if ("problem" in read) {
+    const { line = 1, message } = read.problem;
+    const fix = "fix the line first: nothing was written";
+    throw new SkillError("config-syntax", { message: `${file}:${line} ${message}`, fix });
+  }
+  const lineOf = createLineFinder(parseTomlStatements(before));
+  const renames: ConfigMigration["renames"][number][] = [];
+  const problems: Problem[] = [];
+  const diff: string[] = [];
+  let after = before;
+  for (const [parts] of read.leaves) {
+    const renamed = findRenamedKey(parts);
+    if (renamed === undefined) continue;
+    const [old, name, line] = [formatKeyPath(parts), formatKeyPath(renamed), lineOf(parts)];
+    const next = read.leaves.some(([other]) => isDeepStrictEqual(other, renamed))
+      ? undefined
+      : renameTomlKey(after, { parts, name: renamed.at(-1) ?? "" }, leavesOf);
+    if (next === undefined) {
+      problems.push({
+        code: "config-renamed",
+        message: `${file}:${line} has ${old}, which is now ${name}`,
+        fix: `remove ${old}, or rename it in an editor`,
+      });
+      continue;
+    }
+    renames.push({ old, name, line });
+    diff.push(`@@ line ${line} @@`, `-${readKeyLine(after, parts) ?? old}`, `+${readKeyLine(next, renamed) ?? name}`);
+    after = next;
+  }
+  return { file, before, after, renames, problems, diff };
+}
+
+/** Writes a planned migration. Throws a SkillError if the file was edited since it was planned; then nothing is written. */
+export function applyConfigMigration({ file, before, after }: ConfigMigration): void {
+  if (after === before) return;
+  withFileLock(file, () => {
+    const { text, mode } = readConfigText(file);
+    if (text !== before) {
+      throw new SkillError("concurrent-change", {
+        message: `${file} changed while its keys were renamed; nothing was written`,
+        fix: "run the command again",
+      });
+    }
+    replaceFile(file, after, mode);
+  });
+}
+
+/** Returns the line of a key, or undefined for a key in an inline table, whose line may contain secrets of other keys. */
+function readKeyLine(text: string, parts: readonly string[]): string | undefined {
+  const found = parseTomlStatements(text).find((one) => !one.isTable && isDeepStrictEqual(one.parts, parts));
+  return found && text.slice(found.start, findLineEnd(text, found.start)).trimEnd();
 }

@@ -17,13 +17,6 @@ import { createSignerStore } from "../store/signers.ts";
 import { createTrustStore } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
 import {
-  applySkillsDirChanges,
-  createAddedMeanwhileError,
-  digestInstalled,
-  type SkillWrite,
-  withStagingFolder,
-} from "./apply-changes.ts";
-import {
   appendNotes,
   findCandidate,
   type PreparedCandidate,
@@ -37,7 +30,17 @@ import { createProvenance, type FetchedListing, fetchListing } from "./fetch-sou
 import type { FileTree, MergeConflict } from "./file-tree.ts";
 import type { Provenance } from "./remote-source.ts";
 import { requireSignatures } from "./signature.ts";
-import { checkNameClash, readLockedSkills, resolveSkillsDir, type SkillsDir } from "./skills-dir.ts";
+import {
+  applySkillsDirChanges,
+  checkNameClash,
+  createAddedMeanwhileError,
+  digestInstalled,
+  readLockedSkills,
+  resolveSkillsDir,
+  type SkillsDir,
+  type SkillWrite,
+  withStagingFolder,
+} from "./skills-dir.ts";
 import { parseSourceAddress } from "./source-address.ts";
 import { planUpdate, type UpdateDifference } from "./update.ts";
 

@@ -29,7 +29,6 @@ import { resolveRealPath } from "../util/safe-path.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText } from "../util/text.ts";
 import { type AdoptableSkills, findAdoptable, readLockEntry } from "./adoptable-skills.ts";
-import { checkLockSize, withStagingFolder } from "./apply-changes.ts";
 import { findCandidate, prepareCandidate, type RefusedSkill } from "./candidate.ts";
 import { createProvenance, type FetchedListing, fetchListing } from "./fetch-source.ts";
 import { type FileTree, readTree } from "./file-tree.ts";
@@ -40,7 +39,7 @@ import {
   NO_PROVENANCE,
   type OriginalFiles,
 } from "./skill-origin.ts";
-import { readLockedSkills, resolveAdoptedDir, type SkillsDir } from "./skills-dir.ts";
+import { checkLockSize, readLockedSkills, resolveAdoptedDir, type SkillsDir, withStagingFolder } from "./skills-dir.ts";
 import { parseSourceAddress } from "./source-address.ts";
 
 /** A skill on the disk that becomes managed where it is. */

@@ -18,7 +18,7 @@ import { replaceFile } from "../store/locked-file.ts";
 import { createKeyObject, decodeBase64, exportKeyBytes, fingerprintKey, type SignerStore } from "../store/signers.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { readFileInside } from "../util/safe-path.ts";
-import type { SkillWrite } from "./apply-changes.ts";
+import type { SkillWrite } from "./skills-dir.ts";
 
 /** The state of a skill's signature. `key` is a fingerprint. */
 export type SignatureState =

@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { resolveClientTarget } from "../clients/native-clients.ts";
 import { type DiscoverOptions, resolveEnvironment } from "../config/discover.ts";
@@ -6,7 +6,9 @@ import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import type { SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath, listLocations } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
+import { applyFolderChange, type FolderChange, SkillInstallationError } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
+import { createBlobCache, listEntryDigests } from "../store/lock-approval.ts";
 import {
   createFingerprintCache,
   diffLockedFolder,
@@ -15,10 +17,24 @@ import {
   readFolderLockState,
   readLockFile,
 } from "../store/lock-diff.ts";
-import { LOCK_FILE, type LockedSkill, type LockedSkills, parseLock } from "../store/lock-file.ts";
+import {
+  digestTree,
+  formatLock,
+  LOCK_FILE,
+  type LockedFiles,
+  type LockedSkill,
+  type LockedSkills,
+  MAX_LOCK_BYTES,
+  parseLock,
+  readFileTree,
+} from "../store/lock-file.ts";
+import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
+import { createOwnFolders } from "../store/own-folders.ts";
+import { removeFolderTree } from "../util/folder-handle.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
-import { compareText } from "../util/text.ts";
+import { compareText, formatNumber } from "../util/text.ts";
 import { foldName } from "./entry-path.ts";
+import type { FileTree } from "./file-tree.ts";
 
 /** A folder of skills with a lock file: the one for all projects, or a workspace's own. */
 export interface SkillsDir {
@@ -103,7 +119,7 @@ export function readLockedSkills({ folder }: Pick<SkillsDir, "folder">): LockedS
 }
 
 /** Parses the text of a lock file that was read under its lock. */
-export function parseLockedSkills(text: string | undefined): Record<string, LockedSkills[string]> {
+function parseLockedSkills(text: string | undefined): Record<string, LockedSkills[string]> {
   return text === undefined ? Object.create(null) : parseLock(text);
 }
 
@@ -160,4 +176,181 @@ export function listUnlocked(place: SkillsDir, locked: ReadonlySet<string>): str
     .filter((entry) => entry.isDirectory() || entry.isSymbolicLink() || /\.(?:md|ya?ml)$/i.test(entry.name))
     .map(({ name }) => name)
     .sort(compareText);
+}
+
+/** A skill to write to a folder of skills, and its entry in the lock file. */
+export interface SkillWrite {
+  name: string;
+  entry: LockedSkill;
+  /** Its files, in a private folder that is moved away. */
+  folder: string;
+  /** The digest of the existing skill that is replaced; undefined for a new skill. */
+  before?: string;
+  /** The files to keep for later: the approved ones, and those from the source if they differ. */
+  originals: readonly { files: LockedFiles; tree: FileTree }[];
+}
+
+interface SkillsDirChanges {
+  place: SkillsDir;
+  put?: readonly SkillWrite[];
+  /** Names, each with the digest of the existing skill. */
+  remove?: Readonly<Record<string, string | undefined>>;
+  skilletHome: string;
+}
+
+/**
+ * Writes skills to their folder and removes others, with the lock file, all or nothing. Throws a SkillError; nothing
+ * changed then. It also stops if a skill changed since it was checked, so that no recent edit is lost.
+ */
+export function applySkillsDirChanges({ place, put = [], remove = {}, skilletHome }: SkillsDirChanges): void {
+  const originals = createBlobCache(skilletHome);
+  for (const one of put)
+    for (const { files, tree } of one.originals) originals.store(files, createTreeReader(tree), place.folder);
+  const expected = [...put.map(({ name, before }) => [name, before] as const), ...Object.entries(remove)];
+  let unneeded: string[] = [];
+  applyOrExplain(place, put, {
+    skillsDir: place.folder,
+    items: put.map(({ name, folder }) => ({ name, source: "ref", folder, canMove: true })),
+    remove: Object.keys(remove).filter((name) => isPresent(join(place.folder, name))),
+    replaceable: put.flatMap(({ name, before }) => (before === undefined ? [] : name)),
+    isDurable: true,
+    isReal: true,
+    record: {
+      name: LOCK_FILE,
+      write(text) {
+        const skills = parseLockedSkills(text);
+        const before = listEntryDigests(
+          [...put.map(({ name }) => name), ...Object.keys(remove)].flatMap((name) => skills[name] ?? []),
+        );
+        for (const { name, entry } of put) skills[name] = entry;
+        for (const name of Object.keys(remove)) delete skills[name];
+        const needed = new Set(listEntryDigests(Object.values(skills)));
+        unneeded = before.filter((digest) => !needed.has(digest));
+        return checkLockSize(formatLock(skills));
+      },
+      // Only now can no process write to the replaced folders: one that changed since it was checked is restored.
+      onMoved(gone) {
+        for (const [name, digest] of expected) checkUnchanged(digestInstalled(gone(name)), digest, place, name);
+      },
+    },
+  });
+  originals.release(unneeded, place.folder);
+  const written = put.map(({ name }) => join(place.folder, name));
+  createOwnFolders(skilletHome).markChanged(written, "update"); // Not an edit by the user, wherever the folder is.
+}
+
+function applyOrExplain(place: SkillsDir, put: readonly SkillWrite[], application: FolderChange): void {
+  try {
+    applyFolderChange(application);
+  } catch (error) {
+    const name = error instanceof SkillInstallationError && isInTheWay(error.cause) ? error.skillName : undefined;
+    const isNew = put.some((one) => one.name === name && one.before === undefined);
+    throw (isNew && createAddedMeanwhileError(name ?? "", place)) || error;
+  }
+}
+
+/** Returns an error if another process added the skill after it was checked as missing. */
+export function createAddedMeanwhileError(name: string, place: SkillsDir): SkillError | undefined {
+  if (!readLockedSkills(place)[name]) return undefined;
+  return new SkillError("changed", {
+    message: `"${name}" was added by another process in the meantime`,
+    fix: "try again",
+  });
+}
+
+function isInTheWay(cause: unknown): boolean {
+  return cause instanceof SkillError && cause.code === "unmanaged-path";
+}
+
+function createTreeReader(tree: FileTree): (path: string) => Uint8Array {
+  return (path) => tree.get(path)?.bytes ?? new Uint8Array();
+}
+
+function checkUnchanged(now: string | undefined, before: string | undefined, place: SkillsDir, name: string): void {
+  if (now === before) return;
+  throw new SkillError("resource-changed", {
+    message: `${join(place.folder, name)} changed while it was checked`,
+    fix: "try again when no other program writes to it",
+  });
+}
+
+export function checkLockSize(text: string): string {
+  if (text.length <= MAX_LOCK_BYTES) return text;
+  throw new SkillError("lock-too-large", {
+    message: `${LOCK_FILE} would be larger than ${formatNumber(MAX_LOCK_BYTES)} bytes, and could not be read again`,
+    fix: "add fewer skills, or remove some first",
+  });
+}
+
+/**
+ * Computes the digest of an installed skill. Returns undefined if it is missing. Throws a SkillError if it cannot be
+ * read.
+ */
+export function digestInstalled(folder: string): string | undefined {
+  if (!isPresent(folder)) return undefined;
+  try {
+    return digestTree(readFileTree(folder));
+  } catch (error) {
+    throw new SkillError("unreadable", {
+      message: `${folder} cannot be read: ${getErrorMessage(error)}`,
+      fix: "check that it is a folder, and that you may read all files in it",
+      cause: error,
+    });
+  }
+}
+
+function isPresent(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/**
+ * Runs `work` with its own private folder, which is removed afterwards. Also removes folders of processes that have
+ * exited.
+ */
+export async function withStagingFolder<T>(skilletHome: string, work: (folder: string) => Promise<T>): Promise<T> {
+  const all = join(skilletHome, "staging");
+  const own = join(all, crypto.randomUUID());
+  try {
+    mkdirSync(all, { recursive: true, mode: 0o700 });
+    removeAbandonedStaging(all);
+    mkdirSync(own, 0o700);
+    writeFileSync(join(own, OWNER_FILE), formatProcessOwner(), { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    throw new SkillError("unwritable", {
+      message: `${all} is not writable: ${getErrorMessage(error)}`,
+      fix: "check that the folder is writable and the disk has free space",
+      cause: error,
+    });
+  }
+  try {
+    const folder = join(own, "work");
+    mkdirSync(folder, 0o700);
+    return await work(folder);
+  } finally {
+    removeStagingQuietly(own);
+  }
+}
+
+const OWNER_FILE = "owner";
+// Longer than the time between creating a folder and recording its owner.
+const UNOWNED_GRACE_MS = 60_000;
+
+// A custom skillet home may already have a folder of that name, with other content.
+const STAGING_NAME = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function removeAbandonedStaging(all: string): void {
+  for (const name of readdirSync(all)) {
+    if (!STAGING_NAME.test(name)) continue;
+    const folder = join(all, name);
+    const owner = lstatSync(join(folder, OWNER_FILE), { throwIfNoEntry: false });
+    const age = Date.now() - (lstatSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY);
+    if (owner?.size ? readLiveOwner(join(folder, OWNER_FILE)) === undefined : age > UNOWNED_GRACE_MS)
+      removeStagingQuietly(folder);
+  }
+}
+
+function removeStagingQuietly(folder: string): void {
+  try {
+    removeFolderTree(folder);
+  } catch {} // The next run tries again.
 }

@@ -10,7 +10,6 @@ import { digestTree, hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../s
 import { omitUndefined } from "../util/objects.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { compareText } from "../util/text.ts";
-import { digestInstalled, type SkillWrite } from "./apply-changes.ts";
 import { type PreparedCandidate, prepareCandidate, type RemoteCandidate } from "./candidate.ts";
 import { checkPublicAddress } from "./download.ts";
 import { type FetchedListing, fetchListing, getLockedAddress } from "./fetch-source.ts";
@@ -26,6 +25,7 @@ import {
 import { readRemoteCommit } from "./git-fetch.ts";
 import type { Provenance, SourceAddress } from "./remote-source.ts";
 import type { SkillsDir } from "./skills-dir.ts";
+import { digestInstalled, type SkillWrite } from "./skills-dir.ts";
 import { formatSourceAddress } from "./source-address.ts";
 
 /** The planned outcome of an update. `replaced`: the user's files if the source's version replaces them. */

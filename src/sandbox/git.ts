@@ -5,8 +5,7 @@ import { omitUndefined } from "../util/objects.ts";
 import { findSystemProgram } from "../util/system.ts";
 import { truncateLine } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
-import { killProcessGroup } from "./process.ts";
-import { SYSTEM_ENV } from "./run-program.ts";
+import { killProcessGroup, SYSTEM_ENV } from "./process.ts";
 
 /** git with its own environment, for one private repository without a work tree: nothing is ever checked out. */
 export interface Git {

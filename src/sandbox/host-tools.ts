@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findSystemProgram } from "../util/system.ts";
 import { findUserWithoutRange } from "./packages/id-range.ts";
-import { forEachLine, SYSTEM_ENV } from "./run-program.ts";
+import { forEachLine, SYSTEM_ENV } from "./process.ts";
 import { isRoot } from "./sandbox-folders.ts";
 
 const SYSTEM_PACKAGE_MANAGERS = ["apt-get", "dnf", "pacman", "apk"] as const;

@@ -3,7 +3,6 @@ import type { SkillCopy } from "../skill/source/skill-copy.ts";
 import { compareText } from "../util/text.ts";
 import { PARTLY_READ_RULE, SOURCE_RULES, TEXT_RULES } from "./all-rules.ts";
 import { createKeywordAutomaton, type KeywordHits, type KeywordPass } from "./keyword-automaton.ts";
-import { isDetectionSample, isExplained, isOnlyMentioned } from "./quoted-context.ts";
 import {
   FINDING_WEIGHTS,
   type FindingWeight,
@@ -29,7 +28,7 @@ import { DISGUISED_FILE_RULES, detectMagic, isBinaryFile } from "./rules/disguis
 import { MANIFEST_MISMATCH_RULES, MANIFEST_MISMATCH_WORDS } from "./rules/manifest-mismatch.ts";
 import { decodeCommand, ENCODED_COMMAND_RULE } from "./rules/obfuscation.ts";
 import { findCombinedSignal, type SeenSignal, type SignalKind } from "./signals.ts";
-import { detectSourceKind, SourceText } from "./source-text.ts";
+import { detectSourceKind, isDetectionSample, isExplained, isOnlyMentioned, SourceText } from "./source-text.ts";
 
 /** Creates the input of a scan from a skill and its copy. */
 export function createScanSubject(skill: Skill, copy: SkillCopy): ScanSubject {

@@ -1,8 +1,8 @@
 import type { FindingCode } from "../errors/finding-codes.ts";
 import { isJsonObject, type JsonObject } from "../util/objects.ts";
 import { extractFirstSentence, isWithinOneEdit, truncateLine } from "../util/text.ts";
-import { CLIENT_KEYS, findClientUse } from "./client-keys.ts";
 import * as read from "./manifest-fields.ts";
+import { CLIENT_KEYS, findClientUse } from "./manifest-fields.ts";
 
 /** The metadata of a skill, in one shape for all dialects. */
 export interface Manifest {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findDenials } from "../../src/agent/policy/skill-policies.ts";
 import { requireSecretOwner } from "../../src/agent/policy/trust-policy.ts";
-import { applySkillsDirChanges, digestInstalled } from "../../src/remote/apply-changes.ts";
+import { applySkillsDirChanges, digestInstalled } from "../../src/remote/skills-dir.ts";
 import { formatLock } from "../../src/store/lock-file.ts";
 import { putOf } from "../remote/changing.ts";
 import { lockIn } from "../store/lock/scene.ts";

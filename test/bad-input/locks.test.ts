@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { findDenials } from "../../src/agent/policy/skill-policies.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import { discover } from "../../src/config/discover.ts";
-import { applySkillsDirChanges } from "../../src/remote/apply-changes.ts";
+import { applySkillsDirChanges } from "../../src/remote/skills-dir.ts";
 import { formatLock } from "../../src/store/lock-file.ts";
 import { entryFor, lockAll } from "../store/lock/scene.ts";
 import { skillet } from "../support/command.ts";

@@ -1,8 +1,8 @@
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { applyConfigMigration, planConfigMigration } from "../../src/config/config-edit.ts";
 import { CONFIG_KEYS } from "../../src/config/config-keys.ts";
-import { applyConfigMigration, planConfigMigration } from "../../src/config/config-migrate.ts";
 import { resolveEnvironment } from "../../src/config/discover.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { RENAMED_NAMES } from "../../src/errors/renamed-names.ts";

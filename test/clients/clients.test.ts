@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { NATIVE_CLIENTS } from "../../src/clients/native-clients.ts";
-import { UNSUPPORTED_KEYS } from "../../src/skill/client-keys.ts";
+import { UNSUPPORTED_KEYS } from "../../src/skill/manifest-fields.ts";
 import { MAX_NAME_LENGTH, STANDARD_NAME } from "../../src/skill/skill.ts";
 import type { ClientEnvironment } from "../../src/skill/source/client-folders.ts";
 

@@ -13,10 +13,15 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { type PlannedAddition, planAddition } from "../../src/remote/add.ts";
-import { applySkillsDirChanges, withStagingFolder } from "../../src/remote/apply-changes.ts";
 import { findCandidate, prepareCandidate } from "../../src/remote/candidate.ts";
 import { createProvenance, fetchListing, getLockedAddress } from "../../src/remote/fetch-source.ts";
-import { listUnlocked, readLockedSkills, resolveSkillsDir } from "../../src/remote/skills-dir.ts";
+import {
+  applySkillsDirChanges,
+  listUnlocked,
+  readLockedSkills,
+  resolveSkillsDir,
+  withStagingFolder,
+} from "../../src/remote/skills-dir.ts";
 import { refetchSkills } from "../../src/remote/update.ts";
 import type { Environment } from "../../src/skill/source/locations.ts";
 import { createBlobCache } from "../../src/store/lock-approval.ts";
@@ -262,7 +267,7 @@ describe("the folder that work is done in", () => {
 
   it("takes along what processes left that are gone, and nothing of those that are not, nor anything else", async () => {
     const home = temporaryFolder();
-    const staging = pathToFileURL(moduleOf("remote/apply-changes")).href;
+    const staging = pathToFileURL(moduleOf("remote/skills-dir")).href;
     const killed = `import { withStagingFolder } from ${JSON.stringify(staging)}; await withStagingFolder(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", killed]);
     const all = join(home, "staging");

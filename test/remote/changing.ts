@@ -5,8 +5,8 @@
 
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { applySkillsDirChanges, type SkillWrite } from "../../src/remote/apply-changes.ts";
 import { readTree, toLockedFiles } from "../../src/remote/file-tree.ts";
+import { applySkillsDirChanges, type SkillWrite } from "../../src/remote/skills-dir.ts";
 import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
 import { listLockGrants } from "../../src/store/lock-approval.ts";
 import { digestTree, type LockedSkill } from "../../src/store/lock-file.ts";

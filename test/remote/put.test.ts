@@ -15,8 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { applySkillsDirChanges, digestInstalled } from "../../src/remote/apply-changes.ts";
-import { verifySkill } from "../../src/remote/skills-dir.ts";
+import { applySkillsDirChanges, digestInstalled, verifySkill } from "../../src/remote/skills-dir.ts";
 import { applyFolderChange, recoverFolder } from "../../src/store/atomic-folder.ts";
 import { createBlobCache } from "../../src/store/lock-approval.ts";
 import { everything, ordinaryFolder, thrownBy } from "../clients/scene.ts";

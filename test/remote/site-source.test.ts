@@ -3,8 +3,8 @@ import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { packageVersion } from "../../src/package.ts";
+import { fetchSite } from "../../src/remote/fetch-source.ts";
 import type { FetchSourceOptions } from "../../src/remote/remote-source.ts";
-import { fetchSite } from "../../src/remote/site-fetch.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { type Answer, INDEX_PATH, siteEntry, siteIndex, startSite, tarGz } from "../support/skill-site.ts";
 

@@ -12,10 +12,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { applySkillsDirChanges } from "../../src/remote/apply-changes.ts";
 import { prepareCandidate } from "../../src/remote/candidate.ts";
 import { readTree } from "../../src/remote/file-tree.ts";
-import { verifySkill } from "../../src/remote/skills-dir.ts";
+import { applySkillsDirChanges, verifySkill } from "../../src/remote/skills-dir.ts";
 import { planUpdate, type UpdatePlan, type UpdateRequest } from "../../src/remote/update.ts";
 import { readFolderSkill } from "../../src/skill/source/read-skill.ts";
 import { createApprovedEntry, createBlobCache } from "../../src/store/lock-approval.ts";

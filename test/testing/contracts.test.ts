@@ -1,9 +1,13 @@
 import { describe, it } from "vitest";
 import { createApprovalStore } from "../../src/store/approvals.ts";
 import { createStatisticsStore, type UseRow } from "../../src/store/statistics.ts";
-import { createMemoryApprovalStore, testApprovalStore } from "../../src/testing/approval-store.ts";
 import type { ContractCase } from "../../src/testing/contract.ts";
-import { createMemoryStatisticsStore, testStatisticsStore } from "../../src/testing/statistics-store.ts";
+import {
+  createMemoryApprovalStore,
+  createMemoryStatisticsStore,
+  testApprovalStore,
+  testStatisticsStore,
+} from "../../src/testing/contract.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 /** The drivers of each store, which pass the same cases. */

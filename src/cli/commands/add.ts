@@ -3,7 +3,6 @@ import { Option } from "commander";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { createNoSkillsError, planAdditions } from "../../remote/add.ts";
-import { applySkillsDirChanges, type SkillWrite, withStagingFolder } from "../../remote/apply-changes.ts";
 import {
   findCandidate,
   type RefusedSkill,
@@ -13,7 +12,14 @@ import {
 } from "../../remote/candidate.ts";
 import { type FetchedListing, fetchListing } from "../../remote/fetch-source.ts";
 import { checkSignature, createNotSignedError } from "../../remote/signature.ts";
-import { readLockedSkills, type VerifyResult, verifySkill } from "../../remote/skills-dir.ts";
+import {
+  applySkillsDirChanges,
+  readLockedSkills,
+  type SkillWrite,
+  type VerifyResult,
+  verifySkill,
+  withStagingFolder,
+} from "../../remote/skills-dir.ts";
 import { parseSourceAddress } from "../../remote/source-address.ts";
 import { type RefetchResult, refetchSkills } from "../../remote/update.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { applyConfigMigration, type ConfigMigration, planConfigMigration } from "../../config/config-migrate.ts";
+import { applyConfigMigration, type ConfigMigration, planConfigMigration } from "../../config/config-edit.ts";
 import { listConfigFiles } from "../../config/settings.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
 import { formatCount } from "../../util/text.ts";

@@ -1,8 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pickProblem, type SkillError } from "../../errors/problem.ts";
-import { withStagingFolder } from "../../remote/apply-changes.ts";
-import { needsTrust } from "../../remote/skills-dir.ts";
+import { needsTrust, withStagingFolder } from "../../remote/skills-dir.ts";
 import { findUnmoved, type RefetchResult, refetchSkills } from "../../remote/update.ts";
 import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../store/lock-file.ts";
 import { omitUndefined } from "../../util/objects.ts";

@@ -22,7 +22,7 @@ import {
   pruneAptLayers,
   type UnusedAptLayers,
 } from "../../sandbox/packages/apt-packages.ts";
-import { createProgramCancelError } from "../../sandbox/run-program.ts";
+import { createProgramCancelError } from "../../sandbox/process.ts";
 import { type PackageFolders, resolvePackageFolders } from "../../sandbox/sandbox-folders.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { omitUndefined } from "../../util/objects.ts";

@@ -19,7 +19,7 @@ import { SkillError } from "../../errors/problem.ts";
 import type { Mount, Sandbox } from "../../host/sandbox-contract.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { compareText } from "../../util/text.ts";
-import { createProgramCancelError } from "../run-program.ts";
+import { createProgramCancelError } from "../process.ts";
 import { areTrustedFolders, isRoot, makePackageFolder, NOBODY_UID, type PackageFolders } from "../sandbox-folders.ts";
 import {
   formatLibraryLock,

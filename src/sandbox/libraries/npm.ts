@@ -18,7 +18,7 @@ import { isJsonObject } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { formatCount, stripCredentials, truncateLine } from "../../util/text.ts";
-import { runProgram } from "../run-program.ts";
+import { runProgram } from "../process.ts";
 import {
   createUnresolvedHostError,
   type FetchResult,

@@ -6,7 +6,7 @@ import type { Mount } from "../../host/sandbox-contract.ts";
 import { normalizePythonName } from "../../skill/requirements.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, stripCredentials, truncateLine } from "../../util/text.ts";
-import { runProgram } from "../run-program.ts";
+import { runProgram } from "../process.ts";
 import {
   createUnresolvedHostError,
   type FetchResult,

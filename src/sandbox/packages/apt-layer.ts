@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { SkillError } from "../../errors/problem.ts";
 import { truncateLine } from "../../util/text.ts";
-import { type ProgramOptions, type ProgramResult, runProgram } from "../run-program.ts";
+import { type ProgramOptions, type ProgramResult, runProgram } from "../process.ts";
 import { areTrustedFolders, isRoot, type PackageFolders } from "../sandbox-folders.ts";
 import {
   type Apt,

@@ -5,7 +5,7 @@ import { isSystemPackageName } from "../../skill/requirements.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, truncateLine } from "../../util/text.ts";
-import { runProgram, TURN_DESCRIPTOR } from "../run-program.ts";
+import { runProgram, TURN_DESCRIPTOR } from "../process.ts";
 import { isRoot, makePackageFolder, type PackageFolders } from "../sandbox-folders.ts";
 import {
   type Apt,

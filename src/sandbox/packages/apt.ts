@@ -9,7 +9,7 @@ import { isSystemPackageName } from "../../skill/requirements.ts";
 import { readRegularText } from "../../util/file-access.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { compareText, truncateLine } from "../../util/text.ts";
-import { type ProgramOptions, type ProgramResult, runProgram, SYSTEM_ENV } from "../run-program.ts";
+import { type ProgramOptions, type ProgramResult, runProgram, SYSTEM_ENV } from "../process.ts";
 import { makeReadableFolder } from "../sandbox-folders.ts";
 
 /** apt with the host's sources, keys and proxies, but without its package lists and installed packages. */

@@ -3,15 +3,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { SkillError } from "../../errors/problem.ts";
-import { killProcessGroup } from "../process.ts";
 import {
   collectProgramResult,
+  killProcessGroup,
   type ProgramOptions,
   type ProgramResult,
   resolveSystemProgram,
   runProgram,
   SYSTEM_ENV,
-} from "../run-program.ts";
+} from "../process.ts";
 import { isRoot } from "../sandbox-folders.ts";
 import { createSeccompFilter } from "../seccomp.ts";
 

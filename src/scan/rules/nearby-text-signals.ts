@@ -1,7 +1,7 @@
 import { findFirstMatch, type MatchSpan } from "../rule.ts";
 import type { ScanSignal } from "../signals.ts";
 import { findReleasedFile, findUnknownHost, NETWORK_WORDS, RELEASE_WORDS, splitKeywords } from "./host-reputation.ts";
-import { findUploadInProse } from "./upload-signals.ts";
+import { findUploadInProse } from "./intent-signals.ts";
 
 /** Data that needs the user's approval before it is sent. */
 const USER_DATA = findFirstMatch(

@@ -9,7 +9,7 @@ import { createHostProgramMounts } from "../../../src/sandbox/packages/apt-layer
 import { createAptProgress, withBuilderLock } from "../../../src/sandbox/packages/apt-packages.ts";
 import { resolveIdRange, runInRange } from "../../../src/sandbox/packages/id-range.ts";
 import { findHostProcesses } from "../../../src/sandbox/probe-host.ts";
-import { forEachLine, runProgram } from "../../../src/sandbox/run-program.ts";
+import { forEachLine, runProgram } from "../../../src/sandbox/process.ts";
 import { temporaryFolder } from "../../support/folder.ts";
 import { moduleOf } from "../../support/program.ts";
 import { canBuild } from "./place.ts";
@@ -69,7 +69,7 @@ describe.skipIf(!canBuild)("a builder", () => {
 describe("a program of the system", () => {
   it("ends when the process ends that started it, however that is", async () => {
     const mark = randomUUID();
-    const code = `import(${JSON.stringify(moduleOf("sandbox/run-program"))}).then(({ runProgram }) => runProgram("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
+    const code = `import(${JSON.stringify(moduleOf("sandbox/process"))}).then(({ runProgram }) => runProgram("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
     const host = spawn(process.execPath, ["--no-warnings", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
     await once(host.stdout, "data");
     host.kill("SIGKILL");
