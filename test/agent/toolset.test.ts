@@ -26,6 +26,7 @@ describe("a toolset", () => {
       isError: false,
       title: "Completed",
       data: {},
+      output: "Processed: it",
     });
     expect(await call("my-tool", { input: 3 })).toMatchObject({ isError: true, code: "input-invalid" });
   });

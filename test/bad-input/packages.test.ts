@@ -195,7 +195,7 @@ describe.skipIf(!canBuild)("a build", () => {
       );
       expect(stdout).toMatch(/^exit 1\n/);
       expect(stderr).not.toContain("this is a bug");
-      expect(stderr).toMatch(/✗ x: .* package-disk-space/);
+      expect(stderr).toMatch(/✗ x: .* {2}\[package-disk-space\]/);
       expect(
         stdout
           .split("\n")

@@ -2,6 +2,7 @@ import type { Host } from "../../config/host.ts";
 import { findVariableProblem, listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { Denial, Policy } from "./skill-policies.ts";
 
 /** Requires a configured value for each variable that a skill declares, and refuses variables that control how programs start. */
@@ -61,7 +62,7 @@ function denyUnserved(skill: Skill, ids: readonly string[]): Denial {
       code: "capability-unavailable",
       kind: "setup",
       message: `Skill '${skill.name}' needs ${formatCapabilityIds(bare)}, which no provider can serve without a namespace`,
-      fix: `add a namespace in the skill, such as gog.${bare[0]}`,
+      fix: `add a namespace in the skill, such as gog.${sanitizeLine(bare[0] ?? "", 64)}`,
     };
   }
   const tables = [...new Set(ids.map(getNamespace))].map(formatProviderTable);

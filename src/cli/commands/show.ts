@@ -7,7 +7,7 @@ import { listSkillPackages } from "../../agent/workspace/sandbox-permissions.ts"
 import { getCapabilityNamespace } from "../../capabilities/configured-capabilities.ts";
 import { formatPromptListing } from "../../catalog/listing.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import { formatFix, SkillError } from "../../errors/problem.ts";
+import { SkillError } from "../../errors/problem.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostics.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import { findNameProblem, SIGNATURE_FILE, type Skill } from "../../skill/skill.ts";
@@ -31,8 +31,8 @@ import {
   printConfigurationWarnings,
   printDiagnostic,
 } from "../command-host.ts";
-import { addWorkspaceOption, addWorkspaceToFix, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
-import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
+import { addWorkspaceOption, formatOrigin, formatSkillAddress, toSignatureJson } from "../format.ts";
+import { type CommandIo, createPrinter, printFix, printHanging, printJson } from "../output.ts";
 import { toSkillJson } from "./list.ts";
 
 /** `skillet show`. */
@@ -276,8 +276,8 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   // Reasons that hide the skill come first: the others matter only after those are fixed.
   const hidden = denied.filter(({ kind }) => kind === "access");
   for (const denial of hidden.length > 0 ? hidden : denied) {
-    const fix = formatFix(addWorkspaceToFix(denial, workspace)).split("\n");
-    row("denied", `${denial.message}; ${fix.map((line) => line.trim()).join(" ")}`);
+    row("denied", denial.message);
+    printFix(out, denial, { indent: 12, workspace });
   }
   const copies = found.catalog.copies(skill.name);
   if (copies.length > 1) {
