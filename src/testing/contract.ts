@@ -31,16 +31,21 @@ export interface ContractStorage<Store> {
 export type CreateStorage<Store> = () => ContractStorage<Store> | Promise<ContractStorage<Store>>;
 
 /** The checks of a suite by name. `open` opens the same storage each time. */
-export type ContractChecks<Store> = Readonly<Record<string, (open: () => Promise<Store>) => Promise<void>>>;
+export type ContractChecks<Store, Storage = ContractStorage<Store>> = Readonly<
+  Record<string, (open: () => Promise<Store>, storage: Storage) => Promise<void>>
+>;
 
 /** Creates the cases of a suite: each runs on its own storage. */
-function createContractCases<Store>(checks: ContractChecks<Store>, create: CreateStorage<Store>): ContractCase[] {
+export function createContractCases<Store, Storage extends ContractStorage<Store> = ContractStorage<Store>>(
+  checks: ContractChecks<Store, Storage>,
+  create: () => Storage | Promise<Storage>,
+): ContractCase[] {
   return Object.entries(checks).map(([name, check]) => ({
     name,
     async run() {
       const storage = await create();
       try {
-        await check(async () => storage.open());
+        await check(async () => storage.open(), storage);
       } finally {
         await storage.close?.();
       }
@@ -49,7 +54,7 @@ function createContractCases<Store>(checks: ContractChecks<Store>, create: Creat
 }
 
 /** Repeats a check until it passes: what one process writes takes effect in another one within two seconds. */
-async function eventually(check: () => Promise<void>): Promise<void> {
+export async function eventually(check: () => Promise<void>): Promise<void> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     try {
       return await check();

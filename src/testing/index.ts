@@ -7,3 +7,5 @@ export {
   testApprovalStore,
   testStatisticsStore,
 } from "./contract.ts";
+export { createMemoryRunStore, type MemoryRun } from "./run-store.ts";
+export { type RunStorage, testRunStore } from "./run-store-cases.ts";

@@ -144,8 +144,10 @@ const EXPORTS: Record<string, string[]> = {
   ],
   "skillet/testing": [
     "createMemoryApprovalStore",
+    "createMemoryRunStore",
     "createMemoryStatisticsStore",
     "testApprovalStore",
+    "testRunStore",
     "testStatisticsStore",
   ],
 };

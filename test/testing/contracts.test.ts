@@ -1,5 +1,8 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import { createApprovalStore } from "../../src/store/approvals.ts";
+import { createRunStore } from "../../src/store/runs.ts";
 import { createStatisticsStore, type UseRow } from "../../src/store/statistics.ts";
 import type { ContractCase } from "../../src/testing/contract.ts";
 import {
@@ -8,6 +11,8 @@ import {
   testApprovalStore,
   testStatisticsStore,
 } from "../../src/testing/contract.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
+import { testRunStore } from "../../src/testing/run-store-cases.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 /** The drivers of each store, which pass the same cases. */
@@ -19,6 +24,27 @@ const SUITES: Readonly<Record<string, ContractCase[]>> = {
   "approvals in memory": testApprovalStore(() => {
     const stored = new Map();
     return { open: () => createMemoryApprovalStore(stored) };
+  }),
+  "runs in files": testRunStore(() => {
+    const home = temporaryFolder();
+    return {
+      open: () => createRunStore(home),
+      expireLease: (id) => {
+        // The number of this process is another one's now.
+        const owner = join(home, "runs", `${id}.owner`);
+        writeFileSync(owner, JSON.stringify({ ...JSON.parse(readFileSync(owner, "utf8")), start: "0" }));
+      },
+    };
+  }),
+  "runs in memory": testRunStore(() => {
+    const stored = new Map<string, MemoryRun>();
+    return {
+      open: () => createMemoryRunStore(stored),
+      expireLease: (id) => {
+        const run = stored.get(id);
+        if (run?.lease) run.lease.expiresAt = 0;
+      },
+    };
   }),
   "statistics in files": testStatisticsStore(() => {
     const home = temporaryFolder();
