@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { resumeRun } from "../../src/agent/run/resume-run.ts";
 import type { Approval } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
+import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { asking, eventsOf, type Parts, useScene } from "../support/use.ts";
 import { withGrowingLimit } from "../support/wait-for.ts";
 
@@ -157,7 +158,7 @@ describe("what somebody has to agree to", () => {
     });
     const { result } = await use({ skill: "x", message: "mail hunter2hunter2" }, { tools: [tool] });
     expect(result).toMatchObject({ stop: "waiting", effect: { what: "send a mail to me@[SOME_KEY].example" } });
-    const journal = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
+    const journal = readFileSync(join(found.home, "runs", `${result.run}.jsonl`), "utf8");
     expect(journal).toContain("mail [SOME_KEY]");
     expect(journal).not.toContain("hunter2");
   });
@@ -209,7 +210,9 @@ describe("what somebody has to agree to", () => {
   });
 });
 
-describe("a run that waits for somebody", () => {
+describe.each(RUN_DRIVERS)("a run that waits for somebody, with runs in %s", (driver) => {
+  const useScene = scenesOver(driver);
+
   it("ends as waiting, and goes on when it was approved, without doing anything again", async () => {
     const { tool, sent } = mail();
     const { found, use, server } = await useScene({

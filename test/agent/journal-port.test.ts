@@ -10,6 +10,7 @@ import type { RunResult } from "../../src/agent/run/run-result.ts";
 import { useSkill } from "../../src/agent/run/use-skill.ts";
 import type { JournalLine } from "../../src/store/journal.ts";
 import { moduleOf } from "../support/program.ts";
+import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { sampleSteps } from "../support/sample-steps.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 
@@ -44,7 +45,7 @@ const PROGRAM = `
   const run = id ? resumeRun(found.catalog, host, id) : useSkill(found.catalog, host, { skill: "x", message: "Pay all." });
   console.log(JSON.stringify(await run));`;
 
-describe("a run that is written down", () => {
+describe("a run that is written down in a file", () => {
   it("[W-14] goes on after `kill -9` at steps of twenty, and does nothing again that was finished", {
     timeout: 240_000,
   }, async () => {
@@ -110,6 +111,19 @@ describe("a run that is written down", () => {
     // What was in flight when it was killed is done again, and nothing else is.
     expect(bank.keys.length - 10).toBeLessThan(lives);
   });
+
+  it("is done all the same where it cannot be written down, and says so", async () => {
+    const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
+    const { writeFileSync } = await import("node:fs");
+    writeFileSync(join(found.home, "runs"), "in the way");
+    const { result, events } = await use({ skill: "x" });
+    expect(result).toMatchObject({ stop: "answer", content: "ok" });
+    expect(eventsOf(events, "run-warned")).toMatchObject([{ code: "journal-unwritable" }]);
+  });
+});
+
+describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (driver) => {
+  const useScene = scenesOver(driver);
 
   it("can be gone on with after it was interrupted or its model failed, and has ended when it has an answer", async () => {
     const { found, server } = await useScene({
@@ -182,15 +196,6 @@ describe("a run that is written down", () => {
     for await (const event of run) if (event.type === "tool-called") await found.runs.cancel(event.run);
     expect((await run).stop).toBe("aborted");
     expect((await found.runs.find((await run).run)).state).toBe("cancelled");
-  });
-
-  it("is done all the same where it cannot be written down, and says so", async () => {
-    const { found, use } = await useScene({ skills: { x: {} }, turns: [() => "ok"] });
-    const { writeFileSync } = await import("node:fs");
-    writeFileSync(join(found.home, "runs"), "in the way");
-    const { result, events } = await use({ skill: "x" });
-    expect(result).toMatchObject({ stop: "answer", content: "ok" });
-    expect(eventsOf(events, "run-warned")).toMatchObject([{ code: "journal-unwritable" }]);
   });
 
   it("is not written down when it was refused before it began", async () => {

@@ -7,6 +7,7 @@ import { createConversation, resumeChat } from "../../src/agent/session/conversa
 import { openSession } from "../../src/agent/session/session.ts";
 import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import { Tool } from "../../src/skill/tool.ts";
+import { journalText, RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
 
@@ -30,7 +31,9 @@ function sending(effect: () => Partial<ApprovalRequest> & { on: "outside" | "wor
 
 const send = (to: string) => ({ tool: "send", input: { to } });
 
-describe("a run that is gone on with", () => {
+describe.each(RUN_DRIVERS)("a run that is gone on with, with runs in %s", (driver) => {
+  const useScene = scenesOver(driver);
+
   it("takes a skill within it that was refused for refused, whatever has become of it since", async () => {
     const { found, use } = await useScene({
       skills: { outer: {}, inner: { more: "env: [SOME_KEY]\n" } },
@@ -122,7 +125,7 @@ describe("a run that is gone on with", () => {
     expect(result.stop).toBe("waiting");
     await found.runs.answer(result.run, { isApproved: false, reason: "no hunter2hunter2" });
     expect(await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run)).toMatchObject({ content: "Done." });
-    const kept = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
+    const kept = await journalText(driver, found, result.run);
     expect(kept.replace(/"type":"answer".*\n/, "")).not.toContain("hunter2");
   });
 
@@ -147,7 +150,9 @@ describe("a run that is gone on with", () => {
     expect(result.stop).toBe("refused");
     expect((await found.runs.list()).map(({ state, end }) => [state, end?.stop])).toEqual([["ended", "refused"]]);
   });
+});
 
+describe("a run in a file", () => {
   it("takes no notice of what comes late", async () => {
     let late: ((text: string) => void) | undefined;
     const tool = Tool.define("go", {
@@ -163,7 +168,7 @@ describe("a run that is gone on with", () => {
       turns: [() => [{ tool: "go", input: {} }], () => "Done."],
     });
     const { result } = await use({ skill: "x" }, { tools: [tool] });
-    const file = join(join(found.home, "runs"), `${result.run}.jsonl`);
+    const file = join(found.home, "runs", `${result.run}.jsonl`);
     const { size } = statSync(file);
     const other = join(found.root, "other");
     writeFileSync(other, "mine");
@@ -172,7 +177,8 @@ describe("a run that is gone on with", () => {
   });
 });
 
-describe("a turn of a conversation that waits", () => {
+describe.each(RUN_DRIVERS)("a turn of a conversation that waits, with runs in %s", (driver) => {
+  const useScene = scenesOver(driver);
   const toolsets = 'toolsets: ["toolsets/index:Tools"]\n';
   const paying = toolsetOf({ pay: 'return "paid " + args.input' }).replace("execute:", 'effect: "outside", execute:');
 

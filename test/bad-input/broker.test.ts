@@ -101,7 +101,7 @@ describe("a word on a change", () => {
       /asks for a different approval/,
     );
     await found.runs.answer(result.run, { isApproved: true }, effect);
-    const file = join(join(found.home, "runs"), `${result.run}.jsonl`);
+    const file = join(found.home, "runs", `${result.run}.jsonl`);
     const lines = readFileSync(file, "utf8").trim().split("\n").map(parseJournalLine);
     const edited = lines.map(
       (line) => line && formatJournalLine(line.type === "answer" ? { ...line, effect: other } : line),

@@ -30,7 +30,7 @@ async function everything({ found, use }: UseScene, host: Partial<Host>): Promis
   const { result, events } = await use({ skill: "x", message: PLAIN, context: LINES, input: { [PLAIN]: LINES } }, host);
   const env = { HOME: join(found.root, "home") };
   const shown = await skillet(["runs", "show", result.run, "--json"], { env });
-  const journal = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
+  const journal = readFileSync(join(found.home, "runs", `${result.run}.jsonl`), "utf8");
   return [JSON.stringify([result, events]), journal, shown.stdout, shown.stderr].join("\n");
 }
 
@@ -74,7 +74,7 @@ describe("a value of the configuration in what is written down", () => {
     expect(result.stop).toBe("waiting");
     const env = { HOME: join(found.root, "home") };
     const { code } = await skillet(["approve", result.run, "--deny", `it is ${PLAIN}`], { env, cwd: found.workspace });
-    const journal = readFileSync(join(join(found.home, "runs"), `${result.run}.jsonl`), "utf8");
+    const journal = readFileSync(join(found.home, "runs", `${result.run}.jsonl`), "utf8");
     expect([code, journal.includes("it is [PLAIN]"), journal.includes("hunter2")]).toEqual([0, true, false]);
   });
 
@@ -95,7 +95,7 @@ describe("a value of the configuration in what is written down", () => {
     };
     const host = { ...found, models: { default: heard } };
     const { run, stop } = await createConversation(openSession(found.catalog, host), host, { messages }).send("And?");
-    const journal = readFileSync(join(join(found.home, "runs"), `${run}.jsonl`), "utf8");
+    const journal = readFileSync(join(found.home, "runs", `${run}.jsonl`), "utf8");
     expect([stop, journal.includes("It is [PLAIN]")]).toEqual(["answer", true]);
     expect(journal + asked.join("")).not.toContain("hunter2");
   });

@@ -5,6 +5,7 @@ import { type UseRequest, useSkill } from "../../src/agent/run/use-skill.ts";
 import type { Host } from "../../src/config/host.ts";
 import type { Approval, ApprovalRequest } from "../../src/host/approval.ts";
 import type { RunEvent } from "../../src/host/events.ts";
+import type { RunStore } from "../../src/store/runs.ts";
 import { discoverIn, type Scene } from "./discover.ts";
 import { skillText } from "./folder.ts";
 import { API_KEY, MODEL, type ModelServer, modelServer, type PROTOCOLS, type Turn } from "./model-server.ts";
@@ -40,6 +41,8 @@ export interface Parts {
   env?: Record<string, string>;
   /** Whether what is configured for the skills was given to them. Defaults to true. */
   areGiven?: boolean;
+  /** Opens the runs, each time as another process would. Defaults to those in the user's home. */
+  openRuns?: () => RunStore;
 }
 
 /** Skills in a user's home, a workspace, and a model behind a provider's protocol that follows a script. */
@@ -58,7 +61,7 @@ export async function useScene({ skills, turns, config = "", workspace = {}, ...
       ...workspace,
     },
     parts.env,
-    { areGiven: parts.areGiven ?? true },
+    { areGiven: parts.areGiven ?? true, openRuns: parts.openRuns },
   );
   // Code never runs as root: where the tests do, others must be let in.
   chmodSync(found.root, 0o755);
