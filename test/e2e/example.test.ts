@@ -211,7 +211,7 @@ describe("the examples", () => {
     });
     const { stdout, stderr, code } = await start("13-add-skills.ts", [], ["home", folder]);
     expect(stderr).toMatch(
-      /^\? new x sha256:.*\n( {2}high: SKILL\.md .*\n)+✗ nothing was added {2}\[not-confirmed\]\n$/,
+      /^\? new x sha256:.*\n( {2}high: SKILL\.md .*\n)+✗ nothing was added\n$/,
     );
     expect([stdout, code]).toEqual(["found: ; \n", 3]);
   });

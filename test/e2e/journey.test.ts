@@ -109,11 +109,11 @@ describe("somebody who is new", () => {
   });
 
   it("puts a skill where Claude finds it, and takes it away again", async () => {
-    await types("install weather --to claude --dry-run");
-    await types("install weather --to claude");
+    await types("export weather --to claude --dry-run");
+    await types("export weather --to claude");
     const copy = join(place.home, ".claude/skills/weather/SKILL.md");
     expect(readFileSync(copy, "utf8")).toContain("# Weather");
-    await types("uninstall weather");
+    await types("export --remove weather");
     expect(existsSync(copy)).toBe(false);
     await types("doctor");
   });

@@ -44,6 +44,7 @@ describe("the package", () => {
       "README.md",
       "bin",
       "dist",
+      "docs",
       "package.json",
       "schemas",
       "skills",
