@@ -71,7 +71,7 @@ export function foldLines(text: string, width: number): string[][] {
 }
 
 /** Counts the columns of a character. A joiner at the start of a line joins nothing, and is escaped there. */
-function countColumns(character: string): number {
+export function countColumns(character: string): number {
   return character < "\x80" ? 1 : Math.max(2, escapeLine(character).length);
 }
 

@@ -10,6 +10,7 @@ import { formatDisplayPath } from "../skill/source/locations.ts";
 import type { RunStore } from "../store/runs.ts";
 import { getSkillLocation } from "../store/trust.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
+import { wrapAnswer } from "./answer-wrap.ts";
 import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
 import { EXIT } from "./command-definition.ts";
 import { askForTrust } from "./commands/trust.ts";
@@ -71,7 +72,8 @@ async function printRunAnswer(
   options: OutcomeOptions,
 ): Promise<void> {
   const said = getRunAnswer(result);
-  if (said !== "") io.stdout.write(`${escapeForTerminal(said)}\n`);
+  const { width } = createPrinter(io.stdout, io.env);
+  if (said !== "") io.stdout.write(`${wrapAnswer(escapeForTerminal(said), width)}\n`);
   printRunProblems(io, result, options);
   if (!options.quiet) {
     if (!options.showSecrets) printSecretHints(io, found, result);

@@ -27,6 +27,8 @@ interface Place {
   cwd: string;
   /** What the process does beside the program. */
   beside?: string;
+  /** Its width, where it is not 80 columns. */
+  columns?: number;
   /** What is piped into it; its terminal is there all the same. */
   piped?: string;
   /** The program, where it is not that of the sources; `with` stands before it: who it is run as. */
@@ -34,7 +36,7 @@ interface Place {
   with?: readonly string[];
 }
 
-/** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide. */
+/** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide, unless told otherwise. */
 export function terminal(args: readonly string[], place: Place): Terminal {
   const start = temporaryFolder({
     "start.mjs": `import { writeFileSync } from "node:fs";
@@ -51,7 +53,7 @@ export function terminal(args: readonly string[], place: Place): Terminal {
   ].join(" ");
   const before = place.piped === undefined ? "" : `printf %s '${place.piped}' | `;
   // Ctrl-C is for the program: some shells would go with it, and say nothing of how the terminal was left.
-  const command = `trap : INT; stty cols 80 rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
+  const command = `trap : INT; stty cols ${place.columns ?? 80} rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
   if (place.with) chmodSync(start, 0o777);
   const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));
   const [around = "", ...rest] = [...(place.with ?? []), "script", "-qfec", command, "/dev/null"];

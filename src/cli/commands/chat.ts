@@ -7,6 +7,7 @@ import { announceProcess } from "../../config/live-settings.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { createAnswerWrapper, wrapAnswer } from "../answer-wrap.ts";
 import { createApprovingHost } from "../approval-prompt.ts";
 import {
   addRunOptions,
@@ -22,7 +23,7 @@ import {
   requireConfiguration,
 } from "../command-host.ts";
 import { escapeForTerminal } from "../format.ts";
-import { type CommandIo, printJson, printJsonLine, runInterruptible } from "../output.ts";
+import { type CommandIo, createPrinter, printJson, printJsonLine, runInterruptible } from "../output.ts";
 import { createProgress, type Progress, runTraced, type TraceSink } from "../progress.ts";
 import {
   askForPendingTrust,
@@ -248,11 +249,13 @@ export function createChatSession(
 const FAILED_STOPS: ReadonlySet<RunResult["stop"]> = new Set(["refused", "aborted", "error", "waiting"]);
 
 /** Streams an answer, and at the end prints the part that was not streamed. */
-function createAnswerStream({ stdout }: CommandIo) {
+function createAnswerStream({ stdout, env }: CommandIo) {
+  const { width } = createPrinter(stdout, env);
+  const wrapper = createAnswerWrapper(width);
   const texts = new Map<number, string>();
   let isLineOpen = false;
   const endLine = () => {
-    if (isLineOpen) stdout.write("\n");
+    if (isLineOpen) stdout.write(`${wrapper.end()}\n`);
     isLineOpen = false;
   };
   return {
@@ -260,14 +263,14 @@ function createAnswerStream({ stdout }: CommandIo) {
     say(step: number, text: string): void {
       texts.set(step, (texts.get(step) ?? "") + text);
       isLineOpen = !text.endsWith("\n");
-      stdout.write(escapeForTerminal(text));
+      stdout.write(wrapper.write(escapeForTerminal(text)));
     },
     endLine,
     finish(answer: string): void {
       endLine();
       const there = [...texts.values()].reverse().find((text) => text.trim() !== "" && answer.startsWith(text));
       const rest = answer.slice(there?.length ?? 0).replace(there === undefined ? /^$/ : /^\n+/, "");
-      if (rest !== "") stdout.write(`${escapeForTerminal(rest)}\n`);
+      if (rest !== "") stdout.write(`${wrapAnswer(escapeForTerminal(rest), width)}\n`);
     },
   };
 }

@@ -25,8 +25,8 @@ import { diffLines } from "../../util/diff.ts";
 import { readRegularFile } from "../../util/file-access.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { formatCount, formatNumber, truncateLine } from "../../util/text.ts";
-import { formatSomeNames } from "../format.ts";
-import { type Printer, printDiff, printHanging } from "../output.ts";
+import { foldColumns, formatSomeNames, wrapText } from "../format.ts";
+import { type Printer, printDiff, printHanging, type SafeText } from "../output.ts";
 
 /** A skill to trust: its current content, and the content that was trusted before. */
 export interface TrustSubject {
@@ -45,7 +45,7 @@ export function printTrustSubject(out: Printer, subject: TrustSubject, found: Di
   const { skill, copy, before, changes } = subject;
   out.line`${out.bold(skill.name)}  ${formatDisplayPath(getSkillLocation(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
   for (const [what, values] of listRequirementRows(skill, found))
-    if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+    if (values.length > 0) printHanging(out, "  ", [`${what}: ${values.join(", ")}`], { indent: 4, start: 2 });
   for (const said of formatGrantedValues(skill, found))
     printHanging(out, out.text`  ${out.yellow("!")} `, [said], { indent: 4 });
   if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
@@ -117,7 +117,7 @@ const ARGUMENTS_PLACEHOLDER = "\ue000ARGUMENTS";
 function printInstructions(out: Printer, skill: Skill, max = MAX_INSTRUCTIONS): void {
   const lines = splitContentLines(skill.body());
   out.line`  instructions  ${out.dim(formatCount(lines.length, "line"))}`;
-  for (const line of lines.slice(0, max)) out.line`    ${line}`;
+  for (const line of lines.slice(0, max)) printContentLine(out, line);
   const more = lines.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
@@ -129,10 +129,31 @@ function printDynamicCommands(out: Printer, skill: Skill, max = MAX_COMMANDS): v
     .map((line) => line.replaceAll(ARGUMENTS_PLACEHOLDER, "$ARGUMENTS"));
   if (lines.length === 0) return;
   out.line`  runs:`;
-  for (const line of lines.slice(0, max)) out.line`    ${out.yellow(`$ ${line}`)}`;
+  for (const line of lines.slice(0, max)) printContentLine(out, `$ ${line}`, out.yellow);
   const more = lines.length - max;
   if (more > 0) out.line`    ${out.dim(`… and ${formatCount(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
+
+/**
+ * Prints a line of a skill, wrapped between its words. Text in backticks or quotes is only split if it is wider than the terminal. The rest
+ * of a line is indented: untrusted text never starts a line of the terminal.
+ */
+function printContentLine(
+  out: Printer,
+  line: string,
+  paint: (text: string) => SafeText | string = (text) => text,
+): void {
+  const room = out.width - CONTENT_INDENT - 2;
+  const parts = wrapText(line, room).flatMap((part) => {
+    const folded = foldColumns(part, room);
+    return folded.length === 1 ? [part] : folded;
+  });
+  for (const [at, part] of parts.entries())
+    out.line`${" ".repeat(at === 0 ? CONTENT_INDENT : CONTENT_INDENT + 2)}${paint(part)}`;
+  if (parts.length === 0) out.line``;
+}
+
+const CONTENT_INDENT = 4;
 
 function splitContentLines(text: string): string[] {
   return text.trim() === "" ? [] : text.replace(/^\s*\n|\s+$/g, "").split(/\r?\n/);

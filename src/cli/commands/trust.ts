@@ -21,7 +21,7 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { attachCapabilities, discoverForCommand, formatSkillsFolder, requireConfiguration } from "../command-host.ts";
-import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson } from "../output.ts";
+import { type CommandIo, createPrinter, isConfirmed, type Printer, printHanging, printJson } from "../output.ts";
 import {
   findUntrustedCode,
   formatFindingCounts,
@@ -150,7 +150,7 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
       const back = isAdded
         ? `skillet disable ${waiting.length === 1 ? quoteIfNeeded(waiting[0]?.skill.name ?? "") : "NAME"}`
         : `skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`;
-      out.line`  changes need a new review; to revoke it: ${out.cyan(back)}`;
+      printHanging(out, "  ", ["changes need a new review; to revoke it:"], { indent: 2, commands: [back] });
     }
   }
   return EXIT.fine;
@@ -354,17 +354,25 @@ function printTrusted(io: CommandIo, { trust: given, catalog, around }: Discover
   if (!asJson) {
     for (const { name, place, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
-      out.line`${mark} ${out.bold(name)}  ${formatDisplayPath(place, around)}  ${out.dim(`trusted ${at.slice(0, 10)}, ${state}`)}`;
+      const text = `${formatDisplayPath(place, around)}  trusted ${at.slice(0, 10)}, ${state}`;
+      printHanging(out, out.text`${mark} ${out.bold(name)}  `, [text], { indent: 2, start: name.length + 4 });
     }
     for (const { folder, at } of texts)
-      out.line`${out.green("✓")} ${formatDisplayPath(folder, around)}  ${out.dim(`text approved ${at.slice(0, 10)}`)}`;
+      printTrustedFolder(out, `${formatDisplayPath(folder, around)}  text approved ${at.slice(0, 10)}`);
     for (const { folder, at } of mine)
-      out.line`${out.green("✓")} ${formatDisplayPath(folder, around)}  ${out.dim(`your own since ${at.slice(0, 10)}: edits keep the trust`)}`;
+      printTrustedFolder(
+        out,
+        `${formatDisplayPath(folder, around)}  your own since ${at.slice(0, 10)}: edits keep the trust`,
+      );
     if (rows.length + texts.length + mine.length === 0)
       createPrinter(io.stderr, io.env)
         .line`${given.problem() ?? "nothing has been trusted yet; review and trust skills with `skillet trust PATH`"}`;
   }
   return EXIT.fine;
+}
+
+function printTrustedFolder(out: Printer, text: string): void {
+  printHanging(out, out.text`${out.green("✓")} `, [text], { indent: 2 });
 }
 
 function formatTrustState(path: string, skill: Skill | undefined, given: TrustStore): string {

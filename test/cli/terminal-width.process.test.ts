@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../support/folder.ts";
+import { terminal } from "../support/terminal.ts";
+
+const PROSE =
+  "Read the whole report first, then compare each number with the one of the month before and name what differs.";
+const COMMAND = 'grep -E "^(error|warning): [a-z ]+ in line [0-9]+$" report.txt';
+const CODE = `echo ${"long ".repeat(20).trim()}`;
+const BODY = `${PROSE}\n\nSearch with \`${COMMAND}\` in it.\n\n~~~sh\n${CODE}\n~~~\n`;
+
+describe.each([80, 60])("at a terminal of %d columns", (columns) => {
+  it("wraps what `trust` shows between words", async () => {
+    const cwd = temporaryFolder({ "skills/report/SKILL.md": `---\ndescription: Compares reports.\n---\n\n${BODY}` });
+    const home = temporaryFolder();
+    const shown = terminal(["trust", "report", "--yes"], { cwd, home, columns });
+    expect(await shown.ended).toBe(0);
+    const lines = shown.screen().split("\n");
+    expect(lines.filter((line) => line.length > columns)).toEqual([]);
+    const text = lines.map((line) => line.trim()).join(" ");
+    expect(text).toContain(PROSE);
+    expect(lines.some((line) => line.includes("between"))).toBe(false);
+    if (COMMAND.length < columns - 12) expect(lines.some((line) => line.includes(COMMAND))).toBe(true);
+    const listed = terminal(["trust", "--list"], { cwd, home, columns });
+    expect(await listed.ended).toBe(0);
+    expect(listed.screen()).toContain("report");
+    expect(
+      listed
+        .screen()
+        .split("\n")
+        .filter((line) => line.length > columns),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ["run", "report"],
+    ["chat", "'use the report skill'"],
+  ])("wraps the answer of %s, and no code", async (...args) => {
+    const script = `---\ndescription: Prints a report.\n---\n\n\`\`\`sh\ncat <<'END'\n${BODY}END\n\`\`\`\n`;
+    const cwd = temporaryFolder({ "skills/report/SKILL.md": script });
+    const home = temporaryFolder();
+    expect(await terminal(["trust", "report", "--yes"], { cwd, home }).ended).toBe(0);
+    const run = terminal(args, { cwd, home, columns });
+    await run.ended;
+    const lines = run.screen().split("\n");
+    expect(lines.join(" ")).toContain(PROSE);
+    if (COMMAND.length < columns) expect(lines.some((line) => line.includes(COMMAND))).toBe(true);
+    const wide = lines.filter((line) => line.length > columns);
+    const whole = [...(COMMAND.length < columns ? [] : [`\`${COMMAND}\``]), CODE];
+    expect(wide).toEqual(whole);
+  });
+});
