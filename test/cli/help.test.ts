@@ -115,6 +115,10 @@ describe("names that users of other tools type", () => {
     ["login", "auth login"],
     ["help uninstall", "remove"],
     ["logs", "runs"],
+    ["inspect", "show"],
+    ["enable-all", "enable"],
+    ["disable-all", "disable"],
+    ["fix", "check --fix"],
   ])("are suggested by meaning: %s is %s", async (typed, command) => {
     const { code, stderr } = await skillet(typed.split(" "));
     expect(code).toBe(2);

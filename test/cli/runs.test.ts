@@ -269,7 +269,7 @@ describe("skillet runs show", () => {
     writeFileSync(file, readFileSync(file, "utf8").replace("a-model", "b-model"));
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
     expect(code).toBe(1);
-    expect(stderr).toBe("✗ line 4 of its journal is corrupt\n");
+    expect(stderr).toBe("✗ line 4 of its journal is corrupt  [journal-corrupt]\n");
     expect(stdout).toContain("look here");
     expect(stdout).toContain("the end");
     expect(stdout).not.toContain("b-model");
@@ -287,7 +287,9 @@ describe("skillet runs show", () => {
     appendFileSync(file, `{"type":"event","at"`);
     const { code, stdout, stderr } = await run(["runs", "show", ID]);
     expect(code).toBe(1);
-    expect(stderr).toBe("✗ line 5 of its journal is incomplete: the process ended while writing it\n");
+    expect(stderr).toBe(
+      "✗ line 5 of its journal is incomplete: the process ended while writing it  [journal-corrupt]\n",
+    );
     expect(stdout).toContain("mailer with a-model");
     expect(stdout).toContain("skillet resume 0a1b2c3d");
   });

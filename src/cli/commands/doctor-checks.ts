@@ -342,11 +342,15 @@ export async function installMissingPrograms(
       failed: failed ?? null,
       userWithoutRange: user ?? null,
     });
-  if (failed) error.line`${error.red("✗")} this command failed: ${failed.join(" ")}`;
-  if (still.length > 0)
-    error.line`${error.red("✗")} still missing: ${still.join(", ")}${left.length > 0 ? "; install it with your system's package manager, as root" : ""}`;
-  if (user !== undefined) error.line`${error.red("✗")} ${formatSubIdCommand(user)}`;
-  if (failed || still.length > 0 || user !== undefined) return EXIT.findings;
+  const hint = left.length > 0 ? "; install it with your system's package manager, as root" : "";
+  const failures = [
+    ...(failed ? [`this command failed: ${failed.join(" ")}`] : []),
+    ...(still.length > 0 ? [`still missing: ${still.join(", ")}${hint}`] : []),
+    ...(user === undefined ? [] : [formatSubIdCommand(user)]),
+  ];
+  for (const message of failures)
+    printHanging(error, error.text`${error.red("✗")} `, [message], { indent: 2, code: "install-failed" });
+  if (failures.length > 0) return EXIT.findings;
   error.line`${error.green("✓")} everything needed for sandboxes and packages is installed`;
   return EXIT.fine;
 }

@@ -19,7 +19,15 @@ import {
   formatRunSubject,
   formatUsage,
 } from "../format.ts";
-import { type CommandIo, createPrinter, type Printer, paintRunMark, paintRunState, printJson } from "../output.ts";
+import {
+  type CommandIo,
+  createPrinter,
+  type Printer,
+  paintRunMark,
+  paintRunState,
+  printHanging,
+  printJson,
+} from "../output.ts";
 
 interface ShowRunOptions {
   full?: boolean;
@@ -34,7 +42,8 @@ export async function showRun({ io, options, args: [given = ""] }: CommandContex
   if (options.json) printJson(io.stdout, { summary, lines: journal.lines, problems });
   else printRun(io, summary, journal.lines, options.full ?? false);
   const error = createPrinter(io.stderr, io.env);
-  for (const { message } of options.json ? [] : problems) error.line`${error.red("✗")} ${message}`;
+  for (const { message } of options.json ? [] : problems)
+    printHanging(error, error.text`${error.red("✗")} `, [message], { indent: 2, code: "journal-corrupt" });
   return problems.length > 0 ? EXIT.findings : EXIT.fine;
 }
 

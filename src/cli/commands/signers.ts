@@ -6,7 +6,7 @@ import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { resolveCommandEnvironment } from "../command-host.ts";
-import { createPrinter, printJson } from "../output.ts";
+import { createPrinter, printHanging, printJson } from "../output.ts";
 
 /** `skillet signers` and its subcommands. */
 export const signersCommand: CommandDefinition = {
@@ -61,7 +61,7 @@ async function listSigners({ io, options }: CommandContext<object>): Promise<num
       error.line`no signers are trusted yet; add one with \`skillet signers add NAME KEY\``;
   }
   if (problem === undefined) return EXIT.fine;
-  error.line`${error.red("✗")} ${problem}`;
+  printHanging(error, error.text`${error.red("✗")} `, [problem], { indent: 2, code: "signers-unreadable" });
   return EXIT.findings;
 }
 

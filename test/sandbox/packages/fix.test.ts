@@ -63,7 +63,7 @@ describe("skillet doctor --fix", () => {
 
   it.skipIf(!canDrop || !hasTools)("does not say that all is there when a command failed", () => {
     const { status, stderr } = fixAsUser("ann", 1);
-    expect(stderr).toMatch(/✗ this command failed: sudo usermod .* ann\n/);
+    expect(stderr).toMatch(/✗ this command failed: sudo usermod .* ann {2}\[install-failed\]\n/);
     expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything needed")]);
   });
 
