@@ -1,5 +1,5 @@
-// `npm start`: installs what the machine lacks, shows the skills that are here, uses one of them, and says what to do next. Whatever
-// follows `npm start --` goes to the program instead.
+// `npm start`: installs what the machine lacks, lists the skills, runs one of them, and prints the next commands. Arguments after
+// `npm start --` are passed to the program instead.
 import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,26 +9,27 @@ import { setUp, TO_RUN } from "./set-up.mjs";
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const WIDTH = 80;
 const SHOWN = 12;
-/** What the program ends with when it refuses: here, because nothing keeps code apart. */
+/** The exit code of a refused run: here, because the machine has no sandbox. */
 const REFUSED = 3;
 
 const USED = `
-That was the whole path: the skill was found and checked, its script ran in a
-sandbox that has no network and sees nothing of yours but this folder.
-\`runbook\` is no language model: it runs the commands that a skill spells out.
-With ANTHROPIC_API_KEY, OPENAI_API_KEY or Ollama, a language model does it.`;
+That was a complete run: the skill was found and checked, and its script ran in
+a sandbox without network access that can read only this folder.
+\`runbook\` is not a language model: it runs the commands written in a skill.
+To use a language model, set ANTHROPIC_API_KEY or OPENAI_API_KEY, or run Ollama.`;
 
 const NOT_USED = `
-Nothing on this machine keeps the code of skills apart, so no code is run. What
-is below works all the same; \`npx skillet doctor --sandbox\` says what is missing.`;
+This machine has no sandbox for the code of skills, so no code was run.
+The commands below need no sandbox. To see what is missing, run
+\`npx skillet doctor --sandbox\`.`;
 
-/** `runs`: whether it runs code. */
+/** The next commands. `runs` is true if the command runs code. */
 const NEXT = [
-  { command: 'chat "is my disk full?"', what: "an agent that finds the skill itself", runs: true },
-  { command: 'explain "is my disk full?"', what: "what a model is told then, and why" },
-  { command: "connect", what: "your skills in Claude Code, Codex, …" },
-  { command: "new my-skill", what: "a skill of your own, to begin with" },
-  { command: "doctor", what: "where skills and models are looked for" },
+  { command: 'chat "is my disk full?"', what: "let an agent find and use the skill", runs: true },
+  { command: 'explain "is my disk full?"', what: "show what a model sees, and why" },
+  { command: "connect", what: "use your skills in Claude Code, Codex, …" },
+  { command: "new my-skill", what: "create your own skill" },
+  { command: "doctor", what: "show the skill folders and the models" },
 ];
 
 const given = process.argv.slice(2);
@@ -37,13 +38,13 @@ process.exitCode = given.length > 0 ? skillet("inherit", ...given).status : awai
 async function tour() {
   await setUp(TO_RUN);
   const list = skillet(["ignore", "pipe", "inherit"], "list", "--json");
-  if (list.stdout === "") return list.status; // It has said why.
+  if (list.stdout === "") return list.status; // The program printed the reason.
   const { skills } = JSON.parse(list.stdout);
   heading(`${skills.length} skills found`, "list");
   await printSkills(skills);
   console.log("");
   const use = ["run", "host-report", "--model", "runbook"];
-  heading("One of them, used", use.join(" "));
+  heading("Running one of them", use.join(" "));
   const { status } = skillet(["ignore", "inherit", "inherit"], ...use);
   if (status === 0) console.log(USED);
   if (status === REFUSED) console.log(NOT_USED);
@@ -68,7 +69,7 @@ async function printSkills(skills) {
   if (skills.length > SHOWN) console.log(`  … and ${skills.length - SHOWN} more`);
 }
 
-/** The first sentence, or as many words of it as fit. */
+/** Returns the first sentence, or the words of it that fit. */
 function cut(text, width) {
   const [sentence] = /^.*?(?:[.!?](?= |$)|$)/.exec(text);
   return sentence.length <= width ? sentence : `${sentence.slice(0, width - 1).replace(/\s\S*$/, "")} …`;

@@ -68,7 +68,7 @@ describe.skipIf(!hasSandbox)("npm start", () => {
     expect(status).toBe(0);
     expect(stderr).toContain(said);
     expect(stdout).toContain("5 skills found");
-    expect(stdout).toContain("Nothing on this machine keeps the code of skills apart, so no code is run.");
+    expect(stdout).toContain("This machine has no sandbox for the code of skills, so no code was run.");
     expect(stdout).not.toContain("Memory ");
     expect(nextOf(stdout)).toEqual(expect.arrayContaining(["new my-skill", "doctor"]));
     expect(nextOf(stdout)).not.toContainEqual(expect.stringMatching(/^chat/));
