@@ -27,7 +27,7 @@ The commands below need no sandbox. To see what is missing, run
 const NEXT = [
   { command: 'chat "is my disk full?"', what: "let an agent find and use the skill", runs: true },
   { command: 'explain "is my disk full?"', what: "show what a model sees, and why" },
-  { command: "connect", what: "use your skills in Claude Code, Codex, …" },
+  { command: "connect", what: "use your skills in other clients" },
   { command: "new my-skill", what: "create your own skill" },
   { command: "doctor", what: "show the skill folders and the models" },
 ];
