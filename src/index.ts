@@ -7,10 +7,16 @@ export { runScript, type ScriptRequest, type ScriptResult } from "./agent/run/ru
 // Use skills: a run hands a task to an isolated sub-agent, or runs a script.
 export { type UseRequest, useSkill } from "./agent/run/use-skill.ts";
 export { type Advice, advise } from "./agent/session/advise.ts";
-export { type AgentTool, createAgentTools } from "./agent/session/agent-tools.ts";
 export { type Conversation, createConversation, resumeChat } from "./agent/session/conversation.ts";
 // Load skills: a session puts instructions and tools into a conversation.
-export { type LoadOptions, openSession, type Session, type SessionOptions } from "./agent/session/session.ts";
+export {
+  type AgentTool,
+  createAgentTools,
+  type LoadOptions,
+  openSession,
+  type Session,
+  type SessionOptions,
+} from "./agent/session/session.ts";
 export { type Catalog, loadCatalog } from "./catalog/catalog.ts";
 // Disclose skills: the prompt text for a query, in the right amount.
 export { type DiscloseOptions, type Disclosure, disclose, TIERS, type Tier } from "./catalog/disclose.ts";
@@ -19,15 +25,14 @@ export type { Match } from "./catalog/search/matcher.ts";
 export { type DiscoverOptions, type DiscoverResult, discover } from "./config/discover.ts";
 // The host: settings, models, callers, policies, approvals and errors that your program provides or handles.
 export type { Host, HostOptions } from "./config/host.ts";
+export { type CatalogChange, watchCatalog } from "./config/live-settings.ts";
 export { closeMcpServers } from "./config/mcp-shutdown.ts";
 export type { Settings } from "./config/settings.ts";
 export { createSettings, type SettingsInput } from "./config/settings-schema.ts";
-export { type CatalogChange, watchCatalog } from "./config/watch-catalog.ts";
 export type { ErrorCode } from "./errors/error-codes.ts";
 export { formatProblem, type Problem, SkillError } from "./errors/problem.ts";
-export type { Approval, ApprovalRequest, Approve } from "./host/approval.ts";
+export type { Approval, ApprovalRequest, Approve, Caller, HostPolicy, PolicyContext } from "./host/approval.ts";
 export type { RunEvent, SkillEvent, StopReason } from "./host/events.ts";
-export type { Caller, HostPolicy, PolicyContext } from "./host/host-policy.ts";
 export type { Message, Model, ModelReply, ModelRequest } from "./host/model-contract.ts";
 // Write and check skills: in code, as text, and as files.
 export { defineSkill, type SkillDefinition } from "./skill/define-skill.ts";

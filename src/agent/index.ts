@@ -1,7 +1,6 @@
 /** Details of sessions, tools, advice and policies. */
 
-export type { ApprovalScope } from "../host/approval.ts";
-export type { PolicyPurpose } from "../host/host-policy.ts";
+export type { ApprovalScope, PolicyPurpose } from "../host/approval.ts";
 export type { StandardSchema, ToolOutput } from "../skill/define-tool.ts";
 export type { CallOptions, ToolOutcome, ToolOwner, ToolProgram, ToolSandbox } from "../skill/tool.ts";
 export { type Denial, findDenials, findUnavailability, type Policy } from "./policy/skill-policies.ts";

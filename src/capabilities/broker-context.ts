@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import type { Approval, ApprovalRequest } from "../host/approval.ts";
+import type { Approval, ApprovalRequest, Caller } from "../host/approval.ts";
 import type {
   AuditEntry,
   Capabilities,
@@ -9,7 +9,6 @@ import type {
   ProviderContext,
   ProviderDescription,
 } from "../host/capability-contract.ts";
-import type { Caller } from "../host/host-policy.ts";
 import type { Skill } from "../skill/skill.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../util/objects.ts";
 import { stringifyCanonical } from "./audit-log.ts";

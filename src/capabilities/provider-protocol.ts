@@ -14,7 +14,6 @@ import {
   type ProviderHealth,
 } from "../host/capability-contract.ts";
 import { type JsonObject, omitUndefined } from "../util/objects.ts";
-import { MAX_CAPABILITIES, MAX_OPERATIONS, MAX_PROVIDER_TEXT } from "./provider-contract.ts";
 import {
   type WireSchema,
   WireSchemaError,
@@ -29,7 +28,8 @@ import {
   wireOptional,
   wireText,
   wireTextMap,
-} from "./wire-schema.ts";
+} from "./broker-protocol.ts";
+import { MAX_CAPABILITIES, MAX_OPERATIONS, MAX_PROVIDER_TEXT } from "./provider-contract.ts";
 
 /**
  * The protocol between the host and a provider's program: one JSON object each way, the request as one line on stdin, the answer on

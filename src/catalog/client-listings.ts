@@ -1,5 +1,5 @@
 import { compareText } from "../util/text.ts";
-import { hasUseWhenCue } from "./use-when.ts";
+import { hasUseWhenCue } from "./describe-skill.ts";
 
 /** A skill as a client reads it from its file. */
 export interface ClientSkillText {

@@ -1,7 +1,6 @@
 import { isInvocableBy, type Skill } from "../skill/skill.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "./catalog.ts";
-import { type FullText, formatFullText, NO_TEXT } from "./disclosed-text.ts";
 import { isListIntent } from "./list-intents.ts";
 import {
   type FittedListing,
@@ -20,6 +19,7 @@ import {
   selectShortlist,
 } from "./search/matcher.ts";
 import { OFFERED_WEIGHT } from "./search/trigger-weights.ts";
+import { type FullText, formatFullText, NO_TEXT } from "./skill-content.ts";
 
 /** Nothing, the number of skills, names with descriptions, or full instructions. */
 export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;

@@ -1,6 +1,5 @@
-import { fitDescription, shortenDescription } from "../catalog/describe-skill.ts";
+import { fitDescription, shortenDescription, splitDescription } from "../catalog/describe-skill.ts";
 import { findDynamicCommands } from "../catalog/skill-content.ts";
-import { splitDescription } from "../catalog/use-when.ts";
 import { SkillError } from "../errors/problem.ts";
 import { readYaml, renderDocument, writeYaml } from "../skill/frontmatter-yaml.ts";
 import { STANDARD_KEYS } from "../skill/manifest.ts";

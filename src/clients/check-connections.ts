@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { connectMcpServer, McpConnectError, type McpConnection, type McpLaunch } from "../config/mcp-connection.ts";
 import { getErrorMessage } from "../errors/problem.ts";
 import { runProcess } from "../sandbox/process.ts";
-import { getServerTokenPath } from "../store/server-token.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import {
   type ClientConfigEntry,
   type ConfigScope,
   getServerCommand,
+  getServerTokenPath,
   isLocalUrl,
   isRemoteEntry,
   isTable,

@@ -6,7 +6,7 @@ import type { SkillSection, SkillSource, SkillsSection } from "../agent/prompts/
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 import { applyFolderChange, type FolderItem } from "../store/atomic-folder.ts";
 import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
-import { isOwnedByUser, removeFolderTree } from "../util/folder-handle.ts";
+import { isOwnedByUser, removeFolderTree } from "../util/file-access.ts";
 import { isInside, readFileInside } from "../util/safe-path.ts";
 
 export interface HermeticHomeOptions extends HomeSettingsOptions {

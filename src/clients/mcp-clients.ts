@@ -1,8 +1,11 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { chmodSync, existsSync, lstatSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { resolveClientFolder } from "../skill/source/client-folders.ts";
-import { TOKEN_FILE } from "../store/server-token.ts";
+import { replaceFile, withFileLock } from "../store/locked-file.ts";
+import { readRegularText } from "../util/file-access.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 
 /** The way a client reaches the server: it starts one, or calls a running one. */
@@ -377,4 +380,58 @@ export function parseEntryUrl(entry: ClientConfigEntry): URL | undefined {
 
 function isEmptyValue(value: unknown): boolean {
   return value === null || (typeof value === "object" && Object.keys(value).length === 0);
+}
+
+/**
+ * The file with the token for clients of `skillet serve --http`, in the skillet folder, readable for the user alone.
+ */
+const TOKEN_FILE = "serve-token";
+
+const TOKEN_BYTES = 32;
+const MAX_TOKEN_FILE_BYTES = 4096;
+
+export interface ServerToken {
+  file: string;
+  token: string;
+  /** True if it was just created. */
+  isNew: boolean;
+}
+
+export function getServerTokenPath(skilletHome: string): string {
+  return join(skilletHome, TOKEN_FILE);
+}
+
+/**
+ * Reads the token of this user's server, and creates it on first use. Throws a SkillError when others can read the
+ * file.
+ */
+export function readOrCreateServerToken(skilletHome: string): ServerToken {
+  const file = getServerTokenPath(skilletHome);
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  return withFileLock(file, () => {
+    const known = readToken(file);
+    if (known !== undefined) return { file, token: known, isNew: false };
+    const token = randomBytes(TOKEN_BYTES).toString("base64url");
+    replaceFile(file, `${token}\n`, 0o600);
+    chmodSync(file, 0o600);
+    return { file, token, isNew: true };
+  });
+}
+
+function readToken(file: string): string | undefined {
+  const fix = `remove ${file}, and start the server again: it creates a new token`;
+  const refuse = (why: string, cause?: unknown): never => {
+    throw new SkillError("token-file", { message: `${file} ${why}`, fix, ...(cause === undefined ? {} : { cause }) });
+  };
+  try {
+    const stats = lstatSync(file);
+    if (!stats.isFile() || stats.size > MAX_TOKEN_FILE_BYTES) return refuse("is not a token file");
+    if ((stats.mode & 0o077) !== 0) return refuse("can be read by other users");
+    if (process.getuid && stats.uid !== process.getuid()) return refuse("belongs to another user");
+    const token = readRegularText(file, { limit: MAX_TOKEN_FILE_BYTES, refusesLinks: true }).trim();
+    return /^[\x21-\x7e]{16,}$/.test(token) ? token : refuse("does not hold a token of 16 or more characters");
+  } catch (error) {
+    if (error instanceof SkillError) throw error;
+    return getErrnoCode(error) === "ENOENT" ? undefined : refuse(`cannot be read: ${getErrorMessage(error)}`, error);
+  }
 }

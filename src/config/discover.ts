@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { attachSearchStore, type Catalog, loadCatalog, type SearchStore } from "../catalog/catalog.ts";
 import { getErrorMessage } from "../errors/problem.ts";
-import type { Caller } from "../host/host-policy.ts";
+import type { Caller } from "../host/approval.ts";
 import { packageVersion } from "../package.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostics.ts";
 import { listDeclaredVariables } from "../skill/requirements.ts";
@@ -9,8 +9,8 @@ import type { Skill, Source } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
 import { type Environment, type Location, listLocations } from "../skill/source/locations.ts";
 import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
-import { createSearchFileStore } from "../store/cache-file.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../store/copy-records.ts";
+import { createSearchFileStore } from "../store/json-store.ts";
 import { createSkillLocks, type SkillLocks } from "../store/lock-diff.ts";
 import { LOCK_FILE } from "../store/lock-file.ts";
 import { createRunStore, type RunStore } from "../store/runs.ts";

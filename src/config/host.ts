@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
 import { type Problem, SkillError } from "../errors/problem.ts";
-import type { Approve } from "../host/approval.ts";
+import type { Approve, Caller, HostPolicy } from "../host/approval.ts";
 import type { Capabilities } from "../host/capability-contract.ts";
 import type { SkillEvent, SkillEventListener } from "../host/events.ts";
-import type { Caller, HostPolicy } from "../host/host-policy.ts";
 import type { AiSdkModel, Model } from "../host/model-contract.ts";
 import type { Sandbox } from "../host/sandbox-contract.ts";
 import type { Skill } from "../skill/skill.ts";

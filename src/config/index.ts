@@ -13,6 +13,6 @@ export type {
 } from "../host/model-contract.ts";
 export { createSystemInfo, type SettingsParts, type SystemInfo } from "./host.ts";
 export type { RunLimits, SandboxEngine, SandboxSettings, ScriptLimits, WorkspaceAccess } from "./limits.ts";
+export type { WatchCatalogOptions } from "./live-settings.ts";
 export type { DisclosureSettings, ExtraSource, LoadedSettings, SkillSettings } from "./settings.ts";
 export type { SkillInput } from "./settings-schema.ts";
-export type { WatchCatalogOptions } from "./watch-catalog.ts";

@@ -1,6 +1,6 @@
 import type { Skill } from "../skill/skill.ts";
 import type { JsonObject } from "../util/objects.ts";
-import type { Caller } from "./host-policy.ts";
+import type { Caller } from "./approval.ts";
 
 /**
  * The capabilities that are available to skills, and their providers. A skill never accesses a system directly: it sends a request to

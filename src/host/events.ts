@@ -1,7 +1,6 @@
 import type { Problem } from "../errors/problem.ts";
 import type { Usage } from "../skill/tool.ts";
-import type { Approval, ApprovalRequest } from "./approval.ts";
-import type { Caller } from "./host-policy.ts";
+import type { Approval, ApprovalRequest, Caller } from "./approval.ts";
 import type { Isolation } from "./sandbox-contract.ts";
 
 /** The reasons why a run stops. */

@@ -30,7 +30,7 @@ import {
 } from "../store/lock-file.ts";
 import { formatProcessOwner, readLiveOwner } from "../store/locked-file.ts";
 import { createOwnFolders } from "../store/own-folders.ts";
-import { removeFolderTree } from "../util/folder-handle.ts";
+import { removeFolderTree } from "../util/file-access.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
 import { foldName } from "./entry-path.ts";

@@ -15,8 +15,16 @@ import {
 } from "../host/sandbox-contract.ts";
 import { isInside } from "../util/safe-path.ts";
 import { type Cgroup, createCgroup } from "./cgroup.ts";
-import { getExitSignal, killProcessGroup, type Program, runProcess } from "./process.ts";
-import { createProcessEnder, START_WATCH_SCRIPT, stopStartWatch, waitUntilTied } from "./process-lifetime.ts";
+import {
+  createProcessEnder,
+  getExitSignal,
+  killProcessGroup,
+  type Program,
+  runProcess,
+  START_WATCH_SCRIPT,
+  stopStartWatch,
+  waitUntilTied,
+} from "./process.ts";
 import { type CountedStart, createCountedStart, createPrlimitArguments, watchProcessTree } from "./resource-limits.ts";
 import { isRunUser } from "./sandbox-folders.ts";
 import { withSandboxSockets } from "./sandbox-socket.ts";

@@ -24,7 +24,7 @@ import {
 } from "./rules/combined-signals.ts";
 import { findInvisibleText } from "./rules/concealment.ts";
 import { CROSS_FILE_RULES } from "./rules/cross-file.ts";
-import { DISGUISED_FILE_RULES, detectMagic, isBinaryFile } from "./rules/disguised-files.ts";
+import { DISGUISED_FILE_RULES, detectMagic, isBinaryFile } from "./rules/deception.ts";
 import { MANIFEST_MISMATCH_RULES, MANIFEST_MISMATCH_WORDS } from "./rules/manifest-mismatch.ts";
 import { decodeCommand, ENCODED_COMMAND_RULE } from "./rules/obfuscation.ts";
 import { findCombinedSignal, type SeenSignal, type SignalKind } from "./signals.ts";

@@ -13,8 +13,13 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts";
 import { findNameProblem, isWindowsDeviceName } from "../skill/skill.ts";
-import { readRegularText } from "../util/file-access.ts";
-import { type FolderHandle, HAS_DESCRIPTOR_PATHS, openFolderHandle, setFolderMode } from "../util/folder-handle.ts";
+import {
+  type FolderHandle,
+  HAS_DESCRIPTOR_PATHS,
+  openFolderHandle,
+  readRegularText,
+  setFolderMode,
+} from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import type { ExpectedFolder } from "../util/safe-path.ts";
 import { copyFolderTree, hashFolder, writeExtraFiles, writeSkillMd } from "./folder-copy.ts";

@@ -23,7 +23,7 @@ import { getErrnoCode, getErrorMessage, SkillError } from "../errors/problem.ts"
 import { isPrivateFile, SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
 import { createReplacedFolderError } from "../skill/source/file-skill.ts";
 import { isFolderReplaced, SKIPPED_FOLDERS } from "../skill/source/skill-files.ts";
-import { HAS_DESCRIPTOR_PATHS } from "../util/folder-handle.ts";
+import { HAS_DESCRIPTOR_PATHS } from "../util/file-access.ts";
 import { type ExpectedFolder, isInside, openFileInside } from "../util/safe-path.ts";
 import { compareText, formatNumber } from "../util/text.ts";
 

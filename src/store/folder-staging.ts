@@ -14,14 +14,14 @@ import {
 import { basename, join } from "node:path";
 import { getErrnoCode } from "../errors/problem.ts";
 import { STAGING_FOLDER } from "../skill/source/skill-files.ts";
-import { readRegularText } from "../util/file-access.ts";
 import {
   type FolderHandle,
   isOwnedByUser,
   openFolderHandle,
+  readRegularText,
   removeFolderTree,
   setFolderMode,
-} from "../util/folder-handle.ts";
+} from "../util/file-access.ts";
 import { findSystemProgram, runProgramSync } from "../util/system.ts";
 import { formatProcessOwner, readLiveOwner } from "./locked-file.ts";
 

@@ -1,7 +1,7 @@
 import { toNewName } from "../errors/renamed-names.ts";
+import type { Caller } from "../host/approval.ts";
 import { type Approval, type ApprovalRequest, parseApproval } from "../host/approval.ts";
 import { type RunEvent, STOP_REASONS, type StopReason } from "../host/events.ts";
-import type { Caller } from "../host/host-policy.ts";
 import type { Message } from "../host/model-contract.ts";
 import type { Usage } from "../skill/tool.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";

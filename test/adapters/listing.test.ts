@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { describe, expect, it, onTestFinished } from "vitest";
 import { serveHttp } from "../../src/adapters/mcp-server/http-server.ts";
 import { CLIENT_LISTINGS, type McpTextLimits, UNKNOWN_CLIENT_LIMITS } from "../../src/catalog/client-listings.ts";
-import { hasUseWhenCue } from "../../src/catalog/use-when.ts";
+import { hasUseWhenCue } from "../../src/catalog/describe-skill.ts";
 import { type CuedSkill, cuedSkills } from "../catalog/cued-skills.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";

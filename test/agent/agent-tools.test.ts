@@ -1,6 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createAgentTools } from "../../src/agent/session/agent-tools.ts";
-import { openSession } from "../../src/agent/session/session.ts";
+import { createAgentTools, openSession } from "../../src/agent/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
 import { catalogOf } from "../support/skills.ts";
 import { ownSkill, toolsetOf } from "../support/toolset.ts";

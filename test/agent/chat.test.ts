@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { findDenials, findFirstDenial, findUnavailability } from "../../src/agent/policy/skill-policies.ts";
 import { discover } from "../../src/config/discover.ts";
 import { DEFAULT_SETTINGS, type Settings, type SkillSettings } from "../../src/config/settings.ts";
-import type { Caller } from "../../src/host/host-policy.ts";
+import type { Caller } from "../../src/host/approval.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";

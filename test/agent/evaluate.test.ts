@@ -1,8 +1,8 @@
 import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { type EvaluatePromptOptions, evaluatePrompt } from "../../src/agent/prompts/evaluate-prompt.ts";
 import { markdown } from "../../src/agent/prompts/prompt-section.ts";
+import { type EvaluatePromptOptions, evaluatePrompt } from "../../src/agent/prompts/prompt-session.ts";
 import { type Prompt, promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { skill, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { SkillEvent } from "../../src/host/events.ts";

@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { evaluatePrompt } from "../../src/agent/prompts/evaluate-prompt.ts";
 import { markdown } from "../../src/agent/prompts/prompt-section.ts";
-import { createPromptSession } from "../../src/agent/prompts/prompt-session.ts";
+import { createPromptSession, evaluatePrompt } from "../../src/agent/prompts/prompt-session.ts";
 import { promptTemplate } from "../../src/agent/prompts/prompt-template.ts";
 import { skill, skillRef, skillsSection } from "../../src/agent/prompts/skill-sections.ts";
 import type { SkillEvent } from "../../src/host/events.ts";

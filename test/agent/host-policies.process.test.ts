@@ -5,7 +5,7 @@ import { useSkill } from "../../src/agent/run/use-skill.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import type { Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
-import type { HostPolicy } from "../../src/host/host-policy.ts";
+import type { HostPolicy } from "../../src/host/approval.ts";
 import { type Model, NO_USAGE } from "../../src/host/model-contract.ts";
 import { catalogOf, sketch } from "../support/skills.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { openSession } from "../../src/agent/session/session.ts";
-import { createSharedCatalog } from "../../src/agent/session/shared-catalog.ts";
+import { createSharedCatalog } from "../../src/agent/session/session-disclosure.ts";
 import { type Catalog, loadCatalog } from "../../src/catalog/catalog.ts";
 import type { Skill, Source } from "../../src/skill/skill.ts";
 import { sketch } from "../support/skills.ts";

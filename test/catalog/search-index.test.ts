@@ -17,7 +17,7 @@ import { buildPostings } from "../../src/catalog/search/postings.ts";
 import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search/search-index.ts";
 import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
-import { createSearchFileStore } from "../../src/store/cache-file.ts";
+import { createSearchFileStore } from "../../src/store/json-store.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sketch } from "../support/skills.ts";
 import { evaluationSkills } from "./evaluation/measure.ts";

@@ -3,10 +3,11 @@ import { describe, expect, it } from "vitest";
 import {
   describeSkill,
   fitDescription,
+  hasUseWhenCue,
   listDescriptionVersions,
   shortenDescription,
+  splitDescription,
 } from "../../src/catalog/describe-skill.ts";
-import { hasUseWhenCue, splitDescription } from "../../src/catalog/use-when.ts";
 import { sketch } from "../support/skills.ts";
 import { cuedSkills } from "./cued-skills.ts";
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, syml
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { applyFolderChange, type FolderItem } from "../../src/store/atomic-folder.ts";
-import { removeFolderTree } from "../../src/util/folder-handle.ts";
+import { removeFolderTree } from "../../src/util/file-access.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { makePipe } from "./pipe.ts";
 import { everything, thrownBy } from "./scene.ts";

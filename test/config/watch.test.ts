@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
-import { type CatalogChange, watchCatalog } from "../../src/config/watch-catalog.ts";
+import { type CatalogChange, watchCatalog } from "../../src/config/live-settings.ts";
 import type { Source } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readdirSync, statSync, utimesSync, writeFileSync
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
-import { createSearchFileStore } from "../../src/store/cache-file.ts";
+import { createSearchFileStore } from "../../src/store/json-store.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { WITH_BUILT } from "../support/program.ts";
 
@@ -48,7 +48,7 @@ describe("the file of a search index", () => {
     const program = join(temporaryFolder(), "write.mjs");
     writeFileSync(
       program,
-      `import { createSearchFileStore } from ${JSON.stringify(pathToFileURL(join(root, "src/store/cache-file.ts")).href)};
+      `import { createSearchFileStore } from ${JSON.stringify(pathToFileURL(join(root, "src/store/json-store.ts")).href)};
       const store = createSearchFileStore(process.argv[2], "key");
       for (let time = 0; time < 40; time++) store.save(new Uint8Array(200_000).fill(Number(process.argv[3])));`,
     );

@@ -11,10 +11,10 @@ import {
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { discover } from "../../src/config/discover.ts";
-import { watchCatalog } from "../../src/config/watch-catalog.ts";
+import { watchCatalog } from "../../src/config/live-settings.ts";
 import { type ClientCopy, createClientCopyStore } from "../../src/store/copy-records.ts";
 import { markDone, openStaging } from "../../src/store/folder-staging.ts";
-import { openFolderHandle } from "../../src/util/folder-handle.ts";
+import { openFolderHandle } from "../../src/util/file-access.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const copy = (skill: string, more: Partial<ClientCopy> = {}): ClientCopy => ({

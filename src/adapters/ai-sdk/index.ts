@@ -1,7 +1,6 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
 import { getDefaultContextWindow } from "../../agent/models/model-providers.ts";
-import { listOfferedTools, type SessionToolOffer } from "../../agent/session/agent-tools.ts";
-import { openSession, type Session } from "../../agent/session/session.ts";
+import { listOfferedTools, openSession, type Session, type SessionToolOffer } from "../../agent/session/session.ts";
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
 import { formatPromptListing, isOfferedByDefault } from "../../catalog/listing.ts";
 import { completeHost, type HostOptions } from "../../config/host.ts";

@@ -18,7 +18,7 @@ import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { resolveBridgedName } from "./tool-bridge.ts";
+import { resolveBridgedName } from "./claude-transcript.ts";
 
 export interface PermissionOptions {
   run: string;

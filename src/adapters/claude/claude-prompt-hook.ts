@@ -1,5 +1,5 @@
 import { type AdviceMemory, createAdviceMemory } from "../../agent/session/advise.ts";
-import { createSharedCatalog } from "../../agent/session/shared-catalog.ts";
+import { createSharedCatalog } from "../../agent/session/session-disclosure.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../../clients/prompt-hooks.ts";
 import { discover } from "../../config/discover.ts";

@@ -52,8 +52,13 @@ import {
   type SdkQuery,
   type SdkUserMessage,
 } from "./claude-sdk.ts";
-import { createTranscript, type Transcript, type TranscriptEnd } from "./claude-transcript.ts";
-import { BRIDGE_SERVER, createToolBridge } from "./tool-bridge.ts";
+import {
+  BRIDGE_SERVER,
+  createToolBridge,
+  createTranscript,
+  type Transcript,
+  type TranscriptEnd,
+} from "./claude-transcript.ts";
 
 /**
  * Evaluates a prompt through the Claude Agent SDK. Installable skills are installed in an isolated home, where Claude finds them; the others

@@ -20,6 +20,7 @@ import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import { createElicitations, type Elicitations } from "./elicitation.ts";
 import { mountTools, onConnectionClosed, registerServerTool } from "./mount-skills.ts";
+import { hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
 import {
   findListingClient,
   formatOmittedNote,
@@ -27,9 +28,8 @@ import {
   getListingRoom,
   type ServedListing,
   type ServedListingOptions,
-} from "./server-listing.ts";
-import { hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
-import { serveSkillPrompts } from "./skill-prompts.ts";
+  serveSkillPrompts,
+} from "./skill-prompts.ts";
 import { createSkillResources } from "./skill-resources.ts";
 import { createResultEnvelope, createToolListing } from "./tool-envelope.ts";
 

@@ -14,7 +14,6 @@ import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { createElicitations, type Elicitations, type ServedCallContext } from "./elicitation.ts";
 import { listPublishedNames } from "./published-skill.ts";
-import { getListingRoom } from "./server-listing.ts";
 import {
   addListNote,
   type ClientToolOptions,
@@ -23,6 +22,7 @@ import {
   SERVER_TOOLS,
   type ServerToolRow,
 } from "./server-tools.ts";
+import { getListingRoom } from "./skill-prompts.ts";
 import {
   createResultEnvelope,
   createToolListing,

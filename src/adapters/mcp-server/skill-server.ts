@@ -1,8 +1,8 @@
 import type { McpServer } from "@modelcontextprotocol/server";
-import { createTextTrust } from "../../agent/policy/trusted-text.ts";
+import { createTextTrust } from "../../agent/policy/trust-policy.ts";
 import { createAdviceMemory } from "../../agent/session/advise.ts";
 import { openSession, type SessionOptions } from "../../agent/session/session.ts";
-import { createSharedCatalog } from "../../agent/session/shared-catalog.ts";
+import { createSharedCatalog } from "../../agent/session/session-disclosure.ts";
 import { type Catalog, createSkillNotFoundError, filterCatalog } from "../../catalog/catalog.ts";
 import { CLIENT_LISTINGS, type ListingClient } from "../../catalog/client-listings.ts";
 import type { Host } from "../../config/host.ts";
@@ -18,7 +18,7 @@ import {
   type McpServerHandle,
   type McpServerOptions,
 } from "./mcp-server.ts";
-import { formatServedListing, type ServedListing } from "./server-listing.ts";
+import { formatServedListing, type ServedListing } from "./skill-prompts.ts";
 
 export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"> {
   /** Serves only these skills. */

@@ -2,7 +2,7 @@ import type { Catalog } from "../../catalog/catalog.ts";
 import { BUILT_IN_TOOLS, completeHost, type Host, type HostOptions, type SystemInfo } from "../../config/host.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, type Problem, pickProblem } from "../../errors/problem.ts";
-import type { HostPolicy, PolicyPurpose } from "../../host/host-policy.ts";
+import type { HostPolicy, PolicyPurpose } from "../../host/approval.ts";
 import { readRequirements } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { detectInterpreter, FALLBACK_PROGRAMS } from "../../skill/skill-code.ts";

@@ -1,7 +1,6 @@
 /** Prompts of sections and skills. */
 
 export { PromptValidationError } from "../../errors/problem.ts";
-export { type EvaluatePromptOptions, evaluatePrompt, type PromptResult } from "./evaluate-prompt.ts";
 export {
   type MarkdownOptions,
   markdown,
@@ -11,7 +10,14 @@ export {
   type Visibility,
   type VisibilitySelector,
 } from "./prompt-section.ts";
-export { createPromptSession, type PromptSession, type PromptSessionOptions } from "./prompt-session.ts";
+export {
+  createPromptSession,
+  type EvaluatePromptOptions,
+  evaluatePrompt,
+  type PromptResult,
+  type PromptSession,
+  type PromptSessionOptions,
+} from "./prompt-session.ts";
 export {
   type BindOptions,
   type Prompt,

@@ -32,8 +32,8 @@ import {
 } from "../workspace/sandbox-permissions.ts";
 import { findSkillLibraries } from "../workspace/skill-libraries.ts";
 import type { PlanCheck } from "./plan-use.ts";
+import { isWebFetch, warnClosedNetwork } from "./plan-use.ts";
 import { toProblem } from "./run-result.ts";
-import { isWebFetch, warnClosedNetwork } from "./tool-warnings.ts";
 
 /** Checks the isolation of a run's code and its access to the workspace and the network. */
 export async function checkCodeAccess(

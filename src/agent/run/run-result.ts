@@ -7,9 +7,8 @@ import {
   type Problem,
   SkillError,
 } from "../../errors/problem.ts";
-import type { ApprovalRequest } from "../../host/approval.ts";
+import type { ApprovalRequest, Caller } from "../../host/approval.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
-import type { Caller } from "../../host/host-policy.ts";
 import { NO_USAGE } from "../../host/model-contract.ts";
 import type { Isolation } from "../../host/sandbox-contract.ts";
 import type { CallOptions, ToolResult, Usage } from "../../skill/tool.ts";

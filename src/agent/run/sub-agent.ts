@@ -29,12 +29,12 @@ import { createChangeReview } from "../workspace/held-changes.ts";
 import { createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace/run-sandbox.ts";
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
+import { warnUnmatchedTools } from "./plan-use.ts";
 import { redactData, warnShortSecrets } from "./run-inputs.ts";
 import { formatSystemPrompt, formatTaskMessage, runDynamicCommands } from "./run-instructions.ts";
 import { createRefusalResult, type RunResult, toProblem, toToolResult, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner, emitRunEvent } from "./step-runner.ts";
 import { type AvailableTools, COMPLETE_TOOL, createToolPolicies, findToolBlock, isToolOffered } from "./tool-policy.ts";
-import { warnUnmatchedTools } from "./tool-warnings.ts";
 import { createChildContext, type RunContext, runUse, type StartedUse, type UseStart } from "./use-skill.ts";
 
 /** A skill that may be used, with everything needed to use it. */

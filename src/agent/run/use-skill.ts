@@ -16,7 +16,7 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { ResolvedModel } from "../models/resolve-model.ts";
 import { findDenials, findFirstDenial } from "../policy/skill-policies.ts";
 import type { TaintTracker } from "../policy/taint-tracker.ts";
-import { describeTrustChange } from "../policy/trusted-text.ts";
+import { describeTrustChange } from "../policy/trust-policy.ts";
 import type { TokenBudget } from "./agent-loop.ts";
 import {
   collectSecrets,

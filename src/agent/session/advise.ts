@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { type Catalog, filterCatalog } from "../../catalog/catalog.ts";
-import { parseInvocationArguments } from "../../catalog/disclosed-text.ts";
 import { isListIntent } from "../../catalog/list-intents.ts";
 import { formatBullet, isOfferedByDefault } from "../../catalog/listing.ts";
 import {
@@ -11,16 +10,15 @@ import {
   type MatchLevel,
   selectShortlist,
 } from "../../catalog/search/matcher.ts";
-import { findDynamicCommands, formatSkillContent } from "../../catalog/skill-content.ts";
+import { findDynamicCommands, formatSkillContent, parseInvocationArguments } from "../../catalog/skill-content.ts";
 import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
 import { formatProblem } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
-import { readCacheFile, writeCacheFile } from "../../store/cache-file.ts";
+import { readCacheFile, writeCacheFile } from "../../store/json-store.ts";
 import { shortHash } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findFirstDenial, findUnavailability } from "../policy/skill-policies.ts";
-import { trustPolicy } from "../policy/trust-policy.ts";
-import { createTextTrust } from "../policy/trusted-text.ts";
+import { createTextTrust, trustPolicy } from "../policy/trust-policy.ts";
 import { canUseSkills, getDisclosureMode } from "./session-disclosure.ts";
 
 /** The maximum length of an advice, in characters. Claude Code and Cursor accept 10,000 from a hook, including the text that they add. */

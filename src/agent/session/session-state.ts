@@ -42,6 +42,7 @@ import {
   createSkillListResult,
   discloseForHost,
   formatHostListing,
+  isSameCatalog,
   isSkillAvailable,
   isSkillVisible,
   listHostSkills,
@@ -56,7 +57,6 @@ import {
   type LoadedTools,
   type OwnTools,
 } from "./session-tools.ts";
-import { isSameCatalog } from "./shared-catalog.ts";
 import { ToolsetMounts } from "./toolset-mounts.ts";
 
 /** The task for a skill that runs in a sub-agent when it is loaded. */

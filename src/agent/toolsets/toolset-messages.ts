@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Problem } from "../../errors/problem.ts";
-import type { Caller } from "../../host/host-policy.ts";
+import type { Caller } from "../../host/approval.ts";
 import { sanitizeSchema, TOOL_ID } from "../../skill/define-tool.ts";
 import type { Tool, ToolEffect, ToolOutcome, ToolOwner, ToolResult } from "../../skill/tool.ts";
-import { readCacheFile, writeCacheFile } from "../../store/cache-file.ts";
+import { readCacheFile, writeCacheFile } from "../../store/json-store.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
 

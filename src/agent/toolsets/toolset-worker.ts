@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
-import { detachInheritedStreams } from "../../sandbox/inherited-streams.ts";
+import { detachInheritedStreams } from "../../sandbox/pipes.ts";
 import { TOOL_ID } from "../../skill/define-tool.ts";
 import type { Tool, ToolEffect, ToolOutcome, ToolProgram, ToolResult, ToolSandbox } from "../../skill/tool.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";

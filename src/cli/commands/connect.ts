@@ -5,6 +5,7 @@ import { findNamesListedByClient } from "../../clients/client-views.ts";
 import {
   type ClientConfigEntry,
   type ConfigScope,
+  getServerTokenPath,
   isLocalUrl,
   MCP_CLIENTS,
   type McpClient,
@@ -23,7 +24,6 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
-import { getServerTokenPath } from "../../store/server-token.ts";
 import { formatCount } from "../../util/text.ts";
 import {
   type CommandContext,

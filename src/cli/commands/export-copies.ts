@@ -1,7 +1,6 @@
 import { basename, join } from "node:path";
 import { findFirstDenial, findUnavailability } from "../../agent/policy/skill-policies.ts";
-import { trustPolicy } from "../../agent/policy/trust-policy.ts";
-import { describeTrustChange } from "../../agent/policy/trusted-text.ts";
+import { describeTrustChange, trustPolicy } from "../../agent/policy/trust-policy.ts";
 import { findRemoteRefusal } from "../../clients/adapt-skill.ts";
 import {
   type ClientTarget,

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { createTextTrust } from "../../agent/policy/trusted-text.ts";
+import { createTextTrust } from "../../agent/policy/trust-policy.ts";
 import { createFileAdviceMemory } from "../../agent/session/advise.ts";
 import {
   adviseClient,

@@ -6,6 +6,7 @@ import { type ConnectionRecord, createConnectionStore } from "../../clients/appl
 import {
   type ConfigScope,
   describeEntry,
+  getServerTokenPath,
   isLocalUrl,
   MCP_CLIENTS,
   MCP_URL_PATH,
@@ -26,7 +27,6 @@ import { type ConnectionState, findServerName, readConnection } from "../../clie
 import { pickProblem, SkillError } from "../../errors/problem.ts";
 import { packageRoot } from "../../package.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
-import { getServerTokenPath } from "../../store/server-token.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import {
   type CommandContext,

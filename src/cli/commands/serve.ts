@@ -6,6 +6,7 @@ import { createSkillServer, type SkillServer } from "../../adapters/mcp-server/s
 import { findFirstDenial } from "../../agent/policy/skill-policies.ts";
 import type { Catalog } from "../../catalog/catalog.ts";
 import { findNamesListedByClient } from "../../clients/client-views.ts";
+import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
 import { isValueReference, resolveReference } from "../../config/config-file.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { announceProcess } from "../../config/live-settings.ts";
@@ -13,7 +14,6 @@ import { SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Watcher } from "../../skill/source/watch-folders.ts";
-import { readOrCreateServerToken } from "../../store/server-token.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
@@ -250,7 +250,7 @@ function watchForChanges(io: CommandIo, found: DiscoverResult, onChange: () => P
   let folders: Promise<Watcher | undefined> = Promise.resolve(undefined);
   const watchFolders = async (before: Promise<Watcher | undefined>, catalog: Promise<Catalog>) => {
     await (await before)?.close();
-    const { watchCatalog } = await import("../../config/watch-catalog.ts");
+    const { watchCatalog } = await import("../../config/live-settings.ts");
     return over.signal.aborted ? undefined : watchCatalog(await catalog, changed, { onError });
   };
   const follow = (catalog: Promise<Catalog>) => {
