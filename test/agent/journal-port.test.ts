@@ -8,7 +8,9 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { resumeRun } from "../../src/agent/run/resume-run.ts";
 import type { RunResult } from "../../src/agent/run/run-result.ts";
 import { useSkill } from "../../src/agent/run/use-skill.ts";
+import { Tool } from "../../src/skill/tool.ts";
 import type { JournalLine } from "../../src/store/journal.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
 import { moduleOf } from "../support/program.ts";
 import { RUN_DRIVERS, scenesOver } from "../support/run-drivers.ts";
 import { sampleSteps } from "../support/sample-steps.ts";
@@ -202,6 +204,34 @@ describe.each(RUN_DRIVERS)("a run that is written down, with runs in %s", (drive
     const { found, use } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     expect((await use({ skill: "x" })).result.stop).toBe("refused");
     expect(await found.runs.list()).toEqual([]);
+  });
+});
+
+describe("a run whose lease was taken over", () => {
+  it("stops, and records nothing more", async () => {
+    const stored = new Map<string, MemoryRun>();
+    const { found, server } = await useScene({
+      skills: { x: {} },
+      openRuns: () => createMemoryRunStore(stored),
+      turns: [() => [{ tool: "pause", input: {} }]],
+    });
+    const elsewhere = createMemoryRunStore(stored);
+    const pause = Tool.define("pause", {
+      description: "Pauses until another process has taken over the run.",
+      parameters: { type: "object" },
+      async execute() {
+        const [[id, { lease }] = ["", {}]] = stored;
+        if (lease) lease.expiresAt = 0;
+        await elsewhere.resume(id);
+        return "paused";
+      },
+    });
+    const result = await useSkill(found.catalog, { ...found, tools: [pause] }, { skill: "x" });
+    expect(result).toMatchObject({ stop: "error", error: { code: "run-busy" } });
+    expect(server.requests).toHaveLength(1);
+    const { lines } = await elsewhere.read(result.run);
+    expect(lines.at(-1)?.type).toBe("opened");
+    expect((await elsewhere.find(result.run)).state).toBe("running");
   });
 });
 
