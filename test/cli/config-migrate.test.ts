@@ -87,6 +87,11 @@ describe("a configuration with keys of an earlier version", () => {
     expect((await other.run("unset", "limits.iteration_cap")).code).toBe(0);
     expect(other.textOf("home")).toBe("");
   });
+
+  it("is not needed where no file exists, which config migrate reports", async () => {
+    const { code, stdout } = await skillet(["config", "migrate"], { env: { HOME: temporaryFolder({ a: "" }) } });
+    expect([code, stdout]).toEqual([0, "No configuration file found\n"]);
+  });
 });
 
 describe("skillet config migrate", () => {

@@ -16,6 +16,7 @@ export async function migrateConfig({ io, options }: CommandContext<{ dryRun?: b
   for (const { path } of files) migrations.push(await planConfigMigration(path));
   if (!isDryRun) for (const migration of migrations) applyConfigMigration(migration);
   if (options.json) printJson(io.stdout, { isDryRun, files: migrations.map(toMigrationJson) });
+  else if (migrations.length === 0) createPrinter(io.stdout, io.env).line`No configuration file found`;
   else for (const migration of migrations) printMigration(io, migration, { around, isDryRun });
   return migrations.some(({ problems }) => problems.length > 0) ? EXIT.findings : EXIT.fine;
 }
