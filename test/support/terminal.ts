@@ -76,8 +76,14 @@ export function terminal(args: readonly string[], place: Place): Terminal {
       return Number(readFileSync(join(start, "code"), "utf8"));
     },
     async sees(text) {
-      await expect.poll(() => written.includes(text, seen), { message: `"${text}" after ${written}` }).toBe(true);
-      seen = written.indexOf(text, seen) + text.length;
+      // The terminal's width may break the line at any space.
+      const pattern = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/ /g, "\\s+"), "g");
+      const find = () => {
+        pattern.lastIndex = seen;
+        return pattern.test(written);
+      };
+      await expect.poll(find, { message: `"${text}" after ${written}` }).toBe(true);
+      seen = pattern.lastIndex;
     },
     screen: () => screenOf(written),
     written: () => written,
