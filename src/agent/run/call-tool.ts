@@ -53,8 +53,8 @@ const NO_JOURNAL: CallJournal = {
 };
 
 /**
- * THE tool-call pipeline: policy, approval, timeout, execution, redaction, journal with its events, taint. Every call of a tool goes
- * through it. Contract: never throws because of the tool; a refusal or failure is a result.
+ * THE tool-call pipeline: policy, approval, timeout, execution, redaction, journal with its events, taint. Runs, sessions, `skillet call`
+ * and Claude's tool bridge call tools through it. Contract: never throws because of the tool; a refusal or failure is a result.
  */
 export async function callTool(tool: Tool, input: unknown, context: CallToolContext): Promise<ToolResult> {
   const { redactor, taint, ownSkill, journal = NO_JOURNAL } = context;
