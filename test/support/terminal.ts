@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
@@ -61,7 +61,14 @@ export function terminal(args: readonly string[], place: Place): Terminal {
     cwd: place.cwd,
     env: { ...withoutKeys(process.env), HOME: place.home, SKILLET_HOME: "", TERM: "xterm", NO_COLOR: "1" },
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  // Ends the program itself: without its terminal it would still write its last files, into folders that are being removed.
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    if (existsSync(join(start, "pid"))) process.kill(pid(), "SIGKILL");
+    else child.kill("SIGKILL");
+    await ended;
+  });
   let written = "";
   let seen = 0;
   child.stdout.on("data", (bytes) => {
@@ -87,7 +94,7 @@ export function terminal(args: readonly string[], place: Place): Terminal {
     },
     screen: () => screenOf(written),
     written: () => written,
-    ended: new Promise((resolve) => child.on("close", resolve)),
+    ended,
     left: () => readFileSync(left, "utf8"),
   };
 }
