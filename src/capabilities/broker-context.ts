@@ -35,7 +35,7 @@ export interface BrokerRun {
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
   findStep<T>(name: string): { value: T } | undefined;
   /** Requests an approval. Throws if the run must halt until it is granted. Aborting the signal withdraws the request. */
-  requestApproval(name: string, effect: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
+  requestApproval(name: string, effect: ApprovalRequest, signal: AbortSignal, callId: string): Promise<Approval>;
   /** Returns the untrusted sources that an input's text came from. `addOrigin` records text that arrives now. */
   findOrigins(value: unknown, schema: JsonObject): readonly string[];
   addOrigin(label: string, text: string): void;
@@ -52,18 +52,17 @@ export interface CapabilityOutcome {
   ms: number;
 }
 
-/** The state shared by all calls of one run. */
+/** The state of a broker: shared by all calls of one run, except for the call itself and its repeated requests. */
 export interface BrokerContext {
   run: BrokerRun;
   capabilities: Capabilities;
-  /** The call of the run that is in progress. */
+  /** The tool call that the requests belong to. */
   callId: string;
-  /** The number of calls made, and of sign-ins begun. */
-  calls: number;
-  signIns: number;
+  /** The number of calls made, and of sign-ins begun, in the whole run. */
+  counts: { calls: number; signIns: number };
   /** The approval questions asked so far, by name. */
   questions: Set<string>;
-  /** The number of identical requests within one call. */
+  /** The number of identical requests within this tool call. */
   repeatCounts: Map<string, number>;
   /** Approvals by id, with the digest of the call they cover. Each is used up at once and covers nothing else. */
   usedApprovals: Map<string, string>;
@@ -161,7 +160,7 @@ export async function requestBrokerApproval(
   const signal = AbortSignal.any([run.signal, ...(clientSignal ? [clientSignal] : [])]);
   let approval: Approval;
   try {
-    approval = await run.requestApproval(name, request, signal);
+    approval = await run.requestApproval(name, request, signal, context.callId);
   } catch (error) {
     if (signal.aborted) return refuseWithdrawnRequest();
     if (!(error instanceof SkillError && error.code === "halted")) throw error;
@@ -197,8 +196,8 @@ function refuseWithdrawnRequest(): BrokerAnswer & { ok: false } {
 /** Counts a call against the run's quota, just before a provider is called. */
 export function countCall(context: BrokerContext): (BrokerAnswer & { ok: false }) | undefined {
   const { calls } = context.capabilities.quota;
-  if (context.calls >= calls) return refuseOverQuota(`${calls} capability calls`, "calls_per_run");
-  context.calls++;
+  if (context.counts.calls >= calls) return refuseOverQuota(`${calls} capability calls`, "calls_per_run");
+  context.counts.calls++;
   return undefined;
 }
 

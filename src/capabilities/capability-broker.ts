@@ -28,18 +28,22 @@ import { approveSignIn, createSignInFlows, handleSignIn } from "./sign-in-flows.
 
 /** The gateway between one run and the providers: sensitive systems are only reached through it. */
 export interface Broker {
-  /** Sets the call of the run in progress, so that its requests are recognized when the call is replayed. */
-  setCallId(callId: string): void;
-  /** Creates the socket for one sandbox, with the variables that its code needs to authenticate. */
-  createSocket(): Promise<{ door: SandboxSocket; env: Readonly<Record<string, string>> }>;
+  /** Returns the access of one tool call. Requests are recognized by it when the call is made again after a kill. */
+  forCall(callId: string): CallBroker;
   /** Lists the skill's capabilities and their operations. */
   list(): Promise<CapabilityList>;
-  /** Calls an operation for the run itself, which needs no token. Contract: resolves. */
-  invoke(params: JsonObject): Promise<BrokerAnswer>;
   /** Aborts when the run halts: everything it started must end too. */
   readonly halted: AbortSignal;
   /** Refuses every request from now on. */
   close(): Promise<void>;
+}
+
+/** The access of one tool call to the providers. Calls at the same time each have their own. */
+export interface CallBroker {
+  /** Creates the socket for one sandbox, with the variables that its code needs to authenticate. */
+  createSocket(): Promise<{ door: SandboxSocket; env: Readonly<Record<string, string>> }>;
+  /** Calls an operation for the run itself, which needs no token. Contract: resolves. */
+  invoke(params: JsonObject): Promise<BrokerAnswer>;
 }
 
 /** One signing key for all runs of this process: tokens are bound to their run by their claims. */
@@ -69,7 +73,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
   const context: BrokerContext = {
     auth,
     run: { ...run, signal: AbortSignal.any([run.signal, ended.signal]) },
-    ...{ capabilities, callId: "0", calls: 0, signIns: 0 },
+    ...{ capabilities, callId: "0", counts: { calls: 0, signIns: 0 } },
     ...{
       questions: new Set(),
       repeatCounts: new Map(),
@@ -99,6 +103,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     return undefined;
   };
   const answer = async (
+    context: BrokerContext,
     line: string | { unread: BrokerReadProblem },
     { until, gone }: ConnectionContext,
   ): Promise<BrokerAnswer> => {
@@ -110,12 +115,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
     if (problem) return auditAnswer(context, frame.method, problem);
     return METHOD_HANDLERS[frame.method](context, frame.params, gone);
   };
-  return {
-    halted: halted.signal,
-    setCallId(callId) {
-      context.callId = callId;
-      context.repeatCounts.clear();
-    },
+  const createCallBroker = (call: BrokerContext): CallBroker => ({
     async createSocket() {
       const until = run.getDeadline();
       const token = await signing.issue({
@@ -129,7 +129,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
         connection.once("close", () => gone.abort());
         const asker = { until, gone: gone.signal };
         answerConnection(connection, async (line) =>
-          formatReply(createRequestId(), await answerErrors(() => answer(line, asker), context)),
+          formatReply(createRequestId(), await answerErrors(() => answer(call, line, asker), call)),
         );
       };
       return {
@@ -137,8 +137,17 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
         env: { [TOKEN_VARIABLE]: token },
       };
     },
+    invoke: (params) => answerErrors(() => invokeCapability(call, params), call),
+  });
+  const calls = new Map<string, CallBroker>();
+  return {
+    halted: halted.signal,
+    forCall(callId) {
+      const known = calls.get(callId) ?? createCallBroker({ ...context, callId, repeatCounts: new Map() });
+      calls.set(callId, known);
+      return known;
+    },
     list: () => listCapabilities(context),
-    invoke: (params) => answerErrors(() => invokeCapability(context, params), context),
     async close() {
       if (ended.signal.aborted) return;
       ended.abort();

@@ -395,7 +395,7 @@ async function performSignInStep(
   const refusal = refuseCapability(context, capability);
   const provider = capabilities.findProvider(capability, skill);
   if (refusal || !provider) return refusal ?? createErrorAnswer(undefined, run.redact);
-  if (++context.signIns > MAX_SIGN_INS) {
+  if (++context.counts.signIns > MAX_SIGN_INS) {
     return refuseRequest(
       "quota-exceeded",
       `This run has begun ${MAX_SIGN_INS} sign-ins`,

@@ -268,16 +268,16 @@ describe("a broker", () => {
     const scene = await brokerScene({ providers: [provider], run: remember });
     await scene.invoke("add", { title: "a" });
     for (const name of done.keys()) if (name.startsWith("capability:")) done.delete(name); // As when the program was killed in between.
-    scene.broker.setCallId("0"); // The same call of the run, made again.
-    await scene.invoke("add", { title: "a" });
-    expect(scene.effects.map(({ what }) => what)).toEqual([
+    const resumed = await brokerScene({ providers: [provider], run: remember }); // The same call of the run, made again.
+    await resumed.invoke("add", { title: "a" });
+    expect([...scene.effects, ...resumed.effects].map(({ what }) => what)).toEqual([
       "Adds a note.",
       expect.stringContaining("it may already be done"),
     ]);
     expect(asked).toHaveLength(2);
     expect(new Set(asked.map(({ key }) => key)).size, "for its provider it is the same call").toBe(1);
-    scene.broker.setCallId("0");
-    await scene.invoke("add", { title: "a" });
+    const third = await brokerScene({ providers: [provider], run: remember });
+    await third.invoke("add", { title: "a" });
     expect(asked, "what is known to be done is not done again").toHaveLength(2);
   });
 
@@ -296,7 +296,7 @@ describe("a broker", () => {
       };
       const scene = await brokerScene({ providers: [provider], run: { requestApproval: agree } });
       const params = { capability: "notes.notes", operation: "add", input: { title: "a" }, key: "k-1" };
-      const { door, env } = await scene.broker.createSocket();
+      const { door, env } = await scene.broker.forCall("0").createSocket();
       const [client, connection] = duplexPair();
       door.onConnection(connection);
       const token = env["SKILLET_CAPABILITY_TOKEN"];

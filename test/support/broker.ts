@@ -116,7 +116,7 @@ export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
     },
     tokens,
   );
-  const { door, env } = await broker.createSocket();
+  const { door, env } = await broker.forCall("0").createSocket();
   const { socket, server } = await listen(door.onConnection);
   onTestFinished(() => void server.close());
   const token = env[TOKEN_VARIABLE] ?? "";

@@ -14,7 +14,7 @@ import {
 } from "../../host/model-contract.ts";
 import { type Isolation, WORKSPACE_FOLDER } from "../../host/sandbox-contract.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
-import type { CallOptions, Tool, ToolOwner, Usage } from "../../skill/tool.ts";
+import type { CallOptions, Tool, ToolOwner, ToolSandbox, Usage } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { estimateTokens } from "../../util/text.ts";
@@ -28,6 +28,12 @@ import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
 import { makeToolCalls } from "./tool-call.ts";
 import { COMPLETE_TOOL, type ToolPolicy } from "./tool-policy.ts";
+
+/** The options of a call that depend on the agent. */
+export interface CallContext extends Pick<CallOptions, "env"> {
+  /** Creates the sandbox of one call. */
+  createSandbox?(callId: string): ToolSandbox;
+}
 
 export interface AgentLimits {
   maxIterations: number;
@@ -56,7 +62,7 @@ export interface AgentContext {
   /** The copy of the skill; undefined in a conversation. */
   owner?: ToolOwner;
   /** Further options passed to each tool call. */
-  context?: Pick<CallOptions, "env" | "sandbox">;
+  context?: CallContext;
   instructions: string;
   messages: Message[];
   task: ModelTask;
@@ -196,7 +202,7 @@ export interface AgentLoopOptions {
   /** The copy of the skill; undefined in a conversation. */
   owner?: ToolOwner | undefined;
   /** Further options passed to each tool call. */
-  context: Pick<CallOptions, "env" | "sandbox">;
+  context: CallContext;
   /** The workspace path, shortened for display. */
   workspace?: string | undefined;
   /** The keys of approvals that hold for the whole run. */

@@ -73,6 +73,8 @@ export interface ScriptResult extends CollectedOutput {
 /** The resources that a script shares with the run that starts it. */
 interface ScriptContext {
   broker: Broker | undefined;
+  /** The tool call that starts the script. */
+  callId?: string;
   review: ReviewChanges | undefined;
   waited(): number;
 }
@@ -150,6 +152,7 @@ async function executeScript(
     .run(argv, {
       ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
       onText: (stream, text) => emit({ type: "script-printed", stream, text }),
+      callId: request.around?.callId,
     })
     .finally(async () => (request.around ? undefined : await broker?.close()));
   const isWhole = outcome.ending === "exit";

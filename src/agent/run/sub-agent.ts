@@ -201,7 +201,10 @@ async function runPreparedAgent(
     findRevocation: (tool) =>
       tool === COMPLETE_TOOL ? undefined : (findRevocation() ?? findToolRevocation(tool, host)),
     owner: { name: skill.name, source: skill.origin.source, place: getSkillLocation(skill) },
-    context: { env: Object.fromEntries(secrets), ...(sandbox ? { sandbox: createToolSandbox(sandbox) } : {}) },
+    context: {
+      env: Object.fromEntries(secrets),
+      ...(sandbox ? { createSandbox: (callId) => createToolSandbox(sandbox, callId) } : {}),
+    },
     withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
     instructions: brief.instructions,
     messages: [{ role: "user", text: brief.message }],
@@ -331,19 +334,7 @@ function collectTools(
     .filter(({ name }) => !taken.has(name))
     .map((tool) => wrapHostTool(tool, max, redactor));
   const all = [...ours, ...others, ...contributed.tools, ...brokered.filter(({ name }) => !taken.has(name))];
-  const there = [...all.filter(({ name }) => !isToolDisabled(name, host)), complete];
-  return broker ? there.map((tool) => trackCallPosition(tool, broker)) : there;
-}
-
-/** Records the current call in the broker. Calls run one after the other, so requests to the broker belong to this one. */
-function trackCallPosition(tool: Tool, broker: Broker): Tool {
-  return {
-    ...tool,
-    execute(input, options) {
-      broker.setCallId(options?.key?.slice((options.run?.length ?? -1) + 1) ?? "0");
-      return tool.execute(input, options);
-    },
-  };
+  return [...all.filter(({ name }) => !isToolDisabled(name, host)), complete];
 }
 
 function refuseOtherSkill({ name }: Skill): { refusal: ToolResult } {

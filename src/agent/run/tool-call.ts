@@ -156,7 +156,7 @@ function createCallOptions(
   let said = 0;
   const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
   return {
-    ...(context.sandbox ? { sandbox: context.sandbox } : {}),
+    ...(context.createSandbox ? { sandbox: context.createSandbox(place) } : {}),
     ...(isOwn && context.env ? { env: context.env } : {}),
     ...(skill ? { skill } : {}),
     run,

@@ -5,7 +5,7 @@ import type { McpSettings, Settings } from "../../config/settings.ts";
 import { formatFix, type Problem } from "../../errors/problem.ts";
 import type { ApprovalRequest } from "../../host/approval.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
+import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { resolveToolName, toDottedToolName } from "../../skill/tool-names.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import type { Redactor } from "../../util/redact.ts";
@@ -143,9 +143,11 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
     description: sanitizeLine(says, 1000),
     category: "capabilities",
     inputSchema: input,
-    execute: (given) =>
+    execute: (given, options) =>
       catchToolErrors(async (): Promise<ToolResult> => {
-        const answer = await broker.invoke({ capability, operation: name, input: given ?? {} });
+        const answer = await broker
+          .forCall(readCallId(options))
+          .invoke({ capability, operation: name, input: given ?? {} });
         if (!answer.ok) {
           const { code, message } = answer.error;
           const fix = formatFix(answer.error);
@@ -182,9 +184,8 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
   const { createBroker } = await import("../../capabilities/capability-broker.ts"); // Loaded only when a skill has capabilities.
   const whose = { run: given.id, skill: skill.name };
   const hide = (text: string) => redactor.redact(text);
-  let place = "0";
-  const ask = async (name: string, effect: ApprovalRequest, asking: AbortSignal) => {
-    const about = { step: Number.parseInt(place, 10) || 0, tool: effect.tool };
+  const ask = async (name: string, effect: ApprovalRequest, asking: AbortSignal, callId: string) => {
+    const about = { step: Number.parseInt(callId, 10) || 0, tool: effect.tool };
     const { approval } = await steps.requestApproval(name, {
       ...{ request: effect, signal: asking, redact: hide },
       onRequested: () => emitRunEvent(steps, whose, { type: "approval-requested", ...about, effect }),
@@ -192,7 +193,7 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
     });
     return approval;
   };
-  const broker = createBroker(capabilities, {
+  return createBroker(capabilities, {
     ...{
       run: given.id,
       skill,
@@ -210,13 +211,11 @@ export async function createRunBroker(given: RunBrokerOptions): Promise<Broker |
     addOrigin: (label, text) => taint.addUntrusted({ label }, text),
     onCalled: (called) => emitRunEvent(steps, whose, { type: "capability-called", ...called }),
   });
-  return {
-    ...broker,
-    setCallId(at) {
-      place = at;
-      broker.setCallId(at);
-    },
-  };
+}
+
+/** Returns the call's position in its run, `3.2` for the second call of the third step. It is the last part of its key. */
+export function readCallId({ key, run }: CallOptions = {}): string {
+  return key?.slice((run?.length ?? -1) + 1) ?? "0";
 }
 
 /** Returns the deadline of a time limit that starts now. Time spent waiting for users does not count. */

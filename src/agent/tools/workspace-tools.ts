@@ -18,6 +18,7 @@ import {
   needsWriteApproval,
   WRITES_PARAMETER,
 } from "../workspace/sandbox-permissions.ts";
+import { readCallId } from "./contributed-tools.ts";
 import {
   createEditFileTool,
   createGrepTool,
@@ -80,7 +81,7 @@ function createBashTool(context: SandboxToolContext): Tool {
           ? { ...WORKSPACE_CHANGE, what: command }
           : undefined,
     },
-    async ({ command, timeout_seconds: seconds, writes }, { signal }) => {
+    async ({ command, timeout_seconds: seconds, writes }, options) => {
       const isReading = asksToWrite && writes !== true;
       if (command.includes("\0")) return createInvalidResult("The command contains a NUL character.");
       if (Buffer.byteLength(command) > MAX_COMMAND_BYTES)
@@ -88,7 +89,8 @@ function createBashTool(context: SandboxToolContext): Tool {
       const outcome = await sandbox.run(["sh", "-c", SHELL_PROGRAM, "sh", command], {
         ...(seconds === undefined ? {} : { seconds: Math.max(seconds, MIN_TIMEOUT_SECONDS) }),
         ...(isReading ? { access: "read" } : {}),
-        signal,
+        signal: options.signal,
+        callId: readCallId(options),
       });
       const result = formatCommandResult("bash", outcome, context);
       if (!isReading || !hasFailedToWrite(outcome.stderr, sandbox, { access: "read" })) return result;
@@ -164,13 +166,13 @@ function createSkillScriptTool({ host, sandbox, broker, waited = () => 0 }: Sand
       effect: ({ script, args = [], writes }) =>
         writes && needsWriteApproval(host, skill) ? createScriptEffect(script, args) : undefined,
     },
-    ({ script, args, stdin, writes }, { signal }) =>
+    ({ script, args, stdin, writes }, { signal, ...call }) =>
       runScriptForModel(
         host,
         { skill, script, ...omitUndefined({ args, stdin, writes, signal }) },
         ({ isolation, warnings }) =>
           sandbox.recordScript({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
-        { broker, waited, review: sandbox.review },
+        { broker, callId: readCallId(call), waited, review: sandbox.review },
       ),
   );
 }

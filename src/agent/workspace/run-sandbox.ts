@@ -65,7 +65,7 @@ export interface RunSandboxOptions {
   onProgress(text: string): void;
   signal: AbortSignal;
   /** The broker for capabilities, if the skill has any. */
-  broker?: Pick<Broker, "createSocket" | "halted"> | undefined;
+  broker?: Pick<Broker, "forCall" | "halted"> | undefined;
   /** Asks for approval of changes of sensitive paths. Without it they stay held. */
   review?: ReviewChanges | undefined;
   /** Returns the time spent waiting for users. It does not count towards limits. */
@@ -105,6 +105,8 @@ export interface RunSandbox {
 }
 
 export interface RunCommandOptions {
+  /** The tool call that the command belongs to, for its requests to the broker. */
+  callId?: string | undefined;
   stdin?: string;
   /** Time limit. At most that of the settings. */
   seconds?: number;
@@ -195,7 +197,9 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
     async run(argv, options = {}) {
       const limits = limitCommand(getCommandLimits(host), options);
       const way =
-        request.broker && !options.isPlain ? await createBrokerAccess(request.broker, sandbox, home) : undefined;
+        request.broker && !options.isPlain
+          ? await createBrokerAccess(request.broker, options.callId, sandbox, home)
+          : undefined;
       const hidden = way ? combineRedactors(redactor, createRedactor(way.secrets)) : redactor;
       const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
@@ -269,9 +273,14 @@ async function settleWorkspace(
 }
 
 /** Creates the access to the broker for one command: its socket, its token, and the program that talks to it. */
-async function createBrokerAccess(broker: Pick<Broker, "createSocket" | "halted">, sandbox: Sandbox, home: string) {
+async function createBrokerAccess(
+  broker: Pick<Broker, "forCall" | "halted">,
+  callId: string | undefined,
+  sandbox: Sandbox,
+  home: string,
+) {
   const { prepareCommandMounts } = await import("../../capabilities/sb-command.ts");
-  const { door, env } = await broker.createSocket();
+  const { door, env } = await broker.forCall(callId ?? "0").createSocket();
   const mounts = prepareCommandMounts(getSandboxFolder(home), sandbox);
   const folder = sandbox.mapsPaths ? undefined : dirname(mounts[0]?.from ?? "/");
   const path = folder === undefined ? {} : { PATH: `${folder}:${FIXED_VARIABLES["PATH"]}` };
@@ -372,14 +381,14 @@ async function resolveSystemRoot(
 }
 
 /** Creates the sandbox for tools of skills: their processes get the same access as any command of the run. */
-export function createToolSandbox(sandbox: RunSandbox): ToolSandbox {
+export function createToolSandbox(sandbox: RunSandbox, callId?: string): ToolSandbox {
   return {
     async run(argv, { stdin, seconds, signal } = {}) {
       const { ending, exitCode, stdout, stderr } = await sandbox.run(argv, {
         ...(stdin === undefined ? {} : { stdin }),
         ...(seconds === undefined ? {} : { seconds }),
         ...(sandbox.needsWriteApproval ? { access: "read" } : {}),
-        signal,
+        ...{ signal, callId },
       });
       return { ending, stdout, stderr, ...(exitCode === undefined || exitCode === null ? {} : { exitCode }) };
     },
