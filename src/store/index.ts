@@ -9,6 +9,7 @@ export {
   type RunState,
   type RunSummary,
 } from "./run-rules.ts";
+export { createTimeline, type TimelineApproval, type TimelineCall, type TimelineEntry } from "./run-timeline.ts";
 export { createRunStore, type RunStore } from "./runs.ts";
 export { createStatisticsStore, type SkillStatistics, type StatisticsStore } from "./statistics.ts";
 export {

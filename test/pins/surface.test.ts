@@ -140,6 +140,7 @@ const EXPORTS: Record<string, string[]> = {
     "createRunStore",
     "createSecretGrants",
     "createStatisticsStore",
+    "createTimeline",
     "createTrustStore",
   ],
   "skillet/testing": [
