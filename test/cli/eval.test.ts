@@ -1,4 +1,7 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readEvalReports } from "../../src/eval/eval-report.ts";
 import { readTriggerQueries } from "../../src/skill/source/file-skill.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
@@ -30,11 +33,41 @@ describe("skillet eval", () => {
     const { code, stdout, stderr } = await evaluated(["skills"]);
     expect(code).toBe(0);
     expect(stdout).toBe(
-      "skill     queries     @1     @3     @5   full  false  taken by\ninvoices        3   67 %  100 %  100 %    1/3    1/2  reminders 1x\n",
+      "skill     queries     @1     @3     @5  @3 95 %      full  false  taken by\ninvoices        3   67 %  100 %  100 %  44-100 %     1/3    1/2  reminders 1x\n",
     );
     expect(stderr).toBe(
-      "held-out queries only; 1 training query serves as an example. full: its instructions were included immediately\n",
+      "! invoices: fewer than 20 held-out queries, so the intervals are wide\nheld-out queries only; 1 training query serves as an example. full: its instructions were included immediately\n",
     );
+  });
+
+  it("stores the result with intervals, misses and who took them, and warns of few queries", async () => {
+    const home = temporaryFolder();
+    const cwd = temporaryFolder(files);
+    await skillet(["eval", "skills", "--ci"], { cwd, env: { SKILLS_DIR: "none", HOME: home } });
+    const [report, ...others] = readEvalReports(join(home, ".skillet"));
+    expect(others).toEqual([]);
+    expect(report).toMatchObject({
+      version: 1,
+      level: "route",
+      passed: false,
+      workspace: cwd,
+      skills: [
+        {
+          name: "invoices",
+          warnings: ["5 of the 20 queries that a rate needs: the intervals are wide"],
+          misses: [
+            { query: "reminders of unpaid bills to customers", shouldTrigger: true, rank: 2, takenBy: "reminders" },
+            { query: "what is an invoice?", shouldTrigger: false },
+          ],
+        },
+      ],
+    });
+    const [first] = report?.skills[0]?.rates ?? [];
+    expect(first).toMatchObject({ name: "recall@1", successes: 2, total: 3 });
+    expect(first?.low).toBeCloseTo(0.2077, 3);
+    expect(first?.high).toBeCloseTo(0.9385, 3);
+    writeFileSync(join(home, ".skillet/evals/20260101-000000-00000000.json"), "{");
+    expect(readEvalReports(join(home, ".skillet"))).toHaveLength(1);
   });
 
   it("lists the misses", async () => {

@@ -3,7 +3,17 @@ import { dirname, join, resolve } from "node:path";
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
 import { createMatcher } from "../../catalog/search/matcher.ts";
-import { SkillError } from "../../errors/problem.ts";
+import { getErrorMessage, SkillError } from "../../errors/problem.ts";
+import {
+  createEvalReport,
+  type EvalReport,
+  listTriggerRates,
+  MIN_QUERIES,
+  reportTriggerScores,
+  saveEvalReport,
+  warnFewQueries,
+} from "../../eval/eval-report.ts";
+import { computeRate, type Rate } from "../../eval/pair-statistics.ts";
 import {
   computeRecall,
   evaluateTriggers,
@@ -18,8 +28,14 @@ import { readTriggerQueries, TRIGGER_QUERIES_FILE } from "../../skill/source/fil
 import { getExpectedFolder } from "../../skill/source/skill-files.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { formatCount, formatNumber } from "../../util/text.ts";
-import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
+import {
+  type CommandContext,
+  type CommandDefinition,
+  type CommonOptions,
+  EXIT,
+  formatExamples,
+} from "../command-definition.ts";
+import { discoverForCommand, printConfigurationWarnings, resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createPrinter, type Printer, printJson, printWrappedLine } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 
@@ -56,6 +72,7 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   const threshold = parseShare(options.threshold);
   const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
   const { subjects, problems, training } = collectTriggerQueries(catalog, names);
+  const report = createEvalReport("route", { workspace: resolveCommandEnvironment(io, options).workspace });
   const evaluation = await runWithWaitIndicator(io, "measuring", ({ at }) => {
     const onScored = (done: number) =>
       at(`measuring ${formatNumber(done)} of ${formatCount(subjects.length, "skill")}`);
@@ -74,10 +91,23 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
       `held-out queries only; ${formatCount(training, "training query serves as an example", "training queries serve as examples")}. full: its instructions were included immediately`,
       error.dim,
     );
-  if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
+  report.skills = reportTriggerScores(evaluation);
+  if (!isEmpty) saveReport(io, options, { ...report, passed: options.ci ? isGood : null });
+  if (!options.ci) return EXIT.fine;
   error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${formatPercent(computeRecall(evaluation.all, 3))}, false triggers ${formatPercent(getFalseShare(evaluation.all))}; required at least ${formatPercent(threshold)} and at most ${formatPercent(1 - threshold)}${problems.length > 0 ? "; a query file is invalid" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
+}
+
+/** Stores a report for the evaluation page. A folder that cannot be written is only a warning. */
+function saveReport(io: CommandIo, options: CommonOptions, report: EvalReport): void {
+  const { skilletHome } = resolveCommandEnvironment(io, options);
+  try {
+    saveEvalReport(skilletHome, { ...report, ms: Date.now() - Date.parse(report.at) });
+  } catch (error) {
+    const out = createPrinter(io.stderr, io.env);
+    out.line`${out.yellow("!")} the result was not stored: ${getErrorMessage(error)}`;
+  }
 }
 
 function parseShare(text: string): number {
@@ -149,11 +179,12 @@ function printTriggerHint(error: Printer, training: number): void {
 function printScores(io: CommandIo, { skills, all }: TriggerEvaluation, withMisses: boolean): void {
   const out = createPrinter(io.stdout, io.env);
   const widest = Math.max("skill".length, ...skills.map(({ skill }) => skill.length));
-  out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5   full  false")}  ${out.bold("taken by")}`;
+  out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5  @3 95 %      full  false  taken by")}`;
   const row = (name: string, score: TriggerScore, taken: string) => {
     const shares = RECALL_RANKS.map((place) => formatPercent(computeRecall(score, place)).padStart(5)).join("  ");
+    const interval = formatInterval(computeRate(score.first[3], score.queries)).padEnd(9);
     const told = `${score.told}/${score.queries}`.padStart(5);
-    out.line`${name.padEnd(widest)}  ${String(score.queries).padStart(7)}  ${shares}  ${told}  ${`${score.false}/${score.others}`.padStart(5)}  ${taken}`;
+    out.line`${name.padEnd(widest)}  ${String(score.queries).padStart(7)}  ${shares}  ${interval}  ${told}  ${`${score.false}/${score.others}`.padStart(5)}  ${taken}`;
   };
   for (const score of skills) {
     row(
@@ -167,6 +198,16 @@ function printScores(io: CommandIo, { skills, all }: TriggerEvaluation, withMiss
     if (withMisses) printMisses(out, score);
   }
   if (skills.length > 1) row("all", all, "");
+  const few = skills.filter(({ queries, others }) => warnFewQueries(queries + others).length > 0);
+  if (few.length === 0) return;
+  const error = createPrinter(io.stderr, io.env);
+  const names = few.length > 3 ? formatCount(few.length, "skill") : few.map(({ skill }) => skill).join(", ");
+  error.line`${error.yellow("!")} ${names}: fewer than ${MIN_QUERIES} held-out queries, so the intervals are wide`;
+}
+
+/** `51-88 %`: without a dash of more than one column, which old terminals do not have. */
+function formatInterval({ low, high, rate }: Rate): string {
+  return rate === null ? "-" : `${Math.round(low * 100)}-${Math.round(high * 100)} %`;
 }
 
 function printMisses(out: Printer, { misses, falseTriggers }: SkillScore): void {
@@ -180,6 +221,8 @@ function toEvaluationJson({ skills, all }: TriggerEvaluation): object {
   const withShares = <S extends TriggerScore>(score: S) => ({
     ...score,
     recall: Object.fromEntries(RECALL_RANKS.map((place) => [place, computeRecall(score, place) ?? null])),
+    rates: listTriggerRates(score),
+    warnings: warnFewQueries(score.queries + score.others),
   });
   return { all: withShares(all), skills: skills.map(({ skill, ...score }) => ({ name: skill, ...withShares(score) })) };
 }
