@@ -46,7 +46,7 @@ export async function ownContenders({ place, skills, floor, size }) {
 }
 
 async function skilletLists({ place, skills, cwd, env, size }) {
-  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli.cjs"))) {
+  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli", "bin.cjs"))) {
     throw new Error("skillet is not built\n  run: npm run build");
   }
   const none = join(place, "none");

@@ -12,7 +12,7 @@ const TIMES_A_RUN = 3;
 
 /** Measures what a prompt hook adds to a prompt: a new process next to `node -e 0` in the same rounds, and a running server. */
 export async function hooks({ runs, say }) {
-  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli.cjs")))
+  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli", "bin.cjs")))
     throw new Error("skillet is not built\n  run: npm run build");
   const [load] = loadavg();
   return withPlace(async (place) => {

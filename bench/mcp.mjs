@@ -17,7 +17,7 @@ const SAMPLES_A_RUN = { starts: 3, calls: 30 };
 
 /** Measures what serving skills costs: until a client has its list, a call, a client, and what is left behind. */
 export async function mcp({ runs, say }) {
-  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli.cjs")))
+  if (!existsSync(join(import.meta.dirname, "..", "dist", "cli", "bin.cjs")))
     throw new Error("skillet is not built\n  run: npm run build");
   const [load] = loadavg();
   return withPlace(async (place) => {

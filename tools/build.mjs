@@ -81,6 +81,7 @@ async function buildLibrary() {
     external: Object.keys(peerDependencies).flatMap((name) => [name, `${name}/*`]),
     // A bundler that makes the library part of another program would lose the file.
     define: { SKILLET_VERSION, SKILLET_SB_CODE, SKILLET_WORKER_CODE: JSON.stringify(worker) },
+    plugins: [evaluateYamlLater()],
   });
 }
 
@@ -137,7 +138,7 @@ async function buildCommand() {
       "import.meta.dirname": "__dirname",
       "import.meta.filename": "__filename",
     },
-    plugins: [importStartFirst(), omitChildProcess()],
+    plugins: [importStartFirst(), evaluateYamlLater(), omitChildProcess()],
   });
   mkdirSync(join(root, "dist/cli"));
   for (const { path, text } of outputFiles) {
@@ -167,6 +168,19 @@ function importStartFirst() {
       onLoad({ filter: /.*/, namespace: "part" }, ({ path }) => ({
         contents: `${imports} export * from ${JSON.stringify(path)};`,
         resolveDir: root,
+      }));
+    },
+  };
+}
+
+/** Evaluates js-yaml when it is first used: most skills need no full YAML parser, and js-yaml compiles large regular expressions. */
+function evaluateYamlLater() {
+  return {
+    name: "evaluate-yaml-later",
+    setup({ onLoad }) {
+      onLoad({ filter: /[\\/]yaml-library\.ts$/ }, ({ path }) => ({
+        contents: 'export const getYamlLibrary = () => require("js-yaml");',
+        resolveDir: dirname(path),
       }));
     },
   };

@@ -1,26 +1,10 @@
-import {
-  CORE_SCHEMA,
-  constructFromEvents,
-  DUMP_SCHEMA,
-  defineMappingTag,
-  defineScalarTag,
-  dump,
-  EVENT_ID,
-  type Event,
-  floatCoreTag,
-  intCoreTag,
-  NOT_RESOLVED,
-  parseEvents,
-  SCALAR_STYLE,
-  type Schema,
-  visit,
-  YAMLException,
-} from "js-yaml";
+import type { Event, Schema, YAMLException } from "js-yaml";
 import { createJsonObject, type JsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import type { Finding } from "./diagnostics.ts";
 import { countNewlines, trimBody } from "./frontmatter.ts";
 import type { Skill } from "./skill.ts";
+import { getYamlLibrary } from "./yaml-library.ts";
 
 /** Returns a SKILL.md with this frontmatter and body. Contract: parsing it returns the same values. */
 export function renderDocument(data: JsonObject, body: string): string {
@@ -49,7 +33,7 @@ export function readFullYaml(source: string, firstLine: number): YamlResult {
   const findings: Finding[] = [];
   const fail = (finding: Finding): YamlResult => ({ data: createJsonObject(), findings: [...findings, finding] });
   try {
-    const events = parseEvents(source, YAML_LIMITS);
+    const events = getYamlLibrary().parseEvents(source, YAML_LIMITS);
     const refused = findRefusedEvent(events, source, firstLine);
     if (refused) return fail(refused);
     const documents = constructDocuments(events, source, firstLine, findings);
@@ -68,6 +52,7 @@ export function readFullYaml(source: string, firstLine: number): YamlResult {
 
 /** Writes data so that `readYaml` and YAML 1.1 readers return the same data. */
 export function writeYaml(data: JsonObject): string {
+  const { DUMP_SCHEMA, dump, SCALAR_STYLE, visit } = getYamlLibrary();
   // Parsed objects have no prototype, at any depth, and js-yaml does not write such objects.
   return dump(structuredClone(data), {
     schema: DUMP_SCHEMA,
@@ -122,6 +107,7 @@ const TOO_MANY_KEYS = `more than ${MAX_KEYS} keys in one place`;
 let cachedSchema: Schema | undefined;
 
 function getYamlSchema(): Schema {
+  const { CORE_SCHEMA, defineMappingTag, defineScalarTag, floatCoreTag, intCoreTag, NOT_RESOLVED } = getYamlLibrary();
   cachedSchema ??= CORE_SCHEMA.withTags(
     // `.inf`, `.nan` and 1e999 have no JSON form, so they remain text.
     [intCoreTag, floatCoreTag].map((tag) =>
@@ -152,16 +138,22 @@ function getYamlSchema(): Schema {
 }
 
 function constructDocuments(events: Event[], source: string, firstLine: number, findings: Finding[]): unknown[] {
+  const { constructFromEvents } = getYamlLibrary();
   try {
     return constructFromEvents(events, { source, schema: getYamlSchema(), maxAliases: 0 });
   } catch (error) {
-    if (!(error instanceof YAMLException) || !error.reason.includes("duplicated mapping key")) throw error;
+    if (!isYamlError(error) || !error.reason.includes("duplicated mapping key")) throw error;
     findings.push({ code: "yaml-duplicate", message: "a key occurs twice", ...getErrorPosition(error, firstLine) });
     return constructFromEvents(events, { source, schema: getYamlSchema(), maxAliases: 0, json: true });
   }
 }
 
+function isYamlError(error: unknown): error is YAMLException {
+  return error instanceof getYamlLibrary().YAMLException;
+}
+
 function findRefusedEvent(events: Event[], source: string, firstLine: number): Finding | undefined {
+  const { EVENT_ID } = getYamlLibrary();
   for (const event of events) {
     if (event.type === EVENT_ID.POP || event.type === EVENT_ID.DOCUMENT) continue;
     if (event.anchorStart !== -1) {
@@ -178,7 +170,7 @@ function findRefusedEvent(events: Event[], source: string, firstLine: number): F
 
 // The parser's own message quotes the file, which may be a symlink to a private file: only the reason is used.
 function createYamlFinding(error: unknown, firstLine: number): Finding {
-  if (!(error instanceof YAMLException)) {
+  if (!isYamlError(error)) {
     return { code: "yaml-syntax", message: "cannot be read as YAML", line: firstLine, column: 1 };
   }
   const why = error.reason.replace(/["<][^">]*[">]/g, "…");
