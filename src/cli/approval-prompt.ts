@@ -132,6 +132,7 @@ async function askForApproval(
   const out = createPrinter(io.stderr, io.env);
   const { choices, scopeNote: reach } = by === "call" ? createCallQuestion(effect) : createRunQuestion(effect);
   if (signal.aborted) return INTERRUPTED_APPROVAL;
+  signal.addEventListener("abort", () => printRemoteAnswer(out, signal.reason), { once: true });
   if (!printApprovalRequest(out, effect, getUserHome(io.env)) && !(await isInputReviewed(io, out, effect, signal)))
     return signal.aborted ? INTERRUPTED_APPROVAL : createDenial("");
   if (reach !== undefined) out.line`${out.dim(reach)}`;
@@ -148,6 +149,15 @@ async function askForApproval(
   }
   out.line`${out.dim("no valid answer: not approved")}`;
   return createDenial("");
+}
+
+/** Prints the answer that was given in another process, such as the page of `skillet studio`. */
+function printRemoteAnswer(out: Printer, answer: Partial<Approval>): void {
+  const { isApproved, scope = "once", reason } = answer;
+  if (isApproved === undefined) return;
+  const what = isApproved ? `approved ${scope === "run" ? "for this run" : scope}` : "denied";
+  out.line``;
+  out.line`${out.dim("·")} ${what} in another process${reason ? `: ${reason}` : ""}`;
 }
 
 /** Offers to show all of an input that is too long for one screen. Returns false if the user declines, which denies the request. */

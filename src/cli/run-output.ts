@@ -144,7 +144,8 @@ export async function printNextCommands(
 
 async function isResumable(runs: RunStore, id: string): Promise<boolean> {
   try {
-    return (await runs.find(id)).state === "interrupted";
+    const { state } = await runs.find(id);
+    return state === "interrupted" || state === "waiting"; // Waiting: the question was interrupted.
   } catch {
     return false; // The run was not recorded.
   }

@@ -40,7 +40,8 @@ export interface Approval {
 
 /**
  * Asks for an approval. Resolves with `undefined` if no user can be asked: the run then waits in its journal, as without a callback.
- * Contract: never rejects, and stops when the signal aborts.
+ * Contract: never rejects, and stops when the signal aborts. When another process answers a recorded run, the signal aborts with that
+ * `Approval` as its reason.
  */
 export type Approve = (effect: ApprovalRequest, options: { signal: AbortSignal }) => Promise<Approval | undefined>;
 

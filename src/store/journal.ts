@@ -30,7 +30,7 @@ export interface Journal {
   ask(name: string, effect: ApprovalRequest): Promise<void>;
   answer(name: string, approval: Approval, effect: ApprovalRequest): Promise<void>;
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): Promise<void>;
-  /** Returns true if the run was cancelled. */
+  /** Returns true if the run was cancelled. From then on, `getAnswer` knows the answers that other processes gave until now. */
   isCancelled(): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
     if (line.type === "cancel") state.isCancelled = true;
   };
   for (const line of lines) take(line);
-  // Another process may only cancel the run. It may do so between any two lines of this one.
+  // Another process may cancel the run or answer a request. It may do so between any two lines of this one.
   const look = async () => {
     for (const line of await log.readAdded()) take(line);
   };

@@ -28,7 +28,7 @@ export interface RunSummary extends Omit<RunHeader, "type" | "version"> {
   changedAt: string;
   /** The end of the run, if it ended. */
   end?: Omit<RunEnd, "type">;
-  /** The request it waits for, or that was answered. */
+  /** The request it waits for, or that was answered. Of a running run: the request that its owner asks for now. */
   effect?: ApprovalRequest;
   /** The owner that works on it. */
   owner?: RunOwner;
@@ -66,7 +66,10 @@ export function summarizeRun({ head, lines, isCorrupt = false, owner, bytes }: R
 
 function deriveRunState(lines: readonly JournalLine[], isOwned: boolean): Pick<RunSummary, "state" | "effect"> {
   const isEnded = lines.at(-1)?.type === "end";
-  if (isOwned && !isEnded) return { state: "running" };
+  if (isOwned && !isEnded) {
+    const asked = findPendingApproval(lines);
+    return { state: "running", ...(asked ? { effect: asked.effect } : {}) };
+  }
   if (lines.some(({ type }) => type === "cancel")) return { state: "cancelled" };
   if (isEnded) return { state: "ended" };
   const pending = findPendingApproval(lines);
@@ -191,7 +194,7 @@ const SHOW_RUN = { fix: "run", command: "runs show" } as const;
 const RESUME_RUN = { fix: "run", command: "resume" } as const;
 
 const NOT_WAITING: Partial<Record<RunState, UnfitRun>> = {
-  running: { problem: "is running: it asks for approvals where it was started", ...SHOW_RUN },
+  running: { problem: "is running, and asks for no approval now", ...SHOW_RUN },
   answered: { problem: "already has its answer", ...RESUME_RUN },
   cancelled: { problem: "was cancelled", fix: "start a new run" },
   ended: { problem: "has ended", ...SHOW_RUN },
@@ -219,7 +222,7 @@ export function createAnswerLine(
   about: ApprovalRequest | undefined,
 ): JournalLine & { effect: ApprovalRequest } {
   const { id, state } = requireKnownFormat(run);
-  const ask = state === "waiting" ? findPendingApproval(readLines()) : undefined;
+  const ask = state === "waiting" || state === "running" ? findPendingApproval(readLines()) : undefined;
   if (!ask) throw createNotWaitingError(run);
   const { name, effect } = ask;
   if (about && JSON.stringify(effect) !== JSON.stringify(about)) throw createOtherRequestError(id);

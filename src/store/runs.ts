@@ -54,7 +54,10 @@ export interface RunStore {
    */
   find(written: string): Promise<RunSummary>;
   read(id: string): Promise<ParsedJournal>;
-  /** Answers the approval request of a run. Throws a SkillError when it waits for none, or for a different one. */
+  /**
+   * Answers the approval request of a run, also of one whose owner asks for it now. Throws a SkillError when it waits for none, or for a
+   * different one.
+   */
   answer(id: string, approval: Approval, about?: ApprovalRequest): Promise<ApprovalRequest>;
   /** Cancels a run, also one that another process works on. Throws a SkillError when it has ended. */
   cancel(id: string): Promise<void>;
@@ -152,8 +155,9 @@ export function createRunStore(skilletHome: string, keep: RunRetention = DEFAULT
     read: async (id) => linesOf(known(id).id),
     answer: async (id, approval, about) =>
       withFileLock(ownerOf(known(id).id), () => {
-        const line = createAnswerLine(known(id), () => linesOf(id).lines, approval, about);
-        appendJournalLine(fileOf(id), line, false);
+        const run = known(id);
+        const line = createAnswerLine(run, () => linesOf(id).lines, approval, about);
+        appendJournalLine(fileOf(id), line, run.owner !== undefined);
         return line.effect;
       }),
     cancel: async (id) =>

@@ -229,9 +229,31 @@ export function testRunStore(create: () => RunStorage | Promise<RunStorage>): Co
           await journal.step("a", 1);
         });
         const journal = await store.create(createNewRun(THIRD));
-        await journal.ask("approval:1", REQUEST);
         for (const id of [ID, OTHER, THIRD])
           await rejectsWith("no-pending-approval", () => store.answer(id, { isApproved: true }));
+        await journal.close();
+      },
+      "shows an owner that asks now the answer of another process": async (open) => {
+        const [store, other] = [await open(), await open()];
+        const journal = await store.create(createNewRun());
+        await journal.ask("approval:1", REQUEST);
+        const { state, effect, owner } = await other.find(ID);
+        deepEqual([state, effect, owner !== undefined], ["running", REQUEST, true]);
+        await rejectsWith("no-pending-approval", () =>
+          other.answer(ID, { isApproved: true }, { ...REQUEST, input: "another" }),
+        );
+        equal(journal.getAnswer("approval:1"), undefined);
+        await other.answer(ID, { isApproved: true, scope: "once" }, REQUEST);
+        await eventually(async () => {
+          await journal.isCancelled();
+          deepEqual(journal.getAnswer("approval:1"), {
+            approval: { isApproved: true, scope: "once" },
+            effect: REQUEST,
+          });
+        });
+        await rejectsWith("no-pending-approval", () => other.answer(ID, { isApproved: false }));
+        await journal.step("tool:1", 1);
+        equal((await other.find(ID)).effect, undefined);
         await journal.close();
       },
       "shows an owner that its run was cancelled": async (open) => {

@@ -269,6 +269,37 @@ describe("a question at the terminal", () => {
     });
   });
 
+  it("ends with the answer of another process, which continues the run here", async () => {
+    const spot = await scene([writes, () => "Done."]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    const { waiting } = JSON.parse((await spot.run(["approve", "--json"])).stdout);
+    expect(waiting).toMatchObject([{ state: "running", effect: { tool: "write_file" } }]);
+    const { code, stderr } = await spot.run(["approve", waiting[0].id, "--yes", "--resume"]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining("the run continues in process")]);
+    expect(await there.ended).toBe(0);
+    expect(there.screen()).toContain("approved for this run in another process");
+    expect(existsSync(spot.out)).toBe(true);
+  });
+
+  it("ends with the denial of another process, whose reason the model gets", async () => {
+    let told = "";
+    const spot = await scene([
+      writes,
+      ({ results }) => {
+        told = JSON.stringify(results);
+        return "Not done.";
+      },
+    ]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    expect((await spot.run(["approve", "last", "--deny", "ask Ann first"])).code).toBe(0);
+    await there.ended;
+    expect(there.screen()).toContain("denied in another process: ask Ann first");
+    expect(told).toContain("ask Ann first");
+    expect(existsSync(spot.out)).toBe(false);
+  });
+
   it("takes none of the run's time, and leaves the terminal as it was", async () => {
     const spot = await scene((request) => (request.results.length > 0 ? "done" : writes(request)));
     const answered = async (seconds: number) => {

@@ -113,6 +113,8 @@ class JournalStepRunner {
   #halt: RunHalt | undefined;
   #iterations = 0;
   #usage: Usage = NO_USAGE;
+  /** Requests that the user is asked for now: each looks for an answer of another process. */
+  readonly #questions = new Set<() => void>();
 
   constructor(driven: RecordedRunOptions) {
     this.#driven = driven;
@@ -184,12 +186,34 @@ class JournalStepRunner {
     // An approval covers only the request that was shown. A call that is already done needs none.
     const isDone = journal?.getStep(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
     if (known && (isDone || isSameRequest(known.effect, ask.request))) return { request: ask.request, ...known };
-    let isAsked = false;
+    let asked: Promise<unknown> | undefined;
     const onRequested = () => {
-      if (!isAsked) ask.onRequested();
-      isAsked = true;
+      if (!asked) ask.onRequested();
+      // It is recorded before the user is asked: another process may show and answer it, and a killed run waits for it.
+      asked ??= this.#record(async () => journal?.ask(name, ask.request)).catch(() => {}); // The next step reports it.
     };
-    const approval = await this.#waits.during(() => requestApproval(this.#driven.host, { ...ask, onRequested }));
+    const answers = new AbortController();
+    const signal = AbortSignal.any([ask.signal, answers.signal]);
+    /** Returns the answer that another process gave to this request. */
+    const findAnswer = () => {
+      const answer = journal?.getAnswer(name);
+      return answer && answer !== known && isSameRequest(answer.effect, ask.request) ? answer.approval : undefined;
+    };
+    const look = () => {
+      const answer = findAnswer();
+      if (answer) answers.abort(answer);
+    };
+    this.#questions.add(look);
+    const here = await this.#waits
+      .during(() => requestApproval(this.#driven.host, { ...ask, signal, onRequested }))
+      .finally(() => this.#questions.delete(look));
+    await asked;
+    const elsewhere = findAnswer();
+    if (elsewhere && !ask.signal.aborted) {
+      ask.onAnswered(elsewhere);
+      return { approval: elsewhere, request: ask.request };
+    }
+    const approval = here;
     if (approval || !journal) {
       // An answer that arrives after the run was stopped does not count.
       const isKept = !this.#isLeaving() && !ask.signal.aborted;
@@ -197,7 +221,8 @@ class JournalStepRunner {
       return { approval: approval ?? NO_APPROVER, request: ask.request };
     }
     onRequested();
-    await this.#record(() => journal.ask(name, ask.request));
+    await asked;
+    this.#check();
     this.#halt = { effect: ask.request };
     throw createHaltedError();
   }
@@ -266,13 +291,14 @@ class JournalStepRunner {
     return this.#driven.signal.aborted;
   }
 
-  /** Aborts the run if it was cancelled from outside. */
+  /** Aborts the run if it was cancelled from outside, and ends questions that another process has answered. */
   async #look(): Promise<void> {
     const journal = this.#journal;
     if (!journal || this.#isLooking) return;
     this.#isLooking = true;
     try {
       if (await this.#record(() => journal.isCancelled())) this.#cancel.abort();
+      for (const look of this.#questions) look();
     } catch {
       // The next step reports it.
     } finally {

@@ -114,7 +114,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   const run = await findWaitingRun(runs, given);
   const { effect } = run;
   requireKnownFormat(run);
-  if (run.state !== "waiting" || !effect) throw createNotWaitingError(run);
+  if (!isAsking(run) || !effect) throw createNotWaitingError(run);
   if (options.details) {
     printApprovalRequest(createPrinter(io.stdout, io.env), effect, getUserHome(io.env), { isWhole: true });
     return EXIT.fine;
@@ -130,15 +130,22 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   await runs.answer(run.id, approval, effect);
   if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
-  if (!options.json) printDecision(io, run, approval, options.resume ?? false);
+  const isResumed = options.resume === true && run.owner === undefined;
+  if (options.json && options.resume && !isResumed) printJson(io.stdout, { run: run.id, effect, ...approval });
+  if (!options.json) printDecision(io, run, approval, isResumed);
   // `--yes` covers this request only: later ones ask again.
   const { yes: _, ...others } = options;
-  return options.resume ? resumeAndPrint(io, await runs.find(run.id), others) : EXIT.fine;
+  return isResumed ? resumeAndPrint(io, await runs.find(run.id), others) : EXIT.fine;
+}
+
+/** Returns true if a run waits for an approval, or if its owner asks for one now. */
+function isAsking({ state, effect }: RunSummary): boolean {
+  return effect !== undefined && (state === "waiting" || state === "running");
 }
 
 /** Finds the run. `last` is the last waiting one. */
 async function findWaitingRun(runs: RunStore, given: string): Promise<RunSummary> {
-  const waiting = given === "last" ? (await runs.list()).find(({ state }) => state === "waiting") : undefined;
+  const waiting = given === "last" ? (await runs.list()).find(isAsking) : undefined;
   return waiting ?? (await runs.find(given));
 }
 
@@ -183,13 +190,14 @@ function formatConfirmation({ scope = "once" }: Approval, { on, tool }: Approval
 
 const SCOPE_LABELS = { once: "once", run: "for this run", always: "always" };
 
-function printDecision(io: CommandIo, { id, effect }: RunSummary, approval: Approval, isResumed: boolean): void {
+function printDecision(io: CommandIo, { id, effect, owner }: RunSummary, approval: Approval, isResumed: boolean): void {
   const { isApproved, scope = "once" } = approval;
   const out = createPrinter(io.stderr, io.env);
   const reach = scope === "always" ? (effect?.on === "workspace" ? " in this folder" : " for this skill") : "";
   if (isApproved) out.line`${out.green("✓")} approved ${SCOPE_LABELS[scope]}${reach}: ${id}`;
   else out.line`${out.green("✓")} denied: ${id}; the model is informed and may try another way`;
-  if (!isResumed) out.line`  ${out.cyan(`skillet resume ${formatRunId(id)}`)}  resumes the run`;
+  if (owner) out.line`  the run continues in ${owner.label}`;
+  else if (!isResumed) out.line`  ${out.cyan(`skillet resume ${formatRunId(id)}`)}  resumes the run`;
 }
 
 interface WaitingLists {
@@ -199,7 +207,7 @@ interface WaitingLists {
 }
 
 async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): Promise<number> {
-  const waiting = (await runs.list()).filter(({ state }) => state === "waiting");
+  const waiting = (await runs.list()).filter(isAsking);
   const always = await approvals.list();
   const problem = await approvals.problem();
   if (asJson)

@@ -181,7 +181,7 @@ export function printRunList(out: Printer, rows: readonly RunSummary[], { hasInp
     const end = more === "" ? outcome : out.text`${outcome}  ${out.dim(truncateLine(more, left))}`;
     out.line`${paintRunMark(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
     if (run.task !== "") out.line`  ${truncateLine(run.task, width - 2)}`;
-    if (run.effect && run.state === "waiting")
+    if (run.effect && (run.state === "waiting" || run.state === "running"))
       out.line`  ${truncateLine(`approval needed: ${formatApprovalLine(run.effect)}`, width - 2)}`;
     const input = hasInput && run.effect ? formatInputLine(run.effect) : "";
     if (input !== "") out.line`  ${truncateLine(`input: ${input}`, width - 2)}`;
