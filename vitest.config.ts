@@ -7,7 +7,7 @@ import { listTierFiles } from "./test/support/tiers.ts";
 /** True when the packages of test/mcp-clients are installed, which `npm ci` does not do: `npm test` does. */
 const HAS_CLIENTS = existsSync(join(import.meta.dirname, "test/mcp-clients/node_modules"));
 if (!HAS_CLIENTS && !process.argv.some((word) => word === "fast" || word === "process"))
-  process.stderr.write("test/mcp-clients is left out: run `node tools/install-clients.mjs` first\n");
+  process.stderr.write("test/mcp-clients is left out: run `node tools/test-packages.mjs` first\n");
 
 const exclude = ["**/node_modules/**", ...(HAS_CLIENTS ? [] : ["test/mcp-clients/**"])];
 // Tests of these tiers wait for processes, servers and terminals: with twice as many workers, no processor is idle.

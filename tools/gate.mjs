@@ -1,12 +1,12 @@
 // The gate: `npm test` runs all of its tiers, `npm run test:fast`, `test:process` and `test:system` one of them, and `npm run test:long` what
 // takes too long for it. The last line is the count.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { installPackages } from "./install-clients.mjs";
-import { setUp, setUpTests } from "./set-up.mjs";
+import { setUp } from "./set-up.mjs";
+import { installTestPackages } from "./test-packages.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const isRoot = process.platform === "linux" && process.getuid() === 0;
@@ -73,36 +73,32 @@ function isFresh() {
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 
-/** Debian packages by the tier whose tests need them. */
-const DEBIAN = {
-  system: ["linux-libc-dev", "linux-libc-dev-arm64-cross", ...(process.arch === "x64" ? ["user-mode-linux"] : [])],
-  long: ["socat"],
-};
-
 /** Installs what these tiers need of the machine, and prints it first. Resolves to false if something is still missing. */
 async function prepare(tiers) {
   if (tiers.every((tier) => tier === "fast")) return true;
   if (!isRoot) console.log("! not root: tests that need root are skipped, and listed after their tier");
-  const isComplete = await setUp();
-  setUpTests(tiers.flatMap((tier) => DEBIAN[tier] ?? []));
-  return isComplete;
+  await installing;
+  return setUp();
 }
 
-/** Runs one step, prints how it ended and how long it took, and returns its exit status. */
-function runStep(name, [command, ...args], env) {
+/** Runs one step, prints how it ended and how long it took, and resolves to its exit status. */
+async function runStep(name, [command, ...args], env) {
   const start = performance.now();
   const options = { cwd: root, env, stdio: "inherit", shell: process.platform === "win32" };
-  const { status } = spawnSync(command, args, options);
+  // Not spawnSync, which would stop what is installed meanwhile.
+  const status = await new Promise((resolve) =>
+    spawn(command, args, options).on("close", resolve).on("error", resolve),
+  );
   console.log(`${status === 0 ? "✓" : "✗"} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
   return status;
 }
 
 /** Runs tests, and returns the exit status with the results of the files, or without if the tests ended before they wrote a report. */
-function runTests(name, args, env) {
+async function runTests(name, args, env) {
   const report = join(scratch, "report.json");
   rmSync(report, { force: true });
   const options = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...args];
-  const status = runStep(name, findTestCommand("vitest", options), env);
+  const status = await runStep(name, findTestCommand("vitest", options), env);
   try {
     return { status, results: JSON.parse(readFileSync(report, "utf8")).testResults };
   } catch {
@@ -115,15 +111,15 @@ function projectOf(tier) {
 }
 
 /** Runs the tests of a tier, and adds them to the count. Returns the exit status. */
-function runTier(name, tier, env) {
+async function runTier(name, tier, env) {
   const more = filters.length > 0 ? ["--passWithNoTests", ...filters] : [];
-  const { status, results = [] } = runTests(name, [...projectOf(tier), ...more], env);
+  const { status, results = [] } = await runTests(name, [...projectOf(tier), ...more], env);
   const skipped = listTests(results, ["pending", "skipped"]);
   // These are security tests: CI has all that they need.
   const mustRun = tier === "system" && isRoot && process.env.CI !== undefined && filters.length === 0;
   for (const { fullName } of skipped) console.log(`${mustRun ? "✗ skipped in CI" : "- skipped"}: ${fullName}`);
   const failed = listTests(results, ["failed"]).length;
-  const failedTwice = status === 0 ? 0 : (countFailedTwice(tier, results, env) ?? failed);
+  const failedTwice = status === 0 ? 0 : ((await countFailedTwice(tier, results, env)) ?? failed);
   count.passed += listTests(results, ["passed"]).length + failed - failedTwice;
   count.failed += failedTwice + (mustRun ? skipped.length : 0);
   count.skipped += mustRun ? 0 : skipped.length;
@@ -135,12 +131,12 @@ function runTier(name, tier, env) {
  * work on the machine, or by chance: its name is printed, since it is a defect all the same. Returns how many tests failed in both, or
  * undefined where a second run cannot tell.
  */
-function countFailedTwice(tier, results, env) {
+async function countFailedTwice(tier, results, env) {
   const failedFiles = results.filter(({ status }) => status === "failed");
   if (failedFiles.length === 0 || failedFiles.length > MAX_RERUN_FILES) return undefined;
   const bound = join(tmpdir(), "t", "skillet");
   const paths = failedFiles.map(({ name }) => relative(name.startsWith(`${root}/`) ? root : bound, name));
-  const { results: second } = runTests(
+  const { results: second } = await runTests(
     "failed files again, alone",
     [...projectOf(tier), "--maxWorkers=1", ...paths],
     env,
@@ -172,10 +168,10 @@ const count = { passed: 0, failed: 0, skipped: 0 };
 const flaky = [];
 let isBuilt = false;
 // Downloads wait for the network: they begin while the first tiers run.
-const installing = installPackages(tiers);
+const installing = installTestPackages(tiers);
 let preparing = isFresh() ? prepare(tiers) : undefined;
 for (const { name, command, tests } of STEPS.filter((step) => step.tiers.some((tier) => tiers.includes(tier)))) {
-  if (name.startsWith("types of") && !(await installing)) count.failed++;
+  if (name.startsWith("types of") && (await installing).some(({ npm }) => npm !== undefined)) count.failed++;
   // It needs the build.
   if (tests !== undefined && tests !== "fast") {
     preparing ??= prepare(tiers);
@@ -184,7 +180,7 @@ for (const { name, command, tests } of STEPS.filter((step) => step.tiers.some((t
   const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: "1" } : process.env;
   let status = 0;
   if (name === "build" && isFresh()) console.log("✓ build (it is newer than its sources)");
-  else status = tests === undefined ? runStep(name, command, env) : runTier(name, tests, env);
+  else status = await (tests === undefined ? runStep(name, command, env) : runTier(name, tests, env));
   if (name === "build") isBuilt = status === 0;
   if (status === 0) count.passed++;
   else count.failed++;
