@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandPage } from "./docs/command-page.ts";
 import { configPage } from "./docs/config-page.ts";
+import { diagramFiles } from "./docs/diagrams.ts";
 import { errorPage } from "./docs/error-page.ts";
 import { withFrontmatterTable } from "./docs/frontmatter-table.ts";
 import { schemaFiles } from "./docs/schema-files.ts";
@@ -15,6 +16,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/errors.md": errorPage(),
     "docs/config.md": configPage(),
     "docs/skills.md": withFrontmatterTable(readFileSync(join(ROOT, "docs/skills.md"), "utf8")),
+    ...diagramFiles(),
     ...schemaFiles(),
   };
 }
