@@ -80,13 +80,11 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
   | { type: "text-generated"; step: number; text: string }
   | { type: "model-retried"; step: number; reason: string }
   | { type: "step-ended"; step: number; ms: number; usage: Usage; cost?: number; calls: number }
-  | { type: "tool-called"; step: number; tool: string; input: unknown }
-  | { type: "tool-blocked"; step: number; tool: string; code: string; message: string }
-  | { type: "tool-progressed"; step: number; tool: string; text: string }
-  | {
+  | ({ type: "tool-called"; input: unknown } & CallFields)
+  | ({ type: "tool-blocked"; code: string; message: string } & CallFields)
+  | ({ type: "tool-progressed"; text: string } & CallFields)
+  | ({
       type: "tool-ended";
-      step: number;
-      tool: string;
       isError: boolean;
       code?: string;
       /** A summary of the call by the tool. */
@@ -95,12 +93,12 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
       message?: string;
       ms: number;
       characters: number;
-    }
+    } & CallFields)
   /** A tool or code in a sandbox called a capability. `outcome` is `ok`, or the code of the refusal. */
   | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
   /** The call needs approval before it is made. */
-  | { type: "approval-requested"; step: number; tool: string; effect: ApprovalRequest }
-  | ({ type: "approval-decided"; step: number; tool: string } & Approval)
+  | ({ type: "approval-requested"; effect: ApprovalRequest } & CallFields)
+  | ({ type: "approval-decided" } & CallFields & Approval)
   | {
       type: "run-ended";
       stop: StopReason;
@@ -113,5 +111,13 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
       caller?: Caller;
     }
 );
+
+/** The tool call of an event. */
+interface CallFields {
+  step: number;
+  /** The position among the calls of the step, from 1. Read-only calls of one step overlap. Omitted where it is unknown. */
+  call?: number;
+  tool: string;
+}
 
 export type SkillEventListener = (event: SkillEvent) => void;

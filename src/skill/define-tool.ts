@@ -55,6 +55,8 @@ export interface ToolDefinition<Schema extends StandardSchema | JsonObject> {
     | ToolEffect["on"]
     | ToolEffect
     | ((args: ToolArguments<Schema>) => ToolEffect | undefined | Promise<ToolEffect | undefined>);
+  /** True if a call changes nothing. Such calls of one model turn are made at the same time. Defaults to false. */
+  isReadOnly?: boolean;
   category?: string;
   execute(args: ToolArguments<Schema>, context: ToolContext): ToolOutput | Promise<ToolOutput>;
 }
@@ -66,7 +68,7 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
   id: string,
   definition: ToolDefinition<Schema>,
 ): Tool {
-  const { description, parameters, effect, category = "tools", execute } = definition ?? {};
+  const { description, parameters, effect, isReadOnly, category = "tools", execute } = definition ?? {};
   const where = `Tool.define("${truncateLine(String(id), 80)}")`;
   if (typeof id !== "string" || !TOOL_ID.test(id)) {
     throw new SkillError("tool-invalid", {
@@ -83,6 +85,12 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
       fix: 'use "workspace", "outside", { on: "outside", what: "…" }, or a function that returns one of them',
     });
   }
+  if (isReadOnly && effect !== undefined) {
+    throw new SkillError("tool-invalid", {
+      message: `${where}: a tool with an \`effect\` is not read-only`,
+      fix: "remove `effect` or `isReadOnly`",
+    });
+  }
   const schema = resolveInputSchema(parameters, where);
   const read = async (input: unknown) => validateToolInput(parameters, input ?? {});
   return {
@@ -91,6 +99,7 @@ export function defineTool<Schema extends StandardSchema | JsonObject>(
     category,
     inputSchema: schema,
     ...(effect === undefined ? {} : { effect: createEffectResolver(effect, read) }),
+    ...(isReadOnly === true ? { isReadOnly } : {}),
     async execute(input, options = {}) {
       try {
         const parsed = await read(input);

@@ -109,6 +109,8 @@ export interface Tool {
    * itself.
    */
   effect?(input: unknown): ToolEffect | undefined | Promise<ToolEffect | undefined>;
+  /** True if a call changes nothing. Such calls of one model turn are made at the same time. Defaults to false. */
+  readonly isReadOnly?: boolean;
   /** Contract: never throws. Long work ends with the signal. */
   execute(input: unknown, options?: CallOptions): Promise<ToolResult>;
 }
@@ -120,7 +122,8 @@ export const Tool = {
   define: defineTool,
 } as const;
 
-interface ToolDeclaration<P extends ToolParameters> extends Pick<Tool, "name" | "description" | "category"> {
+interface ToolDeclaration<P extends ToolParameters>
+  extends Pick<Tool, "name" | "description" | "category" | "isReadOnly"> {
   parameters: P;
   effect?(values: ParameterValues<P>): ToolEffect | undefined;
 }
@@ -130,12 +133,13 @@ export function createTool<P extends ToolParameters>(
   head: ToolDeclaration<P>,
   run: (values: ParameterValues<P>, options: CallOptions) => Promise<ToolResult>,
 ): Tool {
-  const { name, description, category, parameters, effect } = head;
+  const { name, description, category, parameters, effect, isReadOnly } = head;
   return {
     name,
     description,
     category,
     inputSchema: createInputSchema(parameters),
+    ...(isReadOnly ? { isReadOnly } : {}),
     ...(effect
       ? {
           effect(input: unknown) {
@@ -146,9 +150,12 @@ export function createTool<P extends ToolParameters>(
       : {}),
     async execute(input, options = {}) {
       const values = readToolInput(parameters, input);
-      return "refusal" in values
-        ? (values.refusal as ToolResult)
-        : catchToolErrors(() => run(values as ParameterValues<P>, options));
+      if ("refusal" in values) return values.refusal as ToolResult;
+      try {
+        return await run(values as ParameterValues<P>, options);
+      } catch (error) {
+        return createErrorResult(error);
+      }
     },
   };
 }
@@ -246,12 +253,17 @@ export async function catchToolErrors(work: () => ToolResult | Promise<ToolResul
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof SkillError))
-      return { text: `It failed: ${sanitizeLine(getErrorMessage(error))}`, isError: true, code: "failed" };
-    return {
-      text: sanitizeLine(error.message, 512) + (error.fix ? `: ${sanitizeLine(error.fix)}` : ""),
-      isError: true,
-      code: error.code,
-    };
+    return createErrorResult(error);
   }
+}
+
+/** Creates the result of a call that threw. */
+export function createErrorResult(error: unknown): ToolResult {
+  if (!(error instanceof SkillError))
+    return { text: `It failed: ${sanitizeLine(getErrorMessage(error))}`, isError: true, code: "failed" };
+  return {
+    text: sanitizeLine(error.message, 512) + (error.fix ? `: ${sanitizeLine(error.fix)}` : ""),
+    isError: true,
+    code: error.code,
+  };
 }

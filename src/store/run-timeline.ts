@@ -48,6 +48,8 @@ export interface TimelineCall {
   type: "call";
   run: string;
   step: number;
+  /** The position among the calls of the step, from 1, if it is known. */
+  call?: number;
   tool: string;
   input: unknown;
   /** True if it was started before and not finished. */
@@ -135,11 +137,14 @@ class Timeline {
 
   /** Adds the recorded text of a step such as `model:3`, `tool:3.2`, or `3.2/tool:1.1` of a nested run. */
   #addText(name: string, value: unknown): void {
-    const [, path = "", kind, step] = /^((?:[\d.]+\/)*)(model|tool):(\d+)(?:\.\d+)?$/.exec(name) ?? [];
+    const [, path = "", kind, step, call] = /^((?:[\d.]+\/)*)(model|tool):(\d+)(?:\.(\d+))?$/.exec(name) ?? [];
     const { text } = Object(value) as { text?: unknown };
     if (kind === undefined || typeof text !== "string") return;
     const run = [this.#run, ...path.split("/")].filter(Boolean).join(".");
-    const entry = this.#ended.get(`${kind} ${run} ${step}`)?.shift();
+    const ended = this.#ended.get(`${kind} ${run} ${step}`) ?? [];
+    // Calls that are made at the same time may end in one order and be recorded in another.
+    const at = ended.findIndex((one) => one.type !== "call" || one.call === undefined || String(one.call) === call);
+    const [entry] = at === -1 ? [] : ended.splice(at, 1);
     if (text === "" || entry === undefined) return;
     if (entry.type === "call") entry.output = text;
     else entry.text = text;
@@ -153,9 +158,14 @@ class Timeline {
     return this.#before.has(key);
   }
 
-  #endCall({ run, step, tool, isError, ms, ...said }: EventOf<"tool-ended">): void {
+  #endCall({ run, step, call: number, tool, isError, ms, ...said }: EventOf<"tool-ended">): void {
     const isMeant = (entry: TimelineEntry): entry is TimelineEntry & TimelineCall =>
-      entry.type === "call" && entry.run === run && entry.step === step && entry.tool === tool && !entry.outcome;
+      entry.type === "call" &&
+      entry.run === run &&
+      entry.step === step &&
+      entry.tool === tool &&
+      entry.call === number &&
+      !entry.outcome;
     // Of several calls left by ended processes, the last one is the one that ended.
     const call = this.entries.filter(isMeant);
     const ended = call.find(({ isAgain }) => isAgain) ?? call[0];
@@ -195,8 +205,9 @@ const TIMELINE_BUILDERS: TimelineBuilders = {
     ...{ type: "step", at, depth, run, step, ms, usage, isAgain },
     ...(cost === undefined ? {} : { cost }),
   }),
-  "tool-called": ({ run, step, tool, input }, { at, depth, isAgain }) => ({
+  "tool-called": ({ run, step, call, tool, input }, { at, depth, isAgain }) => ({
     ...{ type: "call", at, depth, run, step, tool, input, isAgain },
+    ...omitUndefined({ call }),
   }),
   "approval-requested": ({ effect }, { at, depth }) => ({ type: "approval", at, depth, request: effect }),
   "run-ended": ({ skill, stop, isError, ms }, { at, depth }) =>

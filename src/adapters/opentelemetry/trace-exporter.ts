@@ -93,7 +93,7 @@ interface OpenRun {
   parent: OpenRun | undefined;
   model: ModelNames;
   /** The calls in progress. A call that starts a run is the parent of the run. */
-  calls: { step: number; tool: string; span: OtlpSpan }[];
+  calls: { step: number; call: number | undefined; tool: string; span: OtlpSpan }[];
   said: Map<number, string>;
 }
 
@@ -176,7 +176,7 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
     },
     "tool-called": (event) => {
       const { span, calls } = runOf(event);
-      calls.push({ step: event.step, tool: event.tool, span: createToolSpan(event, span) });
+      calls.push({ step: event.step, call: event.call, tool: event.tool, span: createToolSpan(event, span) });
       if (hasContent) addAttributes(calls.at(-1)?.span, { "gen_ai.tool.call.arguments": JSON.stringify(event.input) });
       return [];
     },
@@ -187,7 +187,9 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
     },
     "tool-ended": (event) => {
       const { calls } = runOf(event);
-      const at = calls.findLastIndex(({ step, tool }) => step === event.step && tool === event.tool);
+      const at = calls.findLastIndex(
+        ({ step, call, tool }) => step === event.step && call === event.call && tool === event.tool,
+      );
       const [call] = at === -1 ? [] : calls.splice(at, 1);
       const { span: runSpan } = runOf(event);
       const span = call?.span ?? createToolSpan({ ...event, at: computeSpanStart(event, runSpan) }, runSpan);

@@ -362,6 +362,7 @@ function createMcpTool(server: string, listed: McpListedTool, settings: McpSetti
     category: "mcp",
     inputSchema: sanitizeSchema(listed.inputSchema) ?? { type: "object" },
     ...(isFree ? {} : { effect: () => ({ on: "outside", what, where: server, isReversible }) }),
+    ...(annotations.readOnlyHint === true ? { isReadOnly: true } : {}),
     execute: (input, options) => call(listed, input, options),
   };
 }

@@ -1,6 +1,6 @@
 import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { type ApprovalRequest, getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
-import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
+import { type CallOptions, createErrorResult, type Tool, type ToolResult } from "../../skill/tool.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -27,7 +27,7 @@ export interface CallToolContext {
   taint?: TaintTracker | undefined;
   ownSkill?: string | undefined;
   /** Records the call, and reports it. Defaults to neither. */
-  journal?: CallJournal | undefined;
+  journal?: Partial<CallJournal> | undefined;
 }
 
 export interface ToolApproval {
@@ -41,33 +41,60 @@ export interface ToolApproval {
   unaskedFix: string;
 }
 
-/** Contract: each function resolves with the result that `finish` or the refusal gives, or with a recorded one. */
+/** The record of one call. Contract: each resolves with the result as it is read back. */
 export interface CallJournal {
   recordRefusal(refusal: ToolResult, problem: Problem | undefined): Promise<ToolResult>;
-  recordCall(execute: () => Promise<ToolResult>, finish: (made: ToolResult) => ToolResult): Promise<ToolResult>;
+  /** Makes the call, unless it was finished before its process ended. */
+  recordCall(execute: () => Promise<ToolResult>): Promise<ToolResult>;
+  /** Reports the start and the end of a call that is made. */
+  onStart?(): void;
+  onEnd?(result: ToolResult): void;
 }
 
 const NO_JOURNAL: CallJournal = {
   recordRefusal: async (refusal) => refusal,
-  recordCall: async (execute, finish) => finish(await execute()),
+  recordCall: (execute) => execute(),
 };
 
-/**
- * THE tool-call pipeline: policy, approval, timeout, execution, redaction, journal with its events, taint. Runs, sessions, `skillet call`
- * and Claude's tool bridge call tools through it. Contract: never throws because of the tool; a refusal or failure is a result.
- */
+/** A call, and its context. */
+export interface ContextualCall {
+  tool: Tool;
+  input: unknown;
+  context: CallToolContext;
+}
+
+/** Makes one call. See `callTools`. */
 export async function callTool(tool: Tool, input: unknown, context: CallToolContext): Promise<ToolResult> {
-  const { redactor, taint, ownSkill, journal = NO_JOURNAL } = context;
+  const [result] = await callTools([{ tool, input, context }]);
+  return result as ToolResult;
+}
+
+/**
+ * THE tool-call pipeline: policy, approval, timeout, execution, redaction, journal with its events, taint. Runs, sessions, `skillet call`,
+ * prompts and the Claude adapter call tools through it. Several calls are asked for one after the other, made at the same time, and take
+ * effect in their order. Contract: never throws because of a tool; a refusal or failure is a result.
+ */
+export async function callTools(calls: readonly ContextualCall[]): Promise<ToolResult[]> {
+  const refusals: (ToolResult | undefined)[] = [];
+  for (const call of calls) refusals.push(await refuseCall(call));
+  // Every call ends before the first problem of the journal is thrown: nothing continues behind a run that has ended.
+  const ended = await Promise.allSettled(calls.map((call, index) => refusals[index] ?? recordCall(call)));
+  return ended.map((outcome, index) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    const { tool, input, context } = calls[index] as ContextualCall;
+    const { taint, ownSkill } = context;
+    if (taint && !refusals[index]) trackToolResult(taint, { tool, input, ownSkill }, outcome.value);
+    return outcome.value;
+  });
+}
+
+/** Returns the recorded refusal of a call that its policy or the user does not allow. */
+async function refuseCall({ tool, input, context }: ContextualCall): Promise<ToolResult | undefined> {
+  const { redactor, journal } = context;
   const blocked = context.findRefusal?.();
   const denial = blocked ? undefined : await requireApproval(tool, input, context);
   const refusal = blocked ?? (denial && createDenialResult(denial));
-  if (refusal) return journal.recordRefusal(redactResult(refusal, redactor), denial);
-  const result = await journal.recordCall(
-    () => executeTool(tool, input, context),
-    (made) => redactResult(made, redactor),
-  );
-  if (taint) trackToolResult(taint, { tool, input, ownSkill }, result);
-  return result;
+  return refusal && { ...NO_JOURNAL, ...journal }.recordRefusal(redactResult(refusal, redactor), denial);
 }
 
 /** Asks for the approval that a call needs. Returns why it was not given. */
@@ -97,39 +124,39 @@ function createDenialResult(problem: Problem): ToolResult {
   return { text: formatProblem(problem), isError: true, code: problem.code };
 }
 
-async function executeTool(tool: Tool, input: unknown, context: CallToolContext): Promise<ToolResult> {
-  const { seconds, waited, execute = (options: CallOptions) => tool.execute(input, options) } = context;
-  const options = context.createOptions();
-  if (seconds === undefined) return catchToolErrors(() => execute(options));
-  return executeWithTimeout(execute, options, seconds, waited);
+function recordCall(call: ContextualCall): Promise<ToolResult> {
+  return { ...NO_JOURNAL, ...call.context.journal }.recordCall(executeCall.bind(undefined, call));
 }
 
-/** Makes one call with a time limit: a tool that hangs is an error. */
-async function executeWithTimeout(
-  execute: (options: CallOptions) => Promise<ToolResult>,
-  { signal, ...more }: CallOptions,
-  seconds: number,
-  waited: (() => number) | undefined,
-): Promise<ToolResult> {
+/** Makes an allowed call with its time limit: a tool that hangs is an error. */
+async function executeCall({ tool, input, context }: ContextualCall): Promise<ToolResult> {
+  const { redactor, seconds, waited, journal } = context;
+  journal?.onStart?.();
+  const { signal: outer, ...options } = context.createOptions();
   const inner = new AbortController();
-  const onAbort = () => inner.abort(signal?.reason);
+  const onAbort = () => inner.abort(outer?.reason);
   const late = new Error(`It did not end within ${seconds} seconds`);
-  const stop = startPausableTimer(seconds * 1000, () => inner.abort(late), waited);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  if (signal?.aborted) onAbort();
+  const stop = seconds === undefined ? undefined : startPausableTimer(seconds * 1000, () => inner.abort(late), waited);
+  outer?.addEventListener("abort", onAbort, { once: true });
+  if (outer?.aborted) onAbort();
+  let result: ToolResult;
   try {
-    const result = await raceWithAbort(
-      catchToolErrors(() => execute({ ...more, signal: inner.signal })),
-      inner.signal,
-    );
-    return result.code === "aborted" && inner.signal.reason === late ? createToolTimeoutResult(late) : result;
+    const limited = { ...options, signal: inner.signal };
+    const made = context.execute ? context.execute(limited) : tool.execute(input, limited);
+    result = await (stop ? raceWithAbort(made, inner.signal) : made);
+    if (result.code === "aborted" && inner.signal.reason === late) result = createToolTimeoutResult(late);
   } catch (error) {
-    if (error === late) return createToolTimeoutResult(late);
-    return { text: "It was interrupted.", isError: true, code: "aborted" };
+    if (error === late) result = createToolTimeoutResult(late);
+    else if (inner.signal.aborted && error === inner.signal.reason)
+      result = { text: "It was interrupted.", isError: true, code: "aborted" };
+    else result = createErrorResult(error);
   } finally {
-    signal?.removeEventListener("abort", onAbort);
-    stop();
+    outer?.removeEventListener("abort", onAbort);
+    stop?.();
   }
+  const redacted = redactResult(result, redactor);
+  journal?.onEnd?.(redacted);
+  return redacted;
 }
 
 function createToolTimeoutResult({ message }: Error): ToolResult {

@@ -4,7 +4,8 @@ import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { RunEvent } from "../../host/events.ts";
 import type { Message } from "../../host/model-contract.ts";
 import type { Journal, JournalLine } from "../../store/journal.ts";
-import { omitUndefined } from "../../util/objects.ts";
+import { isJsonObject, omitUndefined } from "../../util/objects.ts";
+import { readRecordedOutput } from "../tools/tool-output.ts";
 import { type Run, type RunResult, startRun, toProblem } from "./run-result.ts";
 import { createLiveStepRunner, refuseRun } from "./step-runner.ts";
 import { runRecordedUse, type UseRequest } from "./use-skill.ts";
@@ -33,6 +34,18 @@ export function resumeRun(
 /** Reads the limit that a run of 0.1.0 recorded as `iterations`. */
 function readFormerRequest({ iterations, ...request }: UseRequest & { iterations?: number }): UseRequest {
   return iterations === undefined ? request : { maxIterations: iterations, ...request };
+}
+
+/** Returns a journal whose tool results have the form of today. Version 0.1.0 recorded the text as `content` and the data as `metadata`. */
+function readFormerSteps(journal: Journal): Journal {
+  const getStep: Journal["getStep"] = (name) => {
+    const step = journal.getStep(name);
+    if (!step || !/(?:^|\/)tool:[^/]*$/.test(name) || !isJsonObject(step.value)) return step;
+    const { text, content, metadata: data, ...rest } = step.value;
+    if (typeof text === "string" || typeof content !== "string") return step;
+    return { value: { ...rest, text: content, ...omitUndefined({ output: readRecordedOutput(content), data }) } };
+  };
+  return { ...journal, getStep };
 }
 
 /** A run that is being resumed: the original request and the context to continue with. */
@@ -79,7 +92,7 @@ async function loadRecordedRun(
   kind: "use" | "chat",
 ): Promise<{ journal: Journal; asked: RequestLine; host: Host } | { refused: Promise<RunResult> }> {
   try {
-    const journal = await openRunJournal(host, id);
+    const journal = readFormerSteps(await openRunJournal(host, id));
     const { caller: _, ...rest } = host;
     const { kind: begun, workspace, caller } = journal.head;
     const asked = journal.lines.find((line) => line.type === "request");

@@ -4,18 +4,19 @@ import type { ApprovalRequest } from "../../host/approval.ts";
 import { NO_USAGE, type ToolCall, type ToolCallResult } from "../../host/model-contract.ts";
 import type { CallOptions, Tool, ToolResult, Usage } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
-import { type JsonObject, omitUndefined } from "../../util/objects.ts";
+import { omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";
-import { readRecordedOutput } from "../tools/tool-output.ts";
 import type { AgentLoopOptions, AgentLoopResult } from "./agent-loop.ts";
-import { type CallJournal, callTool } from "./call-tool.ts";
+import { type CallJournal, type ContextualCall, callTools } from "./call-tool.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
 import { type AnsweredApproval, COMPLETE_TOOL, findToolBlock, shortenInput } from "./tool-policy.ts";
 import type { ParentRun } from "./use-skill.ts";
 
 const MAX_CALLS_PER_STEP = 32;
+/** Each may start a sandbox. */
+const MAX_PARALLEL_CALLS = 8;
 const MAX_PROGRESS_EVENTS = 1000;
 
 interface ToolCallsResult {
@@ -26,7 +27,7 @@ interface ToolCallsResult {
   cost: number | undefined;
 }
 
-/** Makes the calls one after the other. Calls after a `complete` are skipped. */
+/** Makes the calls in order, and neighboring read-only calls at the same time. Calls after a `complete` are skipped. */
 export async function makeToolCalls(
   steps: StepRunner,
   options: AgentLoopOptions,
@@ -34,20 +35,40 @@ export async function makeToolCalls(
   step: number,
 ): Promise<ToolCallsResult> {
   const answered: ToolCallsResult = { results: [], usage: NO_USAGE, cost: undefined };
-  for (const [index, call] of calls.entries()) {
-    const { id, tool } = call;
-    const why = skipToolCall(index, answered, options);
-    const result = why ?? (await makeToolCall(steps, options, call, { step, id: `${step}.${index + 1}` }));
-    if (tool === COMPLETE_TOOL && !result.isError) {
-      const isFailed = (call.input as { failed?: unknown } | null)?.failed === true;
-      answered.completed = { stop: isFailed ? "failed" : "complete", text: result.text };
-    }
-    if (result.usage) answered.usage = addUsage(answered.usage, result.usage);
-    if (result.cost !== undefined) answered.cost = (answered.cost ?? 0) + result.cost;
-    const { text: content, isError, output, data } = result;
-    answered.results.push({ id, tool, content, isError, ...omitUndefined({ output, data }) });
+  while (answered.results.length < calls.length) {
+    const start = answered.results.length;
+    const skipped = skipToolCall(start, answered, options);
+    const group = skipped ? calls.slice(start, start + 1) : takeIndependentCalls(calls, start, options);
+    const made = skipped
+      ? [skipped]
+      : await callTools(
+          group.map((call, index) => prepareCall(steps, options, call, { step, call: start + index + 1 })),
+        );
+    for (const [index, call] of group.entries()) addToolResult(answered, call, made[index] as ToolResult);
   }
   return answered;
+}
+
+/** Returns the next calls that may be made at the same time: read-only ones, or one of another kind. */
+function takeIndependentCalls(calls: readonly ToolCall[], start: number, options: AgentLoopOptions): ToolCall[] {
+  const next = calls.slice(start, Math.min(start + MAX_PARALLEL_CALLS, MAX_CALLS_PER_STEP));
+  const other = next.findIndex((call) => findTool(call, options)?.isReadOnly !== true);
+  return other === -1 ? next : next.slice(0, Math.max(1, other));
+}
+
+function findTool({ tool }: ToolCall, { tools, unlisted = [] }: AgentLoopOptions): Tool | undefined {
+  return [...tools(), ...unlisted].find(({ name }) => name === tool);
+}
+
+function addToolResult(answered: ToolCallsResult, { id, tool, input }: ToolCall, result: ToolResult): void {
+  const { text: content, isError, output, data, usage, cost } = result;
+  if (tool === COMPLETE_TOOL && !isError) {
+    const isFailed = (input as { failed?: unknown } | null)?.failed === true;
+    answered.completed = { stop: isFailed ? "failed" : "complete", text: content };
+  }
+  if (usage) answered.usage = addUsage(answered.usage, usage);
+  if (cost !== undefined) answered.cost = (answered.cost ?? 0) + cost;
+  answered.results.push({ id, tool, content, isError, ...omitUndefined({ output, data }) });
 }
 
 function skipToolCall(
@@ -61,87 +82,93 @@ function skipToolCall(
   return createCallRefusal("too-many-calls", `Call not made: the limit is ${MAX_CALLS_PER_STEP} calls per step.`);
 }
 
+/** The step of a call, and its position in it, from 1. */
 interface CallPosition {
   step: number;
-  /** `3.2`: the second call of the third step. */
-  id: string;
+  call: number;
 }
 
-/** Makes one call of a run: the run's policies, approvals, steps and events around the pipeline. */
-async function makeToolCall(
-  steps: StepRunner,
-  options: AgentLoopOptions,
-  call: ToolCall,
-  at: CallPosition,
-): Promise<ToolResult> {
+/** Returns the name of a call in its run: `3.2` is the second call of the third step. */
+function formatCallId({ step, call }: CallPosition): string {
+  return `${step}.${call}`;
+}
+
+/** Prepares one call of a run for the pipeline: with the run's policies, approvals, steps and events. */
+function prepareCall(steps: StepRunner, options: AgentLoopOptions, call: ToolCall, at: CallPosition): ContextualCall {
   const { redactor, taint, limits } = options;
   const { input } = call;
-  const tool = [...options.tools(), ...(options.unlisted ?? [])].find(({ name }) => name === call.tool);
-  const journal = createCallJournal(steps, options, call, {
-    ...at,
-    isNested: tool !== undefined && isSubRunTool(tool),
-  });
-  if (!tool) return journal.recordRefusal(findCallRevocation(options, call) ?? describeUnknownTool(call.tool, options));
-  return callTool(tool, input, {
-    findRefusal: () => findCallRefusal(options, tool, call),
-    approval: { context: options, ask: (request) => requestRunApproval(steps, options, request, at), unaskedFix: "" },
-    createOptions: () => createCallOptions(steps, options, tool, at),
-    ...(isSubRunTool(tool)
-      ? { execute: (callOptions) => tool.executeInRun(input, callOptions, createParentRun(steps, options, at)) }
-      : { seconds: limits.toolSeconds, waited: () => steps.waited() }),
-    redactor,
-    taint,
-    ownSkill: options.owner?.name,
-    journal,
-  });
-}
-
-function createParentRun(steps: StepRunner, options: AgentLoopOptions, { id }: CallPosition): ParentRun {
-  const { run, budget, requestedModel, taint } = options;
-  return { id: `${run}.${id}`, parent: run, steps: steps.createChild(id), budget, requestedModel, taint };
-}
-
-/** Records a call in one step, with its events. A nested run has its own steps, so it is not inside a step; only its events are. */
-function createCallJournal(
-  steps: StepRunner,
-  options: AgentLoopOptions,
-  call: ToolCall,
-  { step, id, isNested }: CallPosition & { isNested: boolean },
-): Omit<CallJournal, "recordRefusal"> & { recordRefusal(refusal: ToolResult): Promise<ToolResult> } {
-  const name = `tool:${id}`;
-  const start = () => {
-    const input = shortenInput(call.input, options.redactor);
-    emitRunEvent(steps, options, { type: "tool-called", step, tool: call.tool, input });
-    return performance.now();
-  };
-  const end = (result: ToolResult, started: number) => {
-    emitToolEnded(steps, options, call, { step, started }, result);
-    return result;
-  };
+  const known = findTool(call, options);
+  const tool = known ?? createUnknownTool(call);
   return {
-    recordRefusal: async (refusal) =>
-      readRecordedResult(await steps.step(name, async () => blockToolCall(steps, options, call, step, refusal))),
-    async recordCall(execute, finish) {
-      if (!isNested) {
-        const recorded = await steps.step(name, async () => {
-          const started = start();
-          return end(finish(await execute()), started);
-        });
-        return readRecordedResult(recorded);
-      }
-      const started = performance.now();
-      await steps.step(`call:${id}`, async () => start() > 0);
-      const made = await execute();
-      return readRecordedResult(await steps.step(name, async () => end(finish(made), started)));
+    tool,
+    input,
+    context: {
+      findRefusal: () => findCallRefusal(options, known, call),
+      approval: { context: options, ask: (request) => requestRunApproval(steps, options, request, at), unaskedFix: "" },
+      createOptions: () => createCallOptions(steps, options, tool, at),
+      ...(isSubRunTool(tool)
+        ? { execute: (callOptions) => tool.executeInRun(input, callOptions, createParentRun(steps, options, at)) }
+        : { seconds: limits.toolSeconds, waited: () => steps.waited() }),
+      redactor,
+      taint,
+      ownSkill: options.owner?.name,
+      journal: createCallJournal(steps, options, call, { ...at, isNested: isSubRunTool(tool) }),
     },
   };
 }
 
-/** Reads the result of a recorded step. Version 0.1.0 recorded the text as `content` and the data as `metadata`. */
-function readRecordedResult(recorded: ToolResult & { content?: string; metadata?: JsonObject }): ToolResult {
-  if (typeof recorded.text === "string") return recorded;
-  const { content = "", metadata: data, ...rest } = recorded;
-  return { ...rest, text: content, ...omitUndefined({ output: readRecordedOutput(content), data }) };
+/** Creates the tool of a call that names none. Such a call is always refused. */
+function createUnknownTool({ tool: name }: ToolCall): Tool {
+  const refusal: ToolResult = { text: "", isError: true, code: "tool-unknown" };
+  return { name, description: "", category: "", inputSchema: {}, execute: async () => refusal };
+}
+
+function createParentRun(steps: StepRunner, options: AgentLoopOptions, at: CallPosition): ParentRun {
+  const { run, budget, requestedModel, taint } = options;
+  const id = formatCallId(at);
+  return { id: `${run}.${id}`, parent: run, steps: steps.createChild(id), budget, requestedModel, taint };
+}
+
+/** Records a call in one step, with its events. A nested run has its own steps, so only its events are in steps. */
+function createCallJournal(
+  steps: StepRunner,
+  options: AgentLoopOptions,
+  call: ToolCall,
+  { isNested, ...at }: CallPosition & { isNested: boolean },
+): CallJournal {
+  const id = formatCallId(at);
+  const name = `tool:${id}`;
+  const about = { ...at, tool: call.tool };
+  let started = performance.now();
+  const onStart = () => {
+    const input = shortenInput(call.input, options.redactor);
+    emitRunEvent(steps, options, { type: "tool-called", ...about, input });
+    started = performance.now();
+  };
+  const onEnd = (result: ToolResult) => emitToolEnded(steps, options, { ...about, started }, result);
+  return {
+    recordRefusal: ({ text, code = "" }) =>
+      steps.step(name, async () => {
+        const tool = sanitizeLine(options.redactor.redact(call.tool), 64);
+        emitRunEvent(steps, options, { type: "tool-blocked", ...about, tool, code, message: text });
+        return { text, isError: true, code };
+      }),
+    ...(isNested
+      ? {
+          async recordCall(execute) {
+            await steps.step(`call:${id}`, async () => {
+              onStart();
+              return true;
+            });
+            const made = await execute();
+            return steps.step(name, async () => {
+              onEnd(made);
+              return made;
+            });
+          },
+        }
+      : { recordCall: (execute) => steps.step(name, execute), onStart, onEnd }),
+  };
 }
 
 /** Creates the options of a call: variables go only to the skill that declares them. */
@@ -149,27 +176,24 @@ function createCallOptions(
   steps: StepRunner,
   options: AgentLoopOptions,
   { name, owner }: Tool,
-  { step, id: place }: CallPosition,
+  at: CallPosition,
 ): CallOptions & { signal: AbortSignal } {
   const { run, signal, context, redactor } = options;
   const skill = owner ?? options.owner;
-  let said = 0;
+  const id = formatCallId(at);
+  let count = 0;
   const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
   return {
-    ...(context.createSandbox ? { sandbox: context.createSandbox(place) } : {}),
+    ...(context.createSandbox ? { sandbox: context.createSandbox(id) } : {}),
     ...(isOwn && context.env ? { env: context.env } : {}),
     ...(skill ? { skill } : {}),
     run,
     signal,
-    key: `${run}:${place}`,
+    key: `${run}:${id}`,
     onProgress(text) {
-      if (++said > MAX_PROGRESS_EVENTS) return; // More would not be read.
-      emitRunEvent(steps, options, {
-        type: "tool-progressed",
-        step,
-        tool: name,
-        text: sanitizeLine(redactor.redact(text), 300),
-      });
+      if (++count > MAX_PROGRESS_EVENTS) return; // More would not be read.
+      const line = sanitizeLine(redactor.redact(text), 300);
+      emitRunEvent(steps, options, { type: "tool-progressed", ...at, tool: name, text: line });
     },
   };
 }
@@ -177,42 +201,24 @@ function createCallOptions(
 function emitToolEnded(
   steps: StepRunner,
   options: AgentLoopOptions,
-  { tool }: ToolCall,
-  { step, started }: { step: number; started: number },
+  { started, ...about }: CallPosition & { tool: string; started: number },
   { text, output = text, isError, code, title }: ToolResult,
 ): void {
   const ms = Math.max(0, Math.round(performance.now() - started));
   emitRunEvent(steps, options, {
-    ...{ type: "tool-ended", step, tool, isError },
+    ...{ type: "tool-ended", ...about, isError },
     ...omitUndefined({ code, title }),
     ...(isError ? { message: sanitizeLine(output, 300) } : {}),
     ...{ ms, characters: text.length },
   });
 }
 
-function blockToolCall(
-  steps: StepRunner,
-  options: AgentLoopOptions,
-  { tool }: ToolCall,
-  step: number,
-  { text, code = "" }: ToolResult,
-): ToolResult {
-  const message = options.redactor.redact(text);
-  emitRunEvent(steps, options, {
-    type: "tool-blocked",
-    step,
-    tool: sanitizeLine(options.redactor.redact(tool), 64),
-    code,
-    message,
-  });
-  return { text: message, isError: true, code };
-}
-
 /** Returns the refusal that no approval can lift. */
-function findCallRefusal(options: AgentLoopOptions, tool: Tool, call: ToolCall): ToolResult | undefined {
+function findCallRefusal(options: AgentLoopOptions, tool: Tool | undefined, call: ToolCall): ToolResult | undefined {
   const { input, problem } = call;
   const revoked = findCallRevocation(options, call);
   if (revoked) return revoked;
+  if (!tool) return describeUnknownTool(call.tool, options);
   if (problem !== undefined) return createCallRefusal("input-invalid", `Invalid input: ${sanitizeLine(problem, 300)}`);
   const blocked = findToolBlock(options.toolPolicies, tool.name, input);
   return blocked && createCallRefusal(blocked.code, sanitizeLine(formatProblem(blocked), 512));
@@ -222,10 +228,10 @@ function requestRunApproval(
   steps: StepRunner,
   options: AgentLoopOptions,
   effect: ApprovalRequest,
-  { step, id }: CallPosition,
+  at: CallPosition,
 ): Promise<AnsweredApproval> {
-  const about = { step, tool: effect.tool };
-  return steps.requestApproval(`approval:${id}`, {
+  const about = { ...at, tool: effect.tool };
+  return steps.requestApproval(`approval:${formatCallId(at)}`, {
     request: effect,
     signal: options.signal,
     redact: (text) => options.redactor.redact(text),

@@ -143,6 +143,7 @@ function createOperationTool(broker: Broker, capability: string, operation: Capa
     description: sanitizeLine(says, 1000),
     category: "capabilities",
     inputSchema: input,
+    ...(mutating ? {} : { isReadOnly: true }),
     execute: (given, options) =>
       catchToolErrors(async (): Promise<ToolResult> => {
         const answer = await broker

@@ -27,7 +27,7 @@ export function createReadFileTool(context: SandboxToolContext): Tool {
   } as const;
   const description = "Reads a text file from the workspace or the skill's folder.";
   return createTool(
-    { name: "read_file", description, category: WORKSPACE_CATEGORY, parameters },
+    { name: "read_file", description, category: WORKSPACE_CATEGORY, parameters, isReadOnly: true },
     async ({ path, ...given }, { signal }) => {
       const offset = Math.max(1, Math.floor(given.offset ?? 1));
       const limit = Math.max(1, Math.floor(given.limit ?? Number.POSITIVE_INFINITY));
@@ -259,7 +259,7 @@ export function createListFilesTool(context: SandboxToolContext): Tool {
   const description =
     "Lists the files of a folder, or all files below it that match a pattern. Without a pattern, folders end with a slash.";
   return createTool(
-    { name: "list_files", description, category: SEARCH_CATEGORY, parameters },
+    { name: "list_files", description, category: SEARCH_CATEGORY, parameters, isReadOnly: true },
     async ({ path, pattern }, { signal }) => {
       const found = await findFileNames(context, "list_files", {
         path,
@@ -290,7 +290,7 @@ export function createGrepTool(context: SandboxToolContext): Tool {
   const description =
     "Finds matching lines in files, with file name and line number. .git and node_modules are skipped.";
   return createTool(
-    { name: "grep", description, category: SEARCH_CATEGORY, parameters },
+    { name: "grep", description, category: SEARCH_CATEGORY, parameters, isReadOnly: true },
     async (values, { signal }) => {
       const { pattern, path, glob, ignore_case: ignoresCase } = values;
       const found = await findFileNames(context, "grep", { path, program: FIND_PROGRAM, signal });

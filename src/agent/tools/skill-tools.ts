@@ -31,6 +31,7 @@ export function createListTool(list: () => Promise<ToolResult>): Tool {
       name: "list_skills",
       description: "Lists the available skills: name, description, version and tags, as JSON.",
       category: SKILL_TOOL_CATEGORY,
+      isReadOnly: true,
       parameters: {},
     },
     list,
@@ -93,6 +94,7 @@ export function createResourceTool(
       name: "read_skill_resource",
       description: "Reads a file of a skill, as listed by load_skill.",
       category: SKILL_TOOL_CATEGORY,
+      isReadOnly: true,
       parameters: {
         skill: only
           ? { ...SKILL_PARAMETER, description: `the skill's name; defaults to ${only.name}`, isRequired: false }

@@ -21,6 +21,7 @@ export function createWebFetchTool(context: SandboxToolContext): Tool {
       name: "web_fetch",
       description: `Fetches the text of a URL without following redirects. Allowed hosts: ${open}.`,
       category: "workspace",
+      isReadOnly: true,
       parameters: {
         url: { type: "string", description: "the full URL, with http:// or https://", isRequired: true },
       },
@@ -195,6 +196,7 @@ export function createWebSearchTool(host: Host, redactor: Redactor): Tool | unde
       name: "web_search",
       description: "Searches the web. Returns titles, URLs and short extracts, not pages.",
       category: "workspace",
+      isReadOnly: true,
       parameters: { query: { type: "string", description: "what to search for", isRequired: true } },
     },
     async ({ query }, { signal }) => {

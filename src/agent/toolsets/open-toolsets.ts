@@ -176,7 +176,7 @@ async function findSchemaProblem(schema: JsonObject): Promise<string | undefined
 const MAX_TOOL_DESCRIPTION = 4096;
 
 function createToolsetTool(
-  { name, description, inputSchema, hasEffect }: ToolsetOffer,
+  { name, description, inputSchema, hasEffect, isReadOnly }: ToolsetOffer,
   thread: ToolsetThread,
   { owner, host }: { owner: ToolOwner; host: Host },
 ): Tool {
@@ -187,6 +187,7 @@ function createToolsetTool(
     inputSchema,
     owner,
     ...(hasEffect ? { effect: (input: unknown) => thread.effect(name, input) } : {}),
+    ...(isReadOnly ? { isReadOnly } : {}),
     execute: (input, options) => watchOwnSkills(host, () => thread.call(name, input, { ...options, skill: owner })),
   };
 }

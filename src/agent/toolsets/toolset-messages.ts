@@ -35,6 +35,7 @@ export interface ToolsetOffer {
   description: string;
   inputSchema: JsonObject;
   hasEffect: boolean;
+  isReadOnly: boolean;
 }
 
 /** The options of a call, without its input. */
@@ -83,11 +84,12 @@ export function readCachedTools(home: string, digest: string): readonly ToolsetO
 /** Caches the tools of a skill's toolsets, so that they can be listed before the next import. */
 export function writeCachedTools(home: string, digest: string, tools: readonly Tool[]): void {
   const offers = tools.map(
-    ({ name, owner, description, inputSchema, effect }): ToolsetOffer => ({
+    ({ name, owner, description, inputSchema, effect, isReadOnly = false }): ToolsetOffer => ({
       name: owner ? name.slice(owner.name.length + 1) : name,
       description,
       inputSchema,
       hasEffect: effect !== undefined,
+      isReadOnly,
     }),
   );
   const folder = getToolCacheFolder(home);
@@ -103,9 +105,9 @@ function getToolCacheFile(home: string, digest: string): string {
 }
 
 function readOffer(value: unknown): ToolsetOffer | undefined {
-  const { name, description, inputSchema, hasEffect } = Object(value) as Partial<ToolsetOffer>;
+  const { name, description, inputSchema, hasEffect, isReadOnly } = Object(value) as Partial<ToolsetOffer>;
   if (typeof name !== "string" || !TOOL_ID.test(name) || typeof description !== "string") return undefined;
   const schema = isJsonObject(inputSchema) ? (sanitizeSchema(inputSchema as JsonObject) ?? undefined) : undefined;
   if (schema?.["type"] !== "object" || escapeInvisible(description).text !== description) return undefined;
-  return { name, description, inputSchema: schema, hasEffect: hasEffect === true };
+  return { name, description, inputSchema: schema, hasEffect: hasEffect === true, isReadOnly: isReadOnly === true };
 }

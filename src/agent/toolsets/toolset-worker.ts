@@ -72,11 +72,12 @@ async function importTools(): Promise<ToolsetOffer[]> {
   }
   checkToolNames(found);
   for (const tool of found) toolsByName.set(tool.name, tool);
-  return found.map(({ name, description, inputSchema, effect }) => ({
+  return found.map(({ name, description, inputSchema, effect, isReadOnly }) => ({
     name,
     description,
     inputSchema: JSON.parse(toJson(inputSchema) ?? "{}"),
     hasEffect: typeof effect === "function",
+    isReadOnly: isReadOnly === true,
   }));
 }
 

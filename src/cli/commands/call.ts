@@ -180,7 +180,6 @@ async function makeCall(
         refusal = problem;
         return refused;
       },
-      recordCall: async (execute, finish) => finish(await execute()),
     },
   });
   return refusal ? { result, refusals: [refusal] } : { result };
