@@ -24,6 +24,7 @@ const LAYERS = [
   ["remote"],
   ["eval"],
   ["adapters"],
+  ["postgres"],
   ["testing"],
   ["cli", "index.ts"],
 ];
@@ -41,6 +42,8 @@ const ONLY: Record<string, RegExp> = {
   "@ai-sdk/anthropic": /^util\/peer-packages\.ts$/,
   "@ai-sdk/openai": /^util\/peer-packages\.ts$/,
   "@ai-sdk/openai-compatible": /^util\/peer-packages\.ts$/,
+  pg: /^util\/peer-packages\.ts$|^postgres\/database\.ts$/,
+  "@dbos-inc/dbos-sdk": /^util\/peer-packages\.ts$/,
   ajv: /^host\/json-schema\.ts$/,
   "ajv/dist/2020.js": /^host\/json-schema\.ts$/,
   "ajv-formats": /^host\/json-schema\.ts$/,

@@ -17,6 +17,9 @@ const START = ["src/cli/main.ts", "src/cli/commands/list.ts"];
 /** Declarations that `skillet types` writes next to skills: zod's entries. */
 const ZOD_ENTRIES = ["index", "v4/index", "v4/core/index", "mini/index", "v4-mini/index", "v3/index"];
 
+/** The packages of workers, which are installed next to the command where they are needed. */
+const ENGINE_PACKAGES = ["pg", "@dbos-inc/dbos-sdk"];
+
 const OPTIONS = {
   absWorkingDir: root,
   bundle: true,
@@ -131,6 +134,7 @@ async function buildCommand() {
     outExtension: { ".js": ".cjs" },
     chunkNames: "[name]-[hash]",
     entryPoints: [{ in: "./src/cli/bin.ts", out: "bin" }],
+    external: ENGINE_PACKAGES,
     define: {
       SKILLET_VERSION,
       SKILLET_SB_CODE,

@@ -1,7 +1,9 @@
 import { existsSync } from "node:fs";
 import { relative, resolve, sep } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
+import { resolveReference } from "../config/config-file.ts";
 import { type DiscoverOptions, type DiscoverResult, discover, resolveEnvironment } from "../config/discover.ts";
+import { loadSettings, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";
 import type { Capabilities } from "../host/capability-contract.ts";
@@ -9,7 +11,9 @@ import type { Diagnostic } from "../skill/diagnostics.ts";
 import type { Skill, SkillScope } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import { isSameSkill } from "../skill/source/skill-copy.ts";
+import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
 import { createRunStore, type RunStore } from "../store/runs.ts";
+import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
 import { type CommonOptions, ReportedError } from "./command-definition.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
 
@@ -47,7 +51,8 @@ export async function discoverWithCapabilities(
 
 /** Discovers for commands that run skills. These may take long, so they follow configuration changes. */
 export async function discoverForRun(io: CommandIo, options: CommonOptions & CallerOptions): Promise<CommandHost> {
-  return attachCapabilities(await discoverForCommand(io, options, { follow: true, remote: "background" }));
+  const found = await discoverForCommand(io, options, { follow: true, remote: "background" });
+  return attachCapabilities({ ...found, ...(await openEngineStores(found.around, found.settings)) });
 }
 
 export async function attachCapabilities(found: DiscoverResult): Promise<CommandHost> {
@@ -161,9 +166,50 @@ async function keepTrustAfterCheckout({ trust: { own }, env }: Pick<DiscoverResu
   }
 }
 
+/** The stores of the caller: in the database of the engine if one is configured, otherwise in files of this machine. */
+interface CommandStores {
+  runs: RunStore;
+  approvals: ApprovalStore;
+  statistics: StatisticsStore;
+}
+
+/** Opens the stores of the caller. No skills are discovered. */
+export async function openCommandStores(io: CommandIo, options: CommonOptions): Promise<CommandStores> {
+  const around = resolveCommandEnvironment(io, options);
+  const { settings } = await loadSettings(around);
+  const { skilletHome } = around;
+  const local = {
+    runs: createRunStore(skilletHome),
+    approvals: createApprovalStore(skilletHome),
+    statistics: createStatisticsStore(skilletHome),
+  };
+  return { ...local, ...(await openEngineStores(around, settings)) };
+}
+
 /** Opens the caller's runs. No skills are discovered. */
-export function openCommandRuns(io: CommandIo, options: CommonOptions): RunStore {
-  return createRunStore(resolveCommandEnvironment(io, options).skilletHome);
+export async function openCommandRuns(io: CommandIo, options: CommonOptions): Promise<RunStore> {
+  return (await openCommandStores(io, options)).runs;
+}
+
+/** Opens the stores in the database of the engine. Returns undefined if none is configured. */
+async function openEngineStores(around: Environment, settings: Settings): Promise<Partial<CommandStores> | undefined> {
+  const url = readEngineUrl(around, settings);
+  if (url === undefined) return undefined;
+  const { openPostgresStores } = await import("../postgres/index.ts");
+  const { leaseSeconds, outageSeconds } = settings.engine;
+  const { runs } = await openPostgresStores({ url, leaseSeconds, outageSeconds });
+  return { runs };
+}
+
+/** Returns the URL of the engine's database, if one is configured. Throws a SkillError for a reference without a value. */
+export function readEngineUrl({ skilletHome, env }: Environment, { engine }: Settings): string | undefined {
+  if (engine.url === undefined) return undefined;
+  return resolveReference(engine.url, { home: skilletHome, env }, (why) => {
+    throw new SkillError("engine-failed", {
+      message: `The URL of the engine is missing: ${why}`,
+      fix: "set the variable or the file that engine.url of config.toml names",
+    });
+  });
 }
 
 /** A skills folder that contains the skill. */

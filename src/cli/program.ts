@@ -84,6 +84,9 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
     cancel: async () => (await import("./commands/cancel.ts")).cancelCommand,
     stats: async () => (await import("./commands/stats.ts")).statsCommand,
   },
+  Workers: {
+    engine: async () => (await import("./commands/engine.ts")).engineCommand,
+  },
   Code: {
     script: async () => (await import("./commands/script.ts")).scriptCommand,
     packages: async () => (await import("./commands/packages.ts")).packagesCommand,

@@ -13,9 +13,11 @@ import {
 import {
   type CapabilitySettings,
   DEFAULT_CAPABILITY_SETTINGS,
+  DEFAULT_ENGINE_SETTINGS,
   DEFAULT_RUN_LIMITS,
   DEFAULT_SANDBOX_SETTINGS,
   DEFAULT_SCRIPT_LIMITS,
+  type EngineSettings,
   type ProviderSettings,
   type RunLimits,
   type SandboxSettings,
@@ -215,6 +217,17 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
   defineLimitKey("tool_output", "the maximum characters of tool output that a model gets", "toolOutput"),
   defineRunsKey("keep_days", "the days that runs are kept", "days"),
   defineRunsKey("keep", "the maximum number of ended runs to keep", "most"),
+  defineKey(
+    "engine.url",
+    "database",
+    "the Postgres database that several machines share; without it, runs are files of this machine",
+    ({ engine }, value) => Object.assign(engine, { url: value }),
+  ),
+  defineEngineKey("slots", "the number of runs that a worker works on at once", "slots"),
+  defineEngineKey("lease_seconds", "the time after which a worker that does not answer loses its runs", "leaseSeconds"),
+  defineEngineKey("outage_seconds", "the time that a running run waits for an unavailable database", "outageSeconds"),
+  defineEngineKey("drain_seconds", "the time that a stopped worker gives its runs to end", "drainSeconds"),
+  defineEngineKey("attempts", "the number of times that a run may end its worker", "attempts"),
   defineDisclosureKey(
     "mode",
     "mode",
@@ -503,6 +516,12 @@ function defineLimitKey(name: string, means: string, limit: keyof RunLimits): Co
 function defineRunsKey(name: string, means: string, kept: keyof RunRetention): ConfigKey {
   return defineKey(`runs.${name}`, "size", means, ({ runs }, value) => Object.assign(runs, { [kept]: value }), {
     default: DEFAULT_RUN_RETENTION[kept],
+  });
+}
+
+function defineEngineKey(name: string, means: string, field: Exclude<keyof EngineSettings, "url">): ConfigKey {
+  return defineKey(`engine.${name}`, "size", means, ({ engine }, value) => Object.assign(engine, { [field]: value }), {
+    default: DEFAULT_ENGINE_SETTINGS[field],
   });
 }
 

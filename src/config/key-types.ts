@@ -6,6 +6,7 @@ import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/requi
 import type { RunRetention } from "../store/run-rules.ts";
 import {
   type CapabilitySettings,
+  type EngineSettings,
   type ProviderSettings,
   type RunLimits,
   SANDBOX_ENGINES,
@@ -33,6 +34,9 @@ export const ENDPOINT_PATTERN = /^(?:unix:\S.*|(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]
 export const NAMESPACE_PATTERN = /^[a-z][a-z0-9_-]*$/;
 export const CAPABILITY_PATTERN = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
 
+/** A reference, or the URL of a Postgres database without a password. */
+export const DATABASE_PATTERN = /^(?:(?:env|file):\S+|postgres(?:ql)?:\/\/(?!\S*password=)(?:[^\s:@/?]+@)?[^\s@]*)$/;
+
 /** The maximum packages of each kind for a skill. */
 export const MAX_PACKAGES = 32;
 
@@ -40,6 +44,10 @@ export const KEY_TYPES = {
   text: createTextType(() => true, 'text in quotes, "…"'),
   path: createTextType(isAbsolute, 'an absolute path in quotes, "/…"'),
   address: createTextType(isWebAddress, 'a web address in quotes, "https://…", without a user name or password'),
+  database: createTextType(
+    (value) => DATABASE_PATTERN.test(value),
+    '"env:NAME", "file:PATH", or a URL without a password, "postgres://skillet@db.example.com/skillet"',
+  ),
   alias: createTextType((value) => !value.includes("/"), "an alias of the user's configuration"),
   access: createEnumType(WORKSPACE_ACCESS),
   mode: createEnumType(DISCLOSURE_MODES),
@@ -156,6 +164,7 @@ export interface ConfigValues {
   serving: ServingSettings;
   limits: Partial<RunLimits>;
   runs: Partial<RunRetention>;
+  engine: Partial<EngineSettings>;
   providers: Map<string, ProviderValues>;
   capabilities: Partial<CapabilitySettings>;
 }
@@ -200,6 +209,7 @@ export function createConfigValues(): ConfigValues {
     serving: {},
     limits: {},
     runs: {},
+    engine: {},
     providers: new Map(),
     capabilities: {},
   };

@@ -101,3 +101,27 @@ export interface ProviderSettings {
   /** The OAuth client id. */
   clientId?: string;
 }
+
+/** The database that several machines share, and the limits of a worker on this one. */
+export interface EngineSettings {
+  /** The URL of a Postgres database, `env:NAME` or `file:PATH`. If undefined, runs are files of this machine. */
+  url?: string;
+  /** The number of runs that a worker works on at once. */
+  slots: number;
+  /** The time after which a run of a worker that no longer answers is given to another. */
+  leaseSeconds: number;
+  /** The time that a running run waits for an unavailable database. */
+  outageSeconds: number;
+  /** The time that a worker which is stopped gives its runs to end. */
+  drainSeconds: number;
+  /** The number of times that a run may end its worker. */
+  attempts: number;
+}
+
+export const DEFAULT_ENGINE_SETTINGS: EngineSettings = {
+  slots: 8,
+  leaseSeconds: 15,
+  outageSeconds: 60,
+  drainSeconds: 30,
+  attempts: 3,
+};

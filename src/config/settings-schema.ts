@@ -14,7 +14,14 @@ import {
 } from "./config-file.ts";
 import { CONFIG_KEYS, type ConfigKey } from "./config-keys.ts";
 import { resolveEnvironment } from "./discover.ts";
-import { CAPABILITY_PATTERN, ENDPOINT_PATTERN, type KEY_TYPES, MAX_PACKAGES, NAMESPACE_PATTERN } from "./key-types.ts";
+import {
+  CAPABILITY_PATTERN,
+  DATABASE_PATTERN,
+  ENDPOINT_PATTERN,
+  type KEY_TYPES,
+  MAX_PACKAGES,
+  NAMESPACE_PATTERN,
+} from "./key-types.ts";
 import { SANDBOX_ENGINES, type SandboxEngine, WORKSPACE_ACCESS, type WorkspaceAccess } from "./limits.ts";
 import { createSettingsFromEntries, type SearchProvider, type Settings } from "./settings.ts";
 
@@ -42,6 +49,14 @@ export interface SettingsInput {
     toolOutput?: number;
   };
   runs?: { keepDays?: number; keep?: number };
+  engine?: {
+    url?: string;
+    slots?: number;
+    leaseSeconds?: number;
+    outageSeconds?: number;
+    drainSeconds?: number;
+    attempts?: number;
+  };
   disclosure?: {
     mode?: DisclosureMode;
     maxSkills?: number;
@@ -264,6 +279,7 @@ const TYPE_SCHEMAS: Readonly<Record<keyof typeof KEY_TYPES, JsonObject>> = {
     pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\\\\\s]+(?:[/?#\\\\]|$)",
     examples: ["https://api.example.com/v1"],
   },
+  database: { type: "string", pattern: DATABASE_PATTERN.source, examples: ["env:DATABASE_URL"] },
   alias: { type: "string", pattern: "^[^/]*$", examples: ["fast"] },
   access: { enum: WORKSPACE_ACCESS },
   mode: { enum: DISCLOSURE_MODES },

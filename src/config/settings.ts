@@ -11,9 +11,11 @@ import { type ConfigValues, createConfigValues, WORKSPACE_RULES } from "./key-ty
 import {
   type CapabilitySettings,
   DEFAULT_CAPABILITY_SETTINGS,
+  DEFAULT_ENGINE_SETTINGS,
   DEFAULT_RUN_LIMITS,
   DEFAULT_SANDBOX_SETTINGS,
   DEFAULT_SCRIPT_LIMITS,
+  type EngineSettings,
   type ProviderSettings,
   type RunLimits,
   type SandboxSettings,
@@ -69,6 +71,7 @@ export interface Settings {
   limits: RunLimits;
   /** The retention of recorded runs. */
   runs: RunRetention;
+  engine: EngineSettings;
   /** Capability providers by name. */
   providers: ReadonlyMap<string, ProviderSettings>;
   capabilities: CapabilitySettings;
@@ -144,6 +147,7 @@ export const DEFAULT_SETTINGS: Settings = {
   serving: {},
   limits: DEFAULT_RUN_LIMITS,
   runs: DEFAULT_RUN_RETENTION,
+  engine: DEFAULT_ENGINE_SETTINGS,
   providers: new Map(),
   capabilities: DEFAULT_CAPABILITY_SETTINGS,
 };
@@ -267,6 +271,7 @@ export function createSettingsFromEntries(entries: readonly ConfigEntry[], aroun
     serving: values.serving,
     limits: { ...DEFAULT_RUN_LIMITS, ...values.limits },
     runs: { ...DEFAULT_RUN_RETENTION, ...values.runs },
+    engine: { ...DEFAULT_ENGINE_SETTINGS, ...values.engine },
     providers: values.providers,
     capabilities: { ...DEFAULT_CAPABILITY_SETTINGS, ...values.capabilities },
   };

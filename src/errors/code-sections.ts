@@ -1,7 +1,7 @@
 import { COMMAND_CODES, MCP_CODES, PROMPT_CODES } from "./error-codes.ts";
 import type { CodeRow } from "./problem.ts";
 import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "./remote-codes.ts";
-import { RUN_CODES, TOOL_CODES, USE_CODES } from "./run-codes.ts";
+import { ENGINE_CODES, RUN_CODES, TOOL_CODES, USE_CODES } from "./run-codes.ts";
 import { CAPABILITY_CODES, SCRIPT_CODES } from "./sandbox-codes.ts";
 
 /** A group of codes: a section of docs/errors.md. */
@@ -47,6 +47,13 @@ export const CODE_SECTIONS: readonly CodeSection[] = [
       "A run always resolves. These are the codes of its `error` and its `warnings`, and of its outcome where it is the result of a tool. `createRunStore`, `resumeRun`, `runs`, `resume`, `approve` and `cancel` throw the codes about runs.",
     pages: { Runs: "runs.md", models: "models.md" },
     codes: RUN_CODES,
+  },
+  {
+    title: "Workers and their database",
+    about:
+      "From `engine`, `worker`, `workers`, `run --detach` and every command about runs when an engine is configured.",
+    pages: { Workers: "workers.md" },
+    codes: ENGINE_CODES,
   },
   {
     title: "Scripts, sandboxes and packages",

@@ -1,7 +1,7 @@
 import { FINDING_CODES } from "./finding-codes.ts";
 import { type CodeRow, defineCode } from "./problem.ts";
 import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "./remote-codes.ts";
-import { RUN_CODES, TOOL_CODES, USE_CODES } from "./run-codes.ts";
+import { ENGINE_CODES, RUN_CODES, TOOL_CODES, USE_CODES } from "./run-codes.ts";
 import { CAPABILITY_CODES, SCRIPT_CODES } from "./sandbox-codes.ts";
 
 /** Codes of MCP servers that provide tools to runs, and of clients that connect to skillet. */
@@ -242,6 +242,7 @@ export const ERROR_CODES = {
     ...LOCK_CODES,
     ...USE_CODES,
     ...RUN_CODES,
+    ...ENGINE_CODES,
     ...SCRIPT_CODES,
   },
   ...{ ...TOOL_CODES, ...CAPABILITY_CODES, ...MCP_CODES, ...PROMPT_CODES, ...COMMAND_CODES },

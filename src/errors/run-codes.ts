@@ -350,3 +350,23 @@ export const TOOL_CODES = {
   "toolset-timeout": defineCode("Importing the toolset took too long.", "move slow work to `execute`"),
   "toolset-exited": defineCode("The toolset's code ended its worker thread.", "load the skill again to restart it"),
 } as const satisfies Record<string, CodeRow>;
+
+/** Codes of the database that several machines share. */
+export const ENGINE_CODES = {
+  "engine-missing": defineCode(
+    "The command needs a database that several machines share, and none is configured.",
+    "run `skillet config set engine.url env:DATABASE_URL`",
+  ),
+  "engine-unavailable": defineCode(
+    "The database of the engine does not answer.",
+    "check that it is running and reachable: `skillet engine check`",
+  ),
+  "engine-failed": defineCode(
+    "The database of the engine refused a connection or a statement.",
+    "run `skillet engine check`",
+  ),
+  "engine-outdated": defineCode(
+    "The tables in the database and this skillet have different versions.",
+    "run `skillet engine init`, or update skillet",
+  ),
+} as const satisfies Record<string, CodeRow>;

@@ -32,6 +32,8 @@ export interface Journal {
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunEnd, "type">): Promise<void>;
   /** Returns true if the run was cancelled. From then on, `getAnswer` knows the answers that other processes gave until now. */
   isCancelled(): Promise<boolean>;
+  /** Throws a SkillError if another owner has taken over the run. Call it before an action that the new owner may repeat. */
+  requireLease(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -47,6 +49,8 @@ export interface JournalLog {
   append(line: JournalLine, isKept: boolean): Promise<void>;
   /** Returns the lines that were added since the last call, also those of this journal, and renews the lease. */
   readAdded(): Promise<readonly JournalLine[]>;
+  /** Throws a SkillError if the lease was lost. For drivers whose lease may end while its owner lives. */
+  requireLease?(): Promise<void>;
   /** Ends the lease, so that other processes can resume the run. */
   close(): Promise<void>;
 }
@@ -111,6 +115,9 @@ export async function createJournal({ head, lines, log }: OpenedJournal): Promis
     async isCancelled() {
       if (!state.isCancelled && !state.isClosed) await inOrder(look);
       return state.isCancelled;
+    },
+    async requireLease() {
+      if (log.requireLease && !state.isClosed) await inOrder(() => log.requireLease?.() ?? Promise.resolve());
     },
     async close() {
       if (state.isClosed) return;

@@ -64,6 +64,12 @@ export function summarizeRun({ head, lines, isCorrupt = false, owner, bytes }: R
   return { ...run, ...state, changedAt: last?.at ?? head.at, bytes, ...end, ...omitUndefined({ owner: atWork }) };
 }
 
+/** Creates the summary of a run that cannot be read. */
+export function createCorruptSummary(id: string, changed: Date, bytes: number): RunSummary {
+  const at = changed.toISOString();
+  return { id, kind: "use", skill: "", task: "", at, state: "corrupt", changedAt: at, bytes };
+}
+
 function deriveRunState(lines: readonly JournalLine[], isOwned: boolean): Pick<RunSummary, "state" | "effect"> {
   const isEnded = lines.at(-1)?.type === "end";
   if (isOwned && !isEnded) {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { getErrnoCode } from "../errors/problem.ts";
 import { type JournalLine, parseJournal, parseJournalLine } from "./journal.ts";
 import { openJournalFile, readJournalBytes } from "./journal-file.ts";
-import { type RunOwner, type RunSummary, summarizeRun } from "./run-rules.ts";
+import { createCorruptSummary, type RunOwner, type RunSummary, summarizeRun } from "./run-rules.ts";
 
 interface RunSummaryOptions {
   id: string;
@@ -46,12 +46,6 @@ function summarizeJournal(fd: number, { id, readOwner }: RunSummaryOptions): Run
   const { lines, corrupt } = parseJournal(readJournalBytes(fd));
   const owner = last?.type === "end" ? undefined : readOwner();
   return summarizeRun({ head, lines, isCorrupt: corrupt.length > 0, owner, bytes: size });
-}
-
-/** Creates the summary of a run that cannot be read. */
-function createCorruptSummary(id: string, changed: Date, bytes: number): RunSummary {
-  const at = changed.toISOString();
-  return { id, kind: "use", skill: "", task: "", at, state: "corrupt", changedAt: at, bytes };
 }
 
 const CHUNK_BYTES = 16 * 1024;

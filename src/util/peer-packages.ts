@@ -8,6 +8,8 @@ export const PEER_RANGES = {
   "@ai-sdk/openai-compatible": "^3.0.0",
   "@modelcontextprotocol/client": "^2.4.0",
   "@modelcontextprotocol/server": "^2.4.0",
+  "@dbos-inc/dbos-sdk": "5.3.0",
+  pg: "^8.16.0",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type PeerPackage = keyof typeof PEER_RANGES;
@@ -18,6 +20,7 @@ export const PEER_GROUPS = {
   openai: ["ai", "@ai-sdk/openai"],
   "openai-compatible": ["ai", "@ai-sdk/openai-compatible"],
   mcp: ["@modelcontextprotocol/client", "@modelcontextprotocol/server"],
+  postgres: ["pg", "@dbos-inc/dbos-sdk"],
 } as const satisfies Readonly<Record<string, readonly PeerPackage[]>>;
 
 /** Returns the packages with their version ranges, as arguments of `npm install`. */
@@ -76,6 +79,20 @@ export const loadPeer = {
       return await import("@modelcontextprotocol/client/ext/skills");
     } catch (cause) {
       throw createMissingPackageError("@modelcontextprotocol/client", cause);
+    }
+  },
+  async pg() {
+    try {
+      return (await import("pg")).default;
+    } catch (cause) {
+      throw createMissingPackageError("pg", cause);
+    }
+  },
+  async dbos() {
+    try {
+      return await import("@dbos-inc/dbos-sdk");
+    } catch (cause) {
+      throw createMissingPackageError("@dbos-inc/dbos-sdk", cause);
     }
   },
 };

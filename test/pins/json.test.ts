@@ -311,7 +311,10 @@ describe("--json", () => {
 });
 
 /** What other tests hold to its shape: these change the machine, or take long. */
-const SLOW = new Set(["DoctorSandbox", "DoctorFix"]);
+const SLOW = new Set(["DoctorSandbox", "DoctorFix", "EngineInit", "EngineCheck"]);
+
+/** What test/postgres holds to its shape, with a server. */
+const NEED_POSTGRES = ["engine", "engine init", "engine check"];
 
 /** What prints a text of its own, whatever is asked for. */
-const OTHERS = new Set(["schema", "completion", "help", "hook"]);
+const OTHERS = new Set(["schema", "completion", "help", "hook", ...NEED_POSTGRES]);

@@ -108,6 +108,7 @@ const EXPORTS: Record<string, string[]> = {
     "serveHttp",
     "serveStreams",
   ],
+  "skillet/postgres": ["openPostgresStores"],
   "skillet/prompts": [
     "PromptValidationError",
     "SkillRefError",

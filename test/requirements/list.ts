@@ -305,6 +305,15 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "A-08": "A skill that a client lists itself is not listed to it a second time, unless it needs skillet to run.",
   "A-09": "The search index is persistent, incremental, and rebuilt when damaged.",
   "A-10": "Skills of MCP servers are a source: lazy, verified by digest, untrusted until approved.",
+  "E-01":
+    "One driver: the suites of journal, resume, approvals and conversations pass unchanged over the file store, the memory store and the Postgres store.",
+  "E-03": "A step costs at most 3 x a file step at 1 kB and 4 x at 100 kB (measured by the benchmark), one round trip.",
+  "E-04":
+    "Every value the file store keeps, the Postgres store keeps byte for byte (NUL, lone surrogates, 10 MB, `__proto__`).",
+  "E-05": "A write whose acknowledgement was lost is kept once.",
+  "E-21": "approve, deny, cancel, resume, runs, stats work from a machine without worker, skills or model.",
+  "E-26": "Postgres unavailable: commands fail within 5 s with a fix, workers survive, everything continues on return.",
+  "E-29": "A least-privileged database role is enough; `engine check` reports a role that can do more.",
 };
 
 /** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */

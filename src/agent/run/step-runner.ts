@@ -164,6 +164,7 @@ class JournalStepRunner {
     // A refusal before the run begins is not recorded.
     const journal = isTop && name === "refused" ? this.#journal : await this.#begin();
     const known = journal?.getStep(prefix + name);
+    if (!known) await this.#record(async () => journal?.requireLease());
     const value = known ? (known.value as T) : await work();
     await this.#eventWrite;
     this.#check();

@@ -12,7 +12,7 @@ import {
 import { SkillError } from "../../errors/problem.ts";
 import type { Approval, ApprovalRequest } from "../../host/approval.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
-import { createApprovalStore } from "../../store/approvals.ts";
+import type { ApprovalStore } from "../../store/approvals.ts";
 import { createNotWaitingError, type RunSummary, requireKnownFormat } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
 import { createRedactor } from "../../util/redact.ts";
@@ -26,7 +26,7 @@ import {
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
-import { discoverForCommand, openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+import { discoverForCommand, openCommandStores, resolveCommandEnvironment } from "../command-host.ts";
 import { formatRunId } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printDiff, printJson } from "../output.ts";
 import { resumeAndPrint } from "./resume.ts";
@@ -103,9 +103,8 @@ type AnsweredOptions = Omit<ApproveOptions, "deny"> & { deny?: string };
 async function decideApproval({ io, options: raw, args: [given] }: CommandContext<ApproveOptions>): Promise<number> {
   const { deny, ...rest } = raw;
   const options = { ...rest, ...(deny === undefined ? {} : { deny: deny === true ? "" : deny }) };
-  const runs = openCommandRuns(io, options);
+  const { runs, approvals } = await openCommandStores(io, options);
   const { skilletHome } = resolveCommandEnvironment(io, options);
-  const approvals = createApprovalStore(skilletHome);
   if (options.forget !== undefined) return await forgetApprovals(io, approvals, options.forget, options.json ?? false);
   if (given === undefined)
     return await printWaiting(io, { runs, approvals, held: listHeldChanges(skilletHome) }, options.json ?? false);
@@ -166,8 +165,6 @@ async function askForReason(
   if (deny === undefined || deny.trim() === "") return {};
   return { deny: createRedactor(collectSecrets(new Map(), await discoverForCommand(io, options))).redact(deny) };
 }
-
-type ApprovalStore = ReturnType<typeof createApprovalStore>;
 
 function createApproval({ deny, run, always }: AnsweredOptions, { on, skill, isOnce }: ApprovalRequest): Approval {
   if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };

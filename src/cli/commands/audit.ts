@@ -163,7 +163,7 @@ async function createLineFilter(
   options: CommandContext<AuditOptions>["options"],
 ): Promise<(line: AuditLine) => boolean> {
   const { skill, capability, outcome, since } = options;
-  const run = options.run === "last" ? (await openCommandRuns(io, options).find("last")).id : options.run;
+  const run = options.run === "last" ? (await (await openCommandRuns(io, options)).find("last")).id : options.run;
   const from = since === undefined ? "" : parseSince(since).toISOString();
   return (line) =>
     [line.skill, undefined].includes(skill) &&

@@ -1,6 +1,5 @@
-import { createStatisticsStore } from "../../store/statistics.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
+import { openCommandStores } from "../command-host.ts";
 import { createPrinter, printJson } from "../output.ts";
 
 /** `skillet cancel`. */
@@ -15,10 +14,10 @@ export const cancelCommand: CommandDefinition = {
 
 /** Cancels a run, also one of another process. */
 async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
-  const runs = openCommandRuns(io, options);
+  const { runs, statistics } = await openCommandStores(io, options);
   const { id, owner } = await runs.find(given);
   await runs.cancel(id);
-  await createStatisticsStore(resolveCommandEnvironment(io, options).skilletHome).recordOutcome(id, "aborted");
+  await statistics.recordOutcome(id, "aborted");
   if (options.json) printJson(io.stdout, { run: id, ...(owner === undefined ? {} : { owner }) });
   else {
     const out = createPrinter(io.stdout, io.env);

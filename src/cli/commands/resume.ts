@@ -39,7 +39,7 @@ interface ResumeOptions extends RunOutputOptions {
 
 /** Resumes a run where it stopped. */
 async function resumeById({ io, options, args: [given = ""] }: CommandContext<ResumeOptions>): Promise<number> {
-  return resumeAndPrint(io, await openCommandRuns(io, options).find(given), options);
+  return resumeAndPrint(io, await (await openCommandRuns(io, options)).find(given), options);
 }
 
 /** Resumes a run that was already looked up. */

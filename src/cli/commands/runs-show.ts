@@ -37,7 +37,7 @@ interface ShowRunOptions {
 
 /** Shows one run from its request to its result. */
 export async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
-  const runs = openCommandRuns(io, options);
+  const runs = await openCommandRuns(io, options);
   const summary = await runs.find(given);
   const journal = await runs.read(summary.id);
   const problems = findJournalProblems(summary, journal);

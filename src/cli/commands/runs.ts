@@ -93,7 +93,7 @@ const DEFAULT_RUN_COUNT = 20;
 /** Lists runs, newest first. */
 async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOptions>): Promise<number> {
   if (unknown !== undefined) throw createUnknownStateError(unknown);
-  const all = await openCommandRuns(io, options).list();
+  const all = await (await openCommandRuns(io, options)).list();
   const fitting = all.filter(createRunFilter(options));
   const shown = fitting.slice(
     0,
@@ -212,7 +212,7 @@ async function pruneStoredRuns({ io, options }: CommandContext<PruneRunsOptions>
     days: olderThan === undefined ? settings.runs.days : parseCountOption("--older-than", olderThan),
     most: keep === undefined ? settings.runs.most : parseCountOption("--keep", keep),
   };
-  const gone = await openCommandRuns(io, options).prune(retention, { isTrial });
+  const gone = await (await openCommandRuns(io, options)).prune(retention, { isTrial });
   if (options.json) {
     printJson(io.stdout, { isDryRun: isTrial, removed: gone });
     return EXIT.fine;

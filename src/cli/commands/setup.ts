@@ -7,7 +7,7 @@ import { type CommandContext, type CommandDefinition, EXIT, formatExamples } fro
 import { createPrinter, printJson } from "../output.ts";
 
 /** The sets of packages. Repeated here because every command loads this file. */
-const SETUP_NAMES = ["anthropic", "openai", "openai-compatible", "mcp"] as const;
+const SETUP_NAMES = ["anthropic", "openai", "openai-compatible", "mcp", "postgres"] as const;
 
 /** `skillet setup`. */
 export const setupCommand: CommandDefinition = {

@@ -1,0 +1,98 @@
+import { rmSync } from "node:fs";
+import { createConnection, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { temporaryFolder } from "./folder.ts";
+import type { PostgresServer } from "./postgres.ts";
+
+/** A socket between a program and the server, which loses answers or stops passing data. */
+export interface PostgresProxy {
+  urlOf(url: string): string;
+  /** Closes the connection instead of passing the next answer to a statement with this text. The server has run the statement. */
+  loseAnswerTo(statement: string): void;
+  /** Passes no data, and closes nothing, as a cut cable does. */
+  cut(): void;
+  /** Passes data again on new connections. */
+  restore(): void;
+  /** The number of statements and transactions that the server has answered. */
+  readonly answers: number;
+  readonly lost: number;
+}
+
+/** `ReadyForQuery`: the server ends each answer with it. */
+const READY = 0x5a;
+
+export async function startPostgresProxy(server: PostgresServer): Promise<PostgresProxy> {
+  const folder = temporaryFolder();
+  const state = { answers: 0, lost: 0, isCut: false, statement: undefined as string | undefined };
+  const sockets = new Set<Socket>();
+  const proxy = createServer((client) => {
+    const upstream = createConnection(join(server.folder, ".s.PGSQL.5432"));
+    let isArmed = false;
+    let rest = Buffer.alloc(0);
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        if (state.isCut) return;
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+    client.on("data", (bytes) => {
+      if (state.isCut) return;
+      const text = bytes.toString("latin1");
+      if (state.statement !== undefined && text.includes(state.statement)) {
+        isArmed = true;
+        state.statement = undefined;
+      }
+      upstream.write(bytes);
+    });
+    upstream.on("data", (bytes) => {
+      if (state.isCut) return;
+      if (isArmed) {
+        state.lost++;
+        client.destroy();
+        upstream.destroy();
+        return;
+      }
+      rest = Buffer.concat([rest, bytes]);
+      while (rest.length >= 5 && rest.length > rest.readUInt32BE(1)) {
+        if (rest[0] === READY) state.answers++;
+        rest = rest.subarray(1 + rest.readUInt32BE(1));
+      }
+      client.write(bytes);
+    });
+  });
+  const path = join(folder, ".s.PGSQL.5432");
+  await new Promise<void>((resolve) => proxy.listen(path, resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    proxy.close();
+    rmSync(path, { force: true });
+  });
+  return {
+    urlOf: (url) => {
+      const changed = new URL(url);
+      changed.searchParams.set("host", folder);
+      return changed.href;
+    },
+    loseAnswerTo: (statement) => {
+      state.statement = statement;
+    },
+    cut: () => {
+      state.isCut = true;
+    },
+    restore: () => {
+      state.isCut = false;
+      for (const socket of sockets) socket.destroy();
+    },
+    get answers() {
+      return state.answers;
+    },
+    get lost() {
+      return state.lost;
+    },
+  };
+}
