@@ -196,6 +196,23 @@ export const PROMPT_CODES = {
 
 /** Codes of the command line, and of files that several parts of skillet write. */
 export const COMMAND_CODES = {
+  "eval-invalid": defineCode(
+    "A file with cases of an evaluation cannot be read.",
+    "correct it; `skillet schema evals` prints the JSON Schema",
+  ),
+  "eval-empty": defineCode(
+    "No skill has cases for this level of evaluation.",
+    "write the file that the message names; docs/eval.md describes the formats",
+  ),
+  "eval-ceiling": defineCode(
+    "The evaluation reached its cost ceiling. What was finished is reported.",
+    "raise --max-cost, and continue with --resume",
+  ),
+  "eval-unpriced": defineCode(
+    "A ceiling in dollars needs the price of the model.",
+    "add a table [prices.MODEL] to config.toml",
+  ),
+  "eval-running": defineCode("Another process runs the evaluation that is to be resumed.", "wait for it, or end it"),
   "token-file": defineCode(
     "The token file of `skillet serve --http` cannot be used.",
     "remove it, and start the server again to create a new token",

@@ -1,4 +1,6 @@
 /** Evaluation of skills. */
+export { createEvalBudget, type EvalBudget, type EvalBudgetOptions, type SpentCall } from "./eval-budget.ts";
+export { createEvalSchema, type EvalCase, type EvalSuite, type Grader, readEvalCases } from "./eval-cases.ts";
 export {
   type ArmComparison,
   createEvalReport,
@@ -27,6 +29,15 @@ export {
   type TrialPlan,
   type Verdict,
 } from "./pair-statistics.ts";
+export { evaluateTasks, type TaskEvaluation, type TaskEvaluationOptions, type TaskSubject } from "./task-evaluation.ts";
+export {
+  type ArmTask,
+  createBaselineArm,
+  createSkillArm,
+  type EvalArm,
+  type FinishedTrial,
+  type SkillArmOptions,
+} from "./trials.ts";
 export {
   computeRecall,
   evaluateTriggers,

@@ -18,11 +18,13 @@ export interface Starting {
   deadlineMs?: number;
   /** Kills itself right before it renames something for the so-manieth time, counted from 1. */
   killBeforeRename?: number;
+  /** Kills it when this is aborted. */
+  killOn?: AbortSignal;
 }
 
 export async function skilletProcess(
   args: readonly string[],
-  { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs }: Starting,
+  { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs, killOn }: Starting,
 ): Promise<Ran & { signal: string | null }> {
   const drop = isOrdinary ? asOrdinaryUser() : [];
   const [program = "", ...rest] = [...drop, process.execPath, import.meta.filename, ...args];
@@ -37,6 +39,7 @@ export async function skilletProcess(
     stdio: ["ignore", "pipe", "pipe"],
   });
   const deadline = deadlineMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), deadlineMs);
+  killOn?.addEventListener("abort", () => child.kill("SIGKILL"));
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (bytes) => {
     stdout += bytes;

@@ -1,11 +1,13 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { Option } from "commander";
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import { type Catalog, loadCatalog } from "../../catalog/catalog.ts";
 import { createMatcher } from "../../catalog/search/matcher.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import {
   createEvalReport,
+  type EvalLevel,
   type EvalReport,
   listTriggerRates,
   MIN_QUERIES,
@@ -35,7 +37,13 @@ import {
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
-import { discoverForCommand, printConfigurationWarnings, resolveCommandEnvironment } from "../command-host.ts";
+import {
+  discoverForCommand,
+  printConfigurationWarnings,
+  requireConfiguration,
+  resolveCommandEnvironment,
+} from "../command-host.ts";
+import type { EvalScene, TaskOptions } from "../eval-tasks.ts";
 import { type CommandIo, createPrinter, type Printer, printJson, printWrappedLine } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 
@@ -43,28 +51,73 @@ import { runWithWaitIndicator } from "../progress.ts";
 export const evalCommand: CommandDefinition = {
   define: (command) =>
     command
-      .description("Measure how well queries find their skills (evals/triggers.json of a skill)")
+      .description("Measure whether queries find a skill, and whether the skill helps")
       .argument("[path...]", "Folders of skills, skill folders, or names. Defaults to every skill found.")
+      .addOption(
+        new Option(
+          "-l, --level <level>",
+          "route: matching, no model (evals/triggers.json). task: graded tasks (evals/tasks.yaml)",
+        )
+          .choices(LEVELS)
+          .default("route"),
+      )
       .option("-a, --all", "Compete with every skill found instead of the same folder only")
       .option("-m, --misses", "List missed queries and false triggers")
       .option("--ci", "Exit with 1 if the threshold is not reached")
-      .option("--threshold <share>", "Require this recall@3 and at most 1 minus it false triggers", "0.8")
+      .option(
+        "--threshold <share>",
+        "route: require this recall@3 and at most 1 minus it false triggers. task: require this share of trials with the skill",
+        "0.8",
+      )
+      .option("-k, --trials <number>", "task: trials of each case and arm. Defaults to 5.")
+      .option("--concurrency <number>", "task: trials at once. Defaults to 1.")
+      .option("--max-cost <dollars>", "task: never spend more. Defaults to 5 if the price of the model is configured.")
+      .option("--model <alias>", "task: the model of all arms")
+      .option("--judge <alias>", "task: the model that judges rubrics. Defaults to the model of the arms.")
+      .option("--old <skill>", "task: also compare with this version, a folder or a name")
+      .option("--rival <skill>", "task: also compare with this skill, a folder or a name")
+      .option(
+        "--effect <share>",
+        "task: the difference for which the plan prints the number of pairs. Defaults to 0.3.",
+      )
+      .option("--trust", "task: run code of these skills in the sandbox without `skillet trust`")
+      .option("--fresh", "task: do not reuse trials of the arm without the skill")
+      .option("--resume", "task: continue the last unfinished evaluation with the same plan")
+      .option("-n, --dry-run", "task: print the plan and spend nothing")
       .addHelpText(
         "after",
         formatExamples(
           "skillet eval skills",
           "skillet eval skills/deploy --misses",
           "skillet eval skills --ci --threshold 0.9",
+          "skillet eval skills/deploy --level task --dry-run",
+          "skillet eval skills/deploy --level task -k 10 --max-cost 2",
         ),
       ),
-  run: evaluateSkillTriggers,
+  run: evaluateSkills,
 };
 
-interface EvalOptions {
+/** The levels that can be chosen. */
+const LEVELS = ["route", "task"] as const satisfies readonly EvalLevel[];
+
+interface EvalOptions extends TaskOptions {
+  level: (typeof LEVELS)[number];
   all?: boolean;
   misses?: boolean;
   ci?: boolean;
   threshold: string;
+}
+
+async function evaluateSkills(context: CommandContext<EvalOptions>): Promise<number> {
+  const { io, options, args } = context;
+  if (options.level === "route") return evaluateSkillTriggers(context);
+  const threshold = parseShare(options.threshold);
+  const tasks = await import("../eval-tasks.ts");
+  const evaluated = await tasks.evaluateSkillTasks(io, await loadEvalScene(io, options, args), options);
+  if (!evaluated) return EXIT.fine;
+  const isPassed = options.ci ? tasks.hasPassedTasks(evaluated, threshold) : null;
+  saveReport(io, options, { ...evaluated.report, passed: isPassed });
+  return tasks.exitOfTasks(evaluated, isPassed);
 }
 
 /** Measures how well queries find their skills. */
@@ -121,10 +174,7 @@ function parseShare(text: string): number {
 
 /** Returns the skills to measure by name, and those that they compete with: the same folder, or every skill found. */
 async function loadEvalSkills(io: CommandIo, options: CommandContext<EvalOptions>["options"], args: readonly string[]) {
-  const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg.replace(/[\\/]SKILL\.md$/, "")) }));
-  const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
-  const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
-  const folders = [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))];
+  const { paths, named, folders } = resolveEvalPaths(io, args);
   const isHermetic = args.length > 0 && named.length === 0 && !options.all;
   const sources = folders.map((path) => createDirectorySource({ path, scope: "inline" }));
   const own = await loadCatalog(sources);
@@ -142,6 +192,38 @@ async function loadEvalSkills(io: CommandIo, options: CommandContext<EvalOptions
     names: asked.filter((name) => there.has(name)),
     maxSkills: found.settings.disclosure.maxSkills,
   };
+}
+
+/** Separates folders from names. */
+function resolveEvalPaths(io: CommandIo, args: readonly string[]) {
+  const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg.replace(/[\\/]SKILL\.md$/, "")) }));
+  const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
+  const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
+  return { paths, named, folders: [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))] };
+}
+
+/** Loads the skills whose cases are run. Skills in given folders count as those of a workspace: their code needs trust. */
+async function loadEvalScene(
+  io: CommandIo,
+  options: CommandContext<EvalOptions>["options"],
+  args: readonly string[],
+): Promise<EvalScene> {
+  const { paths, named, folders } = resolveEvalPaths(io, args);
+  const found = await discoverForCommand(io, options);
+  requireConfiguration(io, found);
+  const sources = folders.map((path) => {
+    const known = found.locations.find(
+      (place) => existsSync(place.path) && realpathSync(place.path) === realpathSync(path),
+    );
+    return createDirectorySource(known ?? { path, scope: "workspace" });
+  });
+  const own = await loadCatalog(sources);
+  const names = own.skills.flatMap(({ name, origin }) => (isRequested(origin.folder, paths) ? name : []));
+  for (const name of named) found.catalog.get(name);
+  if (args.length === 0) return { catalog: found.catalog, names: found.catalog.names(), host: found };
+  if (named.length === 0 && !options.all) return { catalog: own, names, host: found };
+  const catalog = paths.length === 0 ? found.catalog : (await discoverForCommand(io, options, { sources })).catalog;
+  return { catalog, names: [...names, ...named], host: found };
 }
 
 function isSkillFolder(path: string): boolean {

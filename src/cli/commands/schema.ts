@@ -1,12 +1,13 @@
 import { Argument } from "commander";
 import { createSettingsSchema } from "../../config/settings-schema.ts";
+import { createEvalSchema } from "../../eval/eval-cases.ts";
 import { createFrontmatterSchema } from "../../skill/frontmatter-schema.ts";
 import type { JsonObject } from "../../util/objects.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { createPrinter, printJson } from "../output.ts";
 
 /** The kinds of schemas. Repeated here because every command loads this file. */
-export const SCHEMA_KINDS = ["frontmatter", "config", "workspace-config"] as const;
+export const SCHEMA_KINDS = ["frontmatter", "config", "workspace-config", "evals"] as const;
 
 /** `skillet schema`. */
 export const schemaCommand: CommandDefinition = {
@@ -37,6 +38,7 @@ export const SCHEMAS: Readonly<Record<(typeof SCHEMA_KINDS)[number], { says: str
   frontmatter: { says: "the frontmatter of a SKILL.md, or a skill in a .yaml file", make: createFrontmatterSchema },
   config: { says: "your ~/.skillet/config.toml", make: () => createSettingsSchema("user") },
   "workspace-config": { says: "a workspace's .skillet/config.toml", make: () => createSettingsSchema("workspace") },
+  evals: { says: "the cases of `skillet eval --level task`: evals/tasks.yaml of a skill", make: createEvalSchema },
 };
 
 async function printSchema({ io, options, args: [kind] }: CommandContext<object>): Promise<number> {

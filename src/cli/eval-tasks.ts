@@ -1,0 +1,303 @@
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { resolveModel } from "../agent/models/resolve-model.ts";
+import { findDenials } from "../agent/policy/skill-policies.ts";
+import { type Catalog, loadCatalog } from "../catalog/catalog.ts";
+import type { Host } from "../config/host.ts";
+import { formatFix, SkillError } from "../errors/problem.ts";
+import { createEvalBudget, hasPrice } from "../eval/eval-budget.ts";
+import { type EvalSuite, findCaseFile, readEvalCases } from "../eval/eval-cases.ts";
+import { createEvalReport, type EvalReport, type EvalSkillReport, readEvalReports } from "../eval/eval-report.ts";
+import { findDetectableEffect, planPairs } from "../eval/pair-statistics.ts";
+import {
+  computePlanDigest,
+  countOpenTrials,
+  estimateTrialCost,
+  evaluateTasks,
+  planTrials,
+  type TaskEvaluationOptions,
+  type TaskSubject,
+} from "../eval/task-evaluation.ts";
+import { createTrialJournal, resumeTrialJournal, type TrialJournal } from "../eval/trial-store.ts";
+import { createBaselineArm, createSkillArm, type EvalArm } from "../eval/trials.ts";
+import type { Skill } from "../skill/skill.ts";
+import { createDirectorySource } from "../skill/source/directory-source.ts";
+import { computeSkillDigest } from "../skill/source/skill-copy.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { formatCount } from "../util/text.ts";
+import { EXIT } from "./command-definition.ts";
+import { type CommandIo, createPrinter, type Printer, printJson, printProblem, runInterruptible } from "./output.ts";
+import { createWaitIndicator } from "./progress.ts";
+
+export interface TaskOptions {
+  trials?: string;
+  concurrency?: string;
+  maxCost?: string;
+  effect?: string;
+  model?: string;
+  judge?: string;
+  old?: string;
+  rival?: string;
+  fresh?: boolean;
+  resume?: boolean;
+  dryRun?: boolean;
+  json?: boolean;
+  trust?: boolean;
+}
+
+/** The skills to evaluate, and everything that their arms need. */
+export interface EvalScene {
+  catalog: Catalog;
+  names: readonly string[];
+  host: Host & { home: string; workspace: string };
+}
+
+export interface EvaluatedTasks {
+  report: EvalReport;
+  /** True if every planned trial finished. */
+  isComplete: boolean;
+}
+
+const DEFAULT_TRIALS = 5;
+const DEFAULT_EFFECT = 0.3;
+const DEFAULT_CEILING = 5;
+
+/** Plans, runs and prints the task level. Returns undefined for a plan only. */
+export async function evaluateSkillTasks(
+  io: CommandIo,
+  scene: EvalScene,
+  options: TaskOptions,
+): Promise<EvaluatedTasks | undefined> {
+  // `--trust`: the code of the named skills may run in the sandbox. Values of skills still need a grant.
+  const { trust, ...rest } = scene.host;
+  const host: EvalScene["host"] = options.trust || !trust ? rest : scene.host;
+  const error = createPrinter(io.stderr, io.env);
+  const trials = parseWhole(options.trials, "--trials", DEFAULT_TRIALS);
+  const { model, alias } = await resolveModel(host, options.model);
+  const judge = options.judge === undefined ? model : (await resolveModel(host, options.judge)).model;
+  const { maxTokens, apiKey: _, ...modelSettings } = host.settings.models.get(alias) ?? {};
+  const subjects = await createSubjects(io, { ...scene, host }, options);
+  const { prices } = host.settings;
+  const isPriced = [model, judge].every(({ name }) => hasPrice(name, prices));
+  const ceiling = parseCeiling(options.maxCost, isPriced, model.name);
+  const budget = createEvalBudget({ ceiling, prices, maxOutput: maxTokens });
+  const evaluation: TaskEvaluationOptions = {
+    ...{ subjects, trials, model, judge, budget },
+    modelDigest: JSON.stringify([model.name, modelSettings, maxTokens ?? null]),
+    concurrency: parseWhole(options.concurrency, "--concurrency", 1),
+    ...(options.fresh ? {} : { cacheFolder: join(host.home, "cache", "evals") }),
+  };
+  const digest = computePlanDigest(evaluation);
+  const resumed = options.resume ? resumeTrialJournal(host.home, digest) : undefined;
+  if (options.resume && !resumed)
+    error.line`${error.dim("·")} no unfinished evaluation with this plan: starting a new one`;
+  const planned = { ...evaluation, ...omitUndefined({ journal: resumed }) };
+  printPlan(error, planned, { ceiling, isPriced, effect: parseEffect(options.effect), home: host.home });
+  if (options.dryRun) {
+    resumed?.close();
+    return undefined;
+  }
+  const report = createEvalReport("task", { workspace: host.workspace, model: model.name });
+  const journal = resumed ?? createTrialJournal(host.home, report.id, digest);
+  const waiting = createWaitIndicator(io, "evaluating");
+  const onTrial = (done: number, total: number) => waiting.at(`evaluating: ${done} of ${formatCount(total, "trial")}`);
+  try {
+    const found = await runInterruptible(io, (signal) => evaluateTasks({ ...planned, journal, signal, onTrial }));
+    waiting.end();
+    const done: EvalReport = { ...report, id: journal.id, spent: budget.spent, skills: found.skills };
+    if (options.json) printJson(io.stdout, done);
+    else printTaskReport(io, done);
+    printUnfinished(error, found, journal);
+    return { report: done, isComplete: found.unfinished === 0 };
+  } finally {
+    waiting.end();
+    journal.close();
+  }
+}
+
+async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene, options: TaskOptions) {
+  const subjects: TaskSubject[] = [];
+  const baseline = await createBaselineArm(host);
+  for (const name of names) {
+    const skill = catalog.get(name);
+    const { folder } = skill.origin;
+    const file = folder === undefined ? undefined : findCaseFile(folder);
+    if (file === undefined) continue;
+    requireUsable(skill, host);
+    const suite: EvalSuite = await readEvalCases(file);
+    subjects.push({
+      ...{ skill: name, digest: computeSkillDigest(skill), suite, host },
+      arms: [
+        baseline,
+        createSkillArm("skill", { skill, catalog, host }),
+        ...(await createOtherArms(io, catalog, host, options)),
+      ],
+    });
+  }
+  if (subjects.length > 0) return subjects;
+  throw new SkillError("eval-empty", {
+    message: "No skill has cases for the task level",
+    fix: "write evals/tasks.yaml in the folder of a skill; docs/eval.md has an example",
+  });
+}
+
+/** Throws a SkillError if the skill may not be used here. */
+function requireUsable(skill: Skill, host: Host): void {
+  const [denial] = findDenials(skill, host, "use");
+  if (!denial) return;
+  const fix = denial.code === "untrusted" ? { fix: `${formatFix(denial)}; or add --trust to this command` } : denial;
+  throw new SkillError(denial.code, { ...denial, ...fix, ...(denial.code === "untrusted" ? { commands: [] } : {}) });
+}
+
+/** Creates the arms of an old version and of a rival: folders of skills, or names. */
+async function createOtherArms(io: CommandIo, catalog: Catalog, host: Host, options: TaskOptions): Promise<EvalArm[]> {
+  const arms: EvalArm[] = [];
+  for (const name of ["old", "rival"] as const) {
+    const given = options[name];
+    if (given === undefined) continue;
+    const path = resolve(io.cwd, given);
+    if (!existsSync(path)) {
+      arms.push(createSkillArm(name, { skill: catalog.get(given), catalog, host }));
+      continue;
+    }
+    const other = await loadCatalog([createDirectorySource({ path: dirname(path), scope: "workspace" })]);
+    const folder = realpathSync(path);
+    const skill = other.skills.find(
+      ({ origin }) => origin.folder !== undefined && realpathSync(origin.folder) === folder,
+    );
+    if (skill === undefined)
+      throw new SkillError("usage", {
+        message: `--${name} takes the folder of one skill, and ${given} has no SKILL.md that can be loaded`,
+        fix: "pass the folder that contains its SKILL.md",
+      });
+    requireUsable(skill, host);
+    arms.push(createSkillArm(name, { skill, catalog: other, host }));
+  }
+  return arms;
+}
+
+interface PlanDetails {
+  ceiling: number | undefined;
+  isPriced: boolean;
+  effect: number;
+  home: string;
+}
+
+/** Prints what will be done, what it can find and what it may cost, before anything is spent. */
+function printPlan(
+  out: Printer,
+  options: TaskEvaluationOptions,
+  { ceiling, isPriced, effect, home }: PlanDetails,
+): void {
+  const { total, open } = countOpenTrials(options);
+  const names = options.subjects.map(({ skill }) => skill);
+  const cases = options.subjects.reduce((sum, { suite }) => sum + suite.cases.length, 0);
+  const arms = options.subjects[0]?.arms.map(({ name }) => name).join(", ") ?? "";
+  const known = total === open ? "" : `, ${total - open} of them known from before`;
+  out.line`plan: ${formatCount(cases, "case")}, arms ${arms}, ${formatCount(total, "trial")}${known}, with ${options.model.name}`;
+  for (const subject of options.subjects) {
+    const pairs = planTrials({ ...options, subjects: [subject] }).length / subject.arms.length;
+    const found = findDetectableEffect(pairs, 0.5);
+    const needed = planPairs({ baseline: 0.5, arm: 0.5 + effect });
+    out.line`  ${subject.skill}: ${formatCount(pairs, "pair")} ${found === undefined ? "cannot show any difference" : `can show a difference of ${formatPoints(found)}`} from 50 %; ${needed === undefined ? "more than 5,000 pairs" : formatCount(needed, "pair")} would show ${formatPoints(effect)} (power 80 %)`;
+  }
+  const estimate = estimateTrialCost(readEvalReports(home), { model: options.model.name, skills: names });
+  if (estimate)
+    out.line`  about $${(estimate.dollars * open).toFixed(2)}, from ${formatCount(estimate.trials, "earlier trial")}`;
+  if (ceiling !== undefined) out.line`  ceiling: $${ceiling}`;
+  else if (!isPriced)
+    out.line`${out.yellow("!")} ${options.model.name} has no price under [prices], so no ceiling in dollars holds`;
+}
+
+function formatPoints(share: number): string {
+  return `${Math.round(share * 100)} points`;
+}
+
+/** Prints the report of the task level. */
+export function printTaskReport(io: CommandIo, { skills, spent }: EvalReport): void {
+  const out = createPrinter(io.stdout, io.env);
+  for (const skill of skills) printSkillTasks(out, skill);
+  if (!spent) return;
+  const dollars = spent.dollars === undefined ? "" : `, $${spent.dollars.toFixed(4)}`;
+  out.line`${out.dim(`${formatCount(spent.calls, "model call")}, ${spent.inputTokens} input and ${spent.outputTokens} output tokens${dollars}`)}`;
+}
+
+function printSkillTasks(out: Printer, { name, rates, comparisons, cases, warnings }: EvalSkillReport): void {
+  out.line`${out.bold(name)}`;
+  for (const rate of rates) {
+    const share = rate.rate === null ? "-" : `${Math.round(rate.rate * 100)} %`;
+    out.line`  ${rate.name.padEnd(8)} ${share.padStart(5)}  ${rate.successes}/${rate.total}  95 % ${Math.round(rate.low * 100)}-${Math.round(rate.high * 100)} %`;
+  }
+  for (const { baseline, verdict, difference, low, high, pValue, pairs, gained, lost } of comparisons) {
+    const paint = verdict === "helps" ? out.green : verdict === "hurts" ? out.red : out.yellow;
+    const points = (share: number) => `${share > 0 ? "+" : ""}${Math.round(share * 100)}`;
+    out.line`  ${paint(baseline === "none" ? verdict : `${verdict} (against ${baseline})`)}  ${points(difference)} points, 95 % ${points(low)} to ${points(high)}, p = ${pValue.toFixed(3)}, ${formatCount(pairs, "pair")}: ${gained} gained, ${lost} lost`;
+  }
+  for (const { name: task, arms, failures } of cases) {
+    const shares = Object.entries(arms).map(([arm, { passed, trials }]) => `${arm} ${passed}/${trials}`);
+    out.line`    ${task}: ${shares.join(", ")}`;
+    for (const failure of failures.slice(0, 3)) out.line`      ${out.dim(failure)}`;
+  }
+  for (const warning of warnings) out.line`  ${out.yellow("!")} ${warning}`;
+}
+
+function printUnfinished(
+  error: Printer,
+  { unfinished, stopped }: { unfinished: number; stopped?: SkillError },
+  { id }: TrialJournal,
+): void {
+  if (stopped) printProblem(error, error.red("✗"), stopped.problem);
+  if (unfinished > 0)
+    error.line`${error.yellow("!")} ${formatCount(unfinished, "trial")} of ${id} did not finish: repeat the command with --resume`;
+}
+
+/** Decides whether the task level passes: everything finished, no arm is worse with the skill, and enough trials pass. */
+export function hasPassedTasks({ report, isComplete }: EvaluatedTasks, threshold: number): boolean {
+  return (
+    isComplete &&
+    report.skills.every(({ rates, comparisons }) => {
+      const own = rates.find(({ name }) => name === "skill");
+      return (own?.rate ?? 0) >= threshold && comparisons.every(({ verdict }) => verdict !== "hurts");
+    })
+  );
+}
+
+export function exitOfTasks(evaluated: EvaluatedTasks | undefined, isPassed: boolean | null): number {
+  if (!evaluated) return EXIT.fine;
+  if (!evaluated.isComplete) return EXIT.limit;
+  return isPassed === false ? EXIT.findings : EXIT.fine;
+}
+
+function parseWhole(given: string | undefined, option: string, fallback: number): number {
+  if (given === undefined) return fallback;
+  const number = Number(given);
+  if (Number.isInteger(number) && number > 0 && number <= 10_000) return number;
+  throw new SkillError("usage", {
+    message: `${option} is "${given}", which is not a whole number from 1 to 10000`,
+    fix: `for example ${option} ${fallback}`,
+  });
+}
+
+function parseEffect(given: string | undefined): number {
+  const number = given === undefined ? DEFAULT_EFFECT : Number(given);
+  if (number > 0 && number <= 0.5) return number;
+  throw new SkillError("usage", {
+    message: `--effect is "${given}", which is not a share above 0 and up to 0.5`,
+    fix: "for example --effect 0.2",
+  });
+}
+
+function parseCeiling(given: string | undefined, isPriced: boolean, model: string): number | undefined {
+  if (given === undefined) return isPriced ? DEFAULT_CEILING : undefined;
+  const number = Number(given);
+  if (!(number > 0))
+    throw new SkillError("usage", {
+      message: `--max-cost is "${given}", which is not a number of dollars above 0`,
+      fix: "for example --max-cost 2.50",
+    });
+  if (isPriced) return number;
+  throw new SkillError("eval-unpriced", {
+    message: `--max-cost needs the price of ${model}`,
+    fix: `add it to config.toml:\n  [prices."${model}"]\n  input = 3      # dollars per million tokens\n  output = 15`,
+  });
+}

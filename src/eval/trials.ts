@@ -1,0 +1,258 @@
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative, resolve } from "node:path";
+import { useSkill } from "../agent/run/use-skill.ts";
+import { type Catalog, loadCatalog } from "../catalog/catalog.ts";
+import type { Host } from "../config/host.ts";
+import { SkillError } from "../errors/problem.ts";
+import type { Model } from "../host/model-contract.ts";
+import { defineSkill } from "../skill/define-skill.ts";
+import { createInlineSource, type Skill } from "../skill/skill.ts";
+import { computeSkillDigest } from "../skill/source/skill-copy.ts";
+import { omitUndefined } from "../util/objects.ts";
+import { isInside } from "../util/safe-path.ts";
+import type { EvalCase } from "./eval-cases.ts";
+import { type Grade, gradeTrial, type TrialOutcome } from "./graders.ts";
+
+/** One way to do a task. */
+export interface EvalArm {
+  name: string;
+  /** Changes when the arm may behave differently. */
+  digest: string;
+  /** Does the task. Contract: a failure of the agent is an outcome; it throws if the trial says nothing about the arm. */
+  attempt(task: ArmTask): Promise<TrialOutcome>;
+}
+
+export interface ArmTask {
+  case: EvalCase;
+  workspace: string;
+  /** A metered model. */
+  model: Model;
+  signal: AbortSignal;
+}
+
+export interface FinishedTrial extends Pick<TrialOutcome, "usage" | "dollars" | "ms" | "stop" | "problem"> {
+  skill: string;
+  case: string;
+  arm: string;
+  /** From 0. */
+  trial: number;
+  passed: boolean;
+  grades: readonly Grade[];
+  /** The beginning of the answer. */
+  answer: string;
+  /** True if an earlier evaluation ran it. */
+  isCached?: true;
+}
+
+/** The name of the arm without the skill. */
+export const BASELINE_ARM = "none";
+const BASELINE_PROMPT = "Do the task of the user with your tools. Answer when it is done.";
+
+/**
+ * Creates the arm without a skill: the same agent, tools and limits, with instructions that only say to do the task.
+ */
+export async function createBaselineArm(host: Host): Promise<EvalArm> {
+  const skill = defineSkill({
+    name: "task",
+    description: "Does a task without a skill.",
+    instructions: BASELINE_PROMPT,
+  });
+  const catalog = await loadCatalog([createInlineSource([skill])]);
+  return createSkillArm(BASELINE_ARM, { skill, catalog, host });
+}
+
+export interface SkillArmOptions {
+  skill: Skill;
+  /** The skills that this one may call. */
+  catalog: Catalog;
+  host: Host;
+}
+
+/** Creates an arm that follows a skill, as `skillet run` does. */
+export function createSkillArm(name: string, { skill, catalog, host }: SkillArmOptions): EvalArm {
+  return {
+    name,
+    digest: skill.origin.form === "code" ? hashText(skill.body()) : computeSkillDigest(skill),
+    async attempt({ case: task, workspace, model, signal }) {
+      const { prompt, context, limits } = task;
+      const start = performance.now();
+      const tools: string[] = [];
+      const run = useSkill(catalog, createTrialHost(host, { workspace, model }), {
+        skill: skill.name,
+        message: prompt,
+        signal,
+        ...omitUndefined({
+          context,
+          seconds: limits.seconds,
+          tokens: limits.tokens,
+          maxIterations: limits.iterations,
+        }),
+      });
+      for await (const event of run) if (event.type === "tool-called") tools.push(event.tool);
+      const result = await run;
+      if (signal.aborted) throw new SkillError("run-cancelled", { message: "The evaluation was interrupted" });
+      const stopped = result.refusals[0] ?? result.error;
+      if (stopped && (result.stop === "refused" || OUTSIDE_CODES.has(stopped.code)))
+        throw new SkillError(stopped.code, stopped);
+      return {
+        answer: result.answer ?? result.content,
+        tools,
+        usage: result.usage,
+        ms: Math.round(performance.now() - start),
+        stop: result.stop,
+        ...omitUndefined({
+          dollars: result.cost,
+          problem: result.isError ? (result.error?.message ?? result.stop) : undefined,
+        }),
+      };
+    },
+  };
+}
+
+/**
+ * Creates the host of one trial: every model alias is the metered model, the workspace is writable, and nothing is asked,
+ * recorded or counted. Capabilities are not available: a trial must not change systems.
+ */
+export function createTrialHost(host: Host, { workspace, model }: { workspace: string; model: Model }): Host {
+  const { approve: _, approvals: _a, runs: _r, statistics: _s, capabilities: _c, onEvent: _e, ...rest } = host;
+  const skills = new Map(
+    Array.from(host.settings.skills, ([name, { workspace: _workspace, ...one }]) => [name, one] as const),
+  );
+  const settings = {
+    ...host.settings,
+    skills,
+    models: new Map(),
+    sandbox: { ...host.settings.sandbox, workspace: "read-write" as const },
+  };
+  return { ...rest, settings, workspace, models: { default: model } };
+}
+
+/** Failures that say nothing about a skill: the model or the machine was not available. */
+const OUTSIDE_CODES: ReadonlySet<string> = new Set([
+  ...["eval-ceiling", "model-unreachable", "model-refused", "model-timeout", "model-broken"],
+  ...["sandbox-unavailable", "system-error"],
+]);
+
+export interface TrialOptions {
+  skill: string;
+  case: EvalCase;
+  arm: EvalArm;
+  trial: number;
+  /** The folder that graders can read. */
+  evalFolder: string;
+  host: Host;
+  model: Model;
+  judge: Model | undefined;
+  signal: AbortSignal;
+}
+
+/** Does and grades one trial in a fresh workspace. Throws if the trial says nothing about the arm. */
+export async function runTrial({ skill, case: one, arm, trial, ...options }: TrialOptions): Promise<FinishedTrial> {
+  const { evalFolder, host, model, judge, signal } = options;
+  const root = mkdtempSync(join(tmpdir(), "skillet-eval-"));
+  try {
+    const workspace = createTrialWorkspace(root, one);
+    const outcome = await arm.attempt({ case: one, workspace, model, signal });
+    const graders = join(root, "evals");
+    if (one.graders.some(({ kind }) => kind === "command"))
+      cpSync(evalFolder, graders, { recursive: true, dereference: false, verbatimSymlinks: true });
+    else mkdirSync(graders);
+    openToSandbox(graders, "read");
+    const grades = await gradeTrial(one.graders, {
+      ...{ outcome, prompt: one.prompt, workspace, evalFolder: graders, judge, signal },
+      host: createTrialHost(host, { workspace, model }),
+    });
+    const { usage, ms, stop, dollars, problem } = outcome;
+    return {
+      ...{ skill, case: one.name, arm: arm.name, trial, usage, ms, stop, grades },
+      passed: grades.every(({ passed }) => passed),
+      answer: outcome.answer.slice(0, MAX_KEPT_ANSWER),
+      ...omitUndefined({ dollars, problem }),
+    };
+  } finally {
+    rmSync(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+}
+
+const MAX_KEPT_ANSWER = 2000;
+
+/** Creates the workspace of a trial below `root`. Code in a sandbox may not be root: it gets access to the copies. */
+export function createTrialWorkspace(root: string, { folder, copies, files }: EvalCase): string {
+  const workspace = join(root, "workspace");
+  mkdirSync(workspace);
+  // Links are copied as they are: the sandbox does not follow them out of the workspace.
+  if (folder !== undefined) cpSync(folder, workspace, { recursive: true, verbatimSymlinks: true });
+  for (const [path, from] of Object.entries(copies)) {
+    mkdirSync(dirname(resolveInside(workspace, path)), { recursive: true });
+    cpSync(from, resolveInside(workspace, path), { recursive: true, verbatimSymlinks: true });
+  }
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(resolveInside(workspace, path)), { recursive: true });
+    writeFileSync(resolveInside(workspace, path), content);
+  }
+  chmodSync(root, 0o711);
+  openToSandbox(workspace, "write");
+  return workspace;
+}
+
+function resolveInside(root: string, path: string): string {
+  const whole = resolve(root, path);
+  if (whole !== root && isInside(root, whole)) return whole;
+  throw new SkillError("eval-invalid", {
+    message: `The path "${path}" of a case is outside the workspace`,
+    fix: "use a relative path",
+  });
+}
+
+/** Lets other users use a folder if the caller is root: code of a sandbox never runs as root. */
+function openToSandbox(folder: string, access: "read" | "write"): void {
+  if (process.getuid?.() !== 0) return;
+  const more = access === "write" ? 0o666 : 0o444;
+  const visit = (path: string) => {
+    const stats = lstatSync(path);
+    if (stats.isSymbolicLink()) return;
+    const isFolder = stats.isDirectory();
+    chmodSync(path, (stats.mode & 0o777) | more | (isFolder || (stats.mode & 0o100) !== 0 ? 0o111 : 0));
+    if (isFolder) for (const name of readdirSync(path)) visit(join(path, name));
+  };
+  visit(folder);
+}
+
+/** Computes the digest of a case: everything that decides its outcome, except the arm and the model. */
+export function computeCaseDigest({ folder, copies, ...rest }: EvalCase, evalFolder: string): string {
+  const listed = [...(folder === undefined ? [] : [["", folder] as const]), ...Object.entries(copies)];
+  // Commands of graders read the folder of the case file.
+  if (rest.graders.some(({ kind }) => kind === "command")) listed.push(["evals", evalFolder]);
+  return hashText(JSON.stringify([rest, listed.map(([to, from]) => [to, hashTree(from)])]));
+}
+
+function hashTree(root: string): string {
+  const hash = createHash("sha256");
+  const visit = (path: string) => {
+    const stats = lstatSync(path);
+    if (stats.isDirectory()) for (const name of readdirSync(path).sort()) visit(join(path, name));
+    else {
+      const content = stats.isFile() ? readFileSync(path) : stats.isSymbolicLink() ? readlinkSync(path) : "";
+      hash.update(`${relative(root, path)}\0${stats.mode & 0o111}\0${hashText(content)}\n`);
+    }
+  };
+  visit(root);
+  return hash.digest("hex");
+}
+
+export function hashText(text: string | Buffer): string {
+  return createHash("sha256").update(text).digest("hex");
+}
