@@ -73,7 +73,7 @@ export const CODE_SECTIONS: readonly CodeSection[] = [
     about:
       "Printed by `skillet-sb` in a sandbox, recorded as the outcome in the audit log, and printed by `capability` and `auth`.",
     pages: {
-      "Order of the checks": "capabilities.md#what-has-to-be-true",
+      "Order of the checks": "capabilities.md#checks-of-a-call",
       "answers of a provider": "providers.md#codes",
     },
     codes: CAPABILITY_CODES,
