@@ -67,7 +67,7 @@ export function shortenDescription({ description, whenToUse, brief }: Descriptio
   const [whats, cues] = [buildWhatLevels(parts, brief), buildCueLevels(parts)];
   const plain = [...parts.what.map(removeExamples), ...parts.cues.map(removeCueExamples), ...parts.negative];
   const versions = [whole, plain.filter((part) => part !== "").join(" ")];
-  for (const [what, cue] of cues.length === 0 ? WITHOUT_CUE : WITH_CUE)
+  for (const [what = 0, cue = 0] of cues.length === 0 ? WITHOUT_CUE : WITH_CUE)
     versions.push(joinSentences(whats[what] ?? "", cues[cue] ?? ""));
   const needsCue = hasUseWhenCue(parts.cues[0] ?? "");
   let shortest = Number.POSITIVE_INFINITY;
@@ -85,33 +85,15 @@ export function fitDescription(versions: readonly string[], limit: number): stri
 }
 
 /** Pairs of summary level and cue level, from long to short. */
-const WITH_CUE: readonly (readonly [what: number, cue: number])[] = [
-  ...([
-    [0, 0],
-    [1, 0],
-    [1, 1],
-    [2, 1],
-    [2, 2],
-    [3, 2],
-    [3, 3],
-    [3, 4],
-    [4, 4],
-    [4, 5],
-    [5, 4],
-    [5, 5],
-    [5, 6],
-  ] as const),
-];
-const WITHOUT_CUE: readonly (readonly [what: number, cue: number])[] = [
-  [0, 0],
-  [1, 0],
-  [2, 0],
-  [3, 0],
-  [4, 0],
-];
+const WITH_CUE = readLevels("0-0 1-0 1-1 2-1 2-2 3-2 3-3 3-4 4-4 4-5 5-4 5-5 5-6");
+const WITHOUT_CUE = readLevels("0-0 1-0 2-0 3-0 4-0");
 /** The lengths of the compact levels, in characters. The last fits a line of about 15 tokens. */
 const WHAT_LIMITS = [90, 60, 36];
 const CUE_LIMITS = [160, 120, 92, 68, 54];
+
+function readLevels(pairs: string): readonly (readonly number[])[] {
+  return pairs.split(" ").map((pair) => pair.split("-").map(Number));
+}
 
 function buildWhatLevels({ what }: DescriptionParts, brief: string | undefined): readonly string[] {
   const plain = what.map(removeExamples).filter((sentence) => sentence !== "" && !EXAMPLE.test(sentence));
@@ -309,54 +291,71 @@ const HINTS = "(?:(?:make sure to|be sure to|always|must|should|also|only|please
 const IT = "(?:(?:this|it|these)(?: [\\w-]+){0,2} |the (?:[\\w-]+ ){0,2}(?:skill|agent|tool|guide|command) )?";
 const INVOKED = "(?:used|invoked|triggered|activated|applied|loaded|consulted|called|run)";
 
-/** One row per form in which authors write when to use a skill. Each starts at a clause. */
-const CUE_FORMS: readonly { form: string; pattern: string }[] = [
-  { form: "Use when …", pattern: `${HINTS}use (?:[^\\s.;]+ ){0,5}?${STRONG}\\b` },
-  { form: "Use this skill for …", pattern: `${HINTS}use ${IT}(?:also |only |\\w+ly )?${WEAK}\\b` },
+/**
+ * One row per form in which authors write when to use a skill. Each starts at a clause. `needs` is in every sentence that matches the
+ * pattern: most sentences match no row, and compiling all patterns takes milliseconds.
+ */
+const CUE_FORMS: readonly { form: string; needs: RegExp; pattern: string }[] = [
+  { form: "Use when …", needs: /use/i, pattern: `${HINTS}use (?:[^\\s.;]+ ){0,5}?${STRONG}\\b` },
+  { form: "Use this skill for …", needs: /use/i, pattern: `${HINTS}use ${IT}(?:also |only |\\w+ly )?${WEAK}\\b` },
   {
     form: "This skill should be used when …",
+    needs: / be (?:\w+ )?(?:used|invoked|triggered|activated|applied|loaded|consulted|called|run)/i,
     pattern: `(?:[\\w-]+ ){0,5}?(?:should|must|can|may|needs to|is to|has to) (?:\\w+ )?be ${INVOKED}\\b`,
   },
   {
     form: "Is used when …",
+    needs: /(?:used|invoked|triggered|activated|applied|loaded|consulted|called|run) (?:when|for|if|by)/i,
     pattern: `(?:(?:[\\w-]+ ){0,3}(?:is|are) )?(?:best )?${INVOKED} (?:when(?:ever)?|for|if|by)\\b`,
   },
   {
     form: "Triggers on …",
+    needs: /trigger|invoke|activate|engage/i,
     pattern: `${HINTS}(?:auto-?)?(?:trigger|invoke|activate|engage)s? (?:[^\\s.;]+ ){0,4}?(?:${STRONG}|${WEAK})\\b`,
   },
   {
     form: "Apply when …",
+    needs: /appl(?:y|ies)|load|consult|call|run|reach for/i,
     pattern: `${HINTS}(?:apply|applies|load|consult|call|run|reach for)s? (?:[^\\s.;]+ ){0,3}?${STRONG}\\b`,
   },
   {
     form: "Triggers: …",
+    needs: /triggers?|use cases?|when to use/i,
     pattern:
       "(?:[\\w-]+ ){0,2}?(?:triggers?|use cases?|when to use)(?: (?:words?|phrases?|keywords?|scenarios?|conditions?))?(?: include| are|:)",
   },
   {
     form: "Ideal for …",
+    needs: /(?:l|t|d|y|ry|e|ant) (?:for|when|if|to use|used)/i,
     pattern: `(?:is )?(?:ideal|perfect|great|best|useful|helpful|suitable|designed|intended|recommended|appropriate|well[- ]suited|handy|essential|required|needed|relevant|necessary|meant|mandatory) (?:for|when(?:ever)?|if|to use|used)\\b`,
   },
-  { form: "For use when …", pattern: "for (?:use )?(?:when(?:ever)?|use (?:in|with|by|on|for|during))\\b" },
-  { form: "If the user …", pattern: "if (?:the |a |an )?(?:users?|you|someone|anyone)\\b" },
+  {
+    form: "For use when …",
+    needs: /for (?:use|when)/i,
+    pattern: "for (?:use )?(?:when(?:ever)?|use (?:in|with|by|on|for|during))\\b",
+  },
+  { form: "If the user …", needs: /if /i, pattern: "if (?:the |a |an )?(?:users?|you|someone|anyone)\\b" },
   {
     form: "Verwenden, wenn …",
+    needs: /verwend|benutz|nutze|einsetz|einzusetzen|anwenden|aktiviere|(?:geeignet|ideal) für|wenn|falls/i,
     pattern:
       "(?:(?:diese[nrs]? \\S+ )?(?:zu )?(?:verwende[nt]?|benutze[nt]?|nutze[nt]?|einsetzen|anwenden|einzusetzen|aktiviere[nt]?)(?: [^\\s.,;]+){0,3},? (?:wenn|falls|sobald|für|um|bei|zum|zur|immer)|geeignet für|ideal für|wenn (?:der|die|das|du|sie|man|ein|eine|es|nutzer)|falls)(?![\\wäöü])",
   },
   {
     form: "Usar cuando …",
+    needs: /usar|usa|úsal|úsese|utiliz|utilíc|emplear|activar|aplicar|invocar|cuando|ideal para/i,
     pattern:
       "(?:(?:usar|usa|úsal[oa]|úsese|utiliza|utilizar|utilícese|emplear|activar|aplicar|invocar)(?: (?:est[ae] )?\\S+){0,2}? (?:cuando|para|si|al|en)|se (?:usa|utiliza) (?:cuando|para)|cuando|ideal para)(?![\\wáéíóúñ])",
   },
   {
     form: "Utiliser quand …",
+    needs: /utilise|activer|invoquer|quand|lorsqu|idéal pour/i,
     pattern:
       "(?:(?:à )?(?:utilise[rz]?|activer|invoquer)(?: \\S+){0,2}? (?:quand|lorsque?|pour|si|dès)|quand|lorsque|lorsqu['’]|idéal pour)(?![\\wàâéèêëîïôùûç])",
   },
   {
     form: "Usar quando …",
+    needs: /use|usar|utiliz|acione|quando/i,
     pattern: "(?:(?:use|usar|utilize|utilizar|acione)(?: \\S+){0,2}? (?:quando|para|se|ao)|quando)(?![\\wáâãçéêíóôõú])",
   },
 ];
@@ -366,10 +365,7 @@ const WHEN = /^(?:when|whenever)\b/i;
 const UNSPACED_TEXT =
   /当[^。；]*?时|(?:在|需要)[^。；]*?时(?:使用|调用|触发|启用)|(?:适)?用于|适合|触发|何时使用|使用场景|(?:場合|とき|時|際|たい時)(?:に|は|、)?(?:使|利用|起動|呼|適用|必ず)|に使(?:用|う|って)|[을를할] ?때 ?(?:사용|호출|활성)/;
 const NOT = /^(?:do not|don['’]t|never|not|skip|avoid)\b/i;
-const CUE = new RegExp(
-  `(?<=^|[;:(]\\s?|,\\s|\\s[-–—]\\s|[–—])["'“*]?(?:${CUE_FORMS.map(({ pattern }) => pattern).join("|")})`,
-  "i",
-);
+const CLAUSE_START = "(?<=^|[;:(]\\s?|,\\s|\\s[-–—]\\s|[–—])[\"'“*]?";
 
 /** Splits a description, given as one line. `whenToUse` is a cue as written. */
 export function splitDescription(description: string, whenToUse = ""): DescriptionParts {
@@ -402,8 +398,26 @@ export function hasUseWhenCue(text: string): boolean {
 
 function findCueStart(sentence: string): number {
   if (WHEN.test(sentence) || UNSPACED_TEXT.test(sentence)) return 0;
-  return CUE.exec(sentence)?.index ?? -1;
+  let start = -1;
+  for (const { needs, pattern } of CUE_FORMS) {
+    if (!needs.test(sentence)) continue;
+    const index = getCuePattern(pattern).exec(sentence)?.index ?? -1;
+    if (index !== -1 && (start === -1 || index < start)) start = index;
+    if (start === 0) break;
+  }
+  return start;
 }
+
+function getCuePattern(pattern: string): RegExp {
+  let found = CUE_PATTERNS.get(pattern);
+  if (!found) {
+    found = new RegExp(`${CLAUSE_START}(?:${pattern})`, "i");
+    CUE_PATTERNS.set(pattern, found);
+  }
+  return found;
+}
+
+const CUE_PATTERNS = new Map<string, RegExp>();
 
 const END = /[.!?…]+["'”’)\]*]*\s+|[。！？]["'”’）」]*\s*|\s+[•·▪]\s+/g;
 const ABBREVIATION = /(?:^|[\s(])(?:e\.g|i\.e|vs|approx|incl|esp|z\.B|d\.h|bzw|p\.ej|no|nr|dr|mr|ms|st)\.\s*$/i;

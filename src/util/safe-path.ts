@@ -11,7 +11,7 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { getErrnoCode, getErrorMessage } from "../errors/problem.ts";
 
 export type PathErrorCode =
@@ -83,6 +83,23 @@ export function getFolderId(path: string, { dev, ino }: Pick<Stats, "dev" | "ino
 export function getParentFolder(path: string): string {
   const end = path.lastIndexOf("/");
   return sep === "/" && end > 0 ? path.slice(0, end) : dirname(path);
+}
+
+/**
+ * Returns `join` of a folder and a relative path without `.` parts. Faster for a normalized absolute folder: V8 spends milliseconds on
+ * optimizing `join` in commands that call it a hundred times.
+ */
+export function joinBelow(folder: string, path: string): string {
+  return isNormalized(folder) && path !== "" ? `${folder}/${path}` : join(folder, path);
+}
+
+/** Returns `resolve` of a path. Faster for a normalized absolute one. */
+export function resolvePath(path: string): string {
+  return isNormalized(path) ? path : resolve(path);
+}
+
+function isNormalized(path: string): boolean {
+  return sep === "/" && /^(?:\/(?!\.{1,2}(?:\/|$))[^/]+)+$/.test(path);
 }
 
 /** Returns the id of the folder that a path leads to, following symlinks, or undefined if it does not exist. */

@@ -7,6 +7,7 @@ import { FINDING_CODES, type FindingCode } from "../../errors/finding-codes.ts";
 import { formatFix, SkillError } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
 import { type Diagnostic, PROFILES, type Profile, type Severity } from "../../skill/diagnostics.ts";
+import type { Manifest } from "../../skill/manifest.ts";
 import { type CheckedFile, type CheckResult, checkPaths } from "../../skill/source/check-skills.ts";
 import { createDirectorySource } from "../../skill/source/directory-source.ts";
 import { type Environment, formatDisplayPath, type Location, listLocations } from "../../skill/source/locations.ts";
@@ -84,13 +85,17 @@ async function checkSkills({ io, options, args }: CommandContext<CheckOptions>):
   const around = resolveCommandEnvironment(io, options);
   const paths = distinctPaths(await resolveCheckPaths(io, options, args));
   const skillsFolders = await listDiscoveryFolders(around);
+  let namesTools = false;
+  const onManifest = ({ tools }: Manifest) => {
+    namesTools ||= tools.allowed.length > 0 || tools.required.length > 0;
+  };
   const result = await runWithWaitIndicator(io, "checking", ({ at }) => {
     const onChecked = (done: number, path: string) =>
       at(`checking ${formatDisplayPath(path, around)}: ${formatCount(done, "skill")}`);
-    return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked });
+    return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked, onManifest });
   });
   const { files } = result;
-  if (format === "text") await printMissingTools(io, paths, around);
+  if (format === "text" && namesTools) await printMissingTools(io, paths, around);
   const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
   const shown = { ...around, workspace: io.cwd };
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });

@@ -20,7 +20,7 @@ import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../document.ts";
 import { fixDocument } from "../fix-document.ts";
 import { lintDocument } from "../lint.ts";
-import { readManifest } from "../manifest.ts";
+import { type Manifest, readManifest } from "../manifest.ts";
 import {
   createNestedFindings,
   findNestedCandidates,
@@ -54,6 +54,8 @@ export interface CheckSkillsOptions {
    * Called after each skill, with the number of skills found below the path so far. The check is synchronous and runs to its end.
    */
   onChecked?: (done: number, path: string) => void;
+  /** Called with the manifest of each skill that is checked, and again after a fix. */
+  onManifest?: ((manifest: Manifest) => void) | undefined;
 }
 
 export interface CheckedFile {
@@ -87,6 +89,7 @@ export function checkPath(path: string, options: CheckSkillsOptions = {}): Check
 /** Checks several paths as `checkPath` does, each skill once. */
 export function checkPaths(paths: readonly string[], options: CheckSkillsOptions = {}): CheckResult {
   const { profile = "load", fix = false, dryRun = false, rename = [], skillsFolders = [], onChecked } = options;
+  const { onManifest } = options;
   const found = new Map<string, FixableSkill & { checked: CheckedFile }>();
   const diagnostics: Diagnostic[] = [];
   const say = (file: string, finding: Finding) => {
@@ -97,7 +100,7 @@ export function checkPaths(paths: readonly string[], options: CheckSkillsOptions
     let done = 0;
     const take = (candidate: SkillCandidate): boolean => {
       if (found.has(candidate.file)) return true;
-      const checked = checkFile(candidate, profile, readSkillText(candidate.file));
+      const checked = checkFile(candidate, profile, readSkillText(candidate.file), { onManifest });
       if (!checked) return false;
       found.set(candidate.file, { candidate, root, checked });
       onChecked?.(++done, path);
@@ -121,7 +124,7 @@ export function checkPaths(paths: readonly string[], options: CheckSkillsOptions
   for (const plan of fix ? planFixes([...found.values()], { profile, rename }) : []) {
     const problem = plan.fixed.length > 0 && !dryRun ? applyFixPlan(plan) : undefined;
     if (problem) say(plan.file, problem);
-    else for (const file of plan.files) recheckFile(found, file, plan, profile);
+    else for (const file of plan.files) recheckFile(found, file, plan, { profile, onManifest });
   }
   return { profile, files: [...found.values()].map(({ checked }) => checked), diagnostics };
 }
@@ -131,7 +134,7 @@ function recheckFile(
   found: Map<string, FixableSkill & { checked: CheckedFile }>,
   file: string,
   plan: FixPlan,
-  profile: Profile,
+  { profile, onManifest }: { profile: Profile } & Pick<CheckSkillsOptions, "onManifest">,
 ): void {
   const skill = found.get(file);
   const stamp = statIfExists(file);
@@ -146,7 +149,7 @@ function recheckFile(
     code: "fix-refused",
     message: `was not fixed (${code}): other values or the instructions would change`,
   }));
-  const checked = checkFile(candidate, profile, text, isReported ? refused : []);
+  const checked = checkFile(candidate, profile, text, { more: isReported ? refused : [], onManifest });
   if (!checked) return;
   if (!isReported) skill.checked = checked;
   else {
@@ -227,7 +230,7 @@ function checkFile(
   candidate: SkillCandidate,
   profile: Profile,
   read: FileText,
-  more: readonly Finding[] = [],
+  { more = [], onManifest }: { more?: readonly Finding[] } & Pick<CheckSkillsOptions, "onManifest">,
 ): CheckedFile | undefined {
   const { file, form, stem, folder } = candidate;
   const result = (name: string, findings: readonly Finding[]): CheckedFile =>
@@ -247,9 +250,11 @@ function checkFile(
   if (!judged.isUsable && isLinkedElsewhere(candidate, read.stamp))
     return result(stem, redactFindings([...read.findings, ...judged.findings]));
   const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
+  const manifest = readManifest(judged.data);
+  onManifest?.(manifest);
   const subject = {
     document,
-    manifest: readManifest(judged.data),
+    manifest,
     ...(folder !== undefined && beside
       ? { files: [...beside.files.map(({ path }) => path), basename(file)], findTarget: createTargetFinder(folder) }
       : {}),

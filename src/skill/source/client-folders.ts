@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { readRegularText } from "../../util/file-access.ts";
-import { isInside } from "../../util/safe-path.ts";
+import { isInside, joinBelow } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
 
 /** The user's home folder, the workspace and the environment variables, from which a client's folders are resolved. */
@@ -100,7 +100,7 @@ export function getSkillClient(id: ClientId): SkillClient {
 /** Returns the path of a user folder: below the home folder, or below the value of a variable. */
 export function resolveUserFolder({ path, movedBy }: UserFolder, { home, workspace, env }: ClientEnvironment): string {
   const moved = movedBy && env[movedBy.env];
-  return movedBy && moved ? join(resolve(workspace, moved), movedBy.path) : join(home, path);
+  return movedBy && moved ? join(resolve(workspace, moved), movedBy.path) : joinBelow(home, path);
 }
 
 /** Returns the folder of a client's own files: the parent of its skill folder. */

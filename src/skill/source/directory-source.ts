@@ -1,7 +1,7 @@
 import { existsSync, lstatSync } from "node:fs";
-import { basename, dirname, resolve } from "node:path";
+import { basename, dirname } from "node:path";
 import { packageVersion } from "../../package.ts";
-import { type FolderId, getFolderId, statFolderId, statLinkedFolderId } from "../../util/safe-path.ts";
+import { type FolderId, getFolderId, resolvePath, statFolderId, statLinkedFolderId } from "../../util/safe-path.ts";
 import { compareText, shortHash } from "../../util/text.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../diagnostics.ts";
 import type { LoadedSkills, Skill, SkillOrigin, SkillScope, Source } from "../skill.ts";
@@ -32,7 +32,7 @@ export interface DirectoryOptions {
 
 /** Creates a source for the skills below a folder. A missing folder has no skills. */
 export function createDirectorySource(options: DirectoryOptions): Source {
-  const path = resolve(options.path);
+  const path = resolvePath(options.path);
   const { name = options.path, scope = "user" } = options;
   return { name, scope, path, load: () => scanDirectory({ ...options, path, name, scope }) };
 }

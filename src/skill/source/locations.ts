@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { packageRoot } from "../../package.ts";
-import { getPathBelow, isInside } from "../../util/safe-path.ts";
+import { getPathBelow, isInside, joinBelow } from "../../util/safe-path.ts";
 import { compareText } from "../../util/text.ts";
 import type { SkillScope } from "../skill.ts";
 import { CLIENT_IDS, type ClientId, getSkillClient, listUserFolders } from "./client-folders.ts";
@@ -152,7 +152,7 @@ export function formatHomePath(path: string, home: string): string {
 
 function resolveLocation(row: LocationRow, base: string, environment: Environment): Location {
   const override = getOverridePath(row, environment);
-  const path = override ? resolve(environment.workspace, override) : join(base, row.path);
+  const path = override ? resolve(environment.workspace, override) : joinBelow(base, row.path);
   const isAbove = row.base === "project" && !isInside(environment.workspace, path);
   const shown = isAbove ? relative(environment.workspace, path) : formatDisplayPath(path, environment);
   // A variable that leads into the workspace does not make the skills there trusted.

@@ -309,10 +309,12 @@ function listEntries({ at }: OpenedFolder, findings: Finding[]): Dirent[] {
  * without one, the parent of its skill folder, so that it does not reveal which other files exist.
  */
 export function createTargetFinder(folder: string): FindTarget {
-  const repository = findRepository(folder);
-  const bound = repository ?? dirname(dirname(folder));
+  let found: { repository: string | undefined } | undefined; // Most skills have no links: their repository is not searched.
   return (path) => {
     if (path.includes("\0")) return undefined;
+    found ??= { repository: findRepository(folder) };
+    const { repository } = found;
+    const bound = repository ?? dirname(dirname(folder));
     if (path.startsWith("/")) return existsWithin(bound, join(bound, path)) ? "repository" : undefined;
     const target = join(folder, path);
     if (isInside(folder, target)) {
