@@ -37,8 +37,9 @@ const pages = [
   "CHANGELOG.md",
   "CONTRIBUTING.md",
   "SECURITY.md",
-  "docs/cli.md",
-  "docs/errors.md",
+  ...readdirSync(join(root, "docs"))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
 ];
 
 /** Returns the comments and the strings with spaces of a source file, a line each. */
@@ -63,7 +64,7 @@ describe("texts", () => {
     expect(found).toEqual([]);
   });
 
-  it("are in plain technical English on the main pages", () => {
+  it("are in plain technical English on the pages", () => {
     const found = pages.flatMap((path) => {
       const text = readFileSync(join(root, path), "utf8");
       return findPhrases(

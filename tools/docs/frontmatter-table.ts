@@ -20,7 +20,7 @@ export function frontmatterTable(): string {
     return row([`${spelled(keys)}${isAlsoBelow ? " *" : ""}`, takes(shape), String(description), knowing(keys)]);
   };
   return [
-    row(["key", "takes", "what it says", "known to, beside skillet"]),
+    row(["key", "takes", "meaning", "also known to"]),
     "|---|---|---|---|",
     ...own.map((key) => line([key])),
     ...MANIFEST_FIELDS.filter(({ name }) => name !== "other").map(({ keys, place }) =>
