@@ -105,7 +105,7 @@ const NO_CODES = new Set(["outside", "too-large", "callback", "left-out"]);
 
 /** What is written like one: capabilities of Linux, errors of Node, files of git, names that stand for others, what a test of the sandbox sets itself. */
 const NO_VARIABLES =
-  /^(?:AUDIT_WRITE|DAC_OVERRIDE|SYS_CHROOT|ERR_\w+|(?:MERGE|CHERRY_PICK|REVERT)_HEAD|SQUASH_MSG|MODULE_NOT_FOUND|REQUEST_\w+|UPPER_CASE|GITHUB_TOKEN|API_KEY|PROBE_SECRET|SKILLET_SELF_TEST)$/;
+  /^(?:AUDIT_WRITE|DAC_OVERRIDE|SYS_CHROOT|ERR_\w+|(?:MERGE|CHERRY_PICK|REVERT)_HEAD|SQUASH_MSG|MODULE_NOT_FOUND|EAI_AGAIN|REQUEST_\w+|UPPER_CASE|GITHUB_TOKEN|API_KEY|PROBE_SECRET|SKILLET_SELF_TEST)$/;
 
 function anchorOf(title: string): string {
   return title
