@@ -4,7 +4,6 @@ import { parts } from "./library.mjs";
 const { createSandbox, createBubblewrapArguments, createBaseMounts, findSystemProgram, ...rest } = await parts(
   "sandbox/create-sandbox.js",
   "sandbox/bubblewrap.js",
-  "sandbox/base-mounts.js",
   "sandbox/sandbox-folders.js",
   "util/system.js",
   "config/limits.js",

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { resolveReference } from "../config/config-file.ts";
 import type { Host } from "../config/host.ts";
+import { resolveReference } from "../config/key-types.ts";
 import type { ProviderSettings } from "../config/limits.ts";
 import { DEFAULT_SETTINGS, getSettingsRevision, type Settings } from "../config/settings.ts";
 import { formatFix, getErrorMessage, type Problem, SkillError } from "../errors/problem.ts";

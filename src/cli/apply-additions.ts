@@ -1,6 +1,6 @@
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { formatSkillKey } from "../agent/policy/setup-policy.ts";
+import { formatSkillKey } from "../agent/policy/trust-policy.ts";
 import type { DiscoverResult } from "../config/discover.ts";
 import { SkillError } from "../errors/problem.ts";
 import { isPending, type PendingSkill, type PlannedAddition, trustApplied } from "../remote/add.ts";

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { relative, resolve, sep } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
-import { resolveReference } from "../config/config-file.ts";
 import { type DiscoverOptions, type DiscoverResult, discover, resolveEnvironment } from "../config/discover.ts";
+import { resolveReference } from "../config/key-types.ts";
 import { loadSettings, type Settings } from "../config/settings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { Caller } from "../host/approval.ts";

@@ -1,15 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatTomlValue } from "../config/config-edit.ts";
-import { type ConfigEntry, formatKeyPath, isValueReference, resolveReference } from "../config/config-file.ts";
+import { type ConfigEntry, formatKeyPath } from "../config/config-file.ts";
 import { CONFIG_KEYS, type ConfigKey } from "../config/config-keys.ts";
 import type { DiscoverResult } from "../config/discover.ts";
+import { isValueReference, resolveReference } from "../config/key-types.ts";
 import {
   type LiveProcess,
   listLiveProcesses,
   type ProcessKind,
   readConfigFingerprint,
 } from "../config/live-settings.ts";
+import { FINDING_CODES } from "../errors/finding-codes.ts";
 import { SkillError } from "../errors/problem.ts";
+import type { Finding } from "../skill/diagnostics.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
 import type { SecretOwner } from "../store/trust.ts";
@@ -263,4 +266,30 @@ async function askForCopy(
   const chosen = /^\d{1,3}$/.test(answer) ? copies[Number(answer) - 1] : undefined;
   if (chosen) return chosen;
   throw new SkillError("not-confirmed", { message: "no copy was chosen; nothing was set" });
+}
+
+/** Formats a configuration file for `--json`. */
+export function toConfigFileJson({ path, exists }: { path: string; exists: boolean }) {
+  return { file: path, isThere: exists };
+}
+
+export function printSettings(
+  out: Printer,
+  title: string,
+  values: readonly DisplayedSetting[],
+  around: Environment,
+): void {
+  if (values.length === 0) return;
+  out.line`\n${out.bold(title)}`;
+  for (const value of values) printSetting(out, value, around);
+}
+
+export function createConfigValueError(
+  { code, message, fix = FINDING_CODES[code].fix }: Finding,
+  example?: string,
+): SkillError {
+  return new SkillError("usage", {
+    message: example === undefined ? message : `${message}, as in ${example}`,
+    fix: fix ?? "docs/config.md lists every key; `skillet config` shows the effective ones",
+  });
 }

@@ -359,3 +359,27 @@ const MAX_SHOWN_NAMES = 5;
 function getHiddenPart(path: string): string {
   return /^(?:.*?\/)??\.[^/]*/.exec(path)?.[0] ?? path;
 }
+
+export function createPluginManifest({ name, description, manifest }: Skill): Record<string, unknown> {
+  const { version, authors, homepage, license, tags } = manifest;
+  return {
+    name,
+    ...(version === undefined ? {} : { version }),
+    description,
+    ...(authors.length === 0 ? {} : { author: { name: authors.join(", ") } }),
+    ...(homepage === undefined || !/^https?:\/\//.test(homepage) ? {} : { homepage }),
+    ...(license === undefined ? {} : { license }),
+    ...(tags.length === 0 ? {} : { keywords: tags }),
+  };
+}
+
+/** Formats the README that users read first; the plugin directory requires one. */
+export function formatReadme({ name, description, manifest: { compatibility } }: Skill): string {
+  return [
+    `# ${name}`,
+    description,
+    ...(compatibility === undefined ? [] : [compatibility]),
+    `This plugin contains one skill, \`${name}\`. Claude uses it when a task matches the description above; \`/${name}:${name}\` calls it by name.`,
+    "To try it, start Claude Code with `--plugin-dir` and the path of this folder. It was created by `skillet export`.",
+  ].join("\n\n");
+}

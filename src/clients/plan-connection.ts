@@ -29,7 +29,6 @@ import {
   nameFileInErrors,
   readClientConfig,
 } from "./mcp-config.ts";
-import { PLUGIN_MARK } from "./opencode-plugin.ts";
 import {
   findSkilletHandlers,
   type HookKind,
@@ -37,6 +36,7 @@ import {
   type HookProgram,
   isSkilletHandler,
   mergePromptHook,
+  PLUGIN_MARK,
   type PluginHook,
   PROMPT_HOOKS,
 } from "./prompt-hook-config.ts";

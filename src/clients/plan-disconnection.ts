@@ -1,4 +1,4 @@
-import { parseTomlStatements } from "../config/toml-statements.ts";
+import { parseTomlStatements } from "../config/config-file.ts";
 import { SkillError } from "../errors/problem.ts";
 import { collectStrings } from "../util/objects.ts";
 import { type ConnectionRecord, digestConfigText, findTextSpan, undoSpans } from "./apply-connection.ts";
@@ -12,7 +12,6 @@ import {
   nameFileInErrors,
   readClientConfig,
 } from "./mcp-config.ts";
-import { PLUGIN_MARK } from "./opencode-plugin.ts";
 import {
   type ConfigFileChange,
   type ConnectionRecords,
@@ -27,7 +26,7 @@ import {
   requireProjectFiles,
   tryParseConfig,
 } from "./plan-connection.ts";
-import { findSkilletHandlers, PROMPT_HOOKS, removePromptHook } from "./prompt-hook-config.ts";
+import { findSkilletHandlers, PLUGIN_MARK, PROMPT_HOOKS, removePromptHook } from "./prompt-hook-config.ts";
 
 /**
  * Plans the changes that disconnect a client. A file that is as `connect` left it is restored byte for byte; from

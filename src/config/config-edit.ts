@@ -4,8 +4,17 @@ import { getErrnoCode, getErrorMessage, type Problem, SkillError } from "../erro
 import { replaceFile, withFileLock } from "../store/locked-file.ts";
 import { readRegularText } from "../util/file-access.ts";
 import { compareText } from "../util/text.ts";
-import { findRenamedKey, formatKeyPath, loadTomlParser, MAX_CONFIG_BYTES, type TomlLeaf } from "./config-file.ts";
-import { createLineFinder, findLineEnd, parseTomlStatements, type TomlStatement } from "./toml-statements.ts";
+import {
+  createLineFinder,
+  findLineEnd,
+  findRenamedKey,
+  formatKeyPath,
+  loadTomlParser,
+  MAX_CONFIG_BYTES,
+  parseTomlStatements,
+  type TomlLeaf,
+  type TomlStatement,
+} from "./config-file.ts";
 
 export interface ConfigEdit {
   parts: readonly string[];

@@ -1,9 +1,13 @@
-import { isAbsolute } from "node:path";
+import { readFileSync } from "node:fs";
+import { isAbsolute, join, resolve } from "node:path";
 import { DISCLOSURE_MODES } from "../catalog/catalog.ts";
+import { getErrorMessage } from "../errors/problem.ts";
 import { MODEL_PROVIDERS, type ModelPrice, type ModelSettings } from "../host/model-contract.ts";
 import { ISOLATION_LEVELS } from "../host/sandbox-contract.ts";
 import { NPM_PACKAGE, PYTHON_PACKAGE, SYSTEM_PACKAGE_NAME } from "../skill/requirements.ts";
 import type { RunRetention } from "../store/run-rules.ts";
+import { getUserHome } from "../util/system.ts";
+import type { Host } from "./host.ts";
 import {
   type CapabilitySettings,
   type EngineSettings,
@@ -220,4 +224,42 @@ export function getOrCreateEntry<T>(entries: Map<string, T>, name: string | unde
   const entry = entries.get(name ?? "") ?? create();
   entries.set(name ?? "", entry);
   return entry;
+}
+
+const MAX_VALUE_BYTES = 64 * 1024;
+
+/** Returns true if a value is a reference: `env:NAME` or `file:PATH`. */
+export function isValueReference(value: unknown): boolean {
+  return /^(?:env|file):./s.test(String(value));
+}
+
+/** Resolves a reference (`env:NAME`, `file:PATH`), or returns the value itself. */
+export function resolveReference(
+  written: string,
+  host: Pick<Host, "home" | "env">,
+  refuse: (why: string) => never,
+): string {
+  const [, kind, where = ""] = /^(env|file):(.+)$/s.exec(written) ?? [];
+  const value =
+    kind === "env" ? host.env?.[where] : kind === "file" ? readReferencedFile(where, host, refuse) : written;
+  if (value === undefined || value === "") return refuse(`its value, ${JSON.stringify(written)}, is empty or not set`);
+  if (value.includes("\0"))
+    return refuse("its value contains a NUL character, which is not allowed in an environment variable");
+  if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return refuse("its value is larger than 64 KiB");
+  return value;
+}
+
+function readReferencedFile(
+  path: string,
+  { home, env }: Pick<Host, "home" | "env">,
+  refuse: (why: string) => never,
+): string {
+  const file = path.startsWith("~/")
+    ? join(getUserHome(env ?? {}), path.slice(2))
+    : resolve(home ?? getUserHome(env ?? {}), path);
+  try {
+    return readFileSync(file, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    return refuse(`${file} cannot be read: ${getErrorMessage(error)}`);
+  }
 }

@@ -7,8 +7,8 @@ import { loadPeer } from "../util/peer-packages.ts";
 import { createRedactor, type Secrets } from "../util/redact.ts";
 import { getSkilletHome, getUserHome } from "../util/system.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
-import { resolveReference } from "./config-file.ts";
 import type { Host } from "./host.ts";
+import { resolveReference } from "./key-types.ts";
 import { endChild, registerChild } from "./mcp-shutdown.ts";
 import type { McpSettings } from "./settings.ts";
 

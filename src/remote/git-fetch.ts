@@ -8,11 +8,13 @@ import { escapeLine } from "../util/untrusted-text.ts";
 import { createDownloadRedirectError } from "./download.ts";
 import { createNoFolderError } from "./entry-path.ts";
 import { extractSource } from "./extract.ts";
-import { listGitTree, listSubmodules, readGitEntries } from "./git-tree.ts";
 import {
   type FetchedSource,
   type FetchSourceOptions,
+  listGitTree,
+  listSubmodules,
   quoteSourcePath,
+  readGitEntries,
   SOURCE_LIMITS,
   type SourceAddress,
 } from "./remote-source.ts";

@@ -14,8 +14,7 @@ import { isJsonObject, omitUndefined } from "../util/objects.ts";
 import { isInside, resolveRealPath } from "../util/safe-path.ts";
 import { compareText } from "../util/text.ts";
 import { type FileTree, toLockedFiles } from "./file-tree.ts";
-import { listGitTree, readGitEntries } from "./git-tree.ts";
-import type { Provenance, SourceAddress } from "./remote-source.ts";
+import { listGitTree, type Provenance, readGitEntries, type SourceAddress } from "./remote-source.ts";
 import { formatSourceAddress, parseGitRef, parseSourceAddress } from "./source-address.ts";
 
 /** The files of a skill as they came from its source. */

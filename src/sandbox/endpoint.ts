@@ -109,3 +109,44 @@ function formatEmbeddedIPv4(groups: readonly number[], index: number): string {
   const [high = 0, low = 0] = groups.slice(index);
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
 }
+
+/** The HTTP proxies that a user configured, by the scheme of the request. */
+export interface UpstreamProxies {
+  http?: URL | undefined;
+  https?: URL | undefined;
+  /** Hosts with a direct connection, as in the variable `NO_PROXY`. */
+  noProxy: readonly string[];
+}
+
+/** Returns the proxy to connect through, or undefined if the connection is direct. */
+export function findUpstreamProxy(
+  proxies: UpstreamProxies,
+  endpoint: Endpoint,
+  scheme: "http" | "https",
+): URL | undefined {
+  return proxies.noProxy.some((entry) => isExcepted(entry.trim().toLowerCase(), endpoint))
+    ? undefined
+    : proxies[scheme];
+}
+
+/**
+ * Returns true if an entry of `NO_PROXY` matches: `*`, a domain with its subdomains, an address or a network, each
+ * optionally with a port.
+ */
+function isExcepted(entry: string, { host, port }: Endpoint): boolean {
+  if (entry === "*") return true;
+  const [, literal, plain = "", wantedPort] = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d+))?$/.exec(entry) ?? [];
+  if (wantedPort !== undefined && Number(wantedPort) !== port) return false;
+  const name = (literal ?? (isIP(entry) !== 0 ? entry : plain)).replace(/^\*?\./, "");
+  if (name === "") return false;
+  if (isIP(host) === 0) return host === name || host.endsWith(`.${name}`);
+  return host === name || isInNetwork(host, name);
+}
+
+function isInNetwork(address: string, network: string): boolean {
+  const [base = "", bits = ""] = network.split("/");
+  if (!isIPv4(base) || !isIPv4(address) || !/^(?:[12]?\d|3[0-2])$/.test(bits)) return false;
+  const list = new BlockList();
+  list.addSubnet(base, Number(bits), "ipv4");
+  return list.check(address, "ipv4");
+}

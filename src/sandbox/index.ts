@@ -13,6 +13,5 @@ export {
   type SandboxOutcome,
   type SandboxRunOptions,
 } from "../host/sandbox-contract.ts";
-export { createSandbox, type SandboxOptions } from "./create-sandbox.ts";
-export { createNoSandbox } from "./no-sandbox.ts";
+export { createNoSandbox, createSandbox, type SandboxOptions } from "./create-sandbox.ts";
 export { type ProbeOptions, type ProbeResult, probeSandbox } from "./probes.ts";

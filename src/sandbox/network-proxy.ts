@@ -1,12 +1,23 @@
 import { lookup as systemLookup } from "node:dns/promises";
-import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+  request as sendRequest,
+} from "node:http";
 import { type AddressInfo, connect, isIP, type Server, type Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Endpoint } from "../host/sandbox-contract.ts";
-import { formatEndpoint, isPrivateAddress, parseEndpoint } from "./endpoint.ts";
+import {
+  findUpstreamProxy,
+  formatEndpoint,
+  isPrivateAddress,
+  parseEndpoint,
+  type UpstreamProxies,
+} from "./endpoint.ts";
 import { listenOnPrivateSocket, type UnixSocketOptions } from "./sandbox-socket.ts";
-import { connectThrough, findUpstreamProxy, formatBasicAuthorization, type UpstreamProxies } from "./upstream-proxy.ts";
 
 export interface NetworkProxyOptions extends ProxyRules, UnixSocketOptions {}
 
@@ -359,4 +370,61 @@ function sendSocketAnswer(client: Socket, { status, line }: ProxyAnswer): void {
   const head = `Content-Type: text/plain\r\nContent-Length: ${line.length + 1}\r\nConnection: close\r\n`;
   client.write(`HTTP/1.1 ${status} ${line}\r\n${head}\r\n${line}\n`);
   client.destroySoon();
+}
+
+interface ConnectOptions {
+  /** Registers a connection so that it can be closed later. */
+  keep(stream: Duplex): void;
+  timeoutMs: number;
+  /** Milliseconds after which an idle tunnel is closed. */
+  idleMs: number;
+}
+
+/** Opens a tunnel through a proxy. Resolves with undefined if the proxy does not answer or refuses. */
+async function connectThrough(
+  proxy: URL,
+  target: Endpoint,
+  { keep, timeoutMs, idleMs }: ConnectOptions,
+): Promise<Socket | undefined> {
+  const { protocol, hostname, port, username, password } = proxy;
+  const isTls = protocol === "https:";
+  const path = formatEndpoint(target);
+  const login =
+    username === ""
+      ? {}
+      : {
+          "Proxy-Authorization": formatBasicAuthorization(decodeURIComponent(username), decodeURIComponent(password)),
+        };
+  // Rarely needed.
+  const send = isTls ? (await import("node:https")).request : httpRequest;
+  return new Promise((resolve) => {
+    const request = send({
+      host: hostname.replace(/^\[|\]$/g, ""),
+      port: port || (isTls ? 443 : 80),
+      method: "CONNECT",
+      path,
+      headers: { Host: path, ...login },
+      agent: false,
+      timeout: timeoutMs,
+    });
+    request.once("socket", keep);
+    request.once("timeout", () => request.destroy());
+    request.once("close", () => resolve(undefined));
+    request.on("error", () => resolve(undefined));
+    request.once("connect", ({ statusCode }, socket: Socket, head) => {
+      socket.on("error", () => socket.destroy());
+      if (statusCode !== 200) {
+        socket.destroy();
+        return resolve(undefined);
+      }
+      socket.unshift(head);
+      socket.setTimeout(idleMs, () => socket.destroy());
+      resolve(socket);
+    });
+    request.end();
+  });
+}
+
+function formatBasicAuthorization(user: string, password: string): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
 }

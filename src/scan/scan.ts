@@ -6,12 +6,15 @@ import { createKeywordAutomaton, type KeywordHits, type KeywordPass } from "./ke
 import {
   FINDING_WEIGHTS,
   type FindingWeight,
+  findCombinedSignal,
   formatExcerpt,
   type RegionWeights,
   type ScanFinding,
   type ScannedFile,
   type ScanRule,
   type ScanSubject,
+  type SeenSignal,
+  type SignalKind,
   TEXT_REGIONS,
   type TextRegion,
 } from "./rule.ts";
@@ -27,7 +30,6 @@ import { CROSS_FILE_RULES } from "./rules/cross-file.ts";
 import { DISGUISED_FILE_RULES, detectMagic, isBinaryFile } from "./rules/deception.ts";
 import { MANIFEST_MISMATCH_RULES, MANIFEST_MISMATCH_WORDS } from "./rules/manifest-mismatch.ts";
 import { decodeCommand, ENCODED_COMMAND_RULE } from "./rules/obfuscation.ts";
-import { findCombinedSignal, type SeenSignal, type SignalKind } from "./signals.ts";
 import { detectSourceKind, isDetectionSample, isExplained, isOnlyMentioned, SourceText } from "./source-text.ts";
 
 /** Creates the input of a scan from a skill and its copy. */

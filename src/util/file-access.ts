@@ -190,3 +190,11 @@ function flattenTree(path: string): void {
 function listSubfolders(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
 }
+
+export function readTextOrNone(file: string): string | undefined {
+  try {
+    return readRegularText(file);
+  } catch {
+    return undefined;
+  }
+}

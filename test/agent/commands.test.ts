@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findInstructionCommands } from "../../src/agent/models/runbook-commands.ts";
+import { findInstructionCommands } from "../../src/agent/models/runbook.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
 const block = (language: string, ...lines: string[]) => `\`\`\`${language}\n${lines.join("\n")}\n\`\`\``;
@@ -90,8 +90,8 @@ describe("the commands in instructions", () => {
     const part = "```sh\necho '$1' \"$1\" $1 <<A\n$1\nA\n```\nRun: `````` $1\n";
     expect(findInstructionCommands(part.repeat(4000), { arguments: "'a b" })).toHaveLength(8000);
     await expectLinearSteps(
-      ["src/agent/models/runbook-commands.ts"],
-      ({ findInstructionCommands }: typeof import("../../src/agent/models/runbook-commands.ts"), body: string) =>
+      ["src/agent/models/runbook.ts"],
+      ({ findInstructionCommands }: typeof import("../../src/agent/models/runbook.ts"), body: string) =>
         findInstructionCommands(body, { arguments: "'a b" }),
       [["blocks", [500, 1000, 2000].map((times) => part.repeat(times))]],
     );

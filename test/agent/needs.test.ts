@@ -4,7 +4,7 @@ import { createCapabilities } from "../../src/capabilities/configured-capabiliti
 import { createSystemInfo, type Host } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
 import { formatFix } from "../../src/errors/problem.ts";
-import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { createNoSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { listDeclaredVariables } from "../../src/skill/requirements.ts";
 import { createTool } from "../../src/skill/tool.ts";
 import { skillet } from "../support/command.ts";

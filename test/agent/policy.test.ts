@@ -3,7 +3,7 @@ import { findDenials, findUnavailability } from "../../src/agent/policy/skill-po
 import { discover } from "../../src/config/discover.ts";
 import type { SystemInfo } from "../../src/config/host.ts";
 import { DEFAULT_SETTINGS } from "../../src/config/settings.ts";
-import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { createNoSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { createTrustStore } from "../../src/store/trust.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { findInstructionCommands } from "../../src/agent/models/runbook-commands.ts";
+import { findInstructionCommands } from "../../src/agent/models/runbook.ts";
 import { createGithubProvider } from "../../src/capabilities/github/github-provider.ts";
 import { loadCatalog } from "../../src/catalog/catalog.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { notesProvider } from "../../examples/notes/notes.ts";
-import { findInstructionCommands } from "../../src/agent/models/runbook-commands.ts";
+import { findInstructionCommands } from "../../src/agent/models/runbook.ts";
 import { checkProvider } from "../../src/capabilities/check-provider.ts";
 import { createCommandProvider } from "../../src/capabilities/command-provider.ts";
 import type { CapabilityProvider } from "../../src/host/capability-contract.ts";

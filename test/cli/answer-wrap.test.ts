@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createAnswerWrapper, wrapAnswer } from "../../src/cli/answer-wrap.ts";
+import { createAnswerWrapper, wrapAnswer } from "../../src/cli/run-output.ts";
 
 const WORDS = "one two three four five six seven eight nine ten";
 

@@ -295,7 +295,7 @@ describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's"
     const { run, home, script, cwd } = await runScene();
     const watches = join(home, ".skillet/own-watches");
     // As a process leaves it that is killed while a command runs.
-    const { createOwnFolderWatches } = await import("../../src/store/own-folder-watch.ts");
+    const { createOwnFolderWatches } = await import("../../src/store/own-folders.ts");
     createOwnFolderWatches(join(home, ".skillet")).begin([cwd]);
     for (const name of readdirSync(watches)) {
       if (name.endsWith(".owner")) writeFileSync(join(watches, name), '{"pid":999999999,"host":"","start":""}');

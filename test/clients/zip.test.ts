@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createZip } from "../../src/clients/export-formats.ts";
+import { createZip } from "../../src/clients/export-skill.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { unzip } from "../support/unzip.ts";
 

@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { findUpstreamProxy } from "../../src/sandbox/endpoint.ts";
 import {
   type LoopbackProxyOptions,
   type NetworkProxyOptions,
@@ -11,7 +12,6 @@ import {
   openNetworkProxy,
   type ProxyRefusal,
 } from "../../src/sandbox/network-proxy.ts";
-import { findUpstreamProxy } from "../../src/sandbox/upstream-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const IPV4 = "127.0.0.1";

@@ -3,13 +3,11 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { probeWorkspace } from "../../src/agent/workspace/probe-workspace.ts";
-import { printSafetyReport } from "../../src/cli/commands/sandbox-views.ts";
+import { printSafetyReport, probeWorkspace } from "../../src/cli/commands/sandbox-views.ts";
 import { discover } from "../../src/config/discover.ts";
 import { DEFAULT_SANDBOX_SETTINGS, type SandboxSettings } from "../../src/config/limits.ts";
 import type { Sandbox } from "../../src/host/sandbox-contract.ts";
-import { createSandbox } from "../../src/sandbox/create-sandbox.ts";
-import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { createNoSandbox, createSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { findHostProcesses, probeKilledHost } from "../../src/sandbox/probe-host.ts";
 import { isProbeComplete, type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { getSandboxFolder } from "../../src/sandbox/sandbox-folders.ts";

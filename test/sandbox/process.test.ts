@@ -4,7 +4,7 @@ import { chmodSync, closeSync, copyFileSync, openSync, readFileSync, rmSync, sta
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { ProcessStream, SandboxCommand } from "../../src/host/sandbox-contract.ts";
-import { createNoSandbox } from "../../src/sandbox/no-sandbox.ts";
+import { createNoSandbox } from "../../src/sandbox/create-sandbox.ts";
 import { findHostProcesses } from "../../src/sandbox/probe-host.ts";
 import { type Program, runProcess } from "../../src/sandbox/process.ts";
 import { isRunUser, SYSTEM_SANDBOX_FOLDER } from "../../src/sandbox/sandbox-folders.ts";
@@ -271,7 +271,7 @@ describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
     const { size, mtimeMs } = statSync(node);
     const copy = join(SYSTEM_SANDBOX_FOLDER, "furniture", `node-${shortHash(`${node}:${size}:${mtimeMs}`)}`);
     onTestFinished(() => rmSync(copy));
-    const script = `const { createNoSandbox } = await import(${JSON.stringify(moduleOf("sandbox/no-sandbox"))});
+    const script = `const { createNoSandbox } = await import(${JSON.stringify(moduleOf("sandbox/create-sandbox"))});
       const limits = ${JSON.stringify(limits)};
       const command = { argv: [process.execPath, "-p", "process.getuid() > 0"], env: {}, folder: "/", mounts: [], network: [], limits };
       await createNoSandbox().run(command, { onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;

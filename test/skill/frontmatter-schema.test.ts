@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { createFrontmatterSchema } from "../../src/cli/commands/schema.ts";
 import { getSeverity } from "../../src/skill/diagnostics.ts";
 import { parseMarkdownDocument, parseYamlDocument, validateSkill } from "../../src/skill/document.ts";
-import { createFrontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
 import { MANIFEST_FIELDS } from "../../src/skill/manifest.ts";
 import type { JsonObject } from "../../src/util/objects.ts";
 

@@ -1,5 +1,5 @@
-import { resolveReference } from "../../config/config-file.ts";
 import type { Host } from "../../config/host.ts";
+import { resolveReference } from "../../config/key-types.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import {
   type AiSdkModel,
@@ -10,7 +10,7 @@ import {
 } from "../../host/model-contract.ts";
 import { createRedactor, type Secrets } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { formatConfigPath } from "../policy/setup-policy.ts";
+import { formatConfigPath } from "../policy/trust-policy.ts";
 import { createSdkModel } from "./ai-sdk-model.ts";
 import { findOllamaModel, formatSdkModelName, getOllamaUrl, MODEL_PROVIDER_TABLE } from "./model-providers.ts";
 import { RUNBOOK_NAME, runbookModel } from "./runbook.ts";

@@ -10,8 +10,14 @@ import { resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { truncateLine } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { capabilityPolicy, formatSkillTable, variablePolicy } from "./setup-policy.ts";
-import { lockPolicy, secretPolicy, trustPolicy } from "./trust-policy.ts";
+import {
+  capabilityPolicy,
+  formatSkillTable,
+  lockPolicy,
+  secretPolicy,
+  trustPolicy,
+  variablePolicy,
+} from "./trust-policy.ts";
 
 /**
  * The reason why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it, so it is not

@@ -8,10 +8,9 @@ import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName 
 import { createRedactor } from "../../util/redact.ts";
 import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { RUNBOOK_NAME } from "../models/runbook.ts";
-import { findInstructionCommands } from "../models/runbook-commands.ts";
-import { formatSkillKey } from "../policy/setup-policy.ts";
+import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
 import { canProvideTool, findFirstDenial, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
+import { formatSkillKey } from "../policy/trust-policy.ts";
 import {
   collectSecrets,
   createProblemRedactor,

@@ -16,7 +16,7 @@ import type { Redactor, Secrets } from "../../util/redact.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
 import { findSystemProgram, getUserHome } from "../../util/system.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { formatSkillKey } from "../policy/setup-policy.ts";
+import { formatSkillKey } from "../policy/trust-policy.ts";
 import { formatPackagesCommand } from "../workspace/package-hints.ts";
 import { openRunSandbox, type RunSandbox, type RunSandboxOptions } from "../workspace/run-sandbox.ts";
 import { findDeclaringScripts, hasUv } from "../workspace/skill-libraries.ts";

@@ -1,5 +1,5 @@
-import { resolveReference } from "../../config/config-file.ts";
 import type { Host } from "../../config/host.ts";
+import { resolveReference } from "../../config/key-types.ts";
 import { getErrorMessage, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import { findSchemaProblem, formatInvalidInput } from "../../host/json-schema.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";

@@ -10,7 +10,7 @@ import { getSkillLocation } from "../../store/trust.ts";
 import { diffLines } from "../../util/diff.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { formatCount, formatNumber } from "../../util/text.ts";
-import { shortenHomePath } from "../policy/setup-policy.ts";
+import { shortenHomePath } from "../policy/trust-policy.ts";
 import { toProblem } from "../run/run-result.ts";
 import { emitRunEvent, type StepRunner } from "../run/step-runner.ts";
 import { redactInput } from "../run/tool-policy.ts";

@@ -12,7 +12,7 @@ import type { ToolEffect } from "../../skill/tool.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { getSkilletHome, getUserHome } from "../../util/system.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { formatSkillKey } from "../policy/setup-policy.ts";
+import { formatSkillKey } from "../policy/trust-policy.ts";
 import type { RunSandbox } from "./run-sandbox.ts";
 import { findSensitiveRow } from "./sensitive-paths.ts";
 

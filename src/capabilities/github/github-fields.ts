@@ -1,5 +1,6 @@
 import { SkillError } from "../../errors/problem.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
+import type { GithubApi } from "./github-api.ts";
 
 /** In characters: for a single item, for each comment, and for each item of a list. */
 const MAX_BODY_LENGTH = 20_000;
@@ -299,4 +300,102 @@ function isText(value: unknown): value is string {
 
 function mapText<T>(value: unknown, use: (text: string) => T): T | undefined {
   return isText(value) ? use(value) : undefined;
+}
+
+/** One operation on GitHub. */
+export interface GithubOperation {
+  description: string;
+  mutating?: true;
+  isReversible?: boolean;
+  input: JsonObject;
+  output: JsonObject;
+  /** Contract: the input matches the schema. */
+  run(api: GithubApi, input: GithubInput): Promise<JsonObject>;
+}
+
+/** The input of an operation, according to its schema. */
+export interface GithubInput {
+  owner: string;
+  repo: string;
+  number: number;
+  limit: number;
+  page?: string;
+  path: string;
+  q: string;
+  kind: string;
+  event: string;
+  body?: string;
+  ref?: string;
+  labels?: string[];
+  [name: string]: unknown;
+}
+
+/** Returns a schema with exactly these properties. A name that ends with a question mark is optional. */
+export function createGithubInputSchema(values: Readonly<Record<string, JsonObject>>): JsonObject {
+  const entries = Object.entries(values).map(([name, schema]) => [name.replace(/\?$/, ""), schema] as const);
+  const required = Object.keys(values).filter((name) => !name.endsWith("?"));
+  return { type: "object", properties: Object.fromEntries(entries), required, additionalProperties: false };
+}
+
+export const OWNER_SCHEMA = {
+  type: "string",
+  description: "the owner of the repository: a user or an organization",
+  pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
+};
+const REPO_SCHEMA = {
+  type: "string",
+  description: "the name of the repository, without its owner",
+  pattern: "^\\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$",
+};
+const NUMBER_SCHEMA = { type: "integer", minimum: 1, maximum: 2147483647, description: "the number after the #" };
+
+/** The properties that most inputs start with. */
+export const REPO_INPUT = { owner: OWNER_SCHEMA, repo: REPO_SCHEMA };
+export const NUMBERED_INPUT = { ...REPO_INPUT, number: NUMBER_SCHEMA };
+export const PAGED_INPUT = {
+  "limit?": { type: "integer", minimum: 1, maximum: 100, default: 30, description: "maximum number of items" },
+  "page?": {
+    type: "string",
+    pattern: "^[A-Za-z0-9_=+/:.-]{1,500}$",
+    description: "next_page of the previous answer, to continue there; keep the other values the same",
+  },
+};
+
+export const TITLE_SCHEMA = { type: "string", minLength: 1, maxLength: 256 };
+export const BODY_SCHEMA = { type: "string", minLength: 1, maxLength: 65536, description: "Markdown" };
+export const SHA_SCHEMA = { type: "string", pattern: "^[0-9a-f]{40}(?:[0-9a-f]{24})?$" };
+export const BRANCH_SCHEMA = { type: "string", minLength: 1, maxLength: 255, pattern: "^[^\\s~^?*\\[\\\\]+$" };
+export const LABELS_SCHEMA = { type: "array", maxItems: 100, items: { type: "string", minLength: 1, maxLength: 100 } };
+export const LOGIN_SCHEMA = { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\\[bot\\])?$" };
+export const LOGINS_SCHEMA = { type: "array", maxItems: 10, items: LOGIN_SCHEMA };
+export const DIRECTION_SCHEMA = createEnumSchema("desc", ["asc", "desc"]);
+
+export function createEnumSchema(defaultValue: string, values: readonly string[]): JsonObject {
+  return { enum: values, default: defaultValue };
+}
+
+/** Returns the named values that are defined. */
+export function pickInput(input: GithubInput, names: readonly string[]): JsonObject {
+  return Object.fromEntries(names.filter((name) => input[name] !== undefined).map((name) => [name, input[name]]));
+}
+
+/** Returns the named values as URL query parameters. */
+export function pickQuery(input: GithubInput, names: readonly string[]): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(pickInput(input, names)).map(([name, value]) => [name, String(value)]));
+}
+
+/** Returns the schema of a list of items. */
+export function createListSchema({ schema }: ResponseShape, more: JsonObject = {}): JsonObject {
+  return {
+    type: "object",
+    properties: {
+      count: { type: "integer" },
+      has_more: { type: "boolean" },
+      next_page: { type: "string" },
+      items: { type: "array", items: schema },
+      ...more,
+    },
+    required: ["count", "has_more", "items", ...Object.keys(more)],
+    additionalProperties: false,
+  };
 }

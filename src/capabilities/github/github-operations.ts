@@ -1,50 +1,47 @@
 import { SkillError } from "../../errors/problem.ts";
-import type { JsonObject } from "../../util/objects.ts";
-import { encodePath, type GithubApi } from "./github-api.ts";
+import { type JsonObject, omitUndefined } from "../../util/objects.ts";
+import { encodePath, type GithubApi, type GithubQuery } from "./github-api.ts";
 import {
+  BODY_SCHEMA,
+  BRANCH_SCHEMA,
   booleanField,
   CHANGED_FILE_SHAPE,
   CHECK_SHAPE,
   COMMENT_SHAPE,
   COMMIT_SHAPE,
+  createEnumSchema,
+  createGithubInputSchema,
+  createListSchema,
   createUndocumentedError,
+  DIRECTION_SCHEMA,
   defineShape,
   FOUND_ISSUE_SHAPE,
+  type GithubInput,
+  type GithubOperation,
   getAtPath,
   ISSUE_SHAPE,
+  LABELS_SCHEMA,
   LISTED_ISSUE_SHAPE,
   LISTED_PULL_SHAPE,
+  LOGIN_SCHEMA,
+  LOGINS_SCHEMA,
+  NUMBERED_INPUT,
+  OWNER_SCHEMA,
+  PAGED_INPUT,
   PULL_SHAPE,
   parseRepositoryUrl,
+  pickInput,
+  pickQuery,
+  REPO_INPUT,
   REVIEW_COMMENT_SHAPE,
   REVIEW_SHAPE,
   type ResponseShape,
   requireField,
+  SHA_SCHEMA,
+  TITLE_SCHEMA,
   textField,
   truncateCharacters,
 } from "./github-fields.ts";
-import {
-  BODY_SCHEMA,
-  BRANCH_SCHEMA,
-  createEnumSchema,
-  createGithubInputSchema,
-  createListSchema,
-  DIRECTION_SCHEMA,
-  type GithubInput,
-  type GithubOperation,
-  LABELS_SCHEMA,
-  LOGIN_SCHEMA,
-  LOGINS_SCHEMA,
-  listGithubItems,
-  NUMBERED_INPUT,
-  OWNER_SCHEMA,
-  PAGED_INPUT,
-  pickInput,
-  pickQuery,
-  REPO_INPUT,
-  SHA_SCHEMA,
-  TITLE_SCHEMA,
-} from "./github-inputs.ts";
 
 export const ISSUE_OPERATIONS: Readonly<Record<string, GithubOperation>> = {
   list: {
@@ -342,4 +339,60 @@ function limitPatches(files: readonly JsonObject[]): JsonObject[] {
     room -= kept.length;
     return kept.length === patch.length ? file : { ...file, patch: kept, is_cut: true };
   });
+}
+
+interface GithubPageRequest {
+  limit: number;
+  /** `next_page` of the previous list. */
+  page?: string | undefined;
+}
+
+interface GithubListOptions {
+  query?: GithubQuery;
+  /** Selects the items in the answer. Defaults to the whole answer. */
+  items?(body: unknown): unknown;
+  isKept?(item: unknown): boolean;
+}
+
+/** The maximum number of pages searched for items to keep. */
+const MAX_PAGES = 10;
+
+/**
+ * Lists items in whole pages, as many as fit. `next_page` continues exactly after the last item. GitHub's `Link` header is only parsed for
+ * the page, never followed, so it cannot lead to another host.
+ */
+export async function listGithubItems(
+  api: GithubApi,
+  path: string,
+  request: GithubPageRequest,
+  { read }: ResponseShape,
+  options: GithubListOptions = {},
+) {
+  const { query = {}, items = (body) => body, isKept = () => true } = options;
+  const found: JsonObject[] = [];
+  let page = request.page;
+  for (let count = 0; count < MAX_PAGES; count++) {
+    const { body, headers } = await api.get(path, { ...query, per_page: request.limit, ...createPageQuery(page) });
+    const all = items(body);
+    if (!Array.isArray(all)) throw createUndocumentedError();
+    const kept = all.filter(isKept);
+    if (count > 0 && found.length + kept.length > request.limit) break;
+    found.push(...kept.map(read));
+    page = parseNextPage(headers.get("link"));
+    if (page === undefined || found.length >= request.limit) break;
+  }
+  return { count: found.length, has_more: page !== undefined, ...omitUndefined({ next_page: page }), items: found };
+}
+
+/** Large lists are paged by cursor, others by number. */
+function createPageQuery(page: string | undefined): GithubQuery {
+  if (page === undefined) return {};
+  return /^\d+$/.test(page) ? { page } : { after: page };
+}
+
+function parseNextPage(link: string | null): string | undefined {
+  const [, address = ""] = /<([^<>]*)>\s*;[^,<]*\brel="?next"?/.exec(link ?? "") ?? [];
+  const query = URL.parse(address)?.searchParams;
+  const page = query?.get("after") || query?.get("page") || "";
+  return /^[\w=+/:.-]{1,500}$/.test(page) ? page : undefined;
 }

@@ -26,21 +26,23 @@ import {
   parseGithubBase,
   sendGithubRequest,
 } from "./github-api.ts";
-import { createUndocumentedError, FOLDER_ENTRY_SHAPE, GITHUB_REPOSITORY_SHAPE, getAtPath } from "./github-fields.ts";
 import {
   BRANCH_SCHEMA,
   createEnumSchema,
   createGithubInputSchema,
   createListSchema,
+  createUndocumentedError,
   DIRECTION_SCHEMA,
+  FOLDER_ENTRY_SHAPE,
+  GITHUB_REPOSITORY_SHAPE,
   type GithubInput,
   type GithubOperation,
-  listGithubItems,
+  getAtPath,
   PAGED_INPUT,
   pickQuery,
   REPO_INPUT,
-} from "./github-inputs.ts";
-import { ISSUE_OPERATIONS, PULL_OPERATIONS } from "./github-operations.ts";
+} from "./github-fields.ts";
+import { ISSUE_OPERATIONS, listGithubItems, PULL_OPERATIONS } from "./github-operations.ts";
 
 const MAX_GITHUB_FILE_BYTES = 256 * 1024;
 const MAX_FOLDER_ENTRIES = 1000;

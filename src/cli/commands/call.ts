@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
 import { findDenials } from "../../agent/policy/skill-policies.ts";
-import { requireSecretOwner } from "../../agent/policy/trust-policy.ts";
+import { requireSecretOwner, shortenHomePath } from "../../agent/policy/trust-policy.ts";
 import { callTool as runTool, type ToolApproval } from "../../agent/run/call-tool.ts";
 import { collectSecrets, readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
 import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";

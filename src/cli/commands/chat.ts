@@ -7,7 +7,6 @@ import { announceProcess } from "../../config/live-settings.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { SkillEvent } from "../../host/events.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createAnswerWrapper, wrapAnswer } from "../answer-wrap.ts";
 import { createApprovingHost } from "../approval-prompt.ts";
 import {
   addRunOptions,
@@ -27,6 +26,7 @@ import { type CommandIo, createPrinter, printJson, printJsonLine, runInterruptib
 import { createProgress, type Progress, runTraced, type TraceSink } from "../progress.ts";
 import {
   askForPendingTrust,
+  createAnswerWrapper,
   getRunAnswer,
   getRunExitCode,
   isPendingTrust,
@@ -35,6 +35,7 @@ import {
   printRunProblems,
   type RunOutputOptions,
   revealResult,
+  wrapAnswer,
 } from "../run-output.ts";
 import { parseLimits, readPipedText } from "./run.ts";
 

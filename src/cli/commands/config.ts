@@ -1,24 +1,29 @@
-import { editConfig, formatTomlValue } from "../../config/config-edit.ts";
+import { existsSync } from "node:fs";
+import {
+  applyConfigMigration,
+  type ConfigMigration,
+  editConfig,
+  formatTomlValue,
+  planConfigMigration,
+} from "../../config/config-edit.ts";
 import {
   type ConfigEntry,
   findKeyRow,
   formatKeyPath,
   isTableKey,
-  isValueReference,
   listFormerKeys,
   parseKeyPath,
   validateConfigValue,
 } from "../../config/config-file.ts";
 import type { ConfigKey } from "../../config/config-keys.ts";
 import { findUndeclaredSettings } from "../../config/discover.ts";
-import { KEY_TYPES } from "../../config/key-types.ts";
-import { getUserConfigPath, loadSettings } from "../../config/settings.ts";
-import { FINDING_CODES } from "../../errors/finding-codes.ts";
+import { isValueReference, KEY_TYPES } from "../../config/key-types.ts";
+import { getUserConfigPath, listConfigFiles, loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
-import type { Finding } from "../../skill/diagnostics.ts";
 import { type Environment, formatDisplayPath } from "../../skill/source/locations.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
+import { formatCount } from "../../util/text.ts";
 import {
   type CommandContext,
   type CommandDefinition,
@@ -34,17 +39,18 @@ import {
 } from "../command-host.ts";
 import {
   chooseCopy,
-  type DisplayedSetting,
+  createConfigValueError,
   getDefaultValue,
   listDefaultSettings,
   printConfigReach,
   printSetting,
+  printSettings,
+  toConfigFileJson,
   toConfigReachJson,
   toDisplayedSetting,
   waitUntilApplied,
 } from "../config-output.ts";
-import { type CommandIo, createPrinter, type Printer, printHanging, printJson } from "../output.ts";
-import { migrateConfig } from "./config-migrate.ts";
+import { type CommandIo, createPrinter, printDiff, printHanging, printJson, printProblem } from "../output.ts";
 
 /** `skillet config` and its subcommands. */
 export const configCommand: CommandDefinition = {
@@ -273,17 +279,6 @@ async function printConfigPath({ io, options }: CommandContext<object>): Promise
   return EXIT.fine;
 }
 
-/** Formats a configuration file for `--json`. */
-export function toConfigFileJson({ path, exists }: { path: string; exists: boolean }) {
-  return { file: path, isThere: exists };
-}
-
-function printSettings(out: Printer, title: string, values: readonly DisplayedSetting[], around: Environment): void {
-  if (values.length === 0) return;
-  out.line`\n${out.bold(title)}`;
-  for (const value of values) printSetting(out, value, around);
-}
-
 /** Returns the definition of a key. Throws a SkillError with the nearest key if it is unknown. */
 function findConfigKey(parts: readonly string[]): ConfigKey {
   const judged = findKeyRow(parts) ?? validateConfigValue(parts, undefined, "user");
@@ -291,16 +286,6 @@ function findConfigKey(parts: readonly string[]): ConfigKey {
   throw createConfigValueError({
     fix: "`skillet config` shows the keys; docs/config.md describes each",
     ...judged,
-  });
-}
-
-function createConfigValueError(
-  { code, message, fix = FINDING_CODES[code].fix }: Finding,
-  example?: string,
-): SkillError {
-  return new SkillError("usage", {
-    message: example === undefined ? message : `${message}, as in ${example}`,
-    fix: fix ?? "docs/config.md lists every key; `skillet config` shows the effective ones",
   });
 }
 
@@ -419,4 +404,36 @@ function printTable(
   if (json) printJson(io.stdout, { key: formatKeyPath(parts), values });
   else for (const value of values) printSetting(createPrinter(io.stdout, io.env), value);
   return EXIT.fine;
+}
+
+/** Renames the keys of earlier versions in the files of the user and of the workspace. */
+async function migrateConfig({ io, options }: CommandContext<{ dryRun?: boolean }>): Promise<number> {
+  const around = resolveCommandEnvironment(io, options);
+  const isDryRun = options.dryRun ?? false;
+  const files = listConfigFiles(around).filter(({ owner, path }) => owner !== "ash" && existsSync(path));
+  const migrations: ConfigMigration[] = [];
+  for (const { path } of files) migrations.push(await planConfigMigration(path));
+  if (!isDryRun) for (const migration of migrations) applyConfigMigration(migration);
+  if (options.json) printJson(io.stdout, { isDryRun, files: migrations.map(toMigrationJson) });
+  else if (migrations.length === 0) createPrinter(io.stdout, io.env).line`No configuration file found`;
+  else for (const migration of migrations) printMigration(io, migration, { around, isDryRun });
+  return migrations.some(({ problems }) => problems.length > 0) ? EXIT.findings : EXIT.fine;
+}
+
+/** Formats a migration for `--json`. */
+function toMigrationJson({ file, renames, diff, problems }: ConfigMigration) {
+  return { file, renames, diff, problems };
+}
+
+function printMigration(
+  io: CommandIo,
+  { file, renames, diff, problems }: ConfigMigration,
+  { around, isDryRun }: { around: Environment; isDryRun: boolean },
+): void {
+  const out = createPrinter(io.stdout, io.env);
+  const where = formatDisplayPath(file, around);
+  const count = renames.length === 0 ? "no keys" : formatCount(renames.length, "key");
+  out.line`${isDryRun ? out.dim("·") : out.green("✓")} ${count} ${isDryRun ? "to rename" : "renamed"} in ${where}`;
+  printDiff(out, diff);
+  for (const problem of problems) printProblem(out, out.yellow("!"), problem);
 }

@@ -5,8 +5,8 @@ import { SkillError } from "../../errors/problem.ts";
 import { defineSkill } from "../../skill/define-skill.ts";
 import { PROFILES, type Profile } from "../../skill/diagnostics.ts";
 import { renderDocument } from "../../skill/frontmatter-yaml.ts";
+import { DESCRIPTION_PLACEHOLDER, INSTRUCTIONS_TEMPLATE } from "../../skill/lint.ts";
 import { findNameProblem, MAX_NAME_LENGTH, STANDARD_NAME } from "../../skill/skill.ts";
-import { DESCRIPTION_PLACEHOLDER, INSTRUCTIONS_TEMPLATE } from "../../skill/skill-template.ts";
 import { checkPath } from "../../skill/source/check-skills.ts";
 import { formatDisplayPath, listLocations } from "../../skill/source/locations.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
@@ -19,7 +19,7 @@ import {
 } from "../command-definition.ts";
 import { discoverForCommand, resolveCommandEnvironment } from "../command-host.ts";
 import { type CommandIo, createPrinter, printJson } from "../output.ts";
-import { writeToolsetTypes } from "./types.ts";
+import { writeToolsetTypes } from "./schema.ts";
 
 /** `skillet new`. */
 export const newCommand: CommandDefinition = {

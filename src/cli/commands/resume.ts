@@ -15,9 +15,9 @@ import {
   EXIT,
   formatExamples,
 } from "../command-definition.ts";
-import { discoverForRun, openCommandRuns, requireConfiguration } from "../command-host.ts";
+import { discoverForRun, openCommandRuns, openCommandStores, requireConfiguration } from "../command-host.ts";
 import { formatRunId, formatRunSubject } from "../format.ts";
-import { type CommandIo, createInterruptSignal, createPrinter } from "../output.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
 import { getRunExitCode, printRunResult, type RunOutputOptions, runWithProgress } from "../run-output.ts";
 
@@ -127,4 +127,28 @@ function printResumeStart(io: CommandIo, run: RunSummary): void {
   const out = createPrinter(io.stderr, io.env);
   const room = Math.max(20, Math.min(out.width, 100) - formatRunSubject(run).length - 20);
   out.line`${out.dim("·")} resuming ${out.bold(formatRunSubject(run))} ${out.dim(truncateLine(run.task, room))}`;
+}
+
+/** `skillet cancel`. */
+export const cancelCommand: CommandDefinition = {
+  define: (command) =>
+    command
+      .description("Cancel a run, also in another process")
+      .argument("<id>", "A run id, the start or end of it, or `last`")
+      .addHelpText("after", formatExamples("skillet cancel 3f2a91c0")),
+  run: cancelRun,
+};
+
+/** Cancels a run, also one of another process. */
+async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
+  const { runs, statistics } = await openCommandStores(io, options);
+  const { id, owner } = await runs.find(given);
+  await runs.cancel(id);
+  await statistics.recordOutcome(id, "aborted");
+  if (options.json) printJson(io.stdout, { run: id, ...(owner === undefined ? {} : { owner }) });
+  else {
+    const out = createPrinter(io.stdout, io.env);
+    out.line`${out.green("✓")} cancelled: ${id}${owner === undefined ? "" : `; ${owner.label} stops within a second`}`;
+  }
+  return EXIT.fine;
 }

@@ -1,4 +1,4 @@
-import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
+import { shortenHomePath } from "../../agent/policy/trust-policy.ts";
 import { runScript, type ScriptResult } from "../../agent/run/run-script.ts";
 import { describeEnding } from "../../agent/tools/tool-output.ts";
 import type { Host } from "../../config/host.ts";

@@ -1,7 +1,11 @@
 import { existsSync, lstatSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { formatSkillTable } from "../../agent/policy/setup-policy.ts";
-import { formatOwnRefusal, hasConfiguredAccess, listConfiguredVariables } from "../../agent/policy/trust-policy.ts";
+import {
+  formatOwnRefusal,
+  formatSkillTable,
+  hasConfiguredAccess,
+  listConfiguredVariables,
+} from "../../agent/policy/trust-policy.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { getSkillStoreFolder, storeSkillCopy } from "../../sandbox/sandbox-folders.ts";

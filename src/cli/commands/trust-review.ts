@@ -1,8 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { dirname, join } from "node:path";
-import { findInstructionCommands } from "../../agent/models/runbook-commands.ts";
-import { shortenHomePath } from "../../agent/policy/setup-policy.ts";
-import { formatConfiguredAccess, hasConfiguredAccess } from "../../agent/policy/trust-policy.ts";
+import { findInstructionCommands } from "../../agent/models/runbook.ts";
+import { formatConfiguredAccess, hasConfiguredAccess, shortenHomePath } from "../../agent/policy/trust-policy.ts";
 import { findDynamicCommands } from "../../catalog/skill-content.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { getSkillStoreFolder } from "../../sandbox/sandbox-folders.ts";

@@ -1,4 +1,4 @@
-import type { ScanSignal, SignalKind, SignalRule } from "../signals.ts";
+import type { ScanSignal, SignalKind, SignalRule } from "../rule.ts";
 import { CONCEALMENT_SIGNALS } from "./concealment-signals.ts";
 import { INTENT_SIGNALS, UPLOAD_SIGNALS } from "./intent-signals.ts";
 import { NEARBY_CODE_SIGNALS } from "./nearby-code-signals.ts";

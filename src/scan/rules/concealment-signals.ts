@@ -1,5 +1,4 @@
-import { findFirstMatch } from "../rule.ts";
-import type { ScanSignal } from "../signals.ts";
+import { findFirstMatch, type ScanSignal } from "../rule.ts";
 
 const PEOPLE =
   "(?:users?|partners?|spouses?|wife|husband|guests?|patients?|travell?ers?|tenants?|buyers?|sellers?|recipients?|applicants?|person|people|humans?|owners?|customers?|clients?|learners?|students?|developers?|reviewers?|operators?|maintainers?|colleagues?|team(?:mates?)?|employees?|parents?|child(?:ren)?|admins?|administrators?|auditors?|anyone|anybody|somebody|someone|nobody|no one|others|they|them)";

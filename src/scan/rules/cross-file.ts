@@ -1,6 +1,5 @@
-import { findDataFlow } from "../data-flow.ts";
 import type { ScanRule, SourceMatch } from "../rule.ts";
-import type { SourceText } from "../source-text.ts";
+import { findDataFlow, type SourceText } from "../source-text.ts";
 import { SEND_COMMANDS } from "./credential-access.ts";
 import { readsCredentials } from "./exfiltration.ts";
 import { findUnknownHost, isOutsideHost, SENDS_DATA, splitKeywords } from "./host-reputation.ts";

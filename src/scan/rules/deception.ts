@@ -1,6 +1,5 @@
-import { findDataFlow } from "../data-flow.ts";
 import { type FileRule, findFirstMatch, type ScannedFile, type SourceRule, type TextRule } from "../rule.ts";
-import type { SourceText } from "../source-text.ts";
+import { findDataFlow, type SourceText } from "../source-text.ts";
 
 /** Rules for tricking people out of secrets and money, and for reporting on their machine. */
 export const DECEPTION_RULES: readonly TextRule[] = [

@@ -1,6 +1,5 @@
-import { findDataFlow } from "../data-flow.ts";
 import type { SourceMatch, SourceRule } from "../rule.ts";
-import type { SourceText } from "../source-text.ts";
+import { findDataFlow, type SourceText } from "../source-text.ts";
 import { isFromVendor, isVendorAddress, mentionsOutsideHost } from "./host-reputation.ts";
 
 const REQUESTS_DATA =

@@ -1,5 +1,5 @@
-import { findDataFlow } from "../data-flow.ts";
 import type { SourceRule } from "../rule.ts";
+import { findDataFlow } from "../source-text.ts";
 import { findSecondHost } from "./cross-file.ts";
 import { createSourceMatch } from "./dynamic-execution.ts";
 import { findUnknownHost } from "./host-reputation.ts";

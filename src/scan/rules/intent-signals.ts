@@ -1,5 +1,4 @@
-import { findFirstMatch, type MatchSpan } from "../rule.ts";
-import type { ScanSignal } from "../signals.ts";
+import { findFirstMatch, type MatchSpan, type ScanSignal } from "../rule.ts";
 import {
   findOutsideAddress,
   findUnknownHost,

@@ -1,5 +1,4 @@
-import { findFirstMatch } from "../rule.ts";
-import type { ScanSignal } from "../signals.ts";
+import { findFirstMatch, type ScanSignal } from "../rule.ts";
 import type { SourceText } from "../source-text.ts";
 import {
   DROP_HOST,

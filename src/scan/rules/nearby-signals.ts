@@ -1,4 +1,4 @@
-import type { SignalRule } from "../signals.ts";
+import type { SignalRule } from "../rule.ts";
 
 /** Rules over signals near an unknown host, and over sentences that are typical of harm. */
 export const NEARBY_SIGNAL_RULES: readonly SignalRule[] = [

@@ -1,5 +1,4 @@
-import { findFirstMatch } from "../rule.ts";
-import type { ScanSignal } from "../signals.ts";
+import { findFirstMatch, type ScanSignal } from "../rule.ts";
 
 /** Actions that are permanent, affect others, cost money or destroy data. */
 const SIDE_EFFECTS = findFirstMatch(

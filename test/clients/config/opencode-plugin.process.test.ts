@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { formatOpencodePlugin, PLUGIN_MARK } from "../../../src/clients/opencode-plugin.ts";
+import { formatOpencodePlugin, PLUGIN_MARK } from "../../../src/clients/prompt-hook-config.ts";
 import { skillText, temporaryFolder } from "../../support/folder.ts";
 import { PROGRAM, RUN } from "../../support/program.ts";
 
