@@ -304,6 +304,7 @@ const AUDIT_FIELDS: Record<keyof AuditEntry, "string" | "number"> = {
   skill: "string",
   source: "string",
   user: "string",
+  tenant: "string",
   chat: "string",
   method: "string",
   capability: "string",

@@ -62,7 +62,7 @@ export function createBroker(capabilities: Capabilities, run: BrokerRun, tokens?
   const { skill, caller, run: id } = run;
   const who = {
     ...{ run: id, skill: skill.name, source: skill.origin.source },
-    ...omitUndefined({ user: caller?.userId, chat: caller?.chatId }),
+    ...omitUndefined({ user: caller?.userId, tenant: caller?.tenant, chat: caller?.chatId }),
   };
   const auth = createSignInFlows({
     vault: capabilities.vault,

@@ -57,7 +57,7 @@ export function createApprovingHost<Found extends DiscoverResult>(
 const NO_APPROVER: Approval = { isApproved: false, reason: "no user to ask: this is not a terminal" };
 
 /** Adds the approval given on the command line. It is not saved, and covers changes in the workspace only. */
-function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
+export function preapproveWorkspaceChanges(approvals: ApprovalStore): ApprovalStore {
   return {
     ...approvals,
     isAlwaysApproved: async (effect) => isWorkspaceChange(effect) || (await approvals.isAlwaysApproved(effect)),

@@ -98,6 +98,16 @@ export function parseSince(text: string, now = new Date()): Date {
   });
 }
 
+/** Parses a duration such as `12h` or `30d` into milliseconds. */
+export function parseDuration(option: string, text: string): number {
+  const [, number, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  if (Number(number) > 0) return Number(number) * (SINCE_UNITS[unit] ?? 0);
+  throw new SkillError("usage", {
+    message: `${option} takes a duration, not "${truncateLine(text, 40)}"`,
+    fix: `for example ${option} 12h or ${option} 30d`,
+  });
+}
+
 /** Rejects dates such as the 31st of February, which `Date` takes for the 3rd of March. */
 function isCalendarDay(day: string): boolean {
   const start = new Date(`${day}T00:00Z`);

@@ -188,7 +188,9 @@ export function toConfigReachJson(reached: ConfigReach | undefined) {
 
 /** `2 running servers and 1 running chat`. */
 function formatProcessKinds(processes: readonly LiveProcess[]): string {
-  const number = (kind: ProcessKind) => processes.filter((one) => one.kind === kind).length;
+  // A server registers once for each workspace that it serves.
+  const number = (kind: ProcessKind) =>
+    new Set(processes.filter((one) => one.kind === kind).map(({ pid }) => pid)).size;
   const kinds = (["server", "chat"] as const).filter((kind) => number(kind) > 0);
   return kinds.map((kind) => formatCount(number(kind), `running ${kind}`)).join(" and ");
 }

@@ -100,6 +100,7 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
   },
   Agents: {
     serve: async () => (await import("./commands/serve.ts")).serveCommand,
+    token: async () => (await import("./commands/token.ts")).tokenCommand,
     hook: async () => (await import("./commands/hook.ts")).hookCommand,
     export: async () => (await import("./commands/export.ts")).exportCommand,
   },

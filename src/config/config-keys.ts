@@ -5,6 +5,7 @@ import {
   type ConfigValues,
   getOrCreateEntry,
   KEY_TYPES,
+  type PersonValues,
   type ProviderValues,
   type ServerValues,
   type SkillValues,
@@ -23,7 +24,7 @@ import {
   type SandboxSettings,
   type ScriptLimits,
 } from "./limits.ts";
-import type { DisclosureSettings, McpSettings, WebSearchSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, PersonSettings, WebSearchSettings } from "./settings.ts";
 
 export interface ConfigKey {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
@@ -207,6 +208,48 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     "whether `use_skill` may use an API key that a client, such as Claude Code, passes to `skillet serve`",
     ({ serving }, useClientKey) => Object.assign(serving, { useClientKey }),
     { default: false },
+  ),
+  defineKey(
+    "server.public_url",
+    "address",
+    "the address by which clients reach `skillet serve --http`, with its path: `https://skills.example.com/mcp`",
+    ({ serving }, publicUrl) => Object.assign(serving, { publicUrl }),
+  ),
+  defineKey(
+    "server.trusted_proxies",
+    "texts",
+    "the IP addresses of reverse proxies whose `X-Forwarded-For` header names the client",
+    ({ serving }, trustedProxies) => Object.assign(serving, { trustedProxies }),
+    { default: [] },
+  ),
+  definePersonKey("tenant", "text", "the tenant of the person", "tenant"),
+  definePersonKey(
+    "workspace",
+    "path",
+    "the workspace of the person's sessions; default: that of the server",
+    "workspace",
+  ),
+  definePersonKey(
+    "chat_type",
+    "text",
+    "the type of chat in which the person calls; default: `--chat-type`",
+    "chatType",
+  ),
+  definePersonKey("chat_id", "text", "the id of that chat; default: `--chat-id`", "chatId"),
+  definePersonKey("skills", "texts", "the only skills of the person; default: all that are served", "skills"),
+  definePersonKey(
+    "capabilities",
+    "capabilities",
+    "the only capabilities that skills may use for the person; default: those granted to each skill",
+    "capabilities",
+  ),
+  defineKey(
+    "server.people.*.variables.*.UPPER_CASE",
+    "text",
+    'the person\'s value of a variable of a skill: a value, `"env:NAME"` or `"file:PATH"`; default: the value under `[skills.NAME]`',
+    ({ serving }, value, [, , person, , skill, variable = ""]) =>
+      getOrCreateEntry(getPersonValues(serving, person).variables, skill, () => new Map()).set(variable, String(value)),
+    { isSecret: true },
   ),
   defineLimitKey("max_iterations", "the iterations of a run, unless the skill sets them", "iterations"),
   defineLimitKey("iteration_cap", "the maximum iterations that a skill may set", "iterationCap"),
@@ -402,6 +445,17 @@ function defineModelKey(
       { [field]: value },
     );
   return defineKey(`models.*.${name}`, type, means, set, rest);
+}
+
+function definePersonKey(name: string, type: ConfigKey["type"], means: string, field: keyof PersonSettings): ConfigKey {
+  return defineKey(`server.people.*.${name}`, type, means, ({ serving }, value, [, , person]) =>
+    Object.assign(getPersonValues(serving, person), { [field]: value }),
+  );
+}
+
+function getPersonValues(serving: ConfigValues["serving"], name: string | undefined): PersonValues {
+  serving.people ??= new Map();
+  return getOrCreateEntry(serving.people, name, () => ({ variables: new Map() }));
 }
 
 function defineMcpKey(

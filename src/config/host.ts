@@ -209,8 +209,9 @@ function findInvalidSetting(settings: SettingsParts | undefined): InvalidPart | 
   return undefined;
 }
 
-/** Sends an event to the statistics and the listener of the host. Their errors are ignored. */
-export function notifyHost(host: Pick<Host, "onEvent" | "statistics">, event: SkillEvent): void {
+/** Sends an event to the statistics and the listener of the host, with the caller. Their errors are ignored. */
+export function notifyHost(host: Pick<Host, "onEvent" | "statistics" | "caller">, sent: SkillEvent): void {
+  const event = host.caller && "run" in sent && !sent.caller ? { ...sent, caller: host.caller } : sent;
   callIgnoringErrors(() => host.statistics?.record(event));
   callIgnoringErrors(() => host.onEvent?.(event));
 }

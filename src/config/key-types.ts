@@ -19,7 +19,7 @@ import {
   WORKSPACE_ACCESS,
   type WorkspaceAccess,
 } from "./limits.ts";
-import type { DisclosureSettings, McpSettings, ServingSettings, ToolSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, PersonSettings, ServingSettings, ToolSettings } from "./settings.ts";
 
 /** The type of a configuration value. */
 interface KeyType {
@@ -165,7 +165,7 @@ export interface ConfigValues {
   prices: Map<string, ModelPrice>;
   tools: Partial<ToolSettings>;
   mcp: Map<string, ServerValues>;
-  serving: ServingSettings;
+  serving: ServingValues;
   limits: Partial<RunLimits>;
   runs: Partial<RunRetention>;
   engine: Partial<EngineSettings>;
@@ -192,6 +192,14 @@ export interface SkillValues {
 
 export interface ServerValues extends McpSettings {
   env: Map<string, string>;
+}
+
+export interface ServingValues extends ServingSettings {
+  people?: Map<string, PersonValues>;
+}
+
+export interface PersonValues extends PersonSettings {
+  variables: Map<string, Map<string, string>>;
 }
 
 export interface ProviderValues extends ProviderSettings {

@@ -185,14 +185,20 @@ interface Announcement {
 export function announceProcess(
   { home, currentConfiguration }: Pick<DiscoverResult, "home" | "currentConfiguration">,
   kind: ProcessKind,
+  /** Returns the applied fingerprints of further files, by path. */
+  listApplied: () => Readonly<Record<string, string>> = () => ({}),
 ): Announcement {
   const file = join(getLiveFolder(home), `${process.pid}-${crypto.randomUUID()}.json`);
   let known: unknown;
   const update = () => {
-    const now = currentConfiguration();
+    const { files } = currentConfiguration();
+    const applied = {
+      ...Object.fromEntries(files.map(({ path, fingerprint = "" }) => [path, fingerprint])),
+      ...listApplied(),
+    };
+    const now = JSON.stringify(applied);
     if (now === known) return;
     known = now;
-    const applied = Object.fromEntries(now.files.map(({ path, fingerprint = "" }) => [path, fingerprint]));
     try {
       mkdirSync(getLiveFolder(home), { recursive: true, mode: 0o700 });
       // Atomic, but without fsync: a client waits for this server to start.

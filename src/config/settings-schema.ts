@@ -39,6 +39,12 @@ export interface SettingsInput {
     mcp?: Readonly<Record<string, McpInput>>;
   };
   mcp?: { useClientKey?: boolean };
+  /** The people who may call `skillet serve --http`. */
+  server?: {
+    publicUrl?: string;
+    trustedProxies?: readonly string[];
+    people?: Readonly<Record<string, PersonInput>>;
+  };
   limits?: {
     maxIterations?: number;
     iterationCap?: number;
@@ -103,6 +109,17 @@ export interface SkillInput {
   packages?: readonly string[];
   capabilities?: readonly string[];
   capabilityProvider?: ProviderInput;
+}
+
+interface PersonInput {
+  tenant?: string;
+  workspace?: string;
+  chatType?: string;
+  chatId?: string;
+  skills?: readonly string[];
+  capabilities?: readonly string[];
+  /** Values of variables by skill: the value, `env:NAME` or `file:PATH`. */
+  variables?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
 interface ProviderInput {

@@ -81,6 +81,27 @@ export interface Settings {
 export interface ServingSettings {
   /** Allows a server that a client started to use the API key of the client. Undefined: the user has not decided. */
   useClientKey?: boolean;
+  /** The address by which clients reach the server, with its path. */
+  publicUrl?: string;
+  /** The addresses of reverse proxies whose `X-Forwarded-For` counts. */
+  trustedProxies?: readonly string[];
+  /** The people who may call the server over HTTP, by name. */
+  people?: ReadonlyMap<string, PersonSettings>;
+}
+
+/** The settings of a person who calls a server. */
+export interface PersonSettings {
+  tenant?: string;
+  /** The workspace of the person's sessions, instead of the server's. */
+  workspace?: string;
+  chatType?: string;
+  chatId?: string;
+  /** The only skills of the person. Defaults to all served skills. */
+  skills?: readonly string[];
+  /** The only capabilities that skills may use for the person. Defaults to those granted to each skill. */
+  capabilities?: readonly string[];
+  /** The person's values of the variables of skills, by skill and name. */
+  variables: ReadonlyMap<string, ReadonlyMap<string, string>>;
 }
 
 /** The search engine of `web_search`. */

@@ -36,6 +36,10 @@ export const MCP_CODES = {
     "A skill of an MCP server cannot be exported to a client, where it would look like your own skill.",
     "connect the client to the server",
   ),
+  "token-scope": defineCode(
+    "The token of the caller does not have the scope that the call needs.",
+    "ask the operator for a token with the scope: `skillet token create NAME --scope SCOPE`",
+  ),
   "not-loadable": defineCode(
     "The skill runs as a sub-agent, so it cannot be loaded when the server starts.",
     "remove it from the list; clients call it with `use_skill`",
@@ -216,6 +220,10 @@ export const COMMAND_CODES = {
   "token-file": defineCode(
     "The token file of `skillet serve --http` cannot be used.",
     "remove it, and start the server again to create a new token",
+  ),
+  "tokens-unreadable": defineCode(
+    "The file with the tokens of people cannot be read, so none of them counts.",
+    "fix the file, or remove it and create the tokens again",
   ),
   usage: defineCode(
     "The command line or the piped input is invalid.",

@@ -104,6 +104,8 @@ export type HostPolicy = (
 export interface Caller {
   sessionId?: string;
   userId?: string;
+  /** The group of users that limits and statistics belong to. */
+  tenant?: string;
   chatId?: string;
   /** `private`, `group`, …: skills with `sensitive` or `access` are restricted by it. */
   chatType?: string;

@@ -230,6 +230,7 @@ export interface AuditEntry {
   skill: string;
   source: string;
   user?: string;
+  tenant?: string;
   chat?: string;
   /** The method: `invoke`, `list`, `auth.begin`, … */
   method: string;

@@ -58,7 +58,14 @@ export interface SkillExpandedEvent extends PromptEventFields {
 }
 
 /** An event of a run. `run` is its id; events of nested runs are included. In a conversation, `skill` is "". */
-export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string } & (
+export type RunEvent = {
+  run: string;
+  skill: string;
+  /** ISO 8601. */
+  at: string;
+  /** The caller of the run, if the host states one. */
+  caller?: Caller;
+} & (
   | {
       type: "run-started";
       /** Omitted in a conversation. */
@@ -69,13 +76,12 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
       depth: number;
       /** The run that started it. */
       parent?: string;
-      caller?: Caller;
       limits: { iterations: number; seconds: number; tokens?: number };
       /** The run was started earlier, perhaps in another process, and is resumed. Its earlier events are not repeated. */
       isResumed?: true;
     }
   | ({ type: "run-warned" } & Problem)
-  | { type: "run-refused"; refusals: readonly Problem[]; parent?: string; caller?: Caller }
+  | { type: "run-refused"; refusals: readonly Problem[]; parent?: string }
   | { type: "packages-built"; text: string }
   | { type: "text-generated"; step: number; text: string }
   | { type: "model-retried"; step: number; reason: string }
@@ -108,7 +114,6 @@ export type RunEvent = { run: string; skill: string /** ISO 8601. */; at: string
       usage: Usage;
       cost?: number;
       isolation?: Isolation;
-      caller?: Caller;
     }
 );
 

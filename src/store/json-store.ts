@@ -25,8 +25,8 @@ import { replaceFile, withFileLock } from "./locked-file.ts";
 /** A JSON file in the user's folder with entries by name or path. */
 export interface JsonStore<T> {
   readonly file: string;
-  /** Empty if the file cannot be read. */
-  entries(): Readonly<Record<string, T>>;
+  /** Empty if the file cannot be read. `isCurrent`: a change of another process counts at once, not after a moment. */
+  entries(options?: { isCurrent?: boolean }): Readonly<Record<string, T>>;
   /** Returns the reason why the file cannot be read. */
   problem(): string | undefined;
   /**
@@ -41,28 +41,35 @@ export interface JsonStoreOptions<T> {
   isEntry: (entry: unknown) => entry is T;
   /** The error for an unreadable file. */
   unreadable: { code: ErrorCode; fix: string };
+  /** The key of the entries in the file. Defaults to `skills`. */
+  collection?: string;
 }
 
-export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptions<T>): JsonStore<T> {
+export function createJsonStore<T>({
+  file,
+  isEntry,
+  unreadable,
+  collection = "skills",
+}: JsonStoreOptions<T>): JsonStore<T> {
   let known: StoreContent<T> | undefined;
   let stamp = "";
   let looked = Number.NEGATIVE_INFINITY;
   // Reads the file again after a short time, so that a revocation by another process applies here too.
-  const read = () => {
-    if (known !== undefined && readUptimeMs() - looked < CACHE_MS) return known;
+  const read = (isCurrent = false) => {
+    if (known !== undefined && !isCurrent && readUptimeMs() - looked < CACHE_MS) return known;
     looked = readUptimeMs();
     const now = readStoreFingerprint(file);
-    if (known === undefined || now !== stamp) known = readStoreContent(file, isEntry);
+    if (known === undefined || now !== stamp) known = readStoreContent(file, isEntry, collection);
     stamp = now;
     return known;
   };
   return {
     file,
-    entries: () => read().entries,
+    entries: ({ isCurrent = false } = {}) => read(isCurrent).entries,
     problem: () => read().problem,
     update(work) {
       const result = withFileLock(file, () => {
-        const { problem, entries, isNewer } = readStoreContent(file, isEntry);
+        const { problem, entries, isNewer } = readStoreContent(file, isEntry, collection);
         if (problem !== undefined) {
           const { code } = unreadable;
           const fix = isNewer ? "the file was left as it is" : unreadable.fix;
@@ -71,7 +78,7 @@ export function createJsonStore<T>({ file, isEntry, unreadable }: JsonStoreOptio
         const before = JSON.stringify(entries);
         const done = work(entries);
         if (JSON.stringify(entries) !== before)
-          replaceFile(file, `${JSON.stringify({ version: FORMAT_VERSION, skills: entries }, null, 2)}\n`);
+          replaceFile(file, `${JSON.stringify({ version: FORMAT_VERSION, [collection]: entries }, null, 2)}\n`);
         return done;
       });
       known = undefined;
@@ -92,7 +99,11 @@ interface StoreContent<T> {
   isNewer?: boolean;
 }
 
-function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is T): StoreContent<T> {
+function readStoreContent<T>(
+  file: string,
+  isEntry: (entry: unknown) => entry is T,
+  collection: string,
+): StoreContent<T> {
   const entries: Record<string, T> = Object.create(null); // A skill may be called `constructor`.
   let text: string;
   try {
@@ -101,7 +112,7 @@ function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is
     return getErrnoCode(error) === "ENOENT" ? { entries } : { entries, problem: getErrorMessage(error) };
   }
   try {
-    const { version, skills } = JSON.parse(text);
+    const { version, [collection]: stored } = JSON.parse(text);
     if (version !== FORMAT_VERSION) {
       const has = typeof version === "number" ? `format version ${version}` : "no format version";
       const isNewer = typeof version === "number" && version > FORMAT_VERSION;
@@ -111,9 +122,9 @@ function readStoreContent<T>(file: string, isEntry: (entry: unknown) => entry is
         isNewer,
       };
     }
-    if (!isJsonObject(skills)) throw new Error("it has no entries");
-    if (!Object.values(skills).every(isEntry)) throw new Error("it has an invalid entry");
-    return { entries: Object.assign(entries, skills) };
+    if (!isJsonObject(stored)) throw new Error("it has no entries");
+    if (!Object.values(stored).every(isEntry)) throw new Error("it has an invalid entry");
+    return { entries: Object.assign(entries, stored) };
   } catch (error) {
     return { entries, problem: getErrorMessage(error) };
   }

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { getErrorMessage, SkillError } from "../errors/problem.ts";
 
-const VERSION = 1;
+const VERSION = 2;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_MS = 365 * DAY_MS;
 
@@ -23,7 +23,9 @@ const TABLES = `
     ms INTEGER NOT NULL DEFAULT 0,
     input_tokens INTEGER NOT NULL DEFAULT 0,
     output_tokens INTEGER NOT NULL DEFAULT 0,
-    cost REAL
+    cost REAL,
+    user TEXT,
+    tenant TEXT
   ) STRICT;
   CREATE INDEX uses_at ON uses (at);
   PRAGMA user_version = ${VERSION};
@@ -41,6 +43,7 @@ export function openStatisticsDatabase(file: string, waitMs: number): DatabaseSy
     database = new (loadSqlite().DatabaseSync)(file);
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA synchronous = NORMAL;`);
     if (readVersion(database) === 0) createTables(database, waitMs);
+    if (readVersion(database) === 1) addCallerColumns(database, waitMs);
     if (readVersion(database) !== VERSION) throw createVersionError(file);
     dropOld(database);
     database.exec("PRAGMA busy_timeout = 50"); // Writers of rows retry on their own, and block nothing.
@@ -100,6 +103,16 @@ function createTables(database: DatabaseSync, waitMs: number): void {
   database.exec("BEGIN IMMEDIATE");
   const isEmpty = database.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.["tables"] === 0;
   if (isEmpty) database.exec(TABLES);
+  database.exec("COMMIT");
+}
+
+/** Adds the columns of version 2. Of several processes, the first one does. */
+function addCallerColumns(database: DatabaseSync, waitMs: number): void {
+  keepTrying(waitMs, () => database.exec("BEGIN IMMEDIATE"));
+  if (readVersion(database) === 1)
+    database.exec(
+      "ALTER TABLE uses ADD COLUMN user TEXT; ALTER TABLE uses ADD COLUMN tenant TEXT; PRAGMA user_version = 2;",
+    );
   database.exec("COMMIT");
 }
 

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { toNewName } from "../errors/renamed-names.ts";
+import type { Caller } from "../host/approval.ts";
 import type { RunEvent, SkillEvent, StopReason } from "../host/events.ts";
 import { createStatisticsError, openStatisticsDatabase } from "./statistics-database.ts";
 
@@ -16,15 +17,21 @@ export interface StatisticsStore {
   /** Records the final end of a run that waited. Contract: never throws. */
   recordOutcome(run: string, stop: StopReason): Promise<void>;
   /**
-   * Returns one row for each skill, by name; with `since`, only later events. Throws a SkillError when they cannot be
-   * read.
+   * Returns one row for each skill, by name, of the selected events. Throws a SkillError when they cannot be read.
    */
-  perSkill(options?: { since?: Date }): Promise<readonly SkillStatistics[]>;
+  perSkill(filter?: StatisticsFilter): Promise<readonly SkillStatistics[]>;
   /**
    * Returns the totals of all skills: usage of a nested run is part of its parent run, and counted once. Throws like
    * `perSkill`.
    */
-  total(options?: { since?: Date }): Promise<StatisticsTotal>;
+  total(filter?: StatisticsFilter): Promise<StatisticsTotal>;
+}
+
+/** Selects events: later ones, those of one user, those of one tenant. */
+export interface StatisticsFilter {
+  since?: Date;
+  user?: string;
+  tenant?: string;
 }
 
 export type StatisticsTotal = Pick<
@@ -132,9 +139,8 @@ export function createStatisticsStore(skilletHome: string): StatisticsStore {
         return [];
       }
     },
-    perSkill: async ({ since } = {}) =>
-      read([], ({ database }) => querySkillStatistics(database, since?.getTime() ?? 0)),
-    total: async ({ since } = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, since?.getTime() ?? 0)),
+    perSkill: async (filter = {}) => read([], ({ database }) => querySkillStatistics(database, toQueryFilter(filter))),
+    total: async (filter = {}) => read(EMPTY_TOTAL, ({ database }) => queryTotal(database, toQueryFilter(filter))),
   };
 }
 
@@ -156,15 +162,18 @@ const MAX_WAITING_ROWS = 1000;
 const EMPTY_TOTAL: StatisticsTotal = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
 
 /** Fields that only the start of a run has. */
-export type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth">;
+export type StartedRun = Pick<RunStartedEvent, "source" | "model" | "depth" | "caller">;
 type RunStartedEvent = Extract<RunEvent, { type: "run-started" }>;
 
 /** Bounds the memory for runs that never end. */
 const MAX_STARTED_RUNS = 1000;
 
 /** Keeps the fields of a start until the end of the run. */
-export function rememberRun(begun: Map<string, StartedRun>, { run, source, model, depth }: RunStartedEvent): void {
-  begun.set(run, { model, depth, ...(source === undefined ? {} : { source }) });
+export function rememberRun(
+  begun: Map<string, StartedRun>,
+  { run, source, model, depth, caller }: RunStartedEvent,
+): void {
+  begun.set(run, { model, depth, ...(source === undefined ? {} : { source }), ...(caller ? { caller } : {}) });
   const [oldest] = begun.keys();
   if (begun.size > MAX_STARTED_RUNS && oldest !== undefined) begun.delete(oldest);
 }
@@ -184,6 +193,8 @@ export type UseRow = {
   inputTokens: number;
   outputTokens: number;
   cost: number | null;
+  user: string | null;
+  tenant: string | null;
 };
 
 /**
@@ -191,12 +202,15 @@ export type UseRow = {
  */
 export function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, StartedRun>): UseRow | undefined {
   if (event.type === "skill-loaded") {
-    return { ...BLANK_ROW, at: Date.now(), kind: "loaded", skill: event.skill, source: event.source };
+    const { skill, source, caller } = event;
+    return { ...BLANK_ROW, ...toCallerColumns(caller), at: Date.now(), kind: "loaded", skill, source };
   }
   if ((event.type !== "run-ended" && event.type !== "run-refused") || event.skill === "") return undefined;
   const { run, skill } = event;
-  const { source = null, model = null, depth = null } = begun.get(run) ?? BLANK_ROW;
-  const row = { ...BLANK_ROW, at: Date.parse(event.at) || Date.now(), skill, run, source, model, depth };
+  const started = begun.get(run);
+  const { source = null, model = null, depth = null } = started ?? BLANK_ROW;
+  const known = { ...BLANK_ROW, ...toCallerColumns(event.caller ?? started?.caller), source, model, depth };
+  const row = { ...known, at: Date.parse(event.at) || Date.now(), skill, run };
   if (event.type === "run-refused") {
     return event.refusals.some(({ code }) => code === "not-found") ? undefined : { ...row, kind: "refused" };
   }
@@ -204,6 +218,10 @@ export function createUseRow(event: SkillEvent, begun: ReadonlyMap<string, Start
   const { inputTokens, outputTokens } = usage;
   const tokens = { inputTokens: toWholeNumber(inputTokens), outputTokens: toWholeNumber(outputTokens) };
   return { ...row, kind: "run", stop, iterations: toWholeNumber(iterations), ms: toWholeNumber(ms), ...tokens, cost };
+}
+
+function toCallerColumns(caller: Caller | undefined): Pick<UseRow, "user" | "tenant"> {
+  return { user: caller?.userId ?? null, tenant: caller?.tenant ?? null };
 }
 
 /** Normalizes a number of a model: it may be any value, and an invalid one must not lose the rest of the row. */
@@ -222,6 +240,8 @@ const BLANK_ROW = {
   inputTokens: 0,
   outputTokens: 0,
   cost: null,
+  user: null,
+  tenant: null,
 };
 
 interface OpenedDatabase {
@@ -236,13 +256,16 @@ function prepareStatements(database: DatabaseSync): OpenedDatabase {
 
 // A run that waited and was resumed reports two ends, and its start may be forgotten by then.
 const INSERT_QUERY = `
-  INSERT INTO uses (at, kind, skill, source, model, run, depth, stop, iterations, ms, input_tokens, output_tokens, cost)
-  VALUES ($at, $kind, $skill, $source, $model, $run, $depth, $stop, $iterations, $ms, $inputTokens, $outputTokens, $cost)
+  INSERT INTO uses (at, kind, skill, source, model, run, depth, stop, iterations, ms, input_tokens, output_tokens, cost,
+    user, tenant)
+  VALUES ($at, $kind, $skill, $source, $model, $run, $depth, $stop, $iterations, $ms, $inputTokens, $outputTokens, $cost,
+    $user, $tenant)
   ON CONFLICT (run) DO UPDATE SET
     at = excluded.at, kind = excluded.kind, source = coalesce(excluded.source, source),
     model = coalesce(excluded.model, model), depth = coalesce(excluded.depth, depth), stop = excluded.stop,
     iterations = excluded.iterations, ms = excluded.ms, input_tokens = excluded.input_tokens,
-    output_tokens = excluded.output_tokens, cost = excluded.cost
+    output_tokens = excluded.output_tokens, cost = excluded.cost, user = coalesce(excluded.user, user),
+    tenant = coalesce(excluded.tenant, tenant)
   WHERE excluded.kind = 'run'`;
 
 /** The number of rows in which recent skills are searched. */
@@ -262,9 +285,18 @@ function takeSkillNames(last: StatementSync, max: number): string[] {
 type SqlValue = string | number | null;
 type SqlRow = Readonly<Record<string, SqlValue>>;
 
-/** Returns one row for each skill, by name, of events since then. */
-function querySkillStatistics(database: DatabaseSync, since: number): SkillStatistics[] {
-  const rows = (query: string) => database.prepare(query).all({ since }) as SqlRow[];
+type QueryFilter = { since: number; user: string | null; tenant: string | null };
+
+function toQueryFilter({ since, user, tenant }: StatisticsFilter): QueryFilter {
+  return { since: since?.getTime() ?? 0, user: user ?? null, tenant: tenant ?? null };
+}
+
+/** The condition of all queries. */
+const IS_SELECTED = "at >= $since AND ($user IS NULL OR user = $user) AND ($tenant IS NULL OR tenant = $tenant)";
+
+/** Returns one row for each skill, by name, of the selected events. */
+function querySkillStatistics(database: DatabaseSync, filter: QueryFilter): SkillStatistics[] {
+  const rows = (query: string) => database.prepare(query).all(filter) as SqlRow[];
   const outcomes = Map.groupBy(rows(OUTCOMES_QUERY), ({ skill }) => skill);
   const sources = Map.groupBy(rows(SOURCES_QUERY), ({ skill }) => skill);
   const times = new Map(rows(TIMES_QUERY).map((row) => [row["skill"], row]));
@@ -294,8 +326,8 @@ function countOutcomes(rows: readonly SqlRow[]): Record<string, number> {
   return counts;
 }
 
-function queryTotal(database: DatabaseSync, since: number): StatisticsTotal {
-  return parseTotal(database.prepare(TOTAL_QUERY).get({ since }) as SqlRow);
+function queryTotal(database: DatabaseSync, filter: QueryFilter): StatisticsTotal {
+  return parseTotal(database.prepare(TOTAL_QUERY).get(filter) as SqlRow);
 }
 
 function parseTotal({ runs, loads, refused, inputTokens, outputTokens, cost }: SqlRow): StatisticsTotal {
@@ -317,7 +349,7 @@ const COUNT_COLUMNS = `
 const SKILLS_QUERY = `
   SELECT skill, ${COUNT_COLUMNS}, sum(iterations) AS iterations, sum(input_tokens) AS inputTokens,
     sum(output_tokens) AS outputTokens, sum(cost) AS cost, max(at) FILTER (WHERE kind <> 'refused') AS lastUse
-  FROM uses WHERE at >= $since GROUP BY skill ORDER BY skill`;
+  FROM uses WHERE ${IS_SELECTED} GROUP BY skill ORDER BY skill`;
 
 /** A conversation has depth 0 and no row: the skills it uses have depth 1, like skills without a parent run. */
 const IS_OUTER = "coalesce(depth, 1) <= 1";
@@ -325,14 +357,14 @@ const TOTAL_QUERY = `
   SELECT ${COUNT_COLUMNS}, coalesce(sum(input_tokens) FILTER (WHERE ${IS_OUTER}), 0) AS inputTokens,
     coalesce(sum(output_tokens) FILTER (WHERE ${IS_OUTER}), 0) AS outputTokens,
     sum(cost) FILTER (WHERE ${IS_OUTER}) AS cost
-  FROM uses WHERE at >= $since`;
+  FROM uses WHERE ${IS_SELECTED}`;
 
 const OUTCOMES_QUERY = `
-  SELECT skill, stop, count(*) AS ends FROM uses WHERE kind = 'run' AND at >= $since
+  SELECT skill, stop, count(*) AS ends FROM uses WHERE kind = 'run' AND ${IS_SELECTED}
   GROUP BY skill, stop ORDER BY skill, stop`;
 
 const SOURCES_QUERY = `
-  SELECT DISTINCT skill, source FROM uses WHERE source IS NOT NULL AND at >= $since ORDER BY skill, source`;
+  SELECT DISTINCT skill, source FROM uses WHERE source IS NOT NULL AND ${IS_SELECTED} ORDER BY skill, source`;
 
 /** The nearest rank: a duration that one of the runs had. Waiting runs have not ended. */
 const TIMES_QUERY = `
@@ -342,6 +374,6 @@ const TIMES_QUERY = `
   FROM (
     SELECT skill, ms, count(*) OVER (PARTITION BY skill) AS ends,
       row_number() OVER (PARTITION BY skill ORDER BY ms, id) AS place
-    FROM uses WHERE kind = 'run' AND stop <> 'waiting' AND at >= $since
+    FROM uses WHERE kind = 'run' AND stop <> 'waiting' AND ${IS_SELECTED}
   )
   GROUP BY skill`;

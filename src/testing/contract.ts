@@ -7,6 +7,7 @@ import {
   rememberRun,
   type SkillStatistics,
   type StartedRun,
+  type StatisticsFilter,
   type StatisticsStore,
   type StatisticsTotal,
   type UseRow,
@@ -185,7 +186,13 @@ export function createMemoryStatisticsStore(rows: UseRow[] = []): StatisticsStor
       .filter(({ row }) => row.kind !== "refused")
       .sort((a, b) => b.row.at - a.row.at || b.index - a.index)
       .map(({ row }) => row.skill);
-  const since = (from: Date | undefined) => rows.filter(({ at }) => at >= (from?.getTime() ?? 0));
+  const select = ({ since, user, tenant }: StatisticsFilter) =>
+    rows.filter(
+      (row) =>
+        row.at >= (since?.getTime() ?? 0) &&
+        [undefined, row.user].includes(user) &&
+        [undefined, row.tenant].includes(tenant),
+    );
   return {
     async record(event) {
       if (event.type === "run-started") rememberRun(started, event);
@@ -210,12 +217,12 @@ export function createMemoryStatisticsStore(rows: UseRow[] = []): StatisticsStor
         .map(([name]) => name)
         .slice(0, max);
     },
-    async perSkill({ since: from } = {}) {
-      const bySkill = Map.groupBy(since(from), ({ skill }) => skill);
+    async perSkill(filter = {}) {
+      const bySkill = Map.groupBy(select(filter), ({ skill }) => skill);
       return [...bySkill].sort(([a], [b]) => compareText(a, b)).map(([skill, own]) => summarizeSkill(skill, own));
     },
-    async total({ since: from } = {}) {
-      const all = since(from);
+    async total(filter = {}) {
+      const all = select(filter);
       // The usage of a nested run is part of its parent run. A conversation has depth 0 and no row.
       return { ...countKinds(all), ...sumUsage(all.filter(({ depth }) => (depth ?? 1) <= 1)) };
     },
@@ -296,6 +303,26 @@ export function testStatisticsStore(create: CreateStorage<StatisticsStore>): Con
         const [a] = await store.perSkill();
         deepEqual(a?.outcomes, { answer: 1, aborted: 1 });
         deepEqual([a?.iterations, a?.inputTokens, a?.outputTokens, a?.cost], [4, 20, 10, 0.5]);
+      },
+      "counts for each user and tenant": async (open) => {
+        const store = await open();
+        const [ada, bob] = [
+          { userId: "ada", tenant: "red" },
+          { userId: "bob", tenant: "red" },
+        ];
+        for (const caller of [ada, ada, bob])
+          for (const event of createRun("a")) await store.record({ ...event, caller } as RunEvent);
+        await store.record({ ...createLoad("b"), caller: bob } as SkillEvent);
+        deepEqual((await store.total({ user: "ada" })).runs, 2);
+        deepEqual(
+          (await store.perSkill({ user: "bob" })).map(({ skill, runs, loads }) => [skill, runs, loads]),
+          [
+            ["a", 1, 0],
+            ["b", 0, 1],
+          ],
+        );
+        deepEqual((await store.total({ tenant: "red" })).runs, 3);
+        deepEqual((await store.total({ tenant: "blue" })).runs, 0);
       },
       "takes the median and the 95th percentile from durations that occurred": async (open) => {
         const store = await open();

@@ -70,6 +70,15 @@ const EVERY = {
     },
   },
   mcp: { useClientKey: true },
+  server: {
+    ...{ publicUrl: "https://example.com/mcp", trustedProxies: [] },
+    people: {
+      x: {
+        ...{ tenant: "t", workspace: "/w", chatType: "private", chatId: "c", skills: [], capabilities: [] },
+        variables: { x: { KEY: "v" } },
+      },
+    },
+  },
   limits: {
     ...{ maxIterations: 1, iterationCap: 1, timeoutSeconds: 1, nesting: 1, tokens: 1 },
     ...{ toolTimeoutSeconds: 1, toolOutput: 1 },

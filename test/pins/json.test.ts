@@ -16,7 +16,7 @@ import { Printed, pathIn, type Run, types } from "./printed-json.ts";
 
 /** What only others meet: of other callers, other machines, conflicts, and what is broken. */
 const RARE = new Set([
-  ...["sessionId", "userId", "chat", "cost", "givenTo", "isLeft", "isSkipped", "sameAs", "adopts", "meant"],
+  ...["sessionId", "userId", "tenant", "chat", "cost", "givenTo", "isLeft", "isSkipped", "sameAs", "adopts", "meant"],
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal", "formatVersion"],
   // Where no sandbox can be had, or packages are built.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
@@ -107,6 +107,10 @@ async function atHome(printed: Printed): Promise<void> {
   await take("ConnectList", "connect");
   await take("Connect", "connect", "claude", "--remove", "--yes");
   await take("McpConfig", "mcp-config", "--for", "claude", "--write");
+  await take("TokenCreate", "token", "create", "ada");
+  await take("Tokens", "token");
+  await take("Tokens", "token", "list");
+  await take("TokenRevoke", "token", "revoke", "ada");
   await take("Sign", "sign", "skills/twice", "--new-key");
   const { key } = await take("Sign", "sign");
   await take("SignersAdd", "signers", "add", "me", key.publicKey);

@@ -314,6 +314,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-21": "approve, deny, cancel, resume, runs, stats work from a machine without worker, skills or model.",
   "E-26": "Postgres unavailable: commands fail within 5 s with a fix, workers survive, everything continues on return.",
   "E-29": "A least-privileged database role is enough; `engine check` reports a role that can do more.",
+  "E-35":
+    "Tokens per person with scopes and expiry; JWTs of a configured issuer; no one reaches another person's sessions, runs, approvals or credentials.",
 };
 
 /** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */

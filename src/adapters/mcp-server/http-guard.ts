@@ -24,6 +24,8 @@ export interface HttpGuardOptions {
 export interface HttpGuard {
   /** Returns the response to a request that must not reach the server. */
   refuse(request: GuardedRequest): Response | undefined;
+  /** Refuses a request whose token is missing or wrong. `challenge`: how to get one, for clients. */
+  refuseToken(headers: IncomingHttpHeaders, challenge?: string): Response;
   /** Returns the headers that allow a page of an allowed origin to read the response, and keep shared caches correct. */
   cors(headers: IncomingHttpHeaders): Record<string, string>;
 }
@@ -50,6 +52,11 @@ export function createHttpGuard(options: HttpGuardOptions): HttpGuard {
         return new Response(null, { status: 204, headers: createPreflightHeaders(headers) });
       if (secret && !isSameSecret(secret, parseBearerToken(headers.authorization))) return refuse("token", headers);
       return undefined;
+    },
+    refuseToken(headers, challenge) {
+      const response = refuse("token", headers);
+      if (challenge !== undefined) response.headers.set("www-authenticate", challenge);
+      return response;
     },
     cors({ origin }) {
       if (!origin || !isAllowedOrigin(origin)) return VARY_HEADER;
@@ -220,7 +227,8 @@ function createPreflightHeaders(headers: IncomingHttpHeaders): Record<string, st
   };
 }
 
-function parseBearerToken(authorization: string | undefined): string {
+/** Returns the token of an `Authorization` header, or the empty string. */
+export function parseBearerToken(authorization: string | undefined): string {
   return /^bearer +(\S+) *$/i.exec(authorization ?? "")?.[1] ?? "";
 }
 

@@ -12,6 +12,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from "@modelcontextprotocol/server";
 import { SkillError } from "../../errors/problem.ts";
+import { SERVER_SCOPES } from "../../store/server-tokens.ts";
 import {
   createHttpGuard,
   createRpcRefusal,
@@ -24,7 +25,9 @@ import {
   sendWebResponse,
   toWebRequest,
 } from "./http-guard.ts";
-import { createHttpSessions, type HttpSessions } from "./http-sessions.ts";
+import { type IdentifyRequest, resolveClientAddress, type ServerIdentity, toAuthInfo } from "./http-identity.ts";
+import { type AccessEntry, describeCaller, describeRpcMessage, startAccessEntry } from "./http-operations.ts";
+import { createHttpSessions, type HttpCaller, type HttpSessions } from "./http-sessions.ts";
 
 export interface HttpServerOptions {
   /** Defaults to the loopback interface, 127.0.0.1. */
@@ -46,6 +49,16 @@ export interface HttpServerOptions {
   idleSeconds?: number;
   /** Maximum size of a request in bytes. */
   maxBody?: number;
+  /** Identifies callers, instead of `token` alone. `createIdentifier` creates one for tokens of people. */
+  createIdentify?(guard: Pick<HttpGuard, "refuseToken">): IdentifyRequest;
+  /** The addresses of reverse proxies whose `X-Forwarded-For` counts. */
+  trustedProxies?(): readonly string[];
+  /** Called with each request after its response. Contract: does not throw. */
+  onAccess?(entry: AccessEntry): void;
+  /** Returns the reason why the server is not ready for requests, for `/readyz`. */
+  findUnreadiness?(): string | undefined;
+  /** Returns the metrics, for `/metrics`. Callers need the scope `metrics`. */
+  formatMetrics?(): string;
   /** Called with errors that no response reports, in one line. Contract: does not throw. */
   onNotice?(text: string): void;
 }
@@ -56,6 +69,10 @@ export interface HttpMcpServer {
   readonly notify: ServerNotifier;
   /** The number of sessions, for clients of the older revisions. */
   readonly sessions: number;
+  /** The number of requests without a complete response. */
+  readonly requestsInProgress: number;
+  /** Ends the sessions and requests of callers whose credential no longer counts. Returns the credentials. */
+  dropRevoked(): readonly string[];
   /** Contract: all streams and connections are closed when it resolves, within a second. */
   close(): Promise<void>;
 }
@@ -68,7 +85,8 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
   const report = (error: unknown) => options.onNotice?.(formatErrorNotice(error));
   const server = createServer(SERVER_TIMEOUTS);
   const port = await listenOn(server, host, options.port ?? 0);
-  const guard = createHttpGuard({ ...options, host, port });
+  const { createIdentify } = options;
+  const guard = createHttpGuard({ ...options, host, port, ...(createIdentify ? { token: false } : {}) });
   const sessions = createHttpSessions(factory, {
     maxSessions,
     idleMs: idleSeconds * 1000,
@@ -87,10 +105,20 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
     maxBody,
     sessions,
     modern,
+    identify: createIdentify?.(guard) ?? identifyByToken,
+    open: new Map(),
+    options,
     isClosing: false,
   };
   const listener = (request: IncomingMessage, response: ServerResponse) => {
-    handleIncoming(serving, request, response).catch((error) => {
+    const entry = startAccessEntry(request, resolveClientAddress(request, options.trustedProxies?.()));
+    const start = performance.now();
+    serving.open.set(response, undefined);
+    response.once("close", () => {
+      serving.open.delete(response);
+      options.onAccess?.({ ...entry, status: response.statusCode, ms: Math.round(performance.now() - start) });
+    });
+    handleIncoming(serving, request, response, entry).catch((error) => {
       if (!serving.isClosing) report(error);
       return sendFailure(request, response);
     });
@@ -103,6 +131,18 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
     notify: modern.notify,
     get sessions() {
       return sessions.size;
+    },
+    get requestsInProgress() {
+      return serving.open.size;
+    },
+    dropRevoked() {
+      const revoked = sessions.endRevoked();
+      for (const [response, identity] of serving.open) {
+        if (!identity || identity.isValid()) continue;
+        revoked.push(identity.credential);
+        response.destroy(); // The client's request ends as if it had disconnected, which cancels its call.
+      }
+      return [...new Set(revoked)];
     },
     close: () => {
       closed ??= closeServer(server, serving);
@@ -127,12 +167,29 @@ interface HttpServerState {
   maxBody: number;
   sessions: HttpSessions;
   modern: McpHttpHandler;
+  identify: IdentifyRequest;
+  /** The responses in progress, with the caller once it is known. */
+  open: Map<ServerResponse, ServerIdentity | undefined>;
+  options: Pick<HttpServerOptions, "findUnreadiness" | "formatMetrics">;
   isClosing: boolean;
 }
 
-async function handleIncoming(serving: HttpServerState, incoming: IncomingMessage, response: ServerResponse) {
+/** Identifies a caller by the only token, which the guard has checked. */
+const identifyByToken: IdentifyRequest = async ({ headers }) => ({
+  key: hash("sha256", headers.authorization ?? ""),
+  scopes: new Set(SERVER_SCOPES),
+  credential: "server token",
+  isValid: () => true,
+});
+
+async function handleIncoming(
+  serving: HttpServerState,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  entry: AccessEntry,
+) {
   for (const [name, value] of Object.entries(serving.guard.cors(incoming.headers))) response.setHeader(name, value);
-  const answer = await createResponse(serving, incoming, response);
+  const answer = await createResponse(serving, incoming, response, entry);
   if (answer) await sendWebResponse(answer, incoming, response);
 }
 
@@ -147,13 +204,24 @@ async function createResponse(
   serving: HttpServerState,
   incoming: IncomingMessage,
   response: ServerResponse,
+  entry: AccessEntry,
 ): Promise<Response | undefined> {
+  const route = incoming.url?.split("?")[0];
+  const health = createHealthResponse(serving, incoming.method, route);
+  if (health) return health;
   const refused = serving.guard.refuse(incoming);
   if (refused) return refused;
-  if (incoming.url?.split("?")[0] !== MCP_ROUTE) return createRpcRefusal(404, `Not found. MCP is at ${MCP_ROUTE}.`);
+  const identity = await serving.identify({ headers: incoming.headers, address: entry.address });
+  if (identity instanceof Response) return identity;
+  Object.assign(entry, describeCaller(identity));
+  if (serving.open.has(response)) serving.open.set(response, identity);
+  if (route === METRICS_ROUTE) return createMetricsResponse(serving, identity);
+  if (route !== MCP_ROUTE) return createRpcRefusal(404, `Not found. MCP is at ${MCP_ROUTE}.`);
   if (serving.isClosing) return createRpcRefusal(503, "This server is closing.");
+  if (!identity.scopes.has("list")) return createRpcRefusal(403, "This token has no scope for skills.");
+  const caller: HttpCaller = { identity, address: entry.address };
   if (incoming.method === "GET" || incoming.method === "DELETE") {
-    return routeRequest(serving, toWebRequest(incoming, response, serving.url), undefined, identifyCaller(incoming));
+    return routeRequest(serving, toWebRequest(incoming, response, serving.url), undefined, caller);
   }
   if (incoming.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow: HTTP_METHODS } });
   if (incoming.method !== "POST")
@@ -164,26 +232,49 @@ async function createResponse(
   const body = await readJsonBody(incoming, response, serving.maxBody);
   if ("isGone" in body) return undefined;
   if ("refused" in body) return body.refused;
+  Object.assign(entry, describeRpcMessage(body.value));
   if (Array.isArray(body.value) && body.value.length > MAX_BATCH_SIZE)
     return createRpcRefusal(400, BATCH_TOO_LARGE, {}, -32600);
-  return routeRequest(serving, toWebRequest(incoming, response, serving.url), body.value, identifyCaller(incoming));
+  return routeRequest(serving, toWebRequest(incoming, response, serving.url), body.value, caller);
 }
 
-/** Identifies the caller as far as known: by the token, which the guard has checked, and the address. */
-function identifyCaller({ headers, socket }: IncomingMessage): string {
-  return hash("sha256", `${headers.authorization ?? ""} ${socket.remoteAddress ?? ""}`);
+const METRICS_ROUTE = "/metrics";
+
+/**
+ * Answers load balancers. They have no token, so the response is one of two words: it reveals nothing, and is the same for every Host
+ * header.
+ */
+function createHealthResponse(
+  { isClosing, options }: HttpServerState,
+  method: string | undefined,
+  route: string | undefined,
+): Response | undefined {
+  if ((method !== "GET" && method !== "HEAD") || (route !== "/healthz" && route !== "/readyz")) return undefined;
+  const isFine = route === "/healthz" || (!isClosing && options.findUnreadiness?.() === undefined);
+  const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
+  const body = method === "HEAD" ? null : isFine ? "ok\n" : "unavailable\n";
+  return new Response(body, { status: isFine ? 200 : 503, headers });
+}
+
+function createMetricsResponse({ options }: HttpServerState, { scopes }: ServerIdentity): Response {
+  if (!scopes.has("metrics")) return createRpcRefusal(403, "This token does not have the scope metrics.");
+  if (!options.formatMetrics) return createRpcRefusal(404, "This server has no metrics.");
+  return new Response(options.formatMetrics(), {
+    headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8", "cache-control": "no-store" },
+  });
 }
 
 async function routeRequest(
   serving: HttpServerState,
   request: Request,
   body: unknown,
-  identity: string,
+  caller: HttpCaller,
 ): Promise<Response> {
   const { sessions, modern } = serving;
   const isLegacy = body === undefined ? !isStatelessRequest(request) : await isLegacyRequest(request, body);
-  if (isLegacy) return sessions.serve(request, body, identity);
-  return modern.fetch(request, body === undefined ? {} : { parsedBody: body });
+  if (isLegacy) return sessions.serve(request, body, caller);
+  const authInfo = toAuthInfo(caller.identity);
+  return modern.fetch(request, body === undefined ? { authInfo } : { authInfo, parsedBody: body });
 }
 
 /** Returns true for the newer revision. A request without a body is identified by its headers. That revision rejects GET and DELETE. */

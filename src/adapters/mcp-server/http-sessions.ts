@@ -9,6 +9,7 @@ import {
   WebStandardStreamableHTTPServerTransport as Transport,
 } from "@modelcontextprotocol/server";
 import { createRpcRefusal } from "./http-guard.ts";
+import { type ServerIdentity, toAuthInfo } from "./http-identity.ts";
 
 export interface HttpSessionOptions {
   maxSessions: number;
@@ -21,10 +22,18 @@ export interface HttpSessionOptions {
 /** Sessions of clients of the revisions up to 2025-11-25: each has its own server, from `initialize` until it ends or expires. */
 export interface HttpSessions {
   readonly size: number;
-  /** Answers a request whose body was already read. `identity` identifies the caller. */
-  serve(request: Request, body: unknown, identity: string): Promise<Response>;
+  /** Answers a request whose body was already read. Contract: a session of another caller is as unknown as one that does not exist. */
+  serve(request: Request, body: unknown, caller: HttpCaller): Promise<Response>;
+  /** Ends the sessions of callers whose credential no longer counts. Returns the credentials. */
+  endRevoked(): string[];
   /** Contract: every stream has ended when it returns; the promise waits for the servers. */
   close(): Promise<void>;
+}
+
+/** The caller of a request, and the address that the request came from. */
+export interface HttpCaller {
+  identity: ServerIdentity;
+  address: string;
 }
 
 export function createHttpSessions(factory: McpServerFactory, options: HttpSessionOptions): HttpSessions {
@@ -34,16 +43,22 @@ export function createHttpSessions(factory: McpServerFactory, options: HttpSessi
     get size() {
       return all.open.size;
     },
-    async serve(request, body, identity) {
+    async serve(request, body, caller) {
       const id = request.headers.get("mcp-session-id");
       if (id === null)
         return isInitialize(body)
-          ? startSession(all, request, body, identity)
+          ? startSession(all, request, body, caller)
           : createRpcRefusal(400, NO_SESSION_MESSAGE);
       const session = all.open.get(id);
-      return session
-        ? handleSessionRequest(session, request, body)
-        : createRpcRefusal(404, UNKNOWN_SESSION_MESSAGE, {}, SESSION_NOT_FOUND);
+      if (!session || !isSameCaller(session.caller.identity, caller.identity))
+        return createRpcRefusal(404, UNKNOWN_SESSION_MESSAGE, {}, SESSION_NOT_FOUND);
+      session.caller = caller; // A renewed token keeps the session alive after the first one has expired.
+      return handleSessionRequest(session, request, body);
+    },
+    endRevoked() {
+      const revoked = [...all.open.values()].filter(({ caller }) => !caller.identity.isValid());
+      for (const session of revoked) session.end();
+      return revoked.map(({ caller }) => caller.identity.credential);
     },
     async close() {
       all.isClosed = true;
@@ -74,7 +89,7 @@ interface SessionPool {
 }
 
 interface HttpSession {
-  identity: string;
+  caller: HttpCaller;
   transport: Transport;
   /** The number of requests and streams in progress. */
   underWay: number;
@@ -92,13 +107,13 @@ interface HttpSession {
   end(): void;
 }
 
-async function startSession(all: SessionPool, request: Request, body: unknown, identity: string): Promise<Response> {
+async function startSession(all: SessionPool, request: Request, body: unknown, caller: HttpCaller): Promise<Response> {
   if (all.isClosed) return createRpcRefusal(503, CLOSING_MESSAGE);
-  if (!evictIdleSession(all, identity)) return createRpcRefusal(503, FULL_MESSAGE, { "retry-after": "10" });
+  if (!evictIdleSession(all, formatSender(caller))) return createRpcRefusal(503, FULL_MESSAGE, { "retry-after": "10" });
   all.opening++;
   let session: HttpSession | undefined;
   try {
-    session = await connectSession(all, request, identity);
+    session = await connectSession(all, request, caller);
     const answer = await handleSessionRequest(session, request, body);
     // The `initialize` was refused, or the client disconnected: no client knows this server.
     if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
@@ -116,15 +131,25 @@ async function startSession(all: SessionPool, request: Request, body: unknown, i
  * Makes room for one more session if there are too many: ends the longest idle session of the caller, or of the identity with the most
  * sessions if that has more. A flood therefore only ends sessions of its sender.
  */
-function evictIdleSession(all: SessionPool, identity: string): boolean {
+function evictIdleSession(all: SessionPool, sender: string): boolean {
   if (all.open.size + all.opening < all.options.maxSessions) return true;
-  const byIdentity = Map.groupBy(all.open.values(), (session) => session.identity);
-  const countOf = (one: string) => byIdentity.get(one)?.length ?? 0;
-  const largest = [...byIdentity.keys()].reduce((best, one) => (countOf(one) > countOf(best) ? one : best), identity);
-  const sessions = byIdentity.get(largest) ?? [];
+  const bySender = Map.groupBy(all.open.values(), ({ caller }) => formatSender(caller));
+  const countOf = (one: string) => bySender.get(one)?.length ?? 0;
+  const largest = [...bySender.keys()].reduce((best, one) => (countOf(one) > countOf(best) ? one : best), sender);
+  const sessions = bySender.get(largest) ?? [];
   const [oldest] = sessions.filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
   oldest?.end();
   return oldest !== undefined;
+}
+
+/** A session has the scopes of its start, so another token of the same person must have the same ones. */
+function isSameCaller(a: ServerIdentity, b: ServerIdentity): boolean {
+  return a.key === b.key && a.scopes.size === b.scopes.size && [...a.scopes].every((scope) => b.scopes.has(scope));
+}
+
+/** Identifies a sender of sessions: several clients may share one token. */
+function formatSender({ identity, address }: HttpCaller): string {
+  return `${identity.key} ${address}`;
 }
 
 function endIdleSessions({ open, options }: SessionPool) {
@@ -136,9 +161,13 @@ function isIdle({ underWay, abandoned }: HttpSession): boolean {
   return underWay === 0 && abandoned.size === 0;
 }
 
-async function connectSession(all: SessionPool, request: Request, identity: string): Promise<HttpSession> {
+async function connectSession(all: SessionPool, request: Request, caller: HttpCaller): Promise<HttpSession> {
   const { report, keepAliveMs } = all.options;
-  const product = await all.factory({ era: "legacy", requestInfo: request });
+  const product = await all.factory({
+    era: "legacy",
+    requestInfo: request,
+    authInfo: toAuthInfo(caller.identity),
+  });
   const transport = new Transport({
     sessionIdGenerator: randomUUID,
     keepAliveMs,
@@ -148,7 +177,7 @@ async function connectSession(all: SessionPool, request: Request, identity: stri
     },
   });
   const session: HttpSession = {
-    identity,
+    caller,
     transport,
     underWay: 0,
     batched: new Set(),

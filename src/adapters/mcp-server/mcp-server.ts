@@ -16,11 +16,12 @@ import { isOfferedByDefault } from "../../catalog/listing.ts";
 import { formatProblem, type Problem } from "../../errors/problem.ts";
 import { packageVersion } from "../../package.ts";
 import type { Tool } from "../../skill/tool.ts";
+import type { ServerScope } from "../../store/server-tokens.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { truncateLine } from "../../util/text.ts";
 import { createElicitations, type Elicitations } from "./elicitation.ts";
 import { mountTools, onConnectionClosed, registerServerTool } from "./mount-skills.ts";
-import { hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
+import { findScopeProblem, getToolScope, hideHookTools, SERVER_TOOLS } from "./server-tools.ts";
 import {
   findListingClient,
   formatOmittedNote,
@@ -51,6 +52,8 @@ export interface McpServerOptions {
 
 /** Shared state for servers that last for one request: a question of one is answered to another. */
 interface SharedServerState {
+  /** The scopes of the caller. Defaults to all. */
+  scopes?: ReadonlySet<ServerScope> | undefined;
   elicitations?: Elicitations;
   /** Returns the listings of catalogs for the current settings. Contract: all servers that share them have the same host, which decides what is visible. */
   listings?(): WeakMap<Catalog, CachedListings>;
@@ -101,19 +104,26 @@ export function createMcpServerHandle(
     const client = findListingClient(clientName);
     return (client && shared.listedByClient?.(client)) ?? new Set<string>();
   };
-  const hasPrompts = options.prompts !== false;
+  const { scopes } = shared;
+  const canLoad = scopes?.has("load") !== false;
+  const hasPrompts = options.prompts !== false && canLoad;
   const mcp = new McpServer(
     { title: "Skills", ...createServerInfo(options) },
     {
       capabilities: {
-        resources: { listChanged: true },
+        ...(canLoad ? { resources: { listChanged: true } } : {}),
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
       // Loading a skill with ten tools sends one notification.
       debouncedNotificationMethods: LIST_KINDS.map((what) => `notifications/${what}/list_changed`),
     },
   );
-  explainInvalidParams(mcp, (tool) => session.findRevocation(tool));
+  explainInvalidParams(
+    mcp,
+    (tool) =>
+      session.findRevocation(tool) ??
+      (Object.hasOwn(SERVER_TOOLS, tool) ? findScopeProblem(scopes, getToolScope(tool), tool) : undefined),
+  );
   let clientName: string | undefined;
   /** The description of load_skill that the client has. */
   let listed: string | undefined;
@@ -146,6 +156,7 @@ export function createMcpServerHandle(
   });
   const tools = mountTools(mcp, session, {
     ...options,
+    scopes,
     asking,
     note,
     clientName: () => clientName,
@@ -166,10 +177,11 @@ export function createMcpServerHandle(
     registerServerTool(mcp, "none", createToolListing(EMPTY_TOOL), async () =>
       createResultEnvelope(EMPTY_RESULT),
     ).remove();
-  new SkillsExtension({
-    source: createSkillResources(session, omitUndefined({ onNotice })),
-    onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
-  }).attach(mcp);
+  if (canLoad)
+    new SkillsExtension({
+      source: createSkillResources(session, omitUndefined({ onNotice })),
+      onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
+    }).attach(mcp);
   if (hasPrompts) serveSkillPrompts(mcp, session, sync);
   // Compares with the state that the client knows, not with the session: a call may have reloaded it.
   const known = () => ({ catalog: session.catalog, names: getServedNames(session, listings()) });
@@ -185,7 +197,7 @@ export function createMcpServerHandle(
       if ((now.catalog === lastSent.catalog && now.names === lastSent.names) || !mcp.isConnected()) return;
       lastSent = now;
       if (listed !== undefined && listed !== (await listing()).loadDescription) mcp.sendToolListChanged();
-      mcp.sendResourceListChanged();
+      if (canLoad) mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
     },
   };

@@ -5,6 +5,7 @@ import type {
   ServerContext,
   StandardSchemaWithJSON,
 } from "@modelcontextprotocol/server";
+import { createRefusalResult } from "../../agent/run/run-result.ts";
 import type { Session, SessionCallOptions } from "../../agent/session/session.ts";
 import { type McpTextLimits, UNKNOWN_CLIENT_LIMITS } from "../../catalog/client-listings.ts";
 import { SkillError } from "../../errors/problem.ts";
@@ -18,6 +19,8 @@ import {
   addListNote,
   type ClientToolOptions,
   createClientTools,
+  findScopeProblem,
+  getToolScope,
   omitSchemaProperty,
   SERVER_TOOLS,
   type ServerToolRow,
@@ -121,6 +124,12 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
   let isMounted = true;
   let awaited: Promise<void> | undefined;
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<ResultEnvelope> => {
+    const needed = getToolScope(
+      name,
+      session.tools.find((tool) => tool.name === name),
+    );
+    const unscoped = findScopeProblem(options.scopes, needed, name);
+    if (unscoped) return createResultEnvelope(createRefusalResult([unscoped]));
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
     const row = Object.hasOwn(SERVER_TOOLS, name) ? SERVER_TOOLS[name] : undefined;
     const resolved = row ? resolvePublishedName(input, session) : input;
@@ -161,7 +170,10 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
   const sync = () => {
     if (!isMounted) return;
     const offered = session.tools;
-    const tools = listOwnTools(session, [...offered, ...clients], options).filter(({ name }) => isOffered(name));
+    const isAllowed = (tool: Tool) => options.scopes?.has(getToolScope(tool.name, tool)) !== false;
+    const tools = listOwnTools(session, [...offered, ...clients], options).filter(
+      (tool) => isOffered(tool.name) && isAllowed(tool),
+    );
     for (const [name, tool] of registered) {
       if (tools.some((there) => there.name === name)) continue;
       tool.remove();
@@ -185,7 +197,9 @@ export function mountTools(mcp: McpServer, session: Session, options: ToolMountO
     }
     // One change of the list for each skill: its other tools are listed together with those of its toolsets.
     const loading = session.loadingTools;
-    const ready = offered.filter(({ owner }) => owner === undefined || !loading.includes(owner.name));
+    const ready = offered.filter(
+      (tool) => tool.owner === undefined || (!loading.includes(tool.owner.name) && isAllowed(tool)),
+    );
     if (mounting.sync(ready) && underWay.size > 0) hasNewTools = true;
   };
   const unfollow = session.onToolsChanged(sync);

@@ -4,10 +4,11 @@ import type { Session } from "../../agent/session/session.ts";
 import { createSkillListResult, type SkillList } from "../../agent/session/session-disclosure.ts";
 import { createListTool, createSkillTool as tool } from "../../agent/tools/skill-tools.ts";
 import { createHookAnswer, HOOK_FORMATS, type HookFormat, readHookInput } from "../../clients/prompt-hooks.ts";
-import { formatProblem } from "../../errors/problem.ts";
+import { formatProblem, type Problem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
+import type { ServerScope } from "../../store/server-tokens.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -17,6 +18,8 @@ import { CHANGE_HINTS, READ_HINTS, RUN_HINTS, type ToolHints } from "./tool-enve
 export interface ServerToolRow {
   title: string;
   annotations: ToolHints;
+  /** The scope that a caller needs. */
+  scope: ServerScope;
   output?: {
     schema: JsonObject;
     /** The note for an empty list. */
@@ -42,6 +45,7 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
   list_skills: {
     title: "List skills",
     annotations: READ_HINTS,
+    scope: "list",
     alwaysLoad: true,
     output: createListOutput(
       {
@@ -56,6 +60,7 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
   search_skills: {
     title: "Search skills",
     annotations: READ_HINTS,
+    scope: "list",
     alwaysLoad: true,
     output: createListOutput(
       { name: TEXT_SCHEMA, description: TEXT_SCHEMA, why: TEXT_SCHEMA },
@@ -63,27 +68,54 @@ export const SERVER_TOOLS: Readonly<Record<string, ServerToolRow>> = {
     ),
   },
   // A server does not know whether earlier instructions are still in the conversation, so it returns them each time.
-  load_skill: { title: "Load a skill", annotations: READ_HINTS, alwaysLoad: true, omitParam: "again" },
-  activate_skills_for: { title: "Load the skills for a topic", annotations: READ_HINTS },
-  unload_skill: { title: "Unload a skill", annotations: READ_HINTS },
-  read_skill_resource: { title: "Read a file of a skill", annotations: READ_HINTS },
-  run_skill_script: { title: "Run a script of a skill", annotations: RUN_HINTS },
-  use_skill: { title: "Hand a task to a skill", annotations: CHANGE_HINTS },
-  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGE_HINTS, alwaysLoad: true },
+  load_skill: { title: "Load a skill", annotations: READ_HINTS, scope: "load", alwaysLoad: true, omitParam: "again" },
+  activate_skills_for: { title: "Load the skills for a topic", annotations: READ_HINTS, scope: "load" },
+  unload_skill: { title: "Unload a skill", annotations: READ_HINTS, scope: "load" },
+  read_skill_resource: { title: "Read a file of a skill", annotations: READ_HINTS, scope: "load" },
+  run_skill_script: { title: "Run a script of a skill", annotations: RUN_HINTS, scope: "run" },
+  use_skill: { title: "Hand a task to a skill", annotations: CHANGE_HINTS, scope: "use" },
+  call_skill_tool: {
+    title: "Call a tool of a loaded skill",
+    annotations: CHANGE_HINTS,
+    scope: "run",
+    alwaysLoad: true,
+  },
   validate_skill: {
     title: "Check a skill's structure",
     annotations: READ_HINTS,
+    scope: "load",
     isForAuthors: true,
     output: createCheckOutput(),
   },
   lint_skill: {
     title: "Check a skill's style",
     annotations: READ_HINTS,
+    scope: "load",
     isForAuthors: true,
     output: createCheckOutput(),
   },
-  advise: { title: "Answer a prompt hook", annotations: READ_HINTS, isForHooks: true },
+  advise: { title: "Answer a prompt hook", annotations: READ_HINTS, scope: "load", isForHooks: true },
 };
+
+/** Returns the scope that a tool needs. A tool of a skill runs its code, or hands a task to it. */
+export function getToolScope(name: string, tool?: Pick<Tool, "starts">): ServerScope {
+  const row = Object.hasOwn(SERVER_TOOLS, name) ? SERVER_TOOLS[name] : undefined;
+  return row?.scope ?? (tool?.starts === "use" ? "use" : "run");
+}
+
+/** Returns the problem of a caller without the scope; undefined if it has it. Without scopes, everything is allowed. */
+export function findScopeProblem(
+  scopes: ReadonlySet<ServerScope> | undefined,
+  needed: ServerScope,
+  tool: string,
+): Problem | undefined {
+  if (!scopes || scopes.has(needed)) return undefined;
+  return {
+    code: "token-scope",
+    message: `The token of this client may not call ${sanitizeLine(tool, 128)}: it needs the scope ${needed}`,
+    fix: "ask the operator of the server for a token with this scope",
+  };
+}
 
 /** Creates the schema of a list of skills, with a note and the number of omitted skills. */
 function createListOutput(properties: JsonObject, ifEmpty: string): NonNullable<ServerToolRow["output"]> {
@@ -135,6 +167,8 @@ export function omitSchemaProperty(schema: JsonObject, lacking: string | undefin
 export interface ClientToolOptions {
   /** True if loaded skills are forgotten after each response: a call then names the skill of the tool. */
   isStateless?: boolean | undefined;
+  /** The scopes of the caller. Defaults to all. */
+  scopes?: ReadonlySet<ServerScope> | undefined;
   /** Returns the name of the client. */
   clientName?(): string | undefined;
   /** Lists the skills within the client's limits. Defaults to the session's list. */
@@ -155,7 +189,7 @@ export function createClientTools(session: Session, options: ClientToolOptions):
         (await session.activate(topic, { again: true, ...omitUndefined({ signal }) })).result,
     ),
     ...(isStateless ? [] : [createUnloadTool(session)]),
-    ...(session.isReadOnly ? [] : [createCallTool(session, isStateless)]),
+    ...(session.isReadOnly ? [] : [createCallTool(session, isStateless, options.scopes)]),
   ];
 }
 
@@ -173,7 +207,7 @@ function unloadSkillByName(session: Session, name: string): ToolResult {
 }
 
 /** Creates the tool that calls tools of skills, for clients whose list does not show them. */
-function createCallTool(session: Session, isStateless: boolean): Tool {
+function createCallTool(session: Session, isStateless: boolean, scopes: ClientToolOptions["scopes"]): Tool {
   return tool(
     "call_skill_tool",
     isStateless
@@ -189,7 +223,11 @@ function createCallTool(session: Session, isStateless: boolean): Tool {
       input: { type: "object", description: "the tool's input" },
     },
     ({ tool, skill, input = {} }, options) =>
-      callSkillTool(session, { tool, input, skill: skill ?? findOwningSkill(session, tool), isStateless }, options),
+      callSkillTool(
+        session,
+        { tool, input, skill: skill ?? findOwningSkill(session, tool), isStateless, scopes },
+        options,
+      ),
   );
 }
 
@@ -198,11 +236,12 @@ interface RequestedCall {
   input: JsonObject;
   skill: string;
   isStateless: boolean;
+  scopes: ClientToolOptions["scopes"];
 }
 
 async function callSkillTool(
   session: Session,
-  { tool, input, skill, isStateless }: RequestedCall,
+  { tool, input, skill, isStateless, scopes }: RequestedCall,
   options: CallOptions,
 ): Promise<ToolResult> {
   const isLoaded = session.active.some(({ name }) => name === skill);
@@ -214,6 +253,8 @@ async function callSkillTool(
   await session.ready();
   const brought = session.tools.filter(({ owner }) => owner !== undefined);
   const called = brought.find((one) => hasName(one, tool)) ?? brought.find(({ name }) => name === `${skill}.${tool}`);
+  const unscoped = called && findScopeProblem(scopes, getToolScope(called.name, called), called.name);
+  if (unscoped) return createRefusalResult([unscoped]);
   if (called) return session.call(called.name, input, options);
   const revoked = session.findRevocation(tool) ?? session.findRevocation(`${skill}.${tool}`);
   if (revoked) return createRefusalResult([revoked]);

@@ -1,6 +1,6 @@
 import type { McpServer } from "@modelcontextprotocol/server";
 import { createTextTrust } from "../../agent/policy/trust-policy.ts";
-import { createAdviceMemory } from "../../agent/session/advise.ts";
+import { type AdviceMemory, createAdviceMemory } from "../../agent/session/advise.ts";
 import { openSession, type SessionOptions } from "../../agent/session/session.ts";
 import { createSharedCatalog } from "../../agent/session/session-disclosure.ts";
 import { type Catalog, createSkillNotFoundError, filterCatalog } from "../../catalog/catalog.ts";
@@ -9,8 +9,9 @@ import type { Host } from "../../config/host.ts";
 import { getSettingsRevision, type Settings } from "../../config/settings.ts";
 import { formatProblem, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import type { ServerScope } from "../../store/server-tokens.ts";
 import { formatCount } from "../../util/text.ts";
-import { createElicitations } from "./elicitation.ts";
+import { createElicitations, type Elicitations } from "./elicitation.ts";
 import {
   type CachedListings,
   createMcpServerHandle,
@@ -39,7 +40,9 @@ export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"
 /** Skills for any number of clients, each with its own session. */
 export interface SkillServer {
   /** Opens a server with its own session. `isStateless`: for one request. */
-  open(options?: { isStateless?: boolean }): Promise<McpServer>;
+  open(options?: { isStateless?: boolean; caller?: ServedCaller | undefined }): Promise<McpServer>;
+  /** Ends the calls of a caller that wait for an approval: its credential no longer counts. */
+  dropCaller(key: string): void;
   /** The currently served skills. */
   readonly catalog: Catalog;
   /** Reads the sources again, and notifies the clients of changes. */
@@ -50,6 +53,14 @@ export interface SkillServer {
   createListing(client: ListingClient): Promise<ServedListing & { leftOut: readonly string[] }>;
   /** The skills that are not served because they are not trusted, or not in their current version. */
   readonly untrusted: readonly Skill[];
+}
+
+/** A caller with its own permissions. What waits for one caller is never continued by another. */
+export interface ServedCaller {
+  key: string;
+  scopes: ReadonlySet<ServerScope>;
+  /** The parts of the host that differ for the caller. */
+  host: Partial<Host>;
 }
 
 /** Creates a server for many clients. Throws a SkillError for an unknown skill name. */
@@ -120,15 +131,42 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
   };
   const live = new Set<McpServerHandle>();
   const refused = new Set<string>();
-  const stateless = createElicitations();
-  const advised = createAdviceMemory();
-  /** By settings object: settings decide what is visible. */
-  const known = new WeakMap<Settings, WeakMap<Catalog, CachedListings>>();
-  const listings = () => {
-    const revision = getSettingsRevision(host.settings);
-    const now = known.get(revision) ?? new WeakMap<Catalog, CachedListings>();
-    known.set(revision, now);
-    return now;
+  const createCallerState = ({ scopes, host: own }: Partial<ServedCaller> = {}): CallerState => {
+    const served = own ? { ...host, ...own } : host;
+    /** By settings object: settings decide what is visible. */
+    const known = new WeakMap<Settings, WeakMap<Catalog, CachedListings>>();
+    return {
+      host: served,
+      choices: {
+        ...choices,
+        allowsSubAgents: uses !== false && scopes?.has("use") !== false,
+        isReadOnly: isReadOnly === true || scopes?.has("run") === false,
+      },
+      canAnswer: scopes?.has("approve") !== false,
+      stateless: createElicitations({ canAnswer: scopes?.has("approve") !== false }),
+      advised: createAdviceMemory(),
+      listings() {
+        const revision = getSettingsRevision(served.settings);
+        const now = known.get(revision) ?? new WeakMap<Catalog, CachedListings>();
+        known.set(revision, now);
+        return now;
+      },
+    };
+  };
+  const everyone = createCallerState();
+  const callers = new Map<string, CallerState>();
+  const findCallerState = (caller: ServedCaller | undefined): CallerState => {
+    if (!caller) return everyone;
+    const key = [caller.key, ...caller.scopes].join("\n");
+    const state = callers.get(key) ?? createCallerState(caller);
+    callers.delete(key); // The callers that were active last are at the end.
+    callers.set(key, state);
+    const [oldest] = callers;
+    if (oldest && callers.size > MAX_CALLERS) {
+      oldest[1].stateless.close();
+      callers.delete(oldest[0]);
+    }
+    return state;
   };
   return {
     get catalog() {
@@ -157,8 +195,12 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
         leftOut: names.filter((name) => leftOut.has(name)),
       };
     },
-    async open({ isStateless = false } = {}) {
-      const session = openSession(catalog, host, { ...choices, ...(isStateless ? { adviceMemory: advised } : {}) });
+    async open({ isStateless = false, caller } = {}) {
+      const state = findCallerState(caller);
+      const session = openSession(catalog, state.host, {
+        ...state.choices,
+        ...(isStateless ? { adviceMemory: state.advised } : {}),
+      });
       for (const name of load) {
         const skill = catalog.find(name);
         if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // Already reported.
@@ -168,13 +210,14 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
         if (isError) refused.add(name);
       }
       if (load.length > 0) await session.ready(); // Some clients never fetch the list again.
-      const asking = isStateless ? stateless : createElicitations();
+      const { canAnswer, listings, stateless } = state;
+      const asking = isStateless ? stateless : createElicitations({ canAnswer });
       // A conversation's list is ordered by usage when it started. A session for one request has no such start.
       const shared = isStateless ? { listings } : {};
       const server = createMcpServerHandle(
         session,
         { ...rest, isStateless },
-        { elicitations: asking, note, listedByClient: leftOutFor, ...shared },
+        { elicitations: asking, note, listedByClient: leftOutFor, scopes: caller?.scopes, ...shared },
       );
       live.add(server);
       const release = () => {
@@ -187,12 +230,33 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       onServerClosed(server.mcp, release);
       return server.mcp;
     },
+    dropCaller(key) {
+      for (const [id, { stateless }] of callers) {
+        if (!id.startsWith(`${key}\n`)) continue;
+        stateless.close();
+        callers.delete(id);
+      }
+    },
     async refresh() {
       catalog = narrow(await renew());
       await Promise.all([...live].map((server) => server.refresh()));
     },
   };
 }
+
+/** The state that the servers of one caller share, in all their requests. */
+interface CallerState {
+  host: Host;
+  choices: SessionOptions;
+  /** True if the caller may answer requests for approval. */
+  canAnswer: boolean;
+  stateless: Elicitations;
+  advised: AdviceMemory;
+  /** The listings of catalogs for the current settings. */
+  listings(): WeakMap<Catalog, CachedListings>;
+}
+
+const MAX_CALLERS = 10_000;
 
 /** Calls `release` once when a server is closed, also one that was never connected. */
 function onServerClosed(mcp: McpServer, release: () => void): void {

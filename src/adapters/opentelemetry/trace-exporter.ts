@@ -133,13 +133,15 @@ function createSpanBuilder({ parent, hasContent }: SpanOptions): SpanBuilder {
       const { source, model, depth } = event;
       const parentRun = event.parent === undefined ? undefined : runs.get(event.parent);
       const { span } = begin(event, parentRun, parseModelName(model));
-      addAttributes(span, { "skillet.source": source, "skillet.depth": depth });
+      const user = { "user.id": event.caller?.userId, "skillet.tenant": event.caller?.tenant };
+      addAttributes(span, { "skillet.source": source, "skillet.depth": depth, ...user });
       return [];
     },
     "run-refused": (event) => {
       const parentRun = event.parent === undefined ? undefined : runs.get(event.parent);
       const opened = runs.get(event.run) ?? begin(event, parentRun);
-      addAttributes(opened.span, { "skillet.stop": "refused" });
+      const user = { "user.id": event.caller?.userId, "skillet.tenant": event.caller?.tenant };
+      addAttributes(opened.span, { "skillet.stop": "refused", ...user });
       markFailed(opened.span, event.refusals[0]?.code ?? "refused");
       return finish(event.run, opened, event.at);
     },

@@ -31,6 +31,7 @@ export const auditCommand: CommandDefinition = {
       .description("Show capability calls and sign-ins with their outcomes, newest last")
       .argument("[command]")
       .option("--skill <skill>", "Show only calls of this skill")
+      .option("--user <name>", "Show only lines about this user")
       .option("--run <id>", "Show only calls of this run, by its id, the start or end of it, or `last`")
       .option(
         "--capability <id>",
@@ -63,6 +64,7 @@ export const auditCommand: CommandDefinition = {
 
 interface AuditOptions {
   skill?: string;
+  user?: string;
   run?: string;
   capability?: string;
   outcome?: string;
@@ -162,11 +164,12 @@ async function createLineFilter(
   io: CommandIo,
   options: CommandContext<AuditOptions>["options"],
 ): Promise<(line: AuditLine) => boolean> {
-  const { skill, capability, outcome, since } = options;
+  const { skill, user, capability, outcome, since } = options;
   const run = options.run === "last" ? (await (await openCommandRuns(io, options)).find("last")).id : options.run;
   const from = since === undefined ? "" : parseSince(since).toISOString();
   return (line) =>
     [line.skill, undefined].includes(skill) &&
+    [line.user, undefined].includes(user) &&
     [line.outcome, undefined].includes(outcome) &&
     (run === undefined || (line.run !== "" && (line.run.startsWith(run) || line.run.endsWith(run)))) &&
     (capability === undefined || `${formatAuditSubject(line)}.`.startsWith(`${capability}.`)) &&

@@ -53,6 +53,7 @@ export const runsCommand: CommandDefinition = {
         "Show only this state: running, interrupted, waiting, answered, ended, cancelled, corrupt, done or failed",
       )
       .option("--skill <skill>", "Show only runs of this skill, or `chat` for conversations")
+      .option("--user <name>", "Show only runs of this user of a server")
       .option("--since <time>", `Show only runs started since this time: ${SINCE_HELP}`)
       .option("-n, --number <number>", "Show at most this many runs. Defaults to 20.")
       .usage("[options]")
@@ -95,6 +96,7 @@ export const runsCommand: CommandDefinition = {
 interface RunsOptions {
   state?: string;
   skill?: string;
+  user?: string;
   since?: string;
   number?: string;
 }
@@ -145,7 +147,7 @@ const STATE_FILTERS: Readonly<Record<string, (run: RunSummary) => boolean>> = {
   failed: ({ state, end }) => state === "ended" && end?.isError === true,
 };
 
-function createRunFilter({ state, skill, since }: RunsOptions): (run: RunSummary) => boolean {
+function createRunFilter({ state, skill, user, since }: RunsOptions): (run: RunSummary) => boolean {
   const isChosen = state === undefined ? () => true : STATE_FILTERS[state];
   if (!isChosen) {
     const meant = findNearest(state ?? "", Object.keys(STATE_FILTERS));
@@ -154,7 +156,10 @@ function createRunFilter({ state, skill, since }: RunsOptions): (run: RunSummary
   }
   const from = since === undefined ? 0 : parseSince(since).getTime();
   return (run) =>
-    isChosen(run) && (skill === undefined || formatRunSubject(run) === skill) && Date.parse(run.at) >= from;
+    isChosen(run) &&
+    (skill === undefined || formatRunSubject(run) === skill) &&
+    (user === undefined || run.caller?.userId === user) &&
+    Date.parse(run.at) >= from;
 }
 
 export function parseCountOption(option: string, given: string): number {
@@ -281,10 +286,14 @@ const MAX_LINE_WIDTH = 100;
 function printRun(io: CommandIo, summary: RunSummary, lines: readonly JournalLine[], isFull: boolean): void {
   const out = createPrinter(io.stdout, io.env);
   const width = Math.min(out.width, MAX_LINE_WIDTH);
-  const { id, at, workspace, state, effect } = summary;
+  const { id, at, workspace, state, effect, caller } = summary;
   out.line`${paintRunMark(out, summary)} ${out.bold(formatRunSubject(summary))}  ${paintRunState(out, summary)}  ${out.dim(id)}`;
   const place = workspace === undefined ? "" : `, in ${formatHomePath(workspace, getUserHome(io.env))}`;
   out.line`  ${out.dim(`${at.slice(0, 19).replace("T", " ")} UTC, ${formatAge(at)}${place}`)}`;
+  if (caller?.userId !== undefined) {
+    const tenant = caller.tenant === undefined ? "" : ` of ${caller.tenant}`;
+    out.line`  ${out.dim(`for ${truncateLine(caller.userId, 128)}${tenant}`)}`;
+  }
   printRunRequest(out, lines, isFull);
   out.line``;
   const start = Date.parse(at);

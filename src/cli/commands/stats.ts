@@ -20,12 +20,16 @@ export const statsCommand: CommandDefinition = {
     command
       .description("Show the usage, outcomes, duration and cost of skills")
       .option("--since <when>", `Count only runs since this time: ${SINCE_HELP}`)
+      .option("--user <name>", "Count only the uses of this user")
+      .option("--tenant <name>", "Count only the uses of this tenant")
       .addHelpText("after", formatExamples("skillet stats", "skillet stats --since 7d", "skillet stats --json")),
   run: showStatistics,
 };
 
 interface StatsOptions {
   since?: string;
+  user?: string;
+  tenant?: string;
 }
 
 /** Shows the statistics of skills. */
@@ -34,7 +38,7 @@ async function showStatistics({ io, options }: CommandContext<StatsOptions>): Pr
   const found = await discoverForCommand(io, options);
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
   const { statistics } = found;
-  const from = since === undefined ? {} : { since };
+  const from = omitUndefined({ since, user: options.user, tenant: options.tenant });
   const skills = [...(await statistics.perSkill(from))].sort(
     (a, b) => b.runs - a.runs || compareText(a.skill, b.skill),
   );

@@ -1,0 +1,247 @@
+import { createWriteStream } from "node:fs";
+import { isIPv4 } from "node:net";
+import { isLoopbackHost } from "../../adapters/mcp-server/http-guard.ts";
+import {
+  createIdentifier,
+  createLoginThrottle,
+  getServerIdentity,
+  type ServerIdentity,
+} from "../../adapters/mcp-server/http-identity.ts";
+import { type AccessEntry, createServerMetrics } from "../../adapters/mcp-server/http-operations.ts";
+import { type HttpMcpServer, serveHttp } from "../../adapters/mcp-server/http-server.ts";
+import { createServedCaller, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
+import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
+import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
+import { isValueReference, resolveReference } from "../../config/key-types.ts";
+import { SkillError } from "../../errors/problem.ts";
+import { formatHomePath } from "../../skill/source/locations.ts";
+import type { Watcher } from "../../skill/source/watch-folders.ts";
+import { createApprovalStore } from "../../store/approvals.ts";
+import { createServerTokenStore } from "../../store/server-tokens.ts";
+import { omitUndefined } from "../../util/objects.ts";
+import { formatCount, truncateLine } from "../../util/text.ts";
+import { preapproveWorkspaceChanges } from "../approval-prompt.ts";
+import { EXIT } from "../command-definition.ts";
+import { discoverForRun } from "../command-host.ts";
+import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, printProblem } from "../output.ts";
+import {
+  createRefresher,
+  createServing,
+  printHiddenSkills,
+  printServerLine,
+  type ServeCommandOptions,
+  type ServeContext,
+  type Serving,
+  watchForChanges,
+} from "../serving.ts";
+
+/** Serves the skills over HTTP until the command is interrupted. */
+export async function serveOverHttp({ io, options, found: everywhere, traces }: ServeContext): Promise<number> {
+  const { host, port } = parseListenAddress(options.http ?? "");
+  const token = loadServerToken(options, io, everywhere.home);
+  const tokens = createServerTokenStore(everywhere.home);
+  const signal = createInterruptSignal(io);
+  const metrics = createServerMetrics(new Set(Object.keys(SERVER_TOOLS)));
+  const throttle = createLoginThrottle();
+  const access = openAccessLog(options.accessLog, io);
+  let http: HttpMcpServer | undefined;
+  const dropRevoked = () => {
+    const dropped = http?.dropRevoked() ?? [];
+    for (const credential of dropped) printServerLine(io, `ended the sessions of a revoked credential: ${credential}`);
+  };
+  /** Opens the skills of one workspace. */
+  const openWorkspace = async (discovered: DiscoverResult): Promise<ServedWorkspace> => {
+    // Callers over HTTP are unknown to the terminal: the options and the configuration must state the chat.
+    const { caller: _, ...rest } = discovered;
+    const { chatType, chatId } = options;
+    const found: DiscoverResult = { ...rest, caller: omitUndefined({ chatType, chatId }) };
+    const { serving, host: served } = createServing({ io, options, found, traces }, metrics.record);
+    const refresh = createRefresher(io, serving, found);
+    const notify = async () => {
+      await refresh();
+      http?.notify.resourcesChanged();
+      http?.notify.promptsChanged();
+      http?.notify.toolsChanged();
+    };
+    const watching = watchForChanges(io, found, notify, { onTokens: dropRevoked });
+    return { serving, host: served, found, watching };
+  };
+  const main = await openWorkspace(everywhere);
+  const workspaces = new Map([[everywhere.workspace, Promise.resolve(main)]]);
+  const findWorkspace = (identity: ServerIdentity | undefined): Promise<ServedWorkspace> => {
+    const people = everywhere.settings.serving.people;
+    const folder = people?.get(identity?.userId ?? "")?.workspace ?? everywhere.workspace;
+    const known = workspaces.get(folder);
+    if (known) return known;
+    const opening = discoverForRun(io, { ...options, workspace: folder }).then(openWorkspace);
+    workspaces.set(folder, opening);
+    opening.catch(() => workspaces.delete(folder));
+    return opening;
+  };
+  const openApprovals = (person: string) => {
+    const own = createApprovalStore(getPersonFolder(everywhere.home, person));
+    return options.yes ? preapproveWorkspaceChanges(own) : own;
+  };
+  http = await serveHttp(
+    async (context) => {
+      const identity = getServerIdentity(context);
+      const { serving, host: served } = await findWorkspace(identity);
+      const caller = identity && createServedCaller(served, identity, { openApprovals });
+      return serving.open({ isStateless: context.era === "modern", caller });
+    },
+    {
+      host,
+      port,
+      token: token.token,
+      createIdentify: (guard) =>
+        createIdentifier(
+          {
+            token: token.token,
+            tokens,
+            throttle,
+            getTenant: (person) => everywhere.settings.serving.people?.get(person)?.tenant,
+          },
+          guard,
+        ),
+      trustedProxies: () => everywhere.settings.serving.trustedProxies ?? [],
+      allowedHosts: options.allowHost ?? [],
+      allowedOrigins: options.allowOrigin ?? [],
+      onNotice: (text) => printServerLine(io, text),
+      onAccess(entry) {
+        metrics.observeRequest(entry);
+        access.write(entry);
+      },
+      findUnreadiness: () =>
+        tokens.problem() ?? (everywhere.currentConfiguration().isBroken ? "configuration" : undefined),
+      formatMetrics: () =>
+        metrics.format({
+          sessions: http?.sessions ?? 0,
+          requests_in_progress: http?.requestsInProgress ?? 0,
+          failed_logins: throttle.failures,
+          skills: main.serving.catalog.skills.length,
+          resident_memory_bytes: process.memoryUsage.rss(),
+        }),
+    },
+  );
+  printStart(io, { options, http, main, token, listensOn: host, problem: tokens.problem() });
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  await http.close();
+  for (const workspace of workspaces.values()) await (await workspace.catch(() => undefined))?.watching.close();
+  await access.close();
+  return EXIT.fine;
+}
+
+/** The skills of one workspace, for the people who work there. */
+interface ServedWorkspace extends Serving {
+  found: DiscoverResult;
+  watching: Watcher;
+}
+
+interface StartNotice {
+  options: ServeContext["options"];
+  http: HttpMcpServer;
+  main: ServedWorkspace;
+  token: ServerToken;
+  listensOn: string;
+  problem: string | undefined;
+}
+
+function printStart(io: CommandIo, { options, http, main, token, listensOn, problem }: StartNotice): void {
+  const { serving, found } = main;
+  const { length } = serving.listVisible();
+  if (options.json) {
+    printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length, tokenFile: token.file ?? null });
+    return;
+  }
+  const out = createPrinter(io.stdout, io.env);
+  out.line`${http.url}`;
+  printServerLine(io, `${formatCount(length, "skill")} served over MCP; press Ctrl-C to stop`);
+  printServerToken(io, { ...token, url: http.url, home: found.around.home });
+  if (problem !== undefined) printServerLine(io, `no token of a person counts: ${problem}`);
+  if (!isLoopbackHost(listensOn))
+    printServerLine(io, "other machines can connect with the token; put TLS in front of it");
+  printHiddenSkills(io, serving, found);
+}
+
+interface AccessLog {
+  write(entry: AccessEntry): void;
+  close(): Promise<void>;
+}
+
+/** Opens the access log. Lines are dropped while the disk does not accept them: a slow disk must not fill the memory. */
+function openAccessLog(path: string | undefined, io: CommandIo): AccessLog {
+  if (path === undefined) return { write() {}, async close() {} };
+  if (path === "-") return { write: (entry) => printJsonLine(io.stderr, entry), async close() {} };
+  const stream = createWriteStream(path, { flags: "a", mode: 0o600 });
+  let isBroken = false;
+  stream.on("error", (error) => {
+    if (!isBroken) printServerLine(io, `the access log cannot be written: ${error.message}`);
+    isBroken = true;
+  });
+  return {
+    write(entry) {
+      if (!isBroken && stream.writableLength < MAX_PENDING_LOG_BYTES) stream.write(`${JSON.stringify(entry)}\n`);
+    },
+    close: () => new Promise((resolve) => (isBroken ? resolve() : stream.end(() => resolve()))),
+  };
+}
+
+const MAX_PENDING_LOG_BYTES = 16 * 1024 * 1024;
+
+/** `7400`, `localhost`, `127.0.0.1:7400`, `[::1]:7400`. */
+function parseListenAddress(text: string): { host: string; port: number } {
+  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS_PATTERN.exec(text) ?? [];
+  const isNoIp = /^[\d.]+$/.test(host) && !isIPv4(host);
+  if (!whole || isNoIp || Number(port) > 65_535) {
+    const message = `"${truncateLine(text, 100)}" is not an address`;
+    throw new SkillError("usage", { message, fix: "use a host and a port: --http 127.0.0.1:7400" });
+  }
+  return { host, port: Number(port) };
+}
+
+const ADDRESS_PATTERN = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\d{1,5})?$/i;
+
+interface ServerToken {
+  token: string | false;
+  /** The token file, if skillet created it. */
+  file?: string;
+  isNew?: boolean;
+}
+
+function loadServerToken({ token: given }: ServeCommandOptions, io: CommandIo, skilletHome: string): ServerToken {
+  if (given === false) return { token: false };
+  return typeof given === "string" ? { token: readTokenReference(given, io) } : readOrCreateServerToken(skilletHome);
+}
+
+function printServerToken(
+  io: CommandIo,
+  { token, file, isNew, url, home }: ServerToken & { url: string; home: string },
+): void {
+  const out = createPrinter(io.stderr, io.env);
+  if (token === false) {
+    const message = "No token is required: every user and program on this machine can run these skills as you";
+    printProblem(out, out.yellow("!"), { message, fix: "omit --no-token" });
+  }
+  if (token === false || file === undefined) return;
+  if (isNew) out.line`${out.dim("·")} the token, shown only once: ${token}`;
+  printServerLine(
+    io,
+    `the token is in ${formatHomePath(file, home)}; for a client: skillet connect CLIENT --url ${url}`,
+  );
+}
+
+/** Reads the token from a reference: a command line is visible to every user of the machine. */
+function readTokenReference(reference: string, io: CommandIo): string {
+  const refuse = (why: string): never => {
+    const fix =
+      "store at least 16 random characters (openssl rand -hex 32) in an environment variable or a file: --token env:SKILLET_TOKEN";
+    throw new SkillError("usage", { message: `--token cannot be used: ${why}`, fix });
+  };
+  if (!isValueReference(reference))
+    return refuse("it must name an environment variable or a file, not be the token itself");
+  const token = resolveReference(reference, { env: io.env }, refuse).trim();
+  return token.length < MIN_TOKEN_LENGTH ? refuse("it is too short") : token;
+}
+
+const MIN_TOKEN_LENGTH = 16;
