@@ -64,6 +64,8 @@ export interface DiscloseOptions {
   search?: string;
   /** Returns the skill's folder as the model sees it. */
   folderOf?: (skill: Skill) => string | undefined;
+  /** False: never includes instructions; a skill that would have them is in the shortlist. Defaults to true. */
+  instructions?: boolean;
   /** Tells if the tools of a skill's toolsets are available with its instructions, or after it is loaded. */
   toolsets?: "there" | "on-load" | undefined;
 }
@@ -132,20 +134,25 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const list = plain > 0 || (isAsking && visible.length > 0) ? getListing(catalog, visible, options) : undefined;
   const line = visible.length > 0 ? formatAvailableLine(visible.length) : "";
   const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";
-  const full = isAsking
-    ? NO_TEXT
-    : formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
+  const full =
+    isAsking || options.instructions === false
+      ? NO_TEXT
+      : formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
   const isFull = full.shown.length + full.noted.length > 0;
   const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
   const isEmpty = visible.length + near.length + full.left.length === 0;
   const tier = selectTier({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
+  const selected = options.instructions === false ? matches.filter(isSelectedMatch) : [];
   const named = isAsking
     ? []
-    : selectShortlistMatches(tier, matches, full, options, () => {
-        const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
-        const found = matcher.match(query, { ...context, bodies: true }).matches.filter(isNew);
-        return selectShortlist(found, query, catalog.skills.length);
-      });
+    : [
+        ...selected,
+        ...selectShortlistMatches(tier, matches, full, options, () => {
+          const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
+          const found = matcher.match(query, { ...context, bodies: true }).matches.filter(isNew);
+          return selectShortlist(found, query, catalog.skills.length);
+        }),
+      ].slice(0, SHORTLIST_SIZE);
   const alone =
     plain > 0
       ? ""

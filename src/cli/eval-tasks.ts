@@ -52,9 +52,9 @@ export interface EvalScene {
   host: Host & { home: string; workspace: string };
 }
 
-export interface EvaluatedTasks {
+export interface EvaluatedReport {
   report: EvalReport;
-  /** True if every planned trial finished. */
+  /** True if everything that was planned finished. */
   isComplete: boolean;
 }
 
@@ -67,23 +67,14 @@ export async function evaluateSkillTasks(
   io: CommandIo,
   scene: EvalScene,
   options: TaskOptions,
-): Promise<EvaluatedTasks | undefined> {
-  // `--trust`: the code of the named skills may run in the sandbox. Values of skills still need a grant.
-  const { trust, ...rest } = scene.host;
-  const host: EvalScene["host"] = options.trust || !trust ? rest : scene.host;
+): Promise<EvaluatedReport | undefined> {
+  const host = getTrustingHost(scene.host, options);
   const error = createPrinter(io.stderr, io.env);
   const trials = parseWhole(options.trials, "--trials", DEFAULT_TRIALS);
-  const { model, alias } = await resolveModel(host, options.model);
-  const judge = options.judge === undefined ? model : (await resolveModel(host, options.judge)).model;
-  const { maxTokens, apiKey: _, ...modelSettings } = host.settings.models.get(alias) ?? {};
+  const { model, judge, modelDigest, isPriced, ceiling, budget } = await openEvalModels(host, options);
   const subjects = await createSubjects(io, { ...scene, host }, options);
-  const { prices } = host.settings;
-  const isPriced = [model, judge].every(({ name }) => hasPrice(name, prices));
-  const ceiling = parseCeiling(options.maxCost, isPriced, model.name);
-  const budget = createEvalBudget({ ceiling, prices, maxOutput: maxTokens });
   const evaluation: TaskEvaluationOptions = {
-    ...{ subjects, trials, model, judge, budget },
-    modelDigest: JSON.stringify([model.name, modelSettings, maxTokens ?? null]),
+    ...{ subjects, trials, model, judge, budget, modelDigest },
     concurrency: parseWhole(options.concurrency, "--concurrency", 1),
     ...(options.fresh ? {} : { cacheFolder: join(host.home, "cache", "evals") }),
   };
@@ -115,6 +106,24 @@ export async function evaluateSkillTasks(
   }
 }
 
+/** `--trust`: the code of the named skills may run in the sandbox. Values of skills still need a grant. */
+export function getTrustingHost(host: EvalScene["host"], { trust: isTrusted }: TaskOptions): EvalScene["host"] {
+  const { trust: _, ...rest } = host;
+  return isTrusted ? rest : host;
+}
+
+/** Opens the models of an evaluation, and its budget. */
+export async function openEvalModels(host: Host, options: TaskOptions) {
+  const { model, alias } = await resolveModel(host, options.model);
+  const judge = options.judge === undefined ? model : (await resolveModel(host, options.judge)).model;
+  const { apiKey: _, ...modelSettings } = host.settings.models.get(alias) ?? {};
+  const { prices } = host.settings;
+  const isPriced = [model, judge].every(({ name }) => hasPrice(name, prices));
+  const ceiling = parseCeiling(options.maxCost, isPriced, model.name);
+  const budget = createEvalBudget({ ceiling, prices, maxOutput: modelSettings.maxTokens });
+  return { model, judge, modelDigest: JSON.stringify([model.name, modelSettings]), isPriced, ceiling, budget };
+}
+
 async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene, options: TaskOptions) {
   const subjects: TaskSubject[] = [];
   const baseline = await createBaselineArm(host);
@@ -142,7 +151,7 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
 }
 
 /** Throws a SkillError if the skill may not be used here. */
-function requireUsable(skill: Skill, host: Host): void {
+export function requireUsable(skill: Skill, host: Host): void {
   const [denial] = findDenials(skill, host, "use");
   if (!denial) return;
   const fix = denial.code === "untrusted" ? { fix: `${formatFix(denial)}; or add --trust to this command` } : denial;
@@ -204,9 +213,16 @@ function printPlan(
   const estimate = estimateTrialCost(readEvalReports(home), { model: options.model.name, skills: names });
   if (estimate)
     out.line`  about $${(estimate.dollars * open).toFixed(2)}, from ${formatCount(estimate.trials, "earlier trial")}`;
+  printCeiling(out, { ceiling, isPriced, model: options.model.name });
+}
+
+/** Prints the ceiling in dollars, or why there is no such ceiling. */
+export function printCeiling(
+  out: Printer,
+  { ceiling, isPriced, model }: Pick<PlanDetails, "ceiling" | "isPriced"> & { model: string },
+): void {
   if (ceiling !== undefined) out.line`  ceiling: $${ceiling}`;
-  else if (!isPriced)
-    out.line`${out.yellow("!")} ${options.model.name} has no price under [prices], so no ceiling in dollars holds`;
+  else if (!isPriced) out.line`${out.yellow("!")} ${model} has no price under [prices], so no ceiling in dollars holds`;
 }
 
 function formatPoints(share: number): string {
@@ -217,6 +233,10 @@ function formatPoints(share: number): string {
 export function printTaskReport(io: CommandIo, { skills, spent }: EvalReport): void {
   const out = createPrinter(io.stdout, io.env);
   for (const skill of skills) printSkillTasks(out, skill);
+  printSpending(out, spent);
+}
+
+export function printSpending(out: Printer, spent: EvalReport["spent"]): void {
   if (!spent) return;
   const dollars = spent.dollars === undefined ? "" : `, $${spent.dollars.toFixed(4)}`;
   out.line`${out.dim(`${formatCount(spent.calls, "model call")}, ${spent.inputTokens} input and ${spent.outputTokens} output tokens${dollars}`)}`;
@@ -252,7 +272,7 @@ function printUnfinished(
 }
 
 /** Decides whether the task level passes: everything finished, no arm is worse with the skill, and enough trials pass. */
-export function hasPassedTasks({ report, isComplete }: EvaluatedTasks, threshold: number): boolean {
+export function hasPassedTasks({ report, isComplete }: EvaluatedReport, threshold: number): boolean {
   return (
     isComplete &&
     report.skills.every(({ rates, comparisons }) => {
@@ -262,13 +282,12 @@ export function hasPassedTasks({ report, isComplete }: EvaluatedTasks, threshold
   );
 }
 
-export function exitOfTasks(evaluated: EvaluatedTasks | undefined, isPassed: boolean | null): number {
-  if (!evaluated) return EXIT.fine;
+export function exitOfEvaluation(evaluated: EvaluatedReport, isPassed: boolean | null): number {
   if (!evaluated.isComplete) return EXIT.limit;
   return isPassed === false ? EXIT.findings : EXIT.fine;
 }
 
-function parseWhole(given: string | undefined, option: string, fallback: number): number {
+export function parseWhole(given: string | undefined, option: string, fallback: number): number {
   if (given === undefined) return fallback;
   const number = Number(given);
   if (Number.isInteger(number) && number > 0 && number <= 10_000) return number;

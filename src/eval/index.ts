@@ -39,6 +39,13 @@ export {
   type SkillArmOptions,
 } from "./trials.ts";
 export {
+  type ChoiceEvaluation,
+  type ChoiceEvaluationOptions,
+  type ChoiceOptions,
+  chooseSkill,
+  evaluateChoices,
+} from "./trigger-choice.ts";
+export {
   computeRecall,
   evaluateTriggers,
   type MissedQuery,

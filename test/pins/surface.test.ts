@@ -86,6 +86,7 @@ const EXPORTS: Record<string, string[]> = {
   "skillet/eval": [
     "EVAL_LEVELS",
     "adjustPValues",
+    "chooseSkill",
     "comparePairs",
     "computeMcNemar",
     "computePower",
@@ -96,6 +97,7 @@ const EXPORTS: Record<string, string[]> = {
     "createEvalReport",
     "createEvalSchema",
     "createSkillArm",
+    "evaluateChoices",
     "evaluateTasks",
     "evaluateTriggers",
     "findDetectableEffect",

@@ -1,4 +1,5 @@
 import type { Catalog } from "../../catalog/catalog.ts";
+import type { Disclosure } from "../../catalog/disclose.ts";
 import { completeHost, type Host, type HostOptions, notifyHost } from "../../config/host.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { type Message, type Model, omitResultData } from "../../host/model-contract.ts";
@@ -19,7 +20,7 @@ import {
 import { formatTaskMessage } from "../run/run-instructions.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
 import { createLiveStepRunner, refuseRun, runWithJournal, type StepRunner } from "../run/step-runner.ts";
-import { type ActiveSkill, openSession, type Session } from "./session.ts";
+import { type ActiveSkill, openSession, type QueryOptions, type Session } from "./session.ts";
 import { getListingBudget } from "./session-disclosure.ts";
 import { notifySkillLoaded } from "./session-state.ts";
 
@@ -206,22 +207,14 @@ async function runTurn({
     ]);
     const resolved = await resolveModel(host, alias);
     const { model, warnings } = alias === undefined ? resolved : requireKnownModel(resolved);
-    const { shortlist = true } = settings.disclosure;
     await session.ready();
-    const listingBudget = getListingBudget(settings, model.contextWindow);
-    const disclosure = await session.disclose(message, {
-      ...{ shortlist, toolsets: "there", countInPrefix: true },
-      ...omitUndefined({ listingBudget }),
-    });
+    const disclosure = await discloseTurn(session, settings, model, message);
     const mounted = await session.mountTools(disclosure.shown);
     // In a step: on resume, the disclosed skills may have changed.
     const { instructions, context: ofTurn = "" } = await steps.step("brief", async () => {
       for (const skill of disclosure.shown) notifySkillLoaded(host, skill);
-      const joined = (parts: readonly string[]) => redactor.redact(parts.filter((part) => part !== "").join("\n\n"));
-      return {
-        instructions: joined([CONVERSATION_PROMPT, disclosure.prefix]),
-        context: joined([disclosure.suffix.trimStart(), mounted.text, session.formatReminder()]),
-      };
+      const prompt = formatTurnPrompt(disclosure, [mounted.text, session.formatReminder()]);
+      return { instructions: redactor.redact(prompt.instructions), context: redactor.redact(prompt.context) };
     });
     const { seconds, iterations, tokens } = resolveRunLimits(settings.limits.iterationCap, host, request);
     const bounds = { seconds, maxIterations: iterations, budget: { used: 0, max: tokens } };
@@ -269,13 +262,44 @@ function withTurnContext(model: Model, turn: number, context: string): Model {
   if (context === "") return model;
   const added = (message: Message, index: number): Message =>
     index === turn && message.role === "user"
-      ? { ...message, text: `${message.text}\n\n${CONTEXT_HEADING}\n${context}` }
+      ? { ...message, text: appendTurnContext(message.text, context) }
       : message;
   return {
     ...omitUndefined({ supportsEffort: model.supportsEffort, contextWindow: model.contextWindow }),
     name: model.name,
     respond: (request) => model.respond({ ...request, messages: request.messages.map(added) }),
   };
+}
+
+/** Discloses skills for a message as a conversation does. */
+export function discloseTurn(
+  session: Session,
+  settings: Host["settings"],
+  model: Pick<Model, "contextWindow">,
+  message: string,
+  options: QueryOptions = {},
+): Promise<Disclosure> {
+  const { shortlist = true } = settings.disclosure;
+  const listingBudget = getListingBudget(settings, model.contextWindow);
+  return session.disclose(message, {
+    ...{ shortlist, toolsets: "there", countInPrefix: true },
+    ...omitUndefined({ listingBudget }),
+    ...options,
+  });
+}
+
+/** Returns the system prompt of a turn, and the text after the message of the user. */
+export function formatTurnPrompt(
+  { prefix, suffix }: Pick<Disclosure, "prefix" | "suffix">,
+  more: readonly string[] = [],
+): { instructions: string; context: string } {
+  const join = (parts: readonly string[]) => parts.filter((part) => part !== "").join("\n\n");
+  return { instructions: join([CONVERSATION_PROMPT, prefix]), context: join([suffix.trimStart(), ...more]) };
+}
+
+/** Adds the context of a turn to the message of the user. */
+export function appendTurnContext(message: string, context: string): string {
+  return context === "" ? message : `${message}\n\n${CONTEXT_HEADING}\n${context}`;
 }
 
 const CONTEXT_HEADING = "[Skills for this message; the user did not write the text below]";

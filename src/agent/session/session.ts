@@ -75,7 +75,15 @@ export interface SessionCallOptions extends CallOptions {
 /** Options for one query. They override the settings. */
 export type QueryOptions = Pick<
   DiscloseOptions,
-  "files" | "shortlist" | "budget" | "listingBudget" | "countInPrefix" | "maxSkills" | "isLoaded" | "toolsets"
+  | "files"
+  | "shortlist"
+  | "budget"
+  | "listingBudget"
+  | "countInPrefix"
+  | "maxSkills"
+  | "isLoaded"
+  | "toolsets"
+  | "instructions"
 >;
 
 /** Client options for an advice. The session provides the rest. */

@@ -43,7 +43,7 @@ import {
   requireConfiguration,
   resolveCommandEnvironment,
 } from "../command-host.ts";
-import type { EvalScene, TaskOptions } from "../eval-tasks.ts";
+import type { EvalScene, EvaluatedReport, TaskOptions } from "../eval-tasks.ts";
 import { type CommandIo, createPrinter, type Printer, printJson, printWrappedLine } from "../output.ts";
 import { runWithWaitIndicator } from "../progress.ts";
 
@@ -56,7 +56,7 @@ export const evalCommand: CommandDefinition = {
       .addOption(
         new Option(
           "-l, --level <level>",
-          "route: matching, no model (evals/triggers.json). task: graded tasks (evals/tasks.yaml)",
+          "route: matching, no model. trigger: a model picks a skill, or none (both: evals/triggers.json). task: graded tasks (evals/tasks.yaml)",
         )
           .choices(LEVELS)
           .default("route"),
@@ -66,13 +66,13 @@ export const evalCommand: CommandDefinition = {
       .option("--ci", "Exit with 1 if the threshold is not reached")
       .option(
         "--threshold <share>",
-        "route: require this recall@3 and at most 1 minus it false triggers. task: require this share of trials with the skill",
+        "Require this recall@3 (route) or share of picks (trigger), and at most 1 minus it false triggers; or this share of passed trials (task)",
         "0.8",
       )
-      .option("-k, --trials <number>", "task: trials of each case and arm. Defaults to 5.")
-      .option("--concurrency <number>", "task: trials at once. Defaults to 1.")
-      .option("--max-cost <dollars>", "task: never spend more. Defaults to 5 if the price of the model is configured.")
-      .option("--model <alias>", "task: the model of all arms")
+      .option("-k, --trials <number>", "Trials of each case and arm (task, 5), or runs of each query (trigger, 3)")
+      .option("--concurrency <number>", "Trials or queries at once. Defaults to 1.")
+      .option("--max-cost <dollars>", "Never spend more on a model. Defaults to 5 if its price is configured.")
+      .option("--model <alias>", "The model of the trigger and task levels")
       .option("--judge <alias>", "task: the model that judges rubrics. Defaults to the model of the arms.")
       .option("--old <skill>", "task: also compare with this version, a folder or a name")
       .option("--rival <skill>", "task: also compare with this skill, a folder or a name")
@@ -80,16 +80,17 @@ export const evalCommand: CommandDefinition = {
         "--effect <share>",
         "task: the difference for which the plan prints the number of pairs. Defaults to 0.3.",
       )
-      .option("--trust", "task: run code of these skills in the sandbox without `skillet trust`")
+      .option("--trust", "Use these skills and run their code in the sandbox without `skillet trust`")
       .option("--fresh", "task: do not reuse trials of the arm without the skill")
       .option("--resume", "task: continue the last unfinished evaluation with the same plan")
-      .option("-n, --dry-run", "task: print the plan and spend nothing")
+      .option("-n, --dry-run", "Print the plan of a level with a model, and spend nothing")
       .addHelpText(
         "after",
         formatExamples(
           "skillet eval skills",
           "skillet eval skills/deploy --misses",
           "skillet eval skills --ci --threshold 0.9",
+          "skillet eval skills/deploy --level trigger --misses",
           "skillet eval skills/deploy --level task --dry-run",
           "skillet eval skills/deploy --level task -k 10 --max-cost 2",
         ),
@@ -98,7 +99,7 @@ export const evalCommand: CommandDefinition = {
 };
 
 /** The levels that can be chosen. */
-const LEVELS = ["route", "task"] as const satisfies readonly EvalLevel[];
+const LEVELS = ["route", "trigger", "task"] as const satisfies readonly EvalLevel[];
 
 interface EvalOptions extends TaskOptions {
   level: (typeof LEVELS)[number];
@@ -112,12 +113,58 @@ async function evaluateSkills(context: CommandContext<EvalOptions>): Promise<num
   const { io, options, args } = context;
   if (options.level === "route") return evaluateSkillTriggers(context);
   const threshold = parseShare(options.threshold);
-  const tasks = await import("../eval-tasks.ts");
-  const evaluated = await tasks.evaluateSkillTasks(io, await loadEvalScene(io, options, args), options);
+  const scene = await loadEvalScene(io, options, args);
+  const level = await MODEL_LEVELS[options.level]();
+  const evaluated = await level.evaluate(io, scene, options);
   if (!evaluated) return EXIT.fine;
-  const isPassed = options.ci ? tasks.hasPassedTasks(evaluated, threshold) : null;
+  const isPassed = options.ci ? level.hasPassed(evaluated, threshold) : null;
   saveReport(io, options, { ...evaluated.report, passed: isPassed });
-  return tasks.exitOfTasks(evaluated, isPassed);
+  const { exitOfEvaluation } = await import("../eval-tasks.ts");
+  return exitOfEvaluation(evaluated, isPassed);
+}
+
+interface ModelLevel {
+  /** Returns undefined if only the plan was printed. */
+  evaluate(
+    io: CommandIo,
+    scene: EvalScene,
+    options: CommandContext<EvalOptions>["options"],
+  ): Promise<EvaluatedReport | undefined>;
+  hasPassed(evaluated: EvaluatedReport, threshold: number): boolean;
+}
+
+/** The levels that ask a model. */
+const MODEL_LEVELS: Readonly<Record<Exclude<EvalOptions["level"], "route">, () => Promise<ModelLevel>>> = {
+  async trigger() {
+    const { evaluateSkillChoices, hasPassedChoices } = await import("../eval-choices.ts");
+    return {
+      evaluate: (io, scene, options) => {
+        const subjects = collectHeldOutQueries(io, scene);
+        return evaluateSkillChoices(io, scene, subjects, options);
+      },
+      hasPassed: hasPassedChoices,
+    };
+  },
+  async task() {
+    const { evaluateSkillTasks, hasPassedTasks } = await import("../eval-tasks.ts");
+    return { evaluate: evaluateSkillTasks, hasPassed: hasPassedTasks };
+  },
+};
+
+/** Collects the queries of the trigger level. Throws a SkillError without any. */
+function collectHeldOutQueries(io: CommandIo, { catalog, names }: EvalScene): readonly TriggerEvaluationSubject[] {
+  const { subjects, problems } = collectTriggerQueries(catalog, names);
+  printQueryProblems(createPrinter(io.stderr, io.env), problems);
+  if (subjects.length > 0) return subjects;
+  throw new SkillError("eval-empty", {
+    message: "No skill has held-out queries for the trigger level",
+    fix: `write ${TRIGGER_QUERIES_FILE} as [{ "query": "…", "should_trigger": true }, …], or mark some with "split": "test"`,
+  });
+}
+
+function printQueryProblems(error: Printer, problems: readonly { skill: string; problem: string }[]): void {
+  for (const { skill, problem } of problems)
+    error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES_FILE} ${problem}`;
 }
 
 /** Measures how well queries find their skills. */
@@ -132,8 +179,7 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
     return evaluateTriggers(createMatcher(skills), subjects, { maxSkills, onScored });
   });
   const error = createPrinter(io.stderr, io.env);
-  for (const { skill, problem } of problems)
-    error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES_FILE} ${problem}`;
+  printQueryProblems(error, problems);
   const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
   if (options.json) printJson(io.stdout, { threshold, training, ...toEvaluationJson(evaluation) });
   else if (!isEmpty) printScores(io, evaluation, options.misses ?? false);
