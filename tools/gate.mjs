@@ -2,7 +2,7 @@
 // takes too long for it. The last line is the count.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setUp } from "./set-up.mjs";
@@ -106,8 +106,12 @@ async function runTests(name, args, env) {
   }
 }
 
-function projectOf(tier) {
-  return tier === "long" ? ["--config", "vitest.long.config.ts"] : ["--project", tier];
+/** Most tests of processes wait for them: with three workers for each processor, none is idle. */
+const WORKERS = availableParallelism() * 3;
+
+function projectOf(tier, workers = WORKERS) {
+  if (tier === "long") return ["--config", "vitest.long.config.ts"];
+  return ["--project", tier, ...(tier === "fast" ? [] : [`--maxWorkers=${workers}`])];
 }
 
 /** Runs the tests of a tier, and adds them to the count. Returns the exit status. */
@@ -136,11 +140,7 @@ async function countFailedTwice(tier, results, env) {
   if (failedFiles.length === 0 || failedFiles.length > MAX_RERUN_FILES) return undefined;
   const bound = join(tmpdir(), "t", "skillet");
   const paths = failedFiles.map(({ name }) => relative(name.startsWith(`${root}/`) ? root : bound, name));
-  const { results: second } = await runTests(
-    "failed files again, alone",
-    [...projectOf(tier), "--maxWorkers=1", ...paths],
-    env,
-  );
+  const { results: second } = await runTests("failed files again, alone", [...projectOf(tier, 1), ...paths], env);
   // A file that failed without a failed test could not be loaded, or its hooks failed.
   const isKnown = second && [...failedFiles, ...second].every(hasFailedTest);
   if (!isKnown) return undefined;

@@ -378,7 +378,7 @@ describe("what is not given", () => {
     const { createTaintTracker } = await import("../../src/agent/policy/taint-tracker.ts");
     const { createRedactor } = await import("../../src/util/redact.ts");
     const { signal } = new AbortController();
-    // Without a workspace, whose commands start one after the other: all hundred are there at once.
+    // Without a workspace, whose commands start one after the other: all hundred start at once.
     const sandbox = { ...found.settings.sandbox, workspace: "none" as const };
     const host = { ...found, settings: { ...found.settings, sandbox }, capabilities, caller: CALLER };
     const skill = found.skill("x");
@@ -400,7 +400,8 @@ describe("what is not given", () => {
       const enclosure = await openRunSandbox(host, {
         ...{ skill, secrets: new Map(), redactor: hiding, kind: "script", signal, broker, onProgress: () => {} },
       });
-      return enclosure.run(["sh", "-c", "ls /run /run/skillet /tmp; stat -c '%F %i' /run/skillet/*"]);
+      // With its time: the number of a socket whose command has ended may be given to another one.
+      return enclosure.run(["sh", "-c", "ls /run /run/skillet /tmp; stat -c '%F %i %z' /run/skillet/*"]);
     });
     const printed = (await Promise.all(runs)).map(({ stdout }) => stdout.trim().split("\n"));
     const [[, ...rest] = []] = printed;
@@ -408,7 +409,7 @@ describe("what is not given", () => {
     for (const lines of printed) {
       expect(lines.slice(0, -1)).toEqual(printed[0]?.slice(0, -1));
       expect(lines.filter((line) => line.endsWith(".sock"))).toEqual(["capability.sock"]);
-      expect(lines.at(-1)).toMatch(/^socket \d+$/);
+      expect(lines.at(-1)).toMatch(/^socket \d+ \d{4}-[-\d:. +]+$/);
     }
     expect(new Set(printed.map((lines) => lines.at(-1))).size).toBe(100);
   });
