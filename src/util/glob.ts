@@ -6,20 +6,30 @@ export function matchesGlob(glob: string, path: string): boolean {
   return expandBraces(glob).some((one) => matchGlobParts(parseGlob(one), path));
 }
 
-/** `**` with a slash becomes two parts: `skip` matches no folder, `inside` matches one or more. */
-type GlobPart = { kind: "any" | "all" | "skip" | "inside" } | { kind: "one"; fits(character: string): boolean };
+/** A part of a glob, with the pattern that matches the same. `**` with a slash becomes two: `skip` matches no folder, `inside` one or more. */
+type GlobPart = { pattern: string } & (
+  | { kind: "any" | "all" | "skip" | "inside" }
+  | { kind: "one"; fits(character: string): boolean }
+);
 
 const GLOB_TOKEN = /\*\*\/|\*\*+|\*|\?|\[[^\]\n]+\]|[\s\S]/gu;
 
 function parseGlob(glob: string): GlobPart[] {
   return (glob.match(GLOB_TOKEN) ?? []).flatMap((token): GlobPart[] => {
-    if (token === "**/") return [{ kind: "skip" }, { kind: "inside" }];
-    if (token.startsWith("**")) return [{ kind: "all" }];
-    if (token === "*") return [{ kind: "any" }];
-    if (token === "?") return [{ kind: "one", fits: (character) => character !== "/" }];
-    if (token.startsWith("[") && token.length > 2)
-      return [{ kind: "one", fits: parseCharacterClass(token.slice(1, -1)) }];
-    return [{ kind: "one", fits: (character) => character === token }];
+    if (token === "**/")
+      return [
+        { kind: "skip", pattern: "(?:.*/)?" },
+        { kind: "inside", pattern: "" },
+      ];
+    if (token.startsWith("**")) return [{ kind: "all", pattern: ".*" }];
+    if (token === "*") return [{ kind: "any", pattern: "[^/\\n]*" }];
+    if (token === "?") return [{ kind: "one", pattern: "[^/\\n]", fits: (character) => character !== "/" }];
+    if (token.startsWith("[") && token.length > 2) {
+      const members = token.slice(1, -1);
+      const pattern = `[${members.replace(/^!/, "^").replaceAll("\\", "\\\\")}]`;
+      return [{ kind: "one", pattern, fits: parseCharacterClass(members) }];
+    }
+    return [{ kind: "one", pattern: escapeRegExp(token), fits: (character) => character === token }];
   });
 }
 
@@ -91,24 +101,16 @@ function expandBraces(glob: string): string[] {
 
 /** Converts a glob to a pattern that matches a path on its own line. It may start in any folder, so `src/*.ts` also matches `./src/a.ts`. */
 export function globToPattern(glob: string): string {
-  const path = glob.replace(/^\.?\//, "").replaceAll("\\", "/");
-  return `(?m)^(?:.*/)?${path.replace(PATTERN_TOKEN, translateToken)}$`;
-}
-
-const PATTERN_TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|\[[^\]\n]+\]|[\s\S]/g;
-
-function translateToken(token: string): string {
-  if (token === "**/") return "(?:.*/)?";
-  if (token === "**") return ".*";
-  if (token === "*") return "[^/\\n]*";
-  if (token === "?") return "[^/\\n]";
-  if (token.startsWith("{") && token.length > 1) {
-    const choices = token.slice(1, -1).split(",");
-    return `(?:${choices.map((choice) => choice.replace(PATTERN_TOKEN, (part) => (part.startsWith("{") ? escapeRegExp(part) : translateToken(part)))).join("|")})`;
-  }
-  if (token.startsWith("[") && token.length > 2)
-    return `[${token.slice(1, -1).replace(/^!/, "^").replaceAll("\\", "\\\\")}]`;
-  return escapeRegExp(token);
+  const path = glob
+    .replace(/^\.?\//, "")
+    .replaceAll("\\", "/")
+    .replace(/\{([^{},]*)\}/g, "$1"); // Authors write `*.{ts}` too.
+  const [first = "", ...more] = expandBraces(path).map((one) =>
+    parseGlob(one)
+      .map(({ pattern }) => pattern)
+      .join(""),
+  );
+  return `(?m)^(?:.*/)?${more.length === 0 ? first : `(?:${[first, ...more].join("|")})`}$`;
 }
 
 function escapeRegExp(text: string): string {
