@@ -1,3 +1,6 @@
+// Not `jsonc-parser`: its `modify` loses comments next to a removed member, reformats the other members of a line and changes the first of
+// two members of one name; its `parse` takes `__proto__` for a prototype; and it overflows the stack on deeply nested text.
+
 /** Parses JSON with comments and trailing commas. Throws a SyntaxError when it is invalid. */
 export function parseJsonc(text: string): unknown {
   return JSON.parse(blankTrailingCommas(text));
