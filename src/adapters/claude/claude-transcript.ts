@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { OPEN_SECTIONS } from "../../agent/prompts/prompt-section.ts";
 import type { PromptSession } from "../../agent/prompts/prompt-session.ts";
 import { callTool } from "../../agent/run/call-tool.ts";
-import { redactData } from "../../agent/run/run-inputs.ts";
+import { redactData } from "../../agent/run/redaction.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "../../agent/run/step-runner.ts";
 import { shortenInput } from "../../agent/run/tool-policy.ts";
 import { shortenMiddle } from "../../agent/tools/tool-output.ts";

@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { createPromptSession, type PromptSession } from "../../agent/prompts/prompt-session.ts";
 import type { Prompt } from "../../agent/prompts/prompt-template.ts";
+import { createEventSink } from "../../agent/run/redaction.ts";
 import {
   createRunId,
   formatRunContent,
@@ -13,7 +14,7 @@ import {
   toProblem,
 } from "../../agent/run/run-result.ts";
 import { createLiveStepRunner, emitRunEvent, refuseRun, type StepRunner } from "../../agent/run/step-runner.ts";
-import { callIgnoringErrors, type Host, notifyHost } from "../../config/host.ts";
+import { callIgnoringErrors, type Host } from "../../config/host.ts";
 import { DEFAULT_RUN_LIMITS } from "../../config/limits.ts";
 import { DEFAULT_SETTINGS } from "../../config/settings.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
@@ -69,10 +70,11 @@ export function evaluateWithClaude(prompt: Prompt, options: ClaudeOptions = {}):
   return startRun<SkillEvent, ClaudeResult>(async (pass, signal) => {
     const { sessionId = options.session?.id ?? randomUUID(), approve, approvals } = options;
     const host: Host = { settings: DEFAULT_SETTINGS, ...omitUndefined({ approve, approvals }) };
-    const emit = (event: SkillEvent) => {
-      pass(event);
-      notifyHost(options, event);
-    };
+    const env = { ...process.env, ...options.env };
+    const redactor = createRedactor(
+      new Map(SECRET_VARIABLES.flatMap((name) => (env[name] ? [[name, env[name]]] : []))),
+    );
+    const emit = createEventSink(redactor, options, pass);
     const steps = createLiveStepRunner(host, emit as (event: RunEvent) => void);
     const work: EvaluationContext = {
       run: createRunId(),
@@ -80,6 +82,7 @@ export function evaluateWithClaude(prompt: Prompt, options: ClaudeOptions = {}):
       sessionId,
       notify: emit,
       steps,
+      redactor,
       signal,
     };
     try {
@@ -97,11 +100,12 @@ interface EvaluationContext {
   sessionId: string;
   notify(event: SkillEvent): void;
   steps: StepRunner;
+  redactor: Redactor;
   signal: AbortSignal;
 }
 
 async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: EvaluationContext): Promise<ClaudeResult> {
-  const { run, start, sessionId, notify: emit, steps, signal } = work;
+  const { run, start, sessionId, notify: emit, steps, redactor, signal } = work;
   const { sdk, cwd, plan, session, tools } = await prepareEvaluation(prompt, options, work);
   for (const warning of plan.warnings) emitRunEvent(steps, { run, skill: "" }, { type: "run-warned", ...warning });
   const claudeHome = openClaudeHome(prompt, plan, {
@@ -111,7 +115,6 @@ async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: Evalu
   const { home, installed } = claudeHome;
   if (claudeHome.event) emit(claudeHome.event);
   const env = createClaudeEnvironment(home, process.env, options.env);
-  const redactor = createRedactor(new Map(SECRET_VARIABLES.flatMap((name) => (env[name] ? [[name, env[name]]] : []))));
   const ground = {
     cwd,
     home: resolveRealPath(home?.path ?? homedir()),

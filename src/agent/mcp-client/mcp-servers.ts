@@ -25,7 +25,7 @@ import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { clampTimerMs } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { collectSecrets, createProblemRedactor, redactData } from "../run/run-inputs.ts";
+import { createHostRedactor, createProblemRedactor, redactData } from "../run/redaction.ts";
 import { createRefusalResult, toProblem } from "../run/run-result.ts";
 
 interface McpTools {
@@ -91,7 +91,7 @@ async function listToolsOfServer(
   host: Host,
   signal?: AbortSignal,
 ): Promise<McpTools> {
-  const redactor = createRedactor(collectSecrets(new Map(), host));
+  const redactor = createHostRedactor(host);
   try {
     const launch = resolveMcpLaunch(name, settings, host);
     const key = JSON.stringify(launch);

@@ -5,11 +5,12 @@ import { findSchemaProblem } from "../../host/json-schema.ts";
 import type { Message } from "../../host/model-contract.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createRedactor, type Redactor } from "../../util/redact.ts";
+import type { Redactor } from "../../util/redact.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
-import { collectSecrets, createProblemRedactor, requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
+import { createEventSink, createHostRedactor } from "../run/redaction.ts";
+import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
 import { createLiveStepRunner, refuseRun } from "../run/step-runner.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
@@ -201,12 +202,9 @@ export function evaluatePrompt(
   return startRun<SkillEvent, PromptResult>(async (pass, signal) => {
     const start = performance.now();
     const run = createRunId();
-    const emit = (event: SkillEvent) => {
-      pass(event);
-      notifyHost(host, event);
-    };
+    const redactor = createHostRedactor(host);
+    const emit = createEventSink(redactor, host, pass);
     const steps = createLiveStepRunner(host, emit);
-    const redactor = createRedactor(collectSecrets(new Map(), host));
     const { tools: own = [], model: alias, session: savedSession } = options;
     const { expanded = savedSession?.expanded ?? [], sessionId = savedSession?.id ?? crypto.randomUUID() } = options;
     let session: PromptSession | undefined;
@@ -260,9 +258,7 @@ export function evaluatePrompt(
       savedSession?.remember({ expanded: opened.expanded, messages });
       return ended(result);
     } catch (error) {
-      return ended(
-        await refuseRun({ run, skill: "", host, steps, start }, [createProblemRedactor(redactor)(toProblem(error))]),
-      );
+      return ended(await refuseRun({ run, skill: "", host, steps, start }, [toProblem(error)]));
     }
   }, options.signal);
 }

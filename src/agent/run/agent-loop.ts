@@ -23,9 +23,9 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { calculateCost } from "../models/model-providers.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
-import { createProblemRedactor, redactData } from "./run-inputs.ts";
+import { createProblemRedactor, redactData } from "./redaction.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
-import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
+import { addUsage, emitRunEvent, endRun, type StepRunner } from "./step-runner.ts";
 import { makeToolCalls } from "./tool-call.ts";
 import { COMPLETE_TOOL, type ToolPolicy } from "./tool-policy.ts";
 
@@ -86,8 +86,7 @@ export interface AgentContext {
 /** Runs one agent from start to end. Contract: a run that has started also ends; never throws. */
 export async function runAgent(agent: AgentContext): Promise<RunResult> {
   const { steps, host, redactor, limits: bounds, model } = agent;
-  const hidden = createProblemRedactor(redactor);
-  const warnings = agent.warnings.map(hidden);
+  const { warnings } = agent;
   const before = steps.waited();
   await steps.step("begin", async () => {
     emitRunEvent(steps, agent, {
@@ -121,11 +120,11 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     budget: bounds.budget,
     estimateCost: (usage) => calculateCost(usage, model.name, host.settings.prices),
   });
-  const left = (agent.close?.() ?? []).map(hidden);
-  const late = [...(end.warning ? [hidden(end.warning)] : []), ...left];
+  const left = agent.close?.() ?? [];
+  const late = [...(end.warning ? [end.warning] : []), ...left];
   const waited = steps.waited() - before;
   const result = createRunResult(agent, end, { warnings: [...warnings, ...late], hasLeft: left.length > 0, waited });
-  return steps.step("end", async () => {
+  return endRun({ steps, redactor, step: "end" }, result, () => {
     const { stop, isError, iterations, ms, usage, cost, isolation, caller } = result;
     for (const warning of late) emitRunEvent(steps, agent, { type: "run-warned", ...warning });
     emitRunEvent(steps, agent, {
@@ -133,7 +132,6 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
       ...{ stop, isError, iterations, ms, usage },
       ...omitUndefined({ cost, isolation, caller }),
     });
-    return result;
   });
 }
 
@@ -162,8 +160,8 @@ function createRunResult(
   return {
     run,
     skill,
-    content: redactor.redact(content),
-    ...(content === end.text ? {} : { answer: redactor.redact(end.text) }),
+    content,
+    ...(content === end.text ? {} : { answer: end.text }),
     isError: (stop !== "answer" && stop !== "complete") || hasLeft,
     iterations,
     stop,

@@ -5,7 +5,7 @@ import type { Redactor } from "../../util/redact.ts";
 import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { type TaintTracker, trackToolResult } from "../policy/taint-tracker.ts";
-import { redactData } from "./run-inputs.ts";
+import { redactToolResult } from "./redaction.ts";
 import { type AnsweredApproval, createApprovalRequest } from "./tool-policy.ts";
 
 /** The parts of a call that differ between a run, a session, the command line, a prompt and Claude. */
@@ -94,7 +94,7 @@ async function refuseCall({ tool, input, context }: ContextualCall): Promise<Too
   const blocked = context.findRefusal?.();
   const denial = blocked ? undefined : await requireApproval(tool, input, context);
   const refusal = blocked ?? (denial && createDenialResult(denial));
-  return refusal && { ...NO_JOURNAL, ...journal }.recordRefusal(redactResult(refusal, redactor), denial);
+  return refusal && { ...NO_JOURNAL, ...journal }.recordRefusal(redactToolResult(refusal, redactor), denial);
 }
 
 /** Asks for the approval that a call needs. Returns why it was not given. */
@@ -154,21 +154,11 @@ async function executeCall({ tool, input, context }: ContextualCall): Promise<To
     outer?.removeEventListener("abort", onAbort);
     stop?.();
   }
-  const redacted = redactResult(result, redactor);
+  const redacted = redactToolResult(result, redactor);
   journal?.onEnd?.(redacted);
   return redacted;
 }
 
 function createToolTimeoutResult({ message }: Error): ToolResult {
   return { text: `${message}.`, isError: true, code: "tool-timeout" };
-}
-
-/** Removes secrets from every part of a result. The sink for tool results. */
-function redactResult({ text, code, title, ...more }: ToolResult, redactor: Redactor): ToolResult {
-  return {
-    ...redactData(redactor, more),
-    text: redactor.redact(String(text)),
-    ...(code === undefined ? {} : { code: sanitizeLine(redactor.redact(String(code)), 64) }),
-    ...(title === undefined ? {} : { title: sanitizeLine(redactor.redact(title), 200) }),
-  };
 }

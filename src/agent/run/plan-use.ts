@@ -5,19 +5,13 @@ import { listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
 import { canProvideTool, findFirstDenial, formatToolFix, isToolDisabled } from "../policy/skill-policies.ts";
 import { formatSkillKey } from "../policy/trust-policy.ts";
-import {
-  collectSecrets,
-  createProblemRedactor,
-  readSkillSecrets,
-  resolveRunLimits,
-  resolveUseModel,
-} from "./run-inputs.ts";
+import { createHostRedactor, createProblemRedactor } from "./redaction.ts";
+import { readSkillSecrets, resolveRunLimits, resolveUseModel } from "./run-inputs.ts";
 import { toProblem } from "./run-result.ts";
 import { checkUse, ROOT_CONTEXT, type UseRequest } from "./use-skill.ts";
 
@@ -56,11 +50,11 @@ export async function planUse(catalog: Catalog, given: HostOptions, request: Use
   if (!skill)
     return {
       skill: sanitizeLine(String(request.skill), 64),
-      checks: [{ name: "skill", detail: "", refusals }],
+      checks: [{ name: "skill", detail: "", refusals: refusals.map(createProblemRedactor(createHostRedactor(host))) }],
       warnings: [],
     };
   await skill.fetch?.("all");
-  const hidden = createProblemRedactor(createRedactor(collectSecrets(readSkillSecrets(skill, host).secrets, host)));
+  const hidden = createProblemRedactor(createHostRedactor(host, readSkillSecrets(skill, host).secrets));
   const isHidden = findFirstDenial(skill, host)?.kind === "access";
   const rows = PLAN_ROWS.map(({ name, codes, detail, isOfHiding }): PlanCheck => {
     if (isHidden && !isOfHiding) return createSkippedCheck(name);

@@ -1,13 +1,13 @@
 import type { Host } from "../../config/host.ts";
 import { resolveReference } from "../../config/key-types.ts";
-import { getErrorMessage, type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
+import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { findSchemaProblem, formatInvalidInput } from "../../host/json-schema.ts";
 import { listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
-import { MIN_SECRET_BYTES, type Redactor, type Secrets } from "../../util/redact.ts";
+import type { Secrets } from "../../util/redact.ts";
 import { truncateLine } from "../../util/text.ts";
-import { collectModelSecrets, type ResolvedModel, resolveModel } from "../models/resolve-model.ts";
+import { type ResolvedModel, resolveModel } from "../models/resolve-model.ts";
 import { RUNBOOK_NAME } from "../models/runbook.ts";
 import type { UseContext, UseRequest } from "./use-skill.ts";
 
@@ -133,43 +133,6 @@ export function readSkillSecrets(skill: Skill, host: Host): SkillSecrets {
   }
 }
 
-/**
- * Collects every secret to redact: this skill's values under their own names, then all other configured values, and the
- * keys of models, servers and providers.
- */
-export function collectSecrets(own: Secrets, host: Host): Secrets {
-  const secrets = new Map(own);
-  const add = (name: string, value: string, longer: string) => {
-    if (value === "" || [...secrets.values()].includes(value)) return;
-    secrets.set(secrets.has(name) ? longer : name, value);
-  };
-  for (const [name, value] of collectModelSecrets(host)) add(name, value, `models.${name}`);
-  for (const [skill, { variables }] of host.settings.skills) {
-    for (const [name, written] of variables) add(name, resolveOrEmpty(written, host), `${skill}.${name}`);
-  }
-  const { apiKey } = host.settings.tools.webSearch ?? {};
-  if (apiKey !== undefined) add("web_search.api_key", resolveOrEmpty(apiKey, host), "tools.web_search.api_key");
-  for (const [server, { env, token }] of host.settings.mcp) {
-    for (const [name, written] of env) add(name, resolveOrEmpty(written, host), `${server}.${name}`);
-    if (token !== undefined) add(`${server}.token`, resolveOrEmpty(token, host), `tools.mcp.${server}.token`);
-  }
-  for (const [namespace, { env = new Map() }] of host.settings.providers) {
-    for (const [name, written] of env) add(name, resolveOrEmpty(written, host), `${namespace}.${name}`);
-  }
-  return secrets;
-}
-
-/** Resolves a value, or returns an empty text: an unresolvable value cannot leak. */
-function resolveOrEmpty(written: string, host: Host): string {
-  try {
-    return resolveReference(written, host, () => {
-      throw new Error("unresolved");
-    });
-  } catch {
-    return "";
-  }
-}
-
 /** Resolves the variables that a skill declares from the configuration. Throws a SkillError if one cannot be resolved. */
 export function resolveVariables(skill: Skill, host: Host): Secrets {
   const configured = host.settings.skills.get(skill.name)?.variables;
@@ -184,35 +147,4 @@ export function resolveVariables(skill: Skill, host: Host): Secrets {
       return [name, value];
     }),
   );
-}
-
-/** Creates a function that removes secrets from problems. */
-export function createProblemRedactor(redactor: Redactor): (notice: Problem) => Problem {
-  return (problem) => redactData(redactor, pickProblem(problem));
-}
-
-/** Removes secrets from plain data at any depth. Data nested too deep is dropped. */
-export function redactData<T>(redactor: Redactor, value: T, depth = 0): T {
-  if (typeof value === "string") return redactor.redact(value) as T;
-  if (value === null || typeof value !== "object") return value;
-  if (depth === MAX_REDACTED_DEPTH) return undefined as T;
-  if (Array.isArray(value)) return value.map((item) => redactData(redactor, item, depth + 1)) as T;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [redactor.redact(key), redactData(redactor, item, depth + 1)]),
-  ) as T;
-}
-
-const MAX_REDACTED_DEPTH = 200;
-
-/** Warns about secrets that are too short to redact. */
-export function warnShortSecrets(secrets: Secrets): Problem[] {
-  const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < MIN_SECRET_BYTES).map(([name]) => name);
-  if (short.length === 0) return [];
-  return [
-    {
-      code: "secret-too-short",
-      message: `${short.join(", ")} is too short to be redacted: it may appear in the output`,
-      fix: `use a value of ${MIN_SECRET_BYTES} characters or more`,
-    },
-  ];
 }

@@ -5,13 +5,13 @@ import { HOME_FOLDER } from "../../host/sandbox-contract.ts";
 import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy, withCopy } from "../../skill/source/skill-copy.ts";
 import { substituteInCommand } from "../../skill/substitute-arguments.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { formatCount } from "../../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import { findDenials } from "../policy/skill-policies.ts";
 import { requireSecretOwner } from "../policy/trust-policy.ts";
 import type { RunSandbox } from "../workspace/run-sandbox.ts";
-import { collectSecrets, readSkillSecrets } from "./run-inputs.ts";
+import { createHostRedactor } from "./redaction.ts";
+import { readSkillSecrets } from "./run-inputs.ts";
 
 interface SystemPromptContext {
   skill: Skill;
@@ -152,7 +152,7 @@ async function openLoadingSandbox(
 ): Promise<RunSandbox | undefined> {
   const { openRunSandbox } = await import("../workspace/run-sandbox.ts"); // Loaded only when code runs.
   const secrets = new Map<string, string>();
-  const redactor = createRedactor(collectSecrets(readSkillSecrets(skill, host).secrets, host));
+  const redactor = createHostRedactor(host, readSkillSecrets(skill, host).secrets);
   const rest = { onProgress: () => {}, signal: signal ?? new AbortController().signal };
   try {
     return await openRunSandbox(host, { skill, copy, secrets, redactor, kind: "run", ...rest });

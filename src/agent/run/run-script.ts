@@ -1,12 +1,12 @@
 import type { Broker } from "../../capabilities/capability-broker.ts";
-import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
+import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import type { Isolation, ProcessStream, SandboxOutcome } from "../../host/sandbox-contract.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { findScript, listSkillScripts, type SkillScript } from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { ToolResult } from "../../skill/tool.ts";
-import { createRedactor, type Redactor, type Secrets } from "../../util/redact.ts";
+import type { Redactor, Secrets } from "../../util/redact.ts";
 import { findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials } from "../policy/skill-policies.ts";
@@ -24,13 +24,8 @@ import {
   hasFailedToWrite,
   type ScriptView,
 } from "../workspace/sandbox-permissions.ts";
-import {
-  collectSecrets,
-  createProblemRedactor,
-  readSkillSecrets,
-  type SkillSecrets,
-  warnShortSecrets,
-} from "./run-inputs.ts";
+import { createEventSink, createHostRedactor, createProblemRedactor, warnShortSecrets } from "./redaction.ts";
+import { readSkillSecrets, type SkillSecrets } from "./run-inputs.ts";
 import { createRefusalResult, createRunId, type Run, startRun, toProblem, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner } from "./step-runner.ts";
 
@@ -92,7 +87,7 @@ export function runScript(
     if (problem) return { ...nothing, refusals: [problem] };
     const own = readSkillSecrets(skill, host); // First, so that no refusal shows a secret.
     const { secrets } = own;
-    const redactor = createRedactor(collectSecrets(secrets, host));
+    const redactor = createHostRedactor(host, secrets);
     try {
       const checked = await checkScript(host, request, own);
       if ("refusals" in checked) return { ...nothing, refusals: checked.refusals.map(createProblemRedactor(redactor)) };
@@ -178,7 +173,7 @@ async function createScriptContext(
   redactor: Redactor,
   signal: AbortSignal,
 ): Promise<ScriptContext> {
-  const steps = createLiveStepRunner(host, (event) => notifyHost(host, event));
+  const steps = createLiveStepRunner(host, createEventSink(redactor, host));
   const { seconds } = getCommandLimits(host);
   const taint = createTaintTracker();
   let end: (() => number) | undefined;

@@ -5,8 +5,12 @@ import type { RunEvent, StopReason } from "../../host/events.ts";
 import { type ModelReply, NO_USAGE } from "../../host/model-contract.ts";
 import type { Usage } from "../../skill/tool.ts";
 import type { Journal } from "../../store/journal.ts";
+import type { NewRun } from "../../store/run-rules.ts";
+import type { RunStore } from "../../store/runs.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import type { Redactor } from "../../util/redact.ts";
 import { createWaitTracker } from "../../util/timeout.ts";
+import { createHostRedactor, redactJournal, redactNewRun, redactRecord, redactRunResult } from "./redaction.ts";
 import { formatRefusals, type RunResult, toProblem } from "./run-result.ts";
 import { type AnsweredApproval, NO_APPROVER, type RequestApprovalOptions, requestApproval } from "./tool-policy.ts";
 
@@ -55,10 +59,12 @@ interface RecordedRunOptions {
   host: Host;
   run: string;
   skill: string;
+  runs: RunStore;
+  redactor: Redactor;
   /** The journal to resume from. */
   journal?: Journal | undefined;
-  /** Creates the journal at the first step. Throws a SkillError if that fails. */
-  open(): Promise<Journal>;
+  /** Creates the record of a new run, at the first step. */
+  createRecord(): NewRun;
   emit(event: RunEvent): void;
   signal: AbortSignal;
 }
@@ -118,7 +124,7 @@ class JournalStepRunner {
 
   constructor(driven: RecordedRunOptions) {
     this.#driven = driven;
-    this.#journal = driven.journal;
+    this.#journal = driven.journal && redactJournal(driven.redactor, driven.journal);
     this.signal = AbortSignal.any([driven.signal, this.#cancel.signal]);
     this.#timer = setInterval(() => void this.#look(), CANCEL_POLL_MS);
     this.#timer.unref();
@@ -144,12 +150,12 @@ class JournalStepRunner {
   /** Returns the result of a suspended run, or undefined. */
   halted(): RunResult | undefined {
     if (!this.#halt) return undefined;
-    const { run, skill, emit } = this.#driven;
+    const { run, skill, emit, redactor } = this.#driven;
     const ms = Math.round(performance.now() - this.#start + (this.#journal?.elapsedMs ?? 0));
     const came = { run, skill, isError: true, iterations: this.#iterations, ms, usage: this.#usage };
     const result: RunResult = { ...came, ...createHaltResult(this.#halt), refusals: [], warnings: [] };
     emit({ type: "run-ended", at: new Date().toISOString(), ...came, stop: result.stop });
-    return result;
+    return redactRunResult(redactor, result);
   }
 
   async close(): Promise<void> {
@@ -180,18 +186,20 @@ class JournalStepRunner {
     return known;
   }
 
-  async #approval(name: string, ask: RequestApprovalOptions): Promise<AnsweredApproval> {
+  async #approval(name: string, asked: RequestApprovalOptions): Promise<AnsweredApproval> {
     this.#check();
+    // As it is recorded: a resumed run compares them.
+    const ask = { ...asked, request: redactRecord(this.#driven.redactor, asked.request) };
     const journal = await this.#begin();
     const known = journal?.getAnswer(name);
     // An approval covers only the request that was shown. A call that is already done needs none.
     const isDone = journal?.getStep(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
     if (known && (isDone || isSameRequest(known.effect, ask.request))) return { request: ask.request, ...known };
-    let asked: Promise<unknown> | undefined;
+    let recorded: Promise<unknown> | undefined;
     const onRequested = () => {
-      if (!asked) ask.onRequested();
+      if (!recorded) ask.onRequested();
       // It is recorded before the user is asked: another process may show and answer it, and a killed run waits for it.
-      asked ??= this.#record(async () => journal?.ask(name, ask.request)).catch(() => {}); // The next step reports it.
+      recorded ??= this.#record(async () => journal?.ask(name, ask.request)).catch(() => {}); // The next step reports it.
     };
     const answers = new AbortController();
     const signal = AbortSignal.any([ask.signal, answers.signal]);
@@ -208,7 +216,7 @@ class JournalStepRunner {
     const here = await this.#waits
       .during(() => requestApproval(this.#driven.host, { ...ask, signal, onRequested }))
       .finally(() => this.#questions.delete(look));
-    await asked;
+    await recorded;
     const elsewhere = findAnswer();
     if (elsewhere && !ask.signal.aborted) {
       ask.onAnswered(elsewhere);
@@ -222,7 +230,7 @@ class JournalStepRunner {
       return { approval: approval ?? NO_APPROVER, request: ask.request };
     }
     onRequested();
-    await asked;
+    await recorded;
     this.#check();
     this.#halt = { effect: ask.request };
     throw createHaltedError();
@@ -245,9 +253,9 @@ class JournalStepRunner {
   }
 
   async #open(): Promise<Journal | undefined> {
-    const { open, emit, run, skill } = this.#driven;
+    const { runs, createRecord, redactor, emit, run, skill } = this.#driven;
     try {
-      this.#journal = await open();
+      this.#journal = redactJournal(redactor, await runs.create(redactNewRun(redactor, createRecord())));
     } catch (error) {
       // Nothing was recorded yet, so the run continues without a journal.
       this.#isUnwritten = true;
@@ -261,7 +269,7 @@ class JournalStepRunner {
   async #end(journal: Journal, result: RunResult): Promise<RunResult> {
     const { stop, isError, iterations, ms, usage, cost, model } = result;
     // A resumed run that is refused now may be allowed later.
-    const isLater = RESUMABLE_STOPS.has(stop) || (journal === this.#driven.journal && stop === "refused");
+    const isLater = RESUMABLE_STOPS.has(stop) || (this.#driven.journal && stop === "refused");
     if (isLater && !(await journal.isCancelled())) return result;
     const tail = { stop, isError, iterations, ms, usage, ...omitUndefined({ cost, model }) };
     await this.#record(() => journal.end({ ...result }, tail));
@@ -343,6 +351,8 @@ interface RefusedRunContext {
   skill: string;
   host: Host;
   steps: StepRunner;
+  /** Defaults to one for the secrets of the host. */
+  redactor?: Redactor;
   /** The run that would have started it. */
   parent?: string | undefined;
   /** The time of the request, as `performance.now()` counts. */
@@ -353,10 +363,11 @@ interface RefusedRunContext {
 
 /** Refuses a run: emits the event and returns the result. */
 export async function refuseRun(
-  { run, skill, host, steps, parent, start, stop = "refused" }: RefusedRunContext,
+  { run, skill, host, steps, parent, start, stop = "refused", ...context }: RefusedRunContext,
   refusals: readonly Problem[],
 ): Promise<RunResult> {
   const { caller } = host;
+  const { redactor = createHostRedactor(host) } = context;
   const result: RunResult = {
     run,
     skill,
@@ -370,9 +381,21 @@ export async function refuseRun(
     ms: Math.round(performance.now() - start),
     ...omitUndefined({ caller }),
   };
-  return steps.step("refused", async () => {
-    emitRunEvent(steps, { run, skill }, { type: "run-refused", refusals, ...omitUndefined({ parent, caller }) });
-    return result;
+  return endRun({ steps, redactor, step: "refused" }, result, () =>
+    emitRunEvent(steps, { run, skill }, { type: "run-refused", refusals, ...omitUndefined({ parent, caller }) }),
+  );
+}
+
+/** Records the result of a run, with its last events. */
+export function endRun(
+  { steps, redactor, step }: { steps: StepRunner; redactor: Redactor; step: "end" | "refused" },
+  result: RunResult,
+  emitEnd: () => void,
+): Promise<RunResult> {
+  const redacted = redactRunResult(redactor, result);
+  return steps.step(step, async () => {
+    emitEnd();
+    return redacted;
   });
 }
 

@@ -30,7 +30,7 @@ import { createToolSandbox, openRunSandbox, type RunSandbox } from "../workspace
 import { listSkillPackages } from "../workspace/sandbox-permissions.ts";
 import { type AgentLimits, runAgent } from "./agent-loop.ts";
 import { warnUnmatchedTools } from "./plan-use.ts";
-import { redactData, warnShortSecrets } from "./run-inputs.ts";
+import { redactData, warnShortSecrets } from "./redaction.ts";
 import { formatSystemPrompt, formatTaskMessage, runDynamicCommands } from "./run-instructions.ts";
 import { createRefusalResult, type RunResult, toProblem, toToolResult, warnNoIsolation } from "./run-result.ts";
 import { createLiveStepRunner, emitRunEvent } from "./step-runner.ts";

@@ -1,5 +1,5 @@
 import { type Catalog, findBrokenSkill, findReplacedCopy } from "../../catalog/catalog.ts";
-import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
+import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.ts";
 import { FINDING_CODES } from "../../errors/finding-codes.ts";
 import { type Problem, pickProblem } from "../../errors/problem.ts";
 import type { RunEvent, StopReason } from "../../host/events.ts";
@@ -9,7 +9,7 @@ import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createRedactor, type Secrets } from "../../util/redact.ts";
+import type { Redactor, Secrets } from "../../util/redact.ts";
 import { findNearest, formatCount } from "../../util/text.ts";
 import { getStopReason, withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -18,15 +18,8 @@ import { findDenials, findFirstDenial } from "../policy/skill-policies.ts";
 import type { TaintTracker } from "../policy/taint-tracker.ts";
 import { describeTrustChange } from "../policy/trust-policy.ts";
 import type { TokenBudget } from "./agent-loop.ts";
-import {
-  collectSecrets,
-  createProblemRedactor,
-  readSkillSecrets,
-  readUseInput,
-  redactData,
-  resolveRunLimits,
-  resolveUseModel,
-} from "./run-inputs.ts";
+import { createEventSink, createHostRedactor } from "./redaction.ts";
+import { readSkillSecrets, readUseInput, resolveRunLimits, resolveUseModel } from "./run-inputs.ts";
 import { createRunId, formatRunContent, type Run, type RunResult, startRun, toProblem } from "./run-result.ts";
 import { createLiveStepRunner, refuseRun, runWithJournal, type StepRunner } from "./step-runner.ts";
 import type { ToolPolicy } from "./tool-policy.ts";
@@ -84,33 +77,30 @@ export function runRecordedUse({
   signal,
   journal,
 }: RecordedUseOptions): Promise<RunResult> {
-  const emit = (event: RunEvent) => {
-    pass(event);
-    notifyHost(host, event);
-  };
+  const redactor = createHostRedactor(host);
+  const emit = createEventSink(redactor, host, pass);
   const use = { catalog, host, request, chain: ROOT_CONTEXT, id };
   const { runs } = host;
   if (!runs) return runUse({ ...use, steps: createLiveStepRunner(host, emit), signal });
   const skill = sanitizeLine(String(request.skill), 64);
-  const open = () => runs.create(createUseRecord(use, skill));
+  const createRecord = () => createUseRecord(use, skill);
   const start = performance.now() - (journal?.elapsedMs ?? 0);
-  return runWithJournal({ host, run: id, skill, journal, open, emit, signal }, (steps, bounded) =>
-    runUse({ ...use, steps, signal: bounded, start }),
+  return runWithJournal(
+    { host, runs, run: id, skill, redactor, journal, createRecord, emit, signal },
+    (steps, bounded) => runUse({ ...use, steps, signal: bounded, start }),
   );
 }
 
-/** Creates the record of a use, without secrets. */
+/** Creates the record of a use. */
 function createUseRecord(
   { host, request, id }: Pick<UseContext, "host" | "request"> & { id: string },
   skill: string,
 ): NewRun {
-  const redactor = createRedactor(collectSecrets(new Map(), host));
   const { signal: _, ...asked } = request;
   const { workspace, caller } = host;
-  const task = sanitizeLine(redactor.redact(request.message ?? ""), 200);
   return {
-    head: { id, kind: "use", skill, task, ...omitUndefined({ workspace, caller }) },
-    request: redactData(redactor, asked),
+    head: { id, kind: "use", skill, task: request.message ?? "", ...omitUndefined({ workspace, caller }) },
+    request: asked,
   };
 }
 
@@ -138,8 +128,7 @@ export async function runUse(given: UseContext): Promise<RunResult> {
   const taken = use.steps.findStep<UseStart>("skill")?.value;
   const checked = await checkUse(use, taken).catch((error) => ({ refusals: [toProblem(error)] }));
   if ("refusals" in checked) return refuseUse(use, checked.refusals);
-  const { skill } = checked;
-  const redactor = createRedactor(checked.redactedSecrets);
+  const { skill, redactor } = checked;
   try {
     const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
     const budget = use.chain.budget ?? { used: 0, max: tokens };
@@ -151,7 +140,7 @@ export async function runUse(given: UseContext): Promise<RunResult> {
         try {
           return await runSubAgent(
             { ...use, signal: bounded },
-            { ...checked, redactor, limits: { maxIterations: iterations, seconds, budget } },
+            { ...checked, limits: { maxIterations: iterations, seconds, budget } },
           );
         } catch (error) {
           if (!bounded.aborted) throw error;
@@ -170,7 +159,7 @@ export async function runUse(given: UseContext): Promise<RunResult> {
       () => use.steps.waited(),
     );
   } catch (error) {
-    return refuseUse(use, [createProblemRedactor(redactor)(toProblem(error))]);
+    return refuseUse({ ...use, redactor }, [toProblem(error)]);
   }
 }
 
@@ -192,11 +181,12 @@ export interface UseStart {
 export type StartedUse = UseContext & { id: string; start: number };
 
 function refuseUse(
-  { id, request, chain, ...use }: StartedUse & { stop?: StopReason },
+  { id, request, chain, redactor, ...use }: StartedUse & { stop?: StopReason; redactor?: Redactor },
   refusals: readonly Problem[],
 ): Promise<RunResult> {
-  const skill = sanitizeLine(createRedactor(collectSecrets(new Map(), use.host)).redact(String(request.skill)), 64);
-  return refuseRun({ ...use, run: id, skill, parent: chain.parent }, refusals);
+  const shown = redactor ?? createHostRedactor(use.host);
+  const skill = sanitizeLine(shown.redact(String(request.skill)), 64);
+  return refuseRun({ ...use, run: id, skill, parent: chain.parent, redactor: shown }, refusals);
 }
 
 /** The context that a nested run gets from its parent run. */
@@ -218,14 +208,13 @@ interface CheckedUse extends ResolvedModel {
   copy: SkillCopy;
   /** The values of the skill's variables. */
   secrets: Secrets;
-  /** Every secret to redact. */
-  redactedSecrets: Secrets;
+  redactor: Redactor;
   input: unknown;
   /** True if the context was used as the input. */
   hasTakenContext: boolean;
 }
 
-/** Finds the skill and checks that it may be used. Returns all refusals at once. */
+/** Finds the skill and checks that it may be used. Returns all refusals at once; their texts are not redacted. */
 export async function checkUse(
   use: Pick<UseContext, "catalog" | "host" | "request" | "chain"> & Partial<Pick<UseContext, "signal">>,
   /** The input of a run that began earlier: the recorded request has no secrets and may no longer match the schema. */
@@ -233,26 +222,18 @@ export async function checkUse(
 ): Promise<CheckedUse | { refusals: readonly Problem[] }> {
   const { catalog, host, request, chain } = use;
   const found = catalog.find(String(request.skill));
-  if (!found) {
-    const isHidden = createProblemRedactor(createRedactor(collectSecrets(new Map(), host)));
-    return { refusals: [isHidden(describeUnknownSkill(String(request.skill), catalog, host))] };
-  }
+  if (!found) return { refusals: [describeUnknownSkill(String(request.skill), catalog, host)] };
   if (found.fetch) {
     const early = findDenials(found, host, "use");
-    if (early.length > 0)
-      return { refusals: early.map(createProblemRedactor(createRedactor(collectSecrets(new Map(), host)))) };
+    if (early.length > 0) return { refusals: early };
     await found.fetch("all");
   }
   const skill = withBody(found);
   const { secrets, problem } = readSkillSecrets(skill, host);
-  const hidden = collectSecrets(secrets, host);
-  const refuse = (refusals: readonly Problem[]) => ({
-    refusals: refusals.map(createProblemRedactor(createRedactor(hidden))),
-  });
   const denied = findDenials(skill, host, "use");
   // A skill that is hidden from this caller is not described to it, and neither is its input.
-  const redactor = denied.filter(({ kind }) => kind === "access");
-  if (redactor.length > 0) return refuse(redactor);
+  const hiding = denied.filter(({ kind }) => kind === "access");
+  if (hiding.length > 0) return { refusals: hiding };
   const read = taken ? { ...taken, value: taken.input } : await readUseInput(skill, request);
   const resolved = await resolveUseModel(skill, use).catch(toProblem);
   const refusals = [
@@ -263,13 +244,13 @@ export async function checkUse(
     ...("problem" in read ? [createInputProblem(read.problem, skill)] : []),
     ...("code" in resolved ? [resolved] : []),
   ];
-  if (refusals.length > 0 || "problem" in read || "code" in resolved) return refuse(refusals);
+  if (refusals.length > 0 || "problem" in read || "code" in resolved) return { refusals };
   const unready = await findUnreadyCapabilities(skill, use);
   // An aborted check does not mean that the provider is not ready.
-  if (unready.length > 0 && !use.signal?.aborted) return refuse(unready);
+  if (unready.length > 0 && !use.signal?.aborted) return { refusals: unready };
   const copy = copySkill(skill);
   const changes = host.trust?.findChanges(skill, copy) ?? [];
-  if (changes.length > 0) return refuse([describeTrustChange(skill, changes)]);
+  if (changes.length > 0) return { refusals: [describeTrustChange(skill, changes)] };
   const { value: input, hasTakenContext = false } = read;
   const warnings = [...resolved.warnings, ...warnReplacedCopy(skill, catalog), ...warnSkippedFile(skill)];
   // From here on only the copy is read: code of the run may replace the skill's folder.
@@ -277,7 +258,7 @@ export async function checkUse(
     skill: withCopy(skill, copy),
     copy,
     secrets,
-    redactedSecrets: hidden,
+    redactor: createHostRedactor(host, secrets),
     input,
     hasTakenContext,
     ...resolved,

@@ -1,22 +1,16 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Disclosure } from "../../catalog/disclose.ts";
-import { completeHost, type Host, type HostOptions, notifyHost } from "../../config/host.ts";
+import { completeHost, type Host, type HostOptions } from "../../config/host.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { type Message, type Model, omitResultData } from "../../host/model-contract.ts";
 import type { Journal } from "../../store/journal.ts";
 import type { NewRun } from "../../store/run-rules.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
-import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
+import { wrapInTag } from "../../util/untrusted-text.ts";
+import { createEventSink, createHostRedactor, redactData } from "../run/redaction.ts";
 import { type ResumeOptions, resumeWith } from "../run/resume-run.ts";
-import {
-  collectSecrets,
-  createProblemRedactor,
-  redactData,
-  requireKnownModel,
-  resolveRunLimits,
-} from "../run/run-inputs.ts";
+import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { formatTaskMessage } from "../run/run-instructions.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
 import { createLiveStepRunner, refuseRun, runWithJournal, type StepRunner } from "../run/step-runner.ts";
@@ -67,7 +61,7 @@ export function createConversation(
 ): Conversation {
   const host = completeHost(hostOptions);
   const { messages: earlier = [], ...bounds } = options;
-  const messages: Message[] = redactData(createRedactor(collectSecrets(new Map(), host)), [...earlier]);
+  const messages: Message[] = redactData(createHostRedactor(host), [...earlier]);
   let before: Promise<unknown> = Promise.resolve();
   const next = <T>(work: () => Promise<T>): Promise<T> => {
     const done = before.then(work);
@@ -82,7 +76,7 @@ export function createConversation(
     forget: () => keep(messages.findLastIndex(({ role }) => role === "user")),
     remember: (message, result) =>
       next(async () => {
-        const redactor = createRedactor(collectSecrets(new Map(), host));
+        const redactor = createHostRedactor(host);
         messages.push({ role: "user", text: redactor.redact(message) });
         messages.push({
           role: "assistant",
@@ -151,33 +145,25 @@ interface RecordedTurnOptions extends TurnContext {
 function runRecordedTurn({ pass, journal, ...turn }: RecordedTurnOptions): Promise<RunResult> {
   const { host, id, signal } = turn;
   const { runs } = host;
-  const emit = (event: RunEvent) => {
-    pass(event);
-    notifyHost(host, event);
-  };
+  const redactor = createHostRedactor(host);
+  const emit = createEventSink(redactor, host, pass);
   const start = performance.now() - (journal?.elapsedMs ?? 0);
   if (!runs) return runTurn({ ...turn, start, steps: createLiveStepRunner(host, emit) });
-  const begun = createTurnRecord(turn);
-  const open = () => runs.create(begun);
-  return runWithJournal({ host, run: id, skill: "", journal, open, emit, signal }, (steps, bounded) =>
-    runTurn({ ...turn, start, steps, signal: bounded }),
+  const record = createTurnRecord(turn);
+  const createRecord = () => record;
+  return runWithJournal(
+    { host, runs, run: id, skill: "", redactor, journal, createRecord, emit, signal },
+    (steps, bounded) => runTurn({ ...turn, start, steps, signal: bounded }),
   );
 }
 
-/** Creates the record of a turn, without secrets. */
+/** Creates the record of a turn. */
 function createTurnRecord({ session, host, request, messages, id }: TurnContext): NewRun {
-  const redactor = createRedactor(collectSecrets(new Map(), host));
   const { workspace, caller } = host;
   return {
-    head: {
-      id,
-      kind: "chat",
-      skill: "",
-      task: sanitizeLine(redactor.redact(request.message), 200),
-      ...omitUndefined({ workspace, caller }),
-    },
-    request: redactData(redactor, { ...request, active: session.active, brought: session.mountedSkills }),
-    ...(messages.length > 0 ? { messages: redactData(redactor, [...messages]) } : {}),
+    head: { id, kind: "chat", skill: "", task: request.message, ...omitUndefined({ workspace, caller }) },
+    request: { ...request, active: session.active, brought: session.mountedSkills },
+    ...(messages.length > 0 ? { messages: [...messages] } : {}),
   };
 }
 
@@ -197,7 +183,7 @@ async function runTurn({
 }): Promise<RunResult> {
   const { settings } = host;
   const { message, context, model: alias } = request;
-  const redactor = createRedactor(collectSecrets(new Map(), host));
+  const redactor = createHostRedactor(host);
   const text = context?.trim() ? formatTaskMessage({ message, context, input: undefined }) : message;
   messages.push({ role: "user", text: redactor.redact(text) });
   try {
@@ -250,7 +236,7 @@ async function runTurn({
       steps.waited,
     );
   } catch (error) {
-    return refuseRun({ run, skill: "", host, steps, start }, [createProblemRedactor(redactor)(toProblem(error))]);
+    return refuseRun({ run, skill: "", host, steps, start }, [toProblem(error)]);
   }
 }
 

@@ -1,8 +1,9 @@
 import { type Catalog, findReplacedCopy, formatReplacedNote } from "../../catalog/catalog.ts";
 import type { Disclosure } from "../../catalog/disclose.ts";
 import { formatSkillContent } from "../../catalog/skill-content.ts";
-import { type Host, notifyHost, notifyListeners } from "../../config/host.ts";
+import { type Host, notifyListeners } from "../../config/host.ts";
 import type { Problem } from "../../errors/problem.ts";
+import type { SkillEvent } from "../../host/events.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { isFolderReplaced } from "../../skill/source/skill-files.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
@@ -12,6 +13,7 @@ import { shortHash } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials, findFirstDenial, findToolRevocation } from "../policy/skill-policies.ts";
 import { trustPolicy } from "../policy/trust-policy.ts";
+import { createEventSink, createHostRedactor } from "../run/redaction.ts";
 import { type DynamicCommandContext, listAllowedCommands, runCommandsForLoading } from "../run/run-instructions.ts";
 import { createRefusalResult, reportRunProgress, toToolResult } from "../run/run-result.ts";
 import type { ScriptRequest } from "../run/run-script.ts";
@@ -323,7 +325,7 @@ export class SessionState {
     for (const { name } of disclosure.shown) this.#disclosedSkills.add(name);
     if (disclosure.matches.length > 0) {
       const skills = disclosure.matches.map(({ skill }) => skill.name);
-      notifyHost(this.host, {
+      emitSessionEvent(this.host, {
         type: "skill-matched",
         skills,
         tier: disclosure.tier,
@@ -354,7 +356,12 @@ export class SessionState {
     }
     if (skills.length > 0) {
       const tier = advice.kind === "instructions" ? "full" : "registry";
-      notifyHost(this.host, { type: "skill-matched", skills, tier, ...omitUndefined({ caller: this.host.caller }) });
+      emitSessionEvent(this.host, {
+        type: "skill-matched",
+        skills,
+        tier,
+        ...omitUndefined({ caller: this.host.caller }),
+      });
     }
     return advice;
   }
@@ -389,7 +396,11 @@ export class SessionState {
 /** Emits the event that a skill's instructions are in a conversation. */
 export function notifySkillLoaded(host: Host, { name, origin }: Skill): void {
   const { caller } = host;
-  notifyHost(host, { type: "skill-loaded", skill: name, source: origin.source, ...omitUndefined({ caller }) });
+  emitSessionEvent(host, { type: "skill-loaded", skill: name, source: origin.source, ...omitUndefined({ caller }) });
+}
+
+function emitSessionEvent(host: Host, event: SkillEvent): void {
+  if (host.onEvent || host.statistics) createEventSink(createHostRedactor(host), host)(event);
 }
 
 /** Runs in a step if there are steps: on resume, the event is not emitted again. */

@@ -9,13 +9,12 @@ import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { type CallOptions, createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { createWireNames, formatWireName } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
 import { createTaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
 import { type CallToolContext, callTool } from "../run/call-tool.ts";
-import { collectSecrets } from "../run/run-inputs.ts";
+import { createHostRedactor } from "../run/redaction.ts";
 import { createRefusalResult, createRunId, type Run, type RunResult } from "../run/run-result.ts";
 import { requestApproval } from "../run/tool-policy.ts";
 import { type UseRequest, useSkill } from "../run/use-skill.ts";
@@ -302,7 +301,7 @@ function createCallContexts(host: Host) {
   ): Promise<CallToolContext> => {
     const { approve = host.approve, signal = new AbortController().signal } = options;
     const isLimited = seconds !== undefined && tool.starts === undefined;
-    const redactor = createRedactor(collectSecrets(new Map(), host));
+    const redactor = createHostRedactor(host);
     const { workspace } = host;
     run ??= createRunId();
     const context = {

@@ -4,11 +4,10 @@ import type { Skill } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy, withCurrentFiles } from "../../skill/source/skill-copy.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { getSkillLocation } from "../../store/trust.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { getSkilletHome } from "../../util/system.ts";
 import { findFirstDenial } from "../policy/skill-policies.ts";
 import { fingerprintPaths, listSkillPaths, trustPolicy } from "../policy/trust-policy.ts";
-import { collectSecrets } from "../run/run-inputs.ts";
+import { createHostRedactor } from "../run/redaction.ts";
 import { createRefusalResult, toProblem } from "../run/run-result.ts";
 import type { OpenToolsets } from "../toolsets/open-toolsets.ts";
 import { readCachedTools } from "../toolsets/toolset-messages.ts";
@@ -287,7 +286,7 @@ class ToolsetMount {
       const { createLazySandbox } = await import("../toolsets/open-toolsets.ts");
       const signal = options.signal ?? new AbortController().signal;
       // A loaded skill does not receive its secrets, but its output is still redacted.
-      const redactor = createRedactor(collectSecrets(new Map(), this.#host));
+      const redactor = createHostRedactor(this.#host);
       const sandbox = createLazySandbox(this.#host, { skill, copy, secrets: new Map(), redactor, signal });
       return await tool.execute(input, { ...options, sandbox });
     } finally {

@@ -7,7 +7,6 @@ import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
-import { redactData } from "../run/run-inputs.ts";
 import type { ScriptResult } from "../run/run-script.ts";
 
 /**
@@ -24,7 +23,8 @@ export function wrapHostTool(tool: Tool, max: number, redactor: Redactor): Tool 
         const problem = await findSchemaProblem(inputSchema, own, "lenient");
         if (problem !== undefined) return { text: problem, isError: true, code: "input-invalid" };
         const given = await callHostTool(tool, own, options);
-        const { text, ...rest } = readHostResult(given, name, redactor);
+        const { text, ...rest } = readHostResult(given, name);
+        // Redacted before it is cut: half a secret would not be recognized.
         return { ...rest, ...frameOutput({ tool: name }, shortenMiddle(redactor.redact(text), max)) };
       }),
   };
@@ -39,18 +39,17 @@ async function callHostTool(tool: Tool, input: unknown, options: CallOptions | u
   }
 }
 
-/** Reads the result of a host tool, which may be plain text. */
-function readHostResult(given: unknown, name: string, redactor: Redactor): ToolResult {
+/** Reads the result of a host tool, which may be plain text. Its other texts are redacted by the caller. */
+function readHostResult(given: unknown, name: string): ToolResult {
   if (typeof given === "string") return { text: given, isError: false };
   const { text, isError, code, title, data } = (given ?? {}) as Partial<ToolResult>;
   if (typeof text === "string") {
     return {
       text,
       isError: isError === true,
-      // Redacted before it is shortened: half a secret, or one without its line breaks, would not be recognized.
-      ...(typeof code === "string" ? { code: sanitizeLine(redactor.redact(code), 64) } : {}),
-      ...(typeof title === "string" ? { title: sanitizeLine(redactor.redact(title), 200) } : {}),
-      ...(isJsonObject(data) ? { data: redactData(redactor, data) } : {}),
+      ...(typeof code === "string" ? { code } : {}),
+      ...(typeof title === "string" ? { title } : {}),
+      ...(isJsonObject(data) ? { data } : {}),
     };
   }
   const said = `Tool '${sanitizeLine(name, 64)}' returned no text: it must return a string or { text, isError }`;

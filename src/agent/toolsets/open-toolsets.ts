@@ -11,11 +11,11 @@ import type { SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { Tool, ToolOwner, ToolSandbox } from "../../skill/tool.ts";
 import { getSkillLocation } from "../../store/trust.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
-import { createRedactor, type Redactor, type Secrets } from "../../util/redact.ts";
+import type { Redactor, Secrets } from "../../util/redact.ts";
 import { truncateLine } from "../../util/text.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
 import { describeTrustChange, trustPolicy } from "../policy/trust-policy.ts";
-import { collectSecrets } from "../run/run-inputs.ts";
+import { createHostRedactor } from "../run/redaction.ts";
 import { toProblem } from "../run/run-result.ts";
 import { wrapHostTool } from "../tools/tool-output.ts";
 import { resolveSkilletHome, watchOwnSkills } from "../workspace/sandbox-permissions.ts";
@@ -56,7 +56,7 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       digests: new Map([...copy.files].map(([path, { bytes }]) => [path, hash("sha256", bytes)])),
       toolsets: checked.toolsets,
     });
-    const redactor = request.redactor ?? createRedactor(collectSecrets(new Map(), host));
+    const redactor = request.redactor ?? createHostRedactor(host);
     const { onPrinted } = request;
     const thread = await startToolsetThread(start, {
       env: createThreadEnv(host),

@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { collectSecrets } from "../../agent/run/run-inputs.ts";
+import { createHostRedactor } from "../../agent/run/redaction.ts";
 import {
   applyHeldChanges,
   createHeldRequest,
@@ -15,7 +15,6 @@ import { formatHomePath } from "../../skill/source/locations.ts";
 import type { ApprovalStore } from "../../store/approvals.ts";
 import { createNotWaitingError, type RunSummary, requireKnownFormat } from "../../store/run-rules.ts";
 import type { RunStore } from "../../store/runs.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { getUserHome } from "../../util/system.ts";
 import { formatCount } from "../../util/text.ts";
 import { isInputReviewed, printApprovalRequest } from "../approval-prompt.ts";
@@ -163,7 +162,7 @@ async function askForReason(
   { deny, ...options }: AnsweredOptions & CommonOptions,
 ): Promise<{ deny?: string }> {
   if (deny === undefined || deny.trim() === "") return {};
-  return { deny: createRedactor(collectSecrets(new Map(), await discoverForCommand(io, options))).redact(deny) };
+  return { deny: createHostRedactor(await discoverForCommand(io, options)).redact(deny) };
 }
 
 function createApproval({ deny, run, always }: AnsweredOptions, { on, skill, isOnce }: ApprovalRequest): Approval {
@@ -270,7 +269,7 @@ async function approveHeld(io: CommandIo, held: HeldChanges, options: ApproveHel
   if (options.details) return printHeldDetails(io, held, options);
   const home = resolveCommandEnvironment(io, options).skilletHome;
   const isApproved = options.deny === undefined;
-  const hiding = createRedactor(collectSecrets(new Map(), await discoverForCommand(io, options)));
+  const hiding = createHostRedactor(await discoverForCommand(io, options));
   const effect = createHeldRequest(held, { hiding, where: formatHomePath(held.workspace, getUserHome(io.env)) });
   const isAsked = isApproved && !options.yes;
   const out = createPrinter(io.stderr, io.env);

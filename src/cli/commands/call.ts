@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import { findDenials } from "../../agent/policy/skill-policies.ts";
 import { requireSecretOwner, shortenHomePath } from "../../agent/policy/trust-policy.ts";
 import { callTool as runTool, type ToolApproval } from "../../agent/run/call-tool.ts";
-import { collectSecrets, readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
+import { createHostRedactor } from "../../agent/run/redaction.ts";
+import { readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
 import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";
 import { requestApproval } from "../../agent/run/tool-policy.ts";
 import { createLazySandbox } from "../../agent/toolsets/open-toolsets.ts";
@@ -12,7 +13,7 @@ import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
-import { createRedactor, type Redactor } from "../../util/redact.ts";
+import type { Redactor } from "../../util/redact.ts";
 import { findNearest } from "../../util/text.ts";
 import { createApprovalPrompt } from "../approval-prompt.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
@@ -97,7 +98,7 @@ async function openToolProvider(io: CommandIo, found: DiscoverResult, name: stri
     if (server) return server;
     throw createUnknownToolError(found, name);
   }
-  const hiding = createRedactor(collectSecrets(readSkillSecrets(skill, found).secrets, found));
+  const hiding = createHostRedactor(found, readSkillSecrets(skill, found).secrets);
   const open = async () => {
     const rows = await openSkillTools(found, [skill], (text) =>
       io.stderr.write(escapeForTerminal(hiding.redact(text))),
@@ -150,7 +151,7 @@ async function makeCall(
 ): Promise<CallOutcome> {
   const { of } = row;
   const own: SkillSecrets = of ? readSkillSecrets(of.skill, found) : { secrets: new Map() };
-  const hiding = createRedactor(collectSecrets(own.secrets, found));
+  const hiding = createHostRedactor(found, own.secrets);
   const refusals = of ? findDenials(of.skill, found, "run") : [];
   const isGiven =
     of && isPendingTrust(refusals) && (await askForPendingTrust(io, found, [{ skill: of.skill, refusals }]));

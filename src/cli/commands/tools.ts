@@ -1,6 +1,6 @@
 import { findFirstDenial, isToolDisabled } from "../../agent/policy/skill-policies.ts";
 import { trustPolicy } from "../../agent/policy/trust-policy.ts";
-import { collectSecrets } from "../../agent/run/run-inputs.ts";
+import { createHostRedactor } from "../../agent/run/redaction.ts";
 import { toProblem } from "../../agent/run/run-result.ts";
 import { wrapHostTool } from "../../agent/tools/tool-output.ts";
 import { openToolsets } from "../../agent/toolsets/open-toolsets.ts";
@@ -9,7 +9,6 @@ import type { Problem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
 import type { Tool } from "../../skill/tool.ts";
-import { createRedactor } from "../../util/redact.ts";
 import { truncateLine } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
@@ -189,7 +188,7 @@ export async function openMcpServerTools(found: DiscoverResult, server: string):
     import("../../config/mcp-shutdown.ts"),
   ]);
   const { tools, problems } = await listMcpTools(found, (name) => name === server);
-  const hiding = createRedactor(collectSecrets(new Map(), found));
+  const hiding = createHostRedactor(found);
   const most = found.settings.limits.toolOutput;
   return {
     ...head,

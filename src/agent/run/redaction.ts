@@ -1,0 +1,153 @@
+import { type Host, notifyHost } from "../../config/host.ts";
+import { resolveReference } from "../../config/key-types.ts";
+import { type Problem, pickProblem } from "../../errors/problem.ts";
+import type { SkillEvent } from "../../host/events.ts";
+import type { ToolResult } from "../../skill/tool.ts";
+import type { Journal } from "../../store/journal.ts";
+import type { NewRun } from "../../store/run-rules.ts";
+import { createRedactor, MIN_SECRET_BYTES, type Redactor, type Secrets } from "../../util/redact.ts";
+import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { collectModelSecrets } from "../models/resolve-model.ts";
+import type { RunResult } from "./run-result.ts";
+
+/**
+ * Creates the redactor of every configured secret. Values of a skill have their own names. It is applied at four sinks: tool results
+ * (`redactToolResult`), events (`createEventSink`), journals (`redactJournal`, `redactNewRun`) and final results (`redactRunResult`).
+ * Elsewhere only text is redacted that is cut, or that a model or a program reads.
+ */
+export function createHostRedactor(host: Host, own: Secrets = NO_SECRETS): Redactor {
+  return createRedactor(collectSecrets(own, host));
+}
+
+const NO_SECRETS: Secrets = new Map();
+
+/** The sink for tool results. Removes secrets from every part. */
+export function redactToolResult({ text, code, title, ...more }: ToolResult, redactor: Redactor): ToolResult {
+  return {
+    ...redactRecord(redactor, more),
+    text: redactor.redact(String(text)),
+    ...(code === undefined ? {} : { code: sanitizeLine(redactor.redact(String(code)), 64) }),
+    ...(title === undefined ? {} : { title: sanitizeLine(redactor.redact(title), 200) }),
+  };
+}
+
+/** The sink for events: listeners, statistics, traces and the iterator of a run read them. */
+export function createEventSink<Event extends SkillEvent>(
+  redactor: Redactor,
+  host: Pick<Host, "onEvent" | "statistics">,
+  pass: (event: Event) => void = () => {},
+): (event: Event) => void {
+  return (event) => {
+    const redacted = redactRecord(redactor, event);
+    pass(redacted);
+    notifyHost(host, redacted);
+  };
+}
+
+/** The sink for journals: everything that a run records. Keeps what a resumed run compares: the caller and the workspace. */
+export function redactJournal(redactor: Redactor, journal: Journal): Journal {
+  const redacted = <T>(value: T) => redactRecord(redactor, value);
+  return {
+    ...journal,
+    step: (name, value) => journal.step(name, redacted(value)),
+    event: (event) => journal.event(redacted(event)),
+    ask: (name, request) => journal.ask(name, redacted(request)),
+    answer: (name, approval, request) => journal.answer(name, redacted(approval), redacted(request)),
+    end: (result, tail) => journal.end(redacted(result), tail),
+  };
+}
+
+/** The start of a journal: its head and its request. */
+export function redactNewRun(redactor: Redactor, { head, request, messages }: NewRun): NewRun {
+  return {
+    head: { ...head, task: sanitizeLine(redactor.redact(head.task), 200) },
+    request: redactRecord(redactor, request),
+    ...(messages ? { messages: redactData(redactor, messages) } : {}),
+  };
+}
+
+/** The sink for the result of a run: its answer, refusals, warnings and error. */
+export function redactRunResult(redactor: Redactor, result: RunResult): RunResult {
+  return redactRecord(redactor, result);
+}
+
+/** Fields that programs compare. A secret with such a value is not recognized in them. */
+const COMPARED_FIELDS: ReadonlySet<string> = new Set(["type", "at", "run", "parent", "stop", "caller", "on", "place"]);
+
+/** Removes secrets from the fields of a record, whose own names stay. */
+export function redactRecord<T>(redactor: Redactor, record: T): T {
+  if (record === null || typeof record !== "object" || Array.isArray(record)) return redactData(redactor, record);
+  const entries = Object.entries(record).map(([key, item]) => [
+    key,
+    COMPARED_FIELDS.has(key) ? item : redactData(redactor, item),
+  ]);
+  return Object.fromEntries(entries) as T;
+}
+
+/** Removes secrets from plain data at any depth. Data nested too deep is dropped. */
+export function redactData<T>(redactor: Redactor, value: T, depth = 0): T {
+  if (typeof value === "string") return redactor.redact(value) as T;
+  if (value === null || typeof value !== "object") return value;
+  if (depth === MAX_REDACTED_DEPTH) return undefined as T;
+  if (Array.isArray(value)) return value.map((item) => redactData(redactor, item, depth + 1)) as T;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [redactor.redact(key), redactData(redactor, item, depth + 1)]),
+  ) as T;
+}
+
+const MAX_REDACTED_DEPTH = 200;
+
+/** Creates a function that removes secrets from problems. */
+export function createProblemRedactor(redactor: Redactor): (notice: Problem) => Problem {
+  return (problem) => redactData(redactor, pickProblem(problem));
+}
+
+/**
+ * Collects every secret to redact: this skill's values under their own names, then all other configured values, and the
+ * keys of models, servers and providers.
+ */
+function collectSecrets(own: Secrets, host: Host): Secrets {
+  const secrets = new Map(own);
+  const add = (name: string, value: string, longer: string) => {
+    if (value === "" || [...secrets.values()].includes(value)) return;
+    secrets.set(secrets.has(name) ? longer : name, value);
+  };
+  for (const [name, value] of collectModelSecrets(host)) add(name, value, `models.${name}`);
+  for (const [skill, { variables }] of host.settings.skills) {
+    for (const [name, written] of variables) add(name, resolveOrEmpty(written, host), `${skill}.${name}`);
+  }
+  const { apiKey } = host.settings.tools.webSearch ?? {};
+  if (apiKey !== undefined) add("web_search.api_key", resolveOrEmpty(apiKey, host), "tools.web_search.api_key");
+  for (const [server, { env, token }] of host.settings.mcp) {
+    for (const [name, written] of env) add(name, resolveOrEmpty(written, host), `${server}.${name}`);
+    if (token !== undefined) add(`${server}.token`, resolveOrEmpty(token, host), `tools.mcp.${server}.token`);
+  }
+  for (const [namespace, { env = new Map() }] of host.settings.providers) {
+    for (const [name, written] of env) add(name, resolveOrEmpty(written, host), `${namespace}.${name}`);
+  }
+  return secrets;
+}
+
+/** Resolves a value, or returns an empty text: an unresolvable value cannot leak. */
+function resolveOrEmpty(written: string, host: Host): string {
+  try {
+    return resolveReference(written, host, () => {
+      throw new Error("unresolved");
+    });
+  } catch {
+    return "";
+  }
+}
+
+/** Warns about secrets that are too short to redact. */
+export function warnShortSecrets(secrets: Secrets): Problem[] {
+  const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < MIN_SECRET_BYTES).map(([name]) => name);
+  if (short.length === 0) return [];
+  return [
+    {
+      code: "secret-too-short",
+      message: `${short.join(", ")} is too short to be redacted: it may appear in the output`,
+      fix: `use a value of ${MIN_SECRET_BYTES} characters or more`,
+    },
+  ];
+}
