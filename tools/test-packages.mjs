@@ -40,7 +40,7 @@ const PACKAGES = [
   },
   {
     npm: "mcp-clients",
-    tiers: ["system"],
+    tiers: ["system", "long"],
     args: ["--omit=optional"],
     purpose: "has an MCP client (30 MB)",
   },
