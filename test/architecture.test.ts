@@ -47,7 +47,7 @@ const ONLY: Record<string, RegExp> = {
   ajv: /^host\/json-schema\.ts$/,
   "ajv/dist/2020.js": /^host\/json-schema\.ts$/,
   "ajv-formats": /^host\/json-schema\.ts$/,
-  jose: /^capabilities\/capability-broker\.ts$/,
+  jose: /^capabilities\/capability-broker\.ts$|^adapters\/mcp-server\/oauth\.ts$/,
   "@modelcontextprotocol/client":
     /^config\/mcp-connection\.ts$|^config\/skills-server\.ts$|^agent\/mcp-client\/|^util\/peer-packages\.ts$/,
   "@modelcontextprotocol/client/ext/skills": /^config\/skills-server\.ts$|^util\/peer-packages\.ts$/,

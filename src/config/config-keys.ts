@@ -24,7 +24,7 @@ import {
   type SandboxSettings,
   type ScriptLimits,
 } from "./limits.ts";
-import type { DisclosureSettings, McpSettings, PersonSettings, WebSearchSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, OauthSettings, PersonSettings, WebSearchSettings } from "./settings.ts";
 
 export interface ConfigKey {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
@@ -222,6 +222,19 @@ export const CONFIG_KEYS: readonly ConfigKey[] = [
     ({ serving }, trustedProxies) => Object.assign(serving, { trustedProxies }),
     { default: [] },
   ),
+  defineOauthKey("issuer", "address", "the authorization server whose access tokens are accepted", "issuer"),
+  defineOauthKey("audience", "text", "the audience of its tokens; default: `server.public_url`", "audience"),
+  defineOauthKey("jwks_url", "address", "the address of its keys; default: the one in its metadata", "jwksUrl"),
+  defineOauthKey(
+    "algorithms",
+    "texts",
+    'the accepted signature algorithms; default: `["RS256","PS256","ES256","EdDSA"]`',
+    "algorithms",
+  ),
+  defineOauthKey("user_claim", "text", "the claim with the name of the person; default: `sub`", "userClaim"),
+  defineOauthKey("tenant_claim", "text", "the claim with the tenant of the person; default: none", "tenantClaim"),
+  defineOauthKey("scope_prefix", "text", "the text before each scope, such as `skillet:`", "scopePrefix"),
+  definePersonKey("enabled", "flag", "`false` refuses all tokens of the person; default: `true`", "enabled"),
   definePersonKey("tenant", "text", "the tenant of the person", "tenant"),
   definePersonKey(
     "workspace",
@@ -445,6 +458,12 @@ function defineModelKey(
       { [field]: value },
     );
   return defineKey(`models.*.${name}`, type, means, set, rest);
+}
+
+function defineOauthKey(name: string, type: ConfigKey["type"], means: string, field: keyof OauthSettings): ConfigKey {
+  return defineKey(`server.oauth.${name}`, type, means, ({ serving }, value) => {
+    serving.oauth = { ...serving.oauth, [field]: value };
+  });
 }
 
 function definePersonKey(name: string, type: ConfigKey["type"], means: string, field: keyof PersonSettings): ConfigKey {

@@ -23,7 +23,7 @@ import {
   NAMESPACE_PATTERN,
 } from "./key-types.ts";
 import { SANDBOX_ENGINES, type SandboxEngine, WORKSPACE_ACCESS, type WorkspaceAccess } from "./limits.ts";
-import { createSettingsFromEntries, type SearchProvider, type Settings } from "./settings.ts";
+import { createSettingsFromEntries, type OauthSettings, type SearchProvider, type Settings } from "./settings.ts";
 
 /** Configuration as an object: the keys of config.toml, in camelCase. Variables of a skill are under its `env`. */
 export interface SettingsInput {
@@ -43,6 +43,7 @@ export interface SettingsInput {
   server?: {
     publicUrl?: string;
     trustedProxies?: readonly string[];
+    oauth?: OauthSettings;
     people?: Readonly<Record<string, PersonInput>>;
   };
   limits?: {
@@ -112,6 +113,7 @@ export interface SkillInput {
 }
 
 interface PersonInput {
+  enabled?: boolean;
   tenant?: string;
   workspace?: string;
   chatType?: string;

@@ -85,12 +85,31 @@ export interface ServingSettings {
   publicUrl?: string;
   /** The addresses of reverse proxies whose `X-Forwarded-For` counts. */
   trustedProxies?: readonly string[];
+  /** The authorization server whose access tokens are accepted. Only read when a server starts. */
+  oauth?: OauthSettings;
   /** The people who may call the server over HTTP, by name. */
   people?: ReadonlyMap<string, PersonSettings>;
 }
 
+/** An OAuth authorization server. */
+export interface OauthSettings {
+  issuer?: string;
+  /** The audience of its tokens. Defaults to the address of the server. */
+  audience?: string;
+  /** The address of its keys. Defaults to the one in its metadata. */
+  jwksUrl?: string;
+  algorithms?: readonly string[];
+  /** The claim with the name of the person. Defaults to `sub`. */
+  userClaim?: string;
+  tenantClaim?: string;
+  /** The text before each scope. Defaults to none. */
+  scopePrefix?: string;
+}
+
 /** The settings of a person who calls a server. */
 export interface PersonSettings {
+  /** False refuses all credentials of the person. */
+  enabled?: boolean;
   tenant?: string;
   /** The workspace of the person's sessions, instead of the server's. */
   workspace?: string;

@@ -72,9 +72,21 @@ const EVERY = {
   mcp: { useClientKey: true },
   server: {
     ...{ publicUrl: "https://example.com/mcp", trustedProxies: [] },
+    oauth: {
+      ...{ issuer: "https://example.com", audience: "a", jwksUrl: "https://example.com/jwks", algorithms: ["RS256"] },
+      ...{ userClaim: "sub", tenantClaim: "org", scopePrefix: "skillet:" },
+    },
     people: {
       x: {
-        ...{ tenant: "t", workspace: "/w", chatType: "private", chatId: "c", skills: [], capabilities: [] },
+        ...{
+          enabled: true,
+          tenant: "t",
+          workspace: "/w",
+          chatType: "private",
+          chatId: "c",
+          skills: [],
+          capabilities: [],
+        },
         variables: { x: { KEY: "v" } },
       },
     },

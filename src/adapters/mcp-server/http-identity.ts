@@ -22,6 +22,8 @@ export interface ServerIdentity {
   credential: string;
   /** Returns false once the credential has expired or was revoked. */
   isValid(): boolean;
+  /** Returns the challenge for a call that needs another scope, if the client can get one by itself. */
+  createScopeChallenge?(scope: ServerScope): string;
 }
 
 /** A request to identify: its headers, and the address of the client. */
@@ -34,7 +36,9 @@ export interface IdentityRequest {
 export type IdentifyRequest = (request: IdentityRequest) => Promise<ServerIdentity | Response>;
 
 /** The identity that an access token of an authorization server proves. */
-export type VerifyAccessToken = (text: string) => Promise<ServerIdentity | { refusal: Response }>;
+export type VerifyAccessToken = (
+  text: string,
+) => Promise<ServerIdentity | { refusal: Response /** The token could not be checked. */; isUnavailable?: boolean }>;
 
 export interface IdentityOptions {
   /** The server's own token, which has all scopes. `false` for none: then a request without a token has all scopes, too. */
@@ -43,14 +47,19 @@ export interface IdentityOptions {
   tokens?: Pick<ServerTokenStore, "find" | "isValid">;
   /** Returns the tenant of a person. */
   getTenant?(person: string): string | undefined;
+  /** Returns false for a person whose tokens are all refused. */
+  isEnabled?(person: string): boolean;
   /** Verifies access tokens of an authorization server, which are all other tokens. */
-  verifyAccessToken?: VerifyAccessToken;
+  verifyAccessToken?: VerifyAccessToken | undefined;
+  /** Returns the challenge for clients without a usable token. */
+  createChallenge?: (() => string) | undefined;
   throttle?: LoginThrottle;
 }
 
 /** Creates the function that identifies callers. `guard` words the refusals. */
 export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard, "refuseToken">): IdentifyRequest {
-  const { token, tokens, getTenant = () => undefined, verifyAccessToken, throttle = createLoginThrottle() } = options;
+  const { token, tokens, verifyAccessToken, createChallenge, throttle = createLoginThrottle() } = options;
+  const { getTenant = () => undefined, isEnabled = () => true } = options;
   const secret = token === false ? undefined : hashText(token);
   const own: ServerIdentity = {
     key: secret ? "server token" : "anonymous",
@@ -60,7 +69,7 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
   };
   const findPerson = (text: string): ServerIdentity | undefined => {
     const found = isServerTokenText(text) ? tokens?.find(text) : undefined;
-    if (!found || !tokens) return undefined;
+    if (!found || !tokens || !isEnabled(found.person)) return undefined;
     const { id, person } = found;
     const tenant = getTenant(person);
     return {
@@ -69,7 +78,7 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
       ...(tenant === undefined ? {} : { tenant }),
       scopes: expandScopes(found.scopes),
       credential: `token ${id}`,
-      isValid: () => tokens.isValid(id),
+      isValid: () => tokens.isValid(id) && isEnabled(person),
     };
   };
   return async ({ headers, address }) => {
@@ -84,14 +93,17 @@ export function createIdentifier(options: IdentityOptions, guard: Pick<HttpGuard
     if (verifyAccessToken && text !== "" && !isServerTokenText(text)) {
       const verified = await verifyAccessToken(text);
       if (!("refusal" in verified)) return verified;
-      throttle.fail(address);
+      if (!verified.isUnavailable) throttle.fail(address);
       return verified.refusal;
     }
     // A client without a token only looks for the way to get one.
     if (text !== "") throttle.fail(address);
-    return guard.refuseToken(headers);
+    return guard.refuseToken(headers, createChallenge?.());
   };
 }
+
+/** The path of the metadata of an OAuth resource (RFC 9728). The path of the server itself is appended, too. */
+export const RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource";
 
 const ALL_SCOPES: ReadonlySet<ServerScope> = new Set(SERVER_SCOPES);
 /** Each of these scopes includes those before it. */

@@ -13,6 +13,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { SkillError } from "../../errors/problem.ts";
 import { SERVER_SCOPES } from "../../store/server-tokens.ts";
+import { isJsonObject } from "../../util/objects.ts";
 import {
   createHttpGuard,
   createRpcRefusal,
@@ -25,9 +26,16 @@ import {
   sendWebResponse,
   toWebRequest,
 } from "./http-guard.ts";
-import { type IdentifyRequest, resolveClientAddress, type ServerIdentity, toAuthInfo } from "./http-identity.ts";
+import {
+  type IdentifyRequest,
+  RESOURCE_METADATA_PATH,
+  resolveClientAddress,
+  type ServerIdentity,
+  toAuthInfo,
+} from "./http-identity.ts";
 import { type AccessEntry, describeCaller, describeRpcMessage, startAccessEntry } from "./http-operations.ts";
 import { createHttpSessions, type HttpCaller, type HttpSessions } from "./http-sessions.ts";
+import { getToolScope, SERVER_TOOLS } from "./server-tools.ts";
 
 export interface HttpServerOptions {
   /** Defaults to the loopback interface, 127.0.0.1. */
@@ -51,6 +59,8 @@ export interface HttpServerOptions {
   maxBody?: number;
   /** Identifies callers, instead of `token` alone. `createIdentifier` creates one for tokens of people. */
   createIdentify?(guard: Pick<HttpGuard, "refuseToken">): IdentifyRequest;
+  /** Returns the metadata of this server as an OAuth resource, for clients that look for its authorization server. */
+  getResourceMetadata?(): Readonly<Record<string, unknown>> | undefined;
   /** The addresses of reverse proxies whose `X-Forwarded-For` counts. */
   trustedProxies?(): readonly string[];
   /** Called with each request after its response. Contract: does not throw. */
@@ -170,7 +180,7 @@ interface HttpServerState {
   identify: IdentifyRequest;
   /** The responses in progress, with the caller once it is known. */
   open: Map<ServerResponse, ServerIdentity | undefined>;
-  options: Pick<HttpServerOptions, "findUnreadiness" | "formatMetrics">;
+  options: Pick<HttpServerOptions, "findUnreadiness" | "formatMetrics" | "getResourceMetadata">;
   isClosing: boolean;
 }
 
@@ -211,6 +221,8 @@ async function createResponse(
   if (health) return health;
   const refused = serving.guard.refuse(incoming);
   if (refused) return refused;
+  const metadata = createResourceMetadataResponse(serving, incoming.method, route);
+  if (metadata) return metadata;
   const identity = await serving.identify({ headers: incoming.headers, address: entry.address });
   if (identity instanceof Response) return identity;
   Object.assign(entry, describeCaller(identity));
@@ -218,7 +230,12 @@ async function createResponse(
   if (route === METRICS_ROUTE) return createMetricsResponse(serving, identity);
   if (route !== MCP_ROUTE) return createRpcRefusal(404, `Not found. MCP is at ${MCP_ROUTE}.`);
   if (serving.isClosing) return createRpcRefusal(503, "This server is closing.");
-  if (!identity.scopes.has("list")) return createRpcRefusal(403, "This token has no scope for skills.");
+  if (!identity.scopes.has("list")) {
+    const headers = identity.createScopeChallenge
+      ? { "www-authenticate": identity.createScopeChallenge("list") }
+      : undefined;
+    return createRpcRefusal(403, "This token has no scope for skills.", headers);
+  }
   const caller: HttpCaller = { identity, address: entry.address };
   if (incoming.method === "GET" || incoming.method === "DELETE") {
     return routeRequest(serving, toWebRequest(incoming, response, serving.url), undefined, caller);
@@ -235,6 +252,8 @@ async function createResponse(
   Object.assign(entry, describeRpcMessage(body.value));
   if (Array.isArray(body.value) && body.value.length > MAX_BATCH_SIZE)
     return createRpcRefusal(400, BATCH_TOO_LARGE, {}, -32600);
+  const missing = refuseMissingScope(identity, body.value);
+  if (missing) return missing;
   return routeRequest(serving, toWebRequest(incoming, response, serving.url), body.value, caller);
 }
 
@@ -254,6 +273,28 @@ function createHealthResponse(
   const headers = { "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   const body = method === "HEAD" ? null : isFine ? "ok\n" : "unavailable\n";
   return new Response(body, { status: isFine ? 200 : 503, headers });
+}
+
+/** Answers clients that look for the authorization server: at the path of the origin, and at the one for `/mcp`. */
+function createResourceMetadataResponse(
+  { options }: HttpServerState,
+  method: string | undefined,
+  route: string | undefined,
+): Response | undefined {
+  if (method !== "GET" || (route !== RESOURCE_METADATA_PATH && route !== `${RESOURCE_METADATA_PATH}${MCP_ROUTE}`))
+    return undefined;
+  const metadata = options.getResourceMetadata?.();
+  return metadata && Response.json(metadata, { headers: { "cache-control": "max-age=3600" } });
+}
+
+/** Refuses a call for which the client can get a token with more scopes by itself. */
+function refuseMissingScope({ scopes, createScopeChallenge }: ServerIdentity, body: unknown): Response | undefined {
+  if (!createScopeChallenge || !isJsonObject(body) || body["method"] !== "tools/call") return undefined;
+  const name = isJsonObject(body["params"]) ? String(body["params"]["name"]) : "";
+  const scope = getToolScope(name);
+  if (!Object.hasOwn(SERVER_TOOLS, name) || scopes.has(scope)) return undefined;
+  const headers = { "www-authenticate": createScopeChallenge(scope) };
+  return createRpcRefusal(403, `The access token does not have the scope ${scope}.`, headers);
 }
 
 function createMetricsResponse({ options }: HttpServerState, { scopes }: ServerIdentity): Response {

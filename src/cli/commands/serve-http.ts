@@ -70,8 +70,7 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   const main = await openWorkspace(everywhere);
   const workspaces = new Map([[everywhere.workspace, Promise.resolve(main)]]);
   const findWorkspace = (identity: ServerIdentity | undefined): Promise<ServedWorkspace> => {
-    const people = everywhere.settings.serving.people;
-    const folder = people?.get(identity?.userId ?? "")?.workspace ?? everywhere.workspace;
+    const folder = peopleOf()?.get(identity?.userId ?? "")?.workspace ?? everywhere.workspace;
     const known = workspaces.get(folder);
     if (known) return known;
     const opening = discoverForRun(io, { ...options, workspace: folder }).then(openWorkspace);
@@ -79,6 +78,25 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
     opening.catch(() => workspaces.delete(folder));
     return opening;
   };
+  const peopleOf = () => everywhere.settings.serving.people;
+  const isEnabled = (person: string) => peopleOf()?.get(person)?.enabled !== false;
+  const getTenant = (person: string) => peopleOf()?.get(person)?.tenant;
+  const { oauth: settings, publicUrl } = everywhere.settings.serving;
+  if (settings && publicUrl === undefined)
+    throw new SkillError("usage", {
+      message: "[server.oauth] needs the address by which clients reach this server",
+      fix: "set it",
+      commands: ["skillet config set server.public_url https://skills.example.com/mcp"],
+    });
+  const oauth =
+    settings && publicUrl !== undefined
+      ? (await import("../../adapters/mcp-server/oauth.ts")).createOauthResource({
+          settings,
+          resource: publicUrl,
+          isEnabled,
+          getTenant,
+        })
+      : undefined;
   const openApprovals = (person: string) => {
     const own = createApprovalStore(getPersonFolder(everywhere.home, person));
     return options.yes ? preapproveWorkspaceChanges(own) : own;
@@ -100,10 +118,14 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
             token: token.token,
             tokens,
             throttle,
-            getTenant: (person) => everywhere.settings.serving.people?.get(person)?.tenant,
+            getTenant,
+            isEnabled,
+            verifyAccessToken: oauth?.verify,
+            createChallenge: oauth?.createChallenge,
           },
           guard,
         ),
+      getResourceMetadata: () => oauth?.metadata,
       trustedProxies: () => everywhere.settings.serving.trustedProxies ?? [],
       allowedHosts: options.allowHost ?? [],
       allowedOrigins: options.allowOrigin ?? [],
