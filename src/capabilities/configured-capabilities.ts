@@ -12,9 +12,8 @@ import { createRedactor } from "../util/redact.ts";
 import { getSkilletHome, getUserHome } from "../util/system.ts";
 import { sanitizeLine } from "../util/untrusted-text.ts";
 import { createAuditLog } from "./audit-log.ts";
-import { formatOtherAccounts, matchesAccount, matchesOrigin } from "./credential-filter.ts";
+import { formatOtherAccounts, getGithubOrigin, matchesAccount, matchesOrigin } from "./credential-filter.ts";
 import { createVault } from "./credential-vault.ts";
-import { getGithubOrigin } from "./github/github-api.ts";
 import { clampProviderSeconds, withProviderTimeout } from "./provider-contract.ts";
 
 export interface CapabilityOptions extends Partial<Pick<Host, "settings" | "home" | "env">> {

@@ -282,3 +282,22 @@ export function formatOtherAccounts(entries: readonly VaultEntry[], origin: stri
 }
 
 const MAX_NAMED_ACCOUNTS = 10;
+
+export const GITHUB_API_URL = "https://api.github.com";
+
+export function formatUrlWithoutSecrets({ protocol, host, pathname }: URL): string {
+  return `${protocol}//${host}${pathname}`;
+}
+
+/** Returns the origin for which a sign-in is valid. Contract: does not throw; contains no password. */
+export function getGithubOrigin({
+  baseUrl = GITHUB_API_URL,
+  clientId,
+}: {
+  baseUrl?: string;
+  clientId?: string;
+}): string {
+  const address = URL.parse(baseUrl);
+  const url = address ? formatUrlWithoutSecrets(address).replace(/\/+$/, "") : "an invalid URL";
+  return clientId === undefined ? url : `${url} (client_id ${clientId})`;
+}

@@ -67,7 +67,7 @@ export function shortenDescription({ description, whenToUse, brief }: Descriptio
   const [whats, cues] = [buildWhatLevels(parts, brief), buildCueLevels(parts)];
   const plain = [...parts.what.map(removeExamples), ...parts.cues.map(removeCueExamples), ...parts.negative];
   const versions = [whole, plain.filter((part) => part !== "").join(" ")];
-  for (const [what = 0, cue = 0] of cues.length === 0 ? WITHOUT_CUE : WITH_CUE)
+  for (const [what = 0, cue = 0] of readLevels(cues.length === 0 ? WITHOUT_CUE : WITH_CUE))
     versions.push(joinSentences(whats[what] ?? "", cues[cue] ?? ""));
   const needsCue = hasUseWhenCue(parts.cues[0] ?? "");
   let shortest = Number.POSITIVE_INFINITY;
@@ -85,8 +85,8 @@ export function fitDescription(versions: readonly string[], limit: number): stri
 }
 
 /** Pairs of summary level and cue level, from long to short. */
-const WITH_CUE = readLevels("0-0 1-0 1-1 2-1 2-2 3-2 3-3 3-4 4-4 4-5 5-4 5-5 5-6");
-const WITHOUT_CUE = readLevels("0-0 1-0 2-0 3-0 4-0");
+const WITH_CUE = "0-0 1-0 1-1 2-1 2-2 3-2 3-3 3-4 4-4 4-5 5-4 5-5 5-6";
+const WITHOUT_CUE = "0-0 1-0 2-0 3-0 4-0";
 /** The lengths of the compact levels, in characters. The last fits a line of about 15 tokens. */
 const WHAT_LIMITS = [90, 60, 36];
 const CUE_LIMITS = [160, 120, 92, 68, 54];

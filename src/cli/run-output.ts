@@ -12,7 +12,6 @@ import { getSkillLocation } from "../store/trust.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
 import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
 import { EXIT } from "./command-definition.ts";
-import { askForTrust } from "./commands/trust.ts";
 import { countColumns, escapeForTerminal, formatUsage } from "./format.ts";
 import { type CommandIo, createPrinter, isConfirmed, printJson, printJsonLine, printProblem } from "./output.ts";
 import { createProgress } from "./progress.ts";
@@ -221,14 +220,11 @@ export async function askForPendingTrust(
   waiting: readonly { skill: Skill; refusals: readonly CodedRefusal[] }[],
 ): Promise<boolean> {
   const untrusted = waiting.filter(({ refusals }) => refusals.some(({ code }) => TRUST_CODES.has(code)));
-  const isTrusted =
-    untrusted.length === 0 ||
-    (await askForTrust(
-      io,
-      found,
-      untrusted.map(({ skill }) => skill),
-    ));
-  if (!isTrusted) return false;
+  if (untrusted.length > 0) {
+    const { askForTrust } = await import("./commands/trust.ts"); // Loads the scanner.
+    const skills = untrusted.map(({ skill }) => skill);
+    if (!(await askForTrust(io, found, skills))) return false;
+  }
   for (const { skill, refusals } of waiting)
     if (refusals.some(({ code }) => code === VALUES_CODE) && !(await askToGrantValues(io, found, skill))) return false;
   return true;

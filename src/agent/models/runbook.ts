@@ -1,4 +1,3 @@
-import { isListIntent } from "../../catalog/list-intents.ts";
 import {
   type Message,
   type Model,
@@ -24,7 +23,7 @@ export const runbookModel: Model = {
   name: RUNBOOK_NAME,
   async respond(request) {
     request.signal.throwIfAborted();
-    const reply = request.task.skill ? followSkill(request, request.task.skill) : respondInConversation(request);
+    const reply = request.task.skill ? followSkill(request, request.task.skill) : await respondInConversation(request);
     if (reply.text !== "") request.onText(reply.text);
     return reply;
   },
@@ -36,7 +35,7 @@ function listCallResults(messages: readonly Message[]): readonly ToolCallResult[
   return messages.slice(asked + 1).flatMap((message) => (message.role === "tool" ? message.results : []));
 }
 
-function respondInConversation({ task, messages, tools }: ModelRequest): ModelReply {
+async function respondInConversation({ task, messages, tools }: ModelRequest): Promise<ModelReply> {
   const results = listCallResults(messages);
   const last = results.at(-1);
   const has = (name: string) => tools.some((tool) => tool.name === name);
@@ -53,6 +52,7 @@ function respondInConversation({ task, messages, tools }: ModelRequest): ModelRe
   const [, called, rest = ""] = /^\s*\/([a-z0-9][\w-]*(?:@[\w-]+)?)(?:\s+([\s\S]*))?$/i.exec(task.message) ?? [];
   if (called !== undefined && has("use_skill")) return createUseCall(called, rest, results.length);
   if (last?.tool === "search_skills") return chooseSkill(last, task.message, has);
+  const { isListIntent } = await import("../../catalog/list-intents.ts"); // Loads the search, which following a skill does not need.
   if (isListIntent(task.message) && has("list_skills")) return createCallReply("list_skills", {}, results.length);
   if (has("search_skills"))
     return createCallReply("search_skills", { query: task.message, limit: MAX_SUGGESTIONS }, results.length);

@@ -12,7 +12,6 @@ import { REASONING_EFFORTS } from "../models/ai-sdk-model.ts";
 import { enabledPolicy, findToolRevocation, findUnavailability, isToolDisabled } from "../policy/skill-policies.ts";
 import { createTaintTracker, type TaintTracker } from "../policy/taint-tracker.ts";
 import { requireSecretOwner } from "../policy/trust-policy.ts";
-import { createSkillListResult, listSkillEntries } from "../session/session-disclosure.ts";
 import {
   type ContributedTools,
   createCapabilityTools,
@@ -319,6 +318,7 @@ function collectTools(
       skill,
     ),
     createListTool(async () => {
+      const { createSkillListResult, listSkillEntries } = await import("../session/session-disclosure.ts");
       const { skills, diagnostics } = catalog;
       return createSkillListResult(listSkillEntries({ skills: skills.filter(isForModel), diagnostics }, host));
     }),

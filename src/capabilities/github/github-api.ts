@@ -2,6 +2,7 @@ import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
 import { createRedactor } from "../../util/redact.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { formatUrlWithoutSecrets, GITHUB_API_URL } from "../credential-filter.ts";
 import { createUndocumentedError } from "./github-fields.ts";
 
 interface GithubApiOptions {
@@ -367,8 +368,6 @@ export interface GithubBase {
   web: string;
 }
 
-export const GITHUB_API_URL = "https://api.github.com";
-
 /** Parses `base_url`. Throws a SkillError if a token must not be sent to it. */
 export function parseGithubBase(written: string): GithubBase {
   const address = URL.parse(written);
@@ -389,23 +388,6 @@ export function parseGithubBase(written: string): GithubBase {
 export function formatGithubBase(written: string): string {
   const address = URL.parse(written);
   return sanitizeLine(address ? formatUrlWithoutSecrets(address) : JSON.stringify(written), 200);
-}
-
-function formatUrlWithoutSecrets({ protocol, host, pathname }: URL): string {
-  return `${protocol}//${host}${pathname}`;
-}
-
-/** Returns the origin for which a sign-in is valid. Contract: does not throw; contains no password. */
-export function getGithubOrigin({
-  baseUrl = GITHUB_API_URL,
-  clientId,
-}: {
-  baseUrl?: string;
-  clientId?: string;
-}): string {
-  const address = URL.parse(baseUrl);
-  const url = address ? formatUrlWithoutSecrets(address).replace(/\/+$/, "") : "an invalid URL";
-  return clientId === undefined ? url : `${url} (client_id ${clientId})`;
 }
 
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;

@@ -13,16 +13,15 @@ import type {
 import { findSchemaProblem } from "../../host/json-schema.ts";
 import { isJsonObject, type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
+import { GITHUB_API_URL, getGithubOrigin } from "../credential-filter.ts";
 import { clampProviderSeconds } from "../provider-contract.ts";
 import {
   createGithubApi,
   encodeNestedPath,
   encodePath,
   formatGithubBase,
-  GITHUB_API_URL,
   GITHUB_SIGN_IN_COMMAND,
   type GithubBase,
-  getGithubOrigin,
   parseGithubBase,
   sendGithubRequest,
 } from "./github-api.ts";

@@ -16,7 +16,6 @@ import {
   type RunOutputOptions,
   runWithProgress,
 } from "../run-output.ts";
-import { failMissingSkill } from "./show.ts";
 
 /** `skillet run`. */
 export const runCommand: CommandDefinition = {
@@ -57,7 +56,7 @@ async function runSkill({ io, options, args }: CommandContext<RunCommandOptions>
   const found = await discoverForRun(io, options);
   requireConfiguration(io, found);
   const skill = found.catalog.find(name);
-  if (!skill && !options.json && !options.events) return failMissingSkill(io, found, name);
+  if (!skill && !options.json && !options.events) return (await import("./show.ts")).failMissingSkill(io, found, name);
   const request = await createUseRequest(io, options, name, words);
   if (options.dryRun) return (await import("./sandbox-views.ts")).printDryRun(io, found, request, options);
   const signal = createInterruptSignal(io);
