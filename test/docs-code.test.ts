@@ -180,6 +180,16 @@ describe("the index of the pages", () => {
     expect([...new Set(listed)].sort()).toEqual(expected.sort());
   });
 
+  it("and the navigation of the site have the same pages", () => {
+    const config = readFileSync(join(ROOT, "docs/site/.vitepress/config.ts"), "utf8");
+    const sidebar = config.slice(config.indexOf("sidebar:"));
+    const listed = new Set(
+      Array.from(sidebar.matchAll(/page\("[^"]+", "([a-z-]+)"\)/g), ([, name]) => `docs/${name}.md`),
+    );
+    listed.delete("docs/benchmarks.md"); // from bench/
+    expect([...listed].sort()).toEqual(pages.filter((page) => page !== "docs/README.md").sort());
+  });
+
   it("says once what each word means", () => {
     const words = [
       "Skill",

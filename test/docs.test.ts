@@ -11,7 +11,7 @@ const markdown = [
   "README.md",
   "AGENTS.md",
   "CHANGELOG.md",
-].filter((path) => path.endsWith(".md"));
+].filter((path) => path.endsWith(".md") && !path.startsWith("docs/site/"));
 
 /** What the program's own help lists, to its last level. */
 async function commandsBelow(path: readonly string[]): Promise<string[]> {
