@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 import { giveValuesIn } from "./give-values.ts";
 import { asClient, type ClientParts, type McpClient, negotiation } from "./mcp-client.ts";
-import { PROGRAM, RUN } from "./program.ts";
+import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 
 /** For a machine that is busy with other tests. */
 const PATIENCE_MS = 45_000;
@@ -186,7 +186,7 @@ export function startOf(args: readonly string[], beside = ""): string[] {
 
 /** Nothing of this machine's but where programs are. */
 export function environment({ home }: Place): Record<string, string> {
-  return { PATH: process.env["PATH"] ?? "", HOME: home, NO_COLOR: "1", OLLAMA_HOST: "127.0.0.1:1" };
+  return { ...SHARED_CODE, PATH: process.env["PATH"] ?? "", HOME: home, NO_COLOR: "1", OLLAMA_HOST: "127.0.0.1:1" };
 }
 
 function messageIn(line: string): Message | undefined {

@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
@@ -13,6 +14,9 @@ export const PROGRAM = join(root, KEPT === undefined ? "src/cli/bin.ts" : "dist/
 
 /** Starts it, where its `run` was imported. */
 export const RUN = "run();";
+
+/** Lets processes of tests share their compiled code: each has a home of its own, where the program would keep it. */
+export const SHARED_CODE = { NODE_COMPILE_CACHE: join(tmpdir(), "skillet-tests-compiled") };
 
 /** A module, by its path in the sources without an ending, that a process of a test's own imports. */
 export function moduleOf(path: string): string {

@@ -3,11 +3,12 @@
  * `skilletProcess()`; it is never imported by what it runs.
  */
 import { spawn } from "node:child_process";
-import fs from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
+import { join } from "node:path";
 import type { Ran } from "./command.ts";
 import { asOrdinaryUser } from "./ordinary-user.ts";
-import { PROGRAM } from "./program.ts";
+import { PROGRAM, SHARED_CODE } from "./program.ts";
+
+const START = join(import.meta.dirname, "start-skillet.mjs");
 
 export interface Starting {
   cwd: string;
@@ -27,14 +28,15 @@ export async function skilletProcess(
   { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs, killOn }: Starting,
 ): Promise<Ran & { signal: string | null }> {
   const drop = isOrdinary ? asOrdinaryUser() : [];
-  const [program = "", ...rest] = [...drop, process.execPath, import.meta.filename, ...args];
+  const [program = "", ...rest] = [...drop, process.execPath, START, ...args];
   const child = spawn(program, rest, {
     cwd,
     env: {
       PATH: "/usr/bin:/bin",
+      ...SHARED_CODE,
       ...env,
       KILL_BEFORE_RENAME: String(killBeforeRename),
-      SKILLET_TEST_BUILT: process.env["SKILLET_TEST_BUILT"] ?? "",
+      SKILLET_TEST_PROGRAM: PROGRAM,
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -53,21 +55,4 @@ export async function skilletProcess(
       resolve({ code: code ?? -1, signal, stdout, stderr });
     }),
   );
-}
-
-/** The calls do what they do; only the process ends, as by `kill -9`. */
-function killBefore(count: number): void {
-  const real = fs.renameSync;
-  let left = count;
-  fs.renameSync = (...paths) => {
-    if (--left === 0) process.kill(process.pid, "SIGKILL");
-    real(...paths);
-  };
-  syncBuiltinESMExports();
-}
-
-if (process.argv[1] === import.meta.filename) {
-  killBefore(Number(process.env["KILL_BEFORE_RENAME"]));
-  const { run } = await import(PROGRAM);
-  run();
 }

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
-import { PROGRAM, RUN } from "./program.ts";
+import { PROGRAM, RUN, SHARED_CODE } from "./program.ts";
 
 export interface Terminal {
   type(text: string): void;
@@ -59,7 +59,14 @@ export function terminal(args: readonly string[], place: Place): Terminal {
   const [around = "", ...rest] = [...(place.with ?? []), "script", "-qfec", command, "/dev/null"];
   const child = spawn(around, rest, {
     cwd: place.cwd,
-    env: { ...withoutKeys(process.env), HOME: place.home, SKILLET_HOME: "", TERM: "xterm", NO_COLOR: "1" },
+    env: {
+      ...withoutKeys(process.env),
+      ...SHARED_CODE,
+      HOME: place.home,
+      SKILLET_HOME: "",
+      TERM: "xterm",
+      NO_COLOR: "1",
+    },
   });
   const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
   // Ends the program itself: without its terminal it would still write its last files, into folders that are being removed.
