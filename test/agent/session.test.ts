@@ -278,3 +278,48 @@ to view the full section.]
     expect(refusal(() => createPromptSession(undefined as never)).fix).toContain("bind it first");
   });
 });
+
+describe("a tool with an effect in a session of a prompt", () => {
+  const pay = Tool.define("pay", {
+    description: "Pays.",
+    parameters: z.object({ to: z.string() }),
+    effect: ({ to }) => ({ on: "outside", what: "pay", where: to }),
+    execute: ({ to }) => `paid ${to}`,
+  });
+  const paying = promptTemplate({
+    ns: "n",
+    key: "pay",
+    sections: [markdown({ title: "Pay", key: "pay", template: "Pay.", tools: [pay] })],
+  }).bind();
+
+  it("is asked for, once for all calls of the session if that is the answer", async () => {
+    const asked: unknown[] = [];
+    const session = createPromptSession(paying, {
+      async approve({ tool, what, where, input }) {
+        asked.push({ tool, what, where, input });
+        return { isApproved: true, scope: "run" };
+      },
+    });
+    for (const _ of [1, 2]) expect((await session.call("pay", { to: "Ada" })).text).toBe("paid Ada");
+    expect(asked).toEqual([{ tool: "pay", what: "pay", where: "Ada", input: { to: "Ada" } }]);
+  });
+
+  it("is refused where no user can be asked, or the user says no", async () => {
+    const session = createPromptSession(paying);
+    expect(await session.call("pay", { to: "Ada" })).toMatchObject({ isError: true, code: "approval-needed" });
+    const approve = async () => ({ isApproved: false, reason: "too much" });
+    expect(await session.call("pay", { to: "Ada" }, { approve })).toMatchObject({
+      text: "Tool 'pay' was not approved: it changes something outside the workspace. Reason: too much",
+      code: "not-approved",
+    });
+    expect((await session.call("pay", { to: "Ada" }, { approve: async () => ({ isApproved: true }) })).isError).toBe(
+      false,
+    );
+  });
+
+  it("is not asked for with invalid input", async () => {
+    const approve = () => expect.unreachable("asked");
+    const session = createPromptSession(paying, { approve });
+    expect((await session.call("pay", {})).code).toBe("input-invalid");
+  });
+});

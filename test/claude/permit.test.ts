@@ -8,6 +8,7 @@ import {
   parseClaudeToolCall,
 } from "../../src/adapters/claude/claude-permissions.ts";
 import { createLiveStepRunner } from "../../src/agent/run/step-runner.ts";
+import type { ApprovalRequest } from "../../src/host/approval.ts";
 import type { RunEvent } from "../../src/host/events.ts";
 import { createRedactor } from "../../src/util/redact.ts";
 import { resolveRealPath } from "../../src/util/safe-path.ts";
@@ -92,5 +93,38 @@ describe("a call that is judged", () => {
     expect(reads("Read", { file_path: "/etc/hostname" })).toBe(false);
     expect(reads("Read", {})).toBe(false);
     expect(reads("Write", { file_path: here.cwd })).toBe(false);
+  });
+});
+
+describe("a call that needs an approval", () => {
+  it("is asked for once in a run, and a refusal has its code, its reason and an event without secrets", async () => {
+    const answers = [
+      { isApproved: false, reason: "not hunter2-hunter2" },
+      { isApproved: true, scope: "run" as const },
+    ];
+    const asked: unknown[] = [];
+    const events: RunEvent[] = [];
+    const approve = async ({ tool, what }: ApprovalRequest) => {
+      asked.push([tool, what]);
+      return answers.shift() ?? { isApproved: false };
+    };
+    const { check } = permits(ground(), {
+      allowedTools: [],
+      tools: ["Bash"],
+      steps: createLiveStepRunner({ approve }, (event) => events.push(event)),
+      redactor: createRedactor(new Map([["TOKEN", "hunter2-hunter2"]])),
+    });
+    const call = { tool: "Bash", input: { command: "touch a" } };
+    const message =
+      "Tool 'Bash' was not approved (touch a): it changes something outside the workspace. Reason: not [TOKEN]";
+    expect(await check(call)).toEqual({ code: "not-approved", message });
+    expect(await check(call)).toBeUndefined();
+    expect(await check(call)).toBeUndefined();
+    expect(asked).toEqual([
+      ["Bash", "touch a"],
+      ["Bash", "touch a"],
+    ]);
+    expect(events.filter(({ type }) => type === "tool-blocked")).toMatchObject([{ code: "not-approved", message }]);
+    expect(await check({ tool: "Unknown", input: {} })).toMatchObject({ code: "tool-unknown" });
   });
 });

@@ -1,17 +1,11 @@
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { OPEN_SECTIONS } from "../../agent/prompts/prompt-section.ts";
+import { callTool, type ToolApproval } from "../../agent/run/call-tool.ts";
 import { emitRunEvent, type StepRunner } from "../../agent/run/step-runner.ts";
-import {
-  createApprovalRequest,
-  createToolPolicies,
-  findToolBlock,
-  summarizeInput,
-  type ToolPolicy,
-} from "../../agent/run/tool-policy.ts";
-import { formatProblem, type Problem } from "../../errors/problem.ts";
-import { getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
+import { createToolPolicies, findToolBlock, summarizeInput, type ToolPolicy } from "../../agent/run/tool-policy.ts";
+import { formatProblem } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
-import type { Tool } from "../../skill/tool.ts";
+import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { isToolCallGranted } from "../../skill/tool-grants.ts";
 import { resolveToolName } from "../../skill/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../util/objects.ts";
@@ -39,39 +33,59 @@ export interface PermissionOptions {
 }
 
 /** The reason for a refusal, for the model; undefined if the call is allowed. */
-type PermissionRefusal = Pick<Problem, "code" | "message"> | undefined;
+type PermissionRefusal = { code: string; message: string } | undefined;
 
 /** Decides about calls one after the other: calling a skill changes which calls are allowed after it. */
 export interface ToolPermissions {
   check(call: { tool: string; input: unknown }): Promise<PermissionRefusal>;
 }
 
+/** Creates the permissions of a run: the tool-call pipeline, with Claude in place of the execution. */
 export function createToolPermissions(options: PermissionOptions): ToolPermissions {
-  const { run, steps, step } = options;
-  const agreed = new Set<string>();
+  const { run, steps, redactor, step } = options;
+  const approvedKeys = new Set<string>();
   let active: GatedSkill | undefined;
-  const judge = async (call: PermissionCall): Promise<PermissionRefusal> => {
-    const { tool } = call;
-    if (tool === OPEN_SECTIONS) return undefined;
-    if (tool === STRUCTURED_OUTPUT_TOOL && !call.bridged && options.tools.includes(tool)) return undefined;
-    if (tool === SKILL_TOOL && !call.bridged && options.installed) {
-      const named = findNamedSkill(call.input, options.installed);
-      if ("code" in named) return named;
-      active = gateSkill(named, options);
-      return undefined;
-    }
-    return findRefusal(call, active, options) ?? requireApproval(call, active, agreed, options);
+  const findRefusal = (call: PermissionCall): PermissionRefusal => {
+    if (call.tool !== SKILL_TOOL || call.bridged || !options.installed) return findPolicyRefusal(call, active, options);
+    const named = findNamedSkill(call.input, options.installed);
+    if ("code" in named) return named;
+    active = gateSkill(named, options);
+    return undefined;
   };
   return {
     async check({ tool: name, input }) {
       const call = createPermissionCall(name, input, options);
-      const found = await judge(call);
-      if (!found) return undefined;
-      const refused = { ...found, message: options.redactor.redact(found.message) }; // The message contains the input.
-      emitRunEvent(steps, { run, skill: "" }, { type: "tool-blocked", step: step(), tool: call.tool, ...refused });
+      const { tool } = call;
+      let refused: PermissionRefusal;
+      await callTool(call.bridged ?? describeAsTool(call, options.folders), input, {
+        findRefusal() {
+          const refusal = isUnchecked(call, options) ? undefined : findRefusal(call);
+          return refusal && { text: refusal.message, isError: true, code: refusal.code };
+        },
+        approval: createPermissionApproval(call, active, approvedKeys, options),
+        createOptions: () => ({}),
+        execute: async () => ALLOWED_RESULT,
+        redactor,
+        journal: {
+          async recordRefusal(refusal) {
+            const { code = "refused", text: message } = refusal;
+            refused = { code, message };
+            emitRunEvent(steps, { run, skill: "" }, { type: "tool-blocked", step: step(), tool, code, message });
+            return refusal;
+          },
+        },
+      });
       return refused;
     },
   };
+}
+
+/** Claude makes the call itself. */
+const ALLOWED_RESULT: ToolResult = { text: "", isError: false };
+
+/** Returns true for calls that change nothing but the prompt or the answer. */
+function isUnchecked({ tool, bridged }: PermissionCall, { tools }: PermissionOptions): boolean {
+  return tool === OPEN_SECTIONS || (tool === STRUCTURED_OUTPUT_TOOL && !bridged && tools.includes(tool));
 }
 
 interface GatedSkill {
@@ -113,7 +127,7 @@ function gateSkill(skill: Skill, { tools, listBridgedTools: bridged }: Permissio
 }
 
 /** Returns a refusal that no approval can override. */
-function findRefusal(
+function findPolicyRefusal(
   { tool, own, bridged }: PermissionCall,
   active: GatedSkill | undefined,
   options: PermissionOptions,
@@ -138,48 +152,36 @@ function isChangingTool(tool: string): boolean {
 
 const CHANGING_TOOLS: ReadonlySet<string> = new Set(["write_file", "edit_file"]);
 
-/** Asks for approval if a call needs it. Returns the refusal, if any. */
-async function requireApproval(
+/** Returns how a call is approved, or undefined if it needs no approval. */
+function createPermissionApproval(
   call: PermissionCall,
   active: GatedSkill | undefined,
-  agreed: Set<string>,
+  approvedKeys: Set<string>,
   options: PermissionOptions,
-): Promise<PermissionRefusal> {
-  const { run, steps, redactor, signal, folders: ground } = options;
-  const { tool, own } = call;
-  if (isPreapproved(call, active, options)) return undefined;
+): ToolApproval | undefined {
+  const { run, steps, redactor, signal, folders } = options;
+  const { tool, bridged } = call;
+  const loadsSkill = tool === SKILL_TOOL && !bridged && options.installed !== undefined;
+  if (loadsSkill || isUnchecked(call, options) || isPreapproved(call, active, options)) return undefined;
   const skill = active?.skill;
   const owner = skill && { name: skill.name, source: skill.origin.source, place: skill.origin.folder ?? "" };
-  const about = {
-    run,
-    skill: skill?.name ?? "",
-    owner,
-    toolPolicies: [],
-    approvedKeys: agreed,
-    redactor,
-    workspace: ground.cwd,
-  };
-  const effect = await createApprovalRequest(about, call.bridged ?? describeAsTool(call, ground), {
-    input: call.input,
-  });
-  if (!effect) return undefined;
   const position = { step: options.step(), tool };
   const emit = (event: Parameters<typeof emitRunEvent>[2]) => emitRunEvent(steps, { run, skill: "" }, event);
-  const { approval } = await steps.requestApproval(tool, {
-    request: effect,
-    signal,
-    redact: (text) => redactor.redact(text),
-    onRequested: () => emit({ type: "approval-requested", ...position, effect }),
-    onAnswered: (given) => emit({ type: "approval-decided", ...position, ...given }),
-  });
-  if (isApprovedForRun(effect, approval)) agreed.add(getApprovalKey(effect));
-  if (approval.isApproved) return undefined;
-  const why = approval.reason === undefined ? "" : `. Reason: ${approval.reason}`;
-  const what = summarizeInput(own.input);
-  const which = what === undefined ? "" : ` (${sanitizeLine(what, 120)})`;
   return {
-    code: "not-approved",
-    message: sanitizeLine(`Tool '${tool}' was not approved${which}: ${effect.reason}${why}`, 512),
+    context: {
+      ...{ run, skill: skill?.name ?? "", owner, toolPolicies: [], approvedKeys, redactor },
+      workspace: folders.cwd,
+    },
+    ask: (request) =>
+      steps.requestApproval(tool, {
+        request,
+        signal,
+        redact: (text) => redactor.redact(text),
+        onRequested: () => emit({ type: "approval-requested", ...position, effect: request }),
+        onAnswered: (given) => emit({ type: "approval-decided", ...position, ...given }),
+      }),
+    subject: summarizeInput(call.own.input),
+    unaskedFix: "",
   };
 }
 

@@ -384,8 +384,9 @@ function createMethods(session: PromptSession, names: () => WireNames, options: 
     async "tools/call"({ name, arguments: input = {} }) {
       const id = names().toId(String(name)) ?? String(name);
       const key = `${run}:${++calls}`;
-      const execute = (value: unknown, more?: CallOptions) => session.call(id, value, more);
       // Claude has asked for the permission of this call before: `ToolPermissions` decides it.
+      const approve = async () => ({ isApproved: true });
+      const execute = (value: unknown, more?: CallOptions) => session.call(id, value, { ...more, approve });
       const { text, isError } = await callTool({ name: id, execute } as Tool, input, {
         createOptions: () => ({ signal, run, key }),
         seconds: limits.toolSeconds,

@@ -14,6 +14,7 @@ export {
   createPromptSession,
   type EvaluatePromptOptions,
   evaluatePrompt,
+  type PromptCallOptions,
   type PromptResult,
   type PromptSession,
   type PromptSessionOptions,

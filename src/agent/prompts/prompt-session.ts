@@ -1,14 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { type Host, type HostOptions, notifyHost, tryCompleteHost } from "../../config/host.ts";
+import type { Approve } from "../../host/approval.ts";
 import type { SkillEvent, SkillExpandedEvent } from "../../host/events.ts";
 import { findSchemaProblem } from "../../host/json-schema.ts";
 import type { Message } from "../../host/model-contract.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { omitUndefined } from "../../util/objects.ts";
-import type { Redactor } from "../../util/redact.ts";
+import { createRedactor, type Redactor } from "../../util/redact.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
+import { callTool, createApprovalAsker } from "../run/call-tool.ts";
 import { createEventSink, createHostRedactor } from "../run/redaction.ts";
 import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
@@ -23,7 +25,7 @@ import {
 } from "./prompt-template.ts";
 import type { RenderedSection } from "./render-sections.ts";
 
-export interface PromptSessionOptions extends Pick<Host, "onEvent" | "statistics"> {
+export interface PromptSessionOptions extends Pick<Host, "approve" | "approvals" | "onEvent" | "statistics"> {
   /** The id reported in events. Defaults to a new one. */
   id?: string;
   /** Dotted keys of the sections opened earlier. */
@@ -53,8 +55,15 @@ export interface PromptSession {
    * PromptValidationError when one cannot be rendered; the state is then unchanged.
    */
   expand(keys: readonly string[]): readonly RenderedSection[];
-  /** Calls a tool. Contract: a refusal or failure is a result, never an exception. */
-  call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
+  /**
+   * Calls a tool. A call with an effect needs an approval, as in a run. Contract: a refusal or failure is a result, never an exception.
+   */
+  call(tool: string, input: unknown, options?: PromptCallOptions): Promise<ToolResult>;
+}
+
+export interface PromptCallOptions extends CallOptions {
+  /** Decides about this call. Defaults to `approve` of the session. */
+  approve?: Approve;
 }
 
 /** Starts evaluating a prompt. Throws a PromptValidationError when it cannot be rendered. */
@@ -80,6 +89,7 @@ export function createPromptSession(prompt: Prompt, options: PromptSessionOption
   };
   let now = renderWith(expanded);
   let messages: readonly Message[] = [...(options.messages ?? [])];
+  const callPromptTool = createPromptCaller(id, options);
   const session: PromptSession = {
     id,
     prompt,
@@ -134,13 +144,27 @@ function createOpenedResult(shown: readonly RenderedSection[]): ToolResult {
   return { text: names === "" ? text : `${text}\n\n[Tools now available: ${names}]`, isError: false };
 }
 
-/** Validates the input first: tools with a JSON Schema leave this to the caller. */
-function callPromptTool(tool: Tool, input: unknown, options?: CallOptions): Promise<ToolResult> {
-  return catchToolErrors(async () => {
-    const problem = await findSchemaProblem(tool.inputSchema, input ?? {}, "lenient");
-    if (problem !== undefined) return { text: problem, isError: true, code: "input-invalid" };
-    return tool.execute(input, options);
-  });
+/** Creates the function that calls tools of one session: an approval for all of it is not asked again. */
+function createPromptCaller(run: string, { approvals, ...session }: PromptSessionOptions) {
+  const approvedKeys = new Set<string>();
+  return (tool: Tool, input: unknown, { approve = session.approve, ...options }: PromptCallOptions = {}) => {
+    const redactor = createRedactor(new Map()); // A prompt has no configuration, and so no secrets.
+    const context = { run, skill: "", toolPolicies: [], approvedKeys, redactor, workspace: undefined };
+    const ask = createApprovalAsker(omitUndefined({ approve, approvals }), { signal: options.signal, redactor });
+    const unaskedFix = "set `approve` of the session, or pass it to this call";
+    return callTool(tool, input, {
+      // Tools with a JSON Schema leave the validation to the caller.
+      findRefusal: () => findInvalidInput(tool, input),
+      approval: tool.effect ? { context, ask, unaskedFix } : undefined,
+      createOptions: () => options,
+      redactor,
+    });
+  };
+}
+
+async function findInvalidInput({ inputSchema }: Tool, input: unknown): Promise<ToolResult | undefined> {
+  const problem = await findSchemaProblem(inputSchema, input ?? {}, "lenient");
+  return problem === undefined ? undefined : { text: problem, isError: true, code: "input-invalid" };
 }
 
 function createUnknownToolResult(name: string, { summarized }: RenderedPrompt): ToolResult {

@@ -1,17 +1,18 @@
-import { formatProblem, type Problem } from "../../errors/problem.ts";
-import { type ApprovalRequest, getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
+import type { Host } from "../../config/host.ts";
+import { formatProblem, getErrorMessage, type Problem } from "../../errors/problem.ts";
+import { type Approval, type ApprovalRequest, getApprovalKey, isApprovedForRun } from "../../host/approval.ts";
 import { type CallOptions, createErrorResult, type Tool, type ToolResult } from "../../skill/tool.ts";
 import type { Redactor } from "../../util/redact.ts";
 import { raceWithAbort, startPausableTimer } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { type TaintTracker, trackToolResult } from "../policy/taint-tracker.ts";
 import { redactToolResult } from "./redaction.ts";
-import { type AnsweredApproval, createApprovalRequest } from "./tool-policy.ts";
+import { type AnsweredApproval, createApprovalRequest, requestApproval } from "./tool-policy.ts";
 
 /** The parts of a call that differ between a run, a session, the command line, a prompt and Claude. */
 export interface CallToolContext {
   /** Policy: returns the refusal that no approval can lift. */
-  findRefusal?(): ToolResult | undefined;
+  findRefusal?(): ToolResult | undefined | Promise<ToolResult | undefined>;
   /** Absent if the call needs no approval here, or has it already. */
   approval?: ToolApproval | undefined;
   /** Creates the options of the call, after its approval: with values of variables, for example. */
@@ -33,6 +34,8 @@ export interface CallToolContext {
 export interface ToolApproval {
   /** The facts that the approval request is made from. `approvedKeys` gets the approvals that hold for the whole run. */
   context: Parameters<typeof createApprovalRequest>[0];
+  /** Names the call in a denial, where it is one of several. */
+  subject?: string | undefined;
   /** The provider of the tool, if the request does not name it. */
   source?: string | undefined;
   /** Asks for the approval. Resolves with undefined if no user can be asked. */
@@ -55,6 +58,21 @@ const NO_JOURNAL: CallJournal = {
   recordRefusal: async (refusal) => refusal,
   recordCall: (execute) => execute(),
 };
+
+/** Creates the `ask` of calls that no run records: the stored approval, or the user's. */
+export function createApprovalAsker(
+  host: Pick<Host, "approve" | "approvals">,
+  { signal = new AbortController().signal, redactor }: { signal?: AbortSignal | undefined; redactor: Redactor },
+): ToolApproval["ask"] {
+  return async (request) => {
+    const redact = (text: string) => redactor.redact(text);
+    const asked = { request, signal, redact, onRequested: () => {}, onAnswered: () => {} };
+    const approval = await requestApproval(host, asked).catch(
+      (error): Approval => ({ isApproved: false, reason: getErrorMessage(error) }),
+    );
+    return approval && { approval, request };
+  };
+}
 
 /** A call, and its context. */
 export interface ContextualCall {
@@ -91,7 +109,7 @@ export async function callTools(calls: readonly ContextualCall[]): Promise<ToolR
 /** Returns the recorded refusal of a call that its policy or the user does not allow. */
 async function refuseCall({ tool, input, context }: ContextualCall): Promise<ToolResult | undefined> {
   const { redactor, journal } = context;
-  const blocked = context.findRefusal?.();
+  const blocked = await context.findRefusal?.();
   const denial = blocked ? undefined : await requireApproval(tool, input, context);
   const refusal = blocked ?? (denial && createDenialResult(denial));
   return refusal && { ...NO_JOURNAL, ...journal }.recordRefusal(redactToolResult(refusal, redactor), denial);
@@ -116,7 +134,8 @@ async function requireApproval(
   if (isApprovedForRun(answered, approval)) asking.context.approvedKeys.add(getApprovalKey(answered));
   if (approval.isApproved) return undefined;
   const reason = approval.reason ? `. Reason: ${redactor.redact(approval.reason)}` : "";
-  const message = sanitizeLine(`Tool '${tool.name}' was not approved: ${request.reason}${reason}`, 512);
+  const which = asking.subject === undefined ? "" : ` (${sanitizeLine(redactor.redact(asking.subject), 120)})`;
+  const message = sanitizeLine(`Tool '${tool.name}' was not approved${which}: ${request.reason}${reason}`, 512);
   return { code: "not-approved", message, fix: "" };
 }
 

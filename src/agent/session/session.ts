@@ -2,8 +2,8 @@ import { type Catalog, DISCLOSURE_DEFAULTS, type DisclosureMode } from "../../ca
 import type { DiscloseOptions, Disclosure } from "../../catalog/disclose.ts";
 import { getMatcher, isSelectedMatch, type Match } from "../../catalog/search/matcher.ts";
 import { completeHost, type Host, type HostOptions, notifyListeners } from "../../config/host.ts";
-import { getErrorMessage, type Problem } from "../../errors/problem.ts";
-import type { Approval, ApprovalRequest, Approve } from "../../host/approval.ts";
+import type { Problem } from "../../errors/problem.ts";
+import type { Approve } from "../../host/approval.ts";
 import type { RunEvent } from "../../host/events.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { type CallOptions, createTool, type Tool, type ToolResult } from "../../skill/tool.ts";
@@ -13,10 +13,9 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isToolDisabled } from "../policy/skill-policies.ts";
 import { createTaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
-import { type CallToolContext, callTool } from "../run/call-tool.ts";
+import { type CallToolContext, callTool, createApprovalAsker } from "../run/call-tool.ts";
 import { createHostRedactor } from "../run/redaction.ts";
 import { createRefusalResult, createRunId, type Run, type RunResult } from "../run/run-result.ts";
-import { requestApproval } from "../run/tool-policy.ts";
 import { type UseRequest, useSkill } from "../run/use-skill.ts";
 import type { Advice, AdviceMemory, AdviseContext } from "./advise.ts";
 import { getDisclosureMode, withSteadyTrust } from "./session-disclosure.ts";
@@ -309,14 +308,7 @@ function createCallContexts(host: Host) {
       workspace: workspace === undefined ? undefined : shortenHomePath(workspace, host),
       allowedFolders: workspace === undefined ? [] : [workspace],
     };
-    const ask = async (request: ApprovalRequest) => {
-      const redact = (text: string) => redactor.redact(text);
-      const asked = { request, signal, redact, onRequested: () => {}, onAnswered: () => {} };
-      const approval = await requestApproval({ ...host, ...omitUndefined({ approve }) }, asked).catch(
-        (error): Approval => ({ isApproved: false, reason: getErrorMessage(error) }),
-      );
-      return approval && { approval, request };
-    };
+    const ask = createApprovalAsker({ ...host, ...omitUndefined({ approve }) }, { signal, redactor });
     const unaskedFix = approve ? "its input is too long to be shown in full here" : "no user can be asked here";
     const needsApproval = tool.effect !== undefined && (isLimited || (await hasCallEffect(tool, input)));
     const { approve: _, ...callOptions } = options;

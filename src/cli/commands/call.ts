@@ -2,11 +2,10 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { findDenials } from "../../agent/policy/skill-policies.ts";
 import { requireSecretOwner, shortenHomePath } from "../../agent/policy/trust-policy.ts";
-import { callTool as runTool, type ToolApproval } from "../../agent/run/call-tool.ts";
+import { createApprovalAsker, callTool as runTool, type ToolApproval } from "../../agent/run/call-tool.ts";
 import { createHostRedactor } from "../../agent/run/redaction.ts";
 import { readSkillSecrets, type SkillSecrets } from "../../agent/run/run-inputs.ts";
 import { createRefusalResult, createRunId } from "../../agent/run/run-result.ts";
-import { requestApproval } from "../../agent/run/tool-policy.ts";
 import { createLazySandbox } from "../../agent/toolsets/open-toolsets.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { getErrorMessage, type Problem, SkillError } from "../../errors/problem.ts";
@@ -194,15 +193,10 @@ function createCallApproval(
   const workspace = folder === undefined ? undefined : shortenHomePath(folder, found);
   const approve = createApprovalPrompt(io, "call");
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
-  const redact = (text: string) => redactor.redact(text);
   return {
     context: { run: "", skill: "", toolPolicies: [], approvedKeys: new Set(), redactor, workspace },
     ...(row.of ? {} : { source: `server ${row.name}` }),
-    async ask(request) {
-      const asked = { request, signal, redact, onRequested: () => {}, onAnswered: () => {} };
-      const approval = await requestApproval(host, asked);
-      return approval && { approval, request };
-    },
+    ask: createApprovalAsker(host, { signal, redactor }),
     unaskedFix: "this is not a terminal: to approve it in advance, add --yes",
   };
 }
