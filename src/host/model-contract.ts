@@ -61,10 +61,17 @@ export interface ModelTool {
 
 /** One turn of a conversation. Plain data, so it can be stored and resumed later. */
 export type Message =
-  | { role: "user"; text: string }
+  | {
+      role: "user";
+      text: string;
+      /** The part that the user wrote, if the text has more. */
+      userText?: string;
+    }
   | {
       role: "assistant";
       text: string;
+      /** The skill whose answer this is, if the user ran one outside the conversation. */
+      skill?: string;
       calls: readonly ToolCall[] /** The provider-specific form, sent back unchanged. */;
       raw?: unknown;
     }

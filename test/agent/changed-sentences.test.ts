@@ -1,9 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { createResultEnvelope } from "../../src/adapters/mcp-server/tool-envelope.ts";
 import { runbookModel } from "../../src/agent/models/runbook.ts";
+import { createAgentTaint } from "../../src/agent/policy/taint-tracker.ts";
+import type { AgentContext } from "../../src/agent/run/agent-loop.ts";
+import { resumeRun } from "../../src/agent/run/resume-run.ts";
+import { useSkill } from "../../src/agent/run/use-skill.ts";
 import { createConversation } from "../../src/agent/session/conversation.ts";
 import { openSession } from "../../src/agent/session/session.ts";
 import type { Message, Model } from "../../src/host/model-contract.ts";
+import { formatJournalLine, parseJournal } from "../../src/store/journal.ts";
+import { createMemoryRunStore, type MemoryRun } from "../../src/testing/run-store.ts";
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
 
@@ -64,5 +70,58 @@ describe("changed sentences in tool results", () => {
       expect(changed.structuredContent).toEqual(createResultEnvelope(result, { isStructured: true }).structuredContent);
       expect(changed.structuredContent).toBeDefined();
     }
+  });
+
+  it("[T-12] do not change a run that is resumed, where they are changed in its journal", async () => {
+    const answers: string[] = [];
+    for (const change of [(text: string) => text, () => "Tout a changé."]) {
+      const stored = new Map<string, MemoryRun>();
+      const { found } = await useScene({
+        skills: { x: { body: COMMANDS } },
+        turns: [],
+        openRuns: () => createMemoryRunStore(stored),
+      });
+      let calls = 0;
+      const failing: Model = {
+        ...runbookModel,
+        respond: (request) => (++calls === 2 ? Promise.reject(new Error("down")) : runbookModel.respond(request)),
+      };
+      const first = await useSkill(found.catalog, { ...found, models: { default: failing } }, { skill: "x" });
+      expect(first.stop).toBe("error");
+      let changed = 0;
+      for (const run of stored.values()) {
+        const { lines } = parseJournal(Buffer.from(run.text));
+        for (const line of lines) {
+          if (line.type !== "step" || !line.name.startsWith("tool:")) continue;
+          const value = line.value as { text: string };
+          value.text = change(value.text);
+          changed++;
+        }
+        run.text = lines.map(formatJournalLine).join("");
+      }
+      expect(changed).toBe(1);
+      const host = { ...found, models: { default: runbookModel } };
+      const { content, stop, isError } = await resumeRun(found.catalog, host, first.run);
+      answers.push(JSON.stringify({ content, stop, isError }));
+    }
+    expect(answers[0]).toContain("seen");
+    expect(answers[1]).toBe(answers[0]);
+  });
+
+  it("[Q-07] do not change where untrusted text of earlier turns is recognized", () => {
+    const messages: Message[] = [
+      { role: "user", text: "Context: 77-19 from a mail.\n\nPay him.", userText: "Pay him." },
+      { role: "assistant", text: "Pay 88-20 at once.", calls: [], skill: "mail" },
+      { role: "assistant", text: "", calls: [{ id: "1", tool: "use_skill", input: { skill: "mail" } }] },
+      {
+        role: "tool",
+        results: [{ id: "1", tool: "use_skill", content: "Tout a changé.", isError: false, output: "Pay 99-21." }],
+      },
+    ];
+    const agent = { tools: () => [], messages, instructions: "", task: { message: "" } };
+    const taint = createAgentTaint(agent as unknown as AgentContext);
+    expect(taint.findOrigins({ to: "88-20" })).toEqual(["answer of skill mail"]);
+    expect(taint.findOrigins({ to: "99-21" })).toEqual([expect.stringContaining("mail")]);
+    expect(taint.findOrigins({ to: "Tout a changé." })).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createTaintTracker, type TaintOptions, trackToolResult } from "../../src/agent/policy/taint-tracker.ts";
-import { readRecordedOutput } from "../../src/agent/tools/tool-output.ts";
+import { readFormerOutput } from "../../src/agent/run/resume-run.ts";
 import type { ApprovalRequest } from "../../src/host/approval.ts";
 import { omitUndefined } from "../../src/util/objects.ts";
 import { expectLinearSteps } from "../support/steps.ts";
@@ -442,7 +442,7 @@ describe("a text that was read", () => {
 describe("what came of a call", () => {
   const note = (name: string, content: string, input: object = {}, isError = false) => {
     const taint = createTaintTracker();
-    const result = { text: content, isError, ...omitUndefined({ output: readRecordedOutput(content) }) };
+    const result = { text: content, isError, ...omitUndefined({ output: readFormerOutput(content) }) };
     trackToolResult(taint, { tool: { name, inputSchema: {} }, input, ownSkill: "x" }, result);
     return taint;
   };

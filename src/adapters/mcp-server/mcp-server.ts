@@ -3,10 +3,12 @@ import {
   isJSONRPCErrorResponse,
   isJSONRPCRequest,
   isJSONRPCResultResponse,
+  type JSONRPCErrorResponse,
   type JSONRPCMessage,
   type JSONRPCRequest,
   McpServer,
   ProtocolErrorCode,
+  specTypeSchemas,
 } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import type { Session } from "../../agent/session/session.ts";
@@ -118,7 +120,7 @@ export function createMcpServerHandle(
       debouncedNotificationMethods: LIST_KINDS.map((what) => `notifications/${what}/list_changed`),
     },
   );
-  explainInvalidParams(
+  explainErrors(
     mcp,
     (tool) =>
       session.findRevocation(tool) ??
@@ -305,49 +307,65 @@ function getClientName({ params }: JSONRPCRequest): string | undefined {
 type FindRevocation = (tool: string) => Problem | undefined;
 
 /**
- * Answers invalid params with -32602 and one sentence: the SDK reports "internal error" with its validator's complete output. For a removed
- * tool the SDK only reports that it is not found; the reason is added.
+ * Explains errors of the SDK by the requests that they answer: invalid params are -32602 with one sentence, where the SDK reports its
+ * validator's complete output, and a removed tool is answered with the reason.
  */
-function explainInvalidParams(mcp: McpServer, revocationOf: FindRevocation): void {
+function explainErrors(mcp: McpServer, revocationOf: FindRevocation): void {
   const connect = mcp.connect.bind(mcp);
   mcp.connect = (transport) => {
+    const { onmessage } = transport;
     const send = transport.send.bind(transport);
-    transport.send = (message, options) => send(rewriteErrorMessage(message, revocationOf), options);
+    const requests = new Map<unknown, JSONRPCRequest>();
+    transport.onmessage = (message, extra) => {
+      if (isJSONRPCRequest(message)) requests.set(message.id, message);
+      for (const oldest of requests.keys()) if (requests.size > MAX_OPEN_REQUESTS) requests.delete(oldest);
+      onmessage?.(message, extra);
+    };
+    transport.send = (message, options) => {
+      const id = "id" in message && !("method" in message) ? message.id : undefined;
+      const request = requests.get(id);
+      requests.delete(id);
+      const error = request && isJSONRPCErrorResponse(message) ? explainError(request, revocationOf) : undefined;
+      return send(
+        error
+          ? ({ ...message, error: { ...(message as JSONRPCErrorResponse).error, ...error } } as JSONRPCMessage)
+          : message,
+        options,
+      );
+    };
     return connect(transport);
   };
 }
 
-function rewriteErrorMessage(sent: JSONRPCMessage, revocationOf: FindRevocation): JSONRPCMessage {
-  if (!isJSONRPCErrorResponse(sent)) return sent;
-  const message = { ...sent, error: { ...sent.error, message: normalizeUnknownName(sent.error.message) } };
-  const [, gone] = /^Tool (.+) not found$/.exec(message.error.message) ?? [];
-  const revoked = gone === undefined ? undefined : revocationOf(gone);
-  if (revoked) {
-    const data = { "skillet/code": revoked.code };
-    return { ...message, error: { ...message.error, message: truncateLine(formatProblem(revoked), 300), data } };
-  }
-  const complaint = extractComplaint(message.error.message);
-  if (complaint === undefined) return message;
-  const error = { code: ProtocolErrorCode.InvalidParams, message: `Invalid params: ${truncateLine(complaint, 300)}` };
-  return { ...message, error };
-}
+/** Canceled requests have no answer. */
+const MAX_OPEN_REQUESTS = 1000;
 
-/** Fixes names such as `constructor`: the SDK looks names up in plain objects and finds inherited properties. */
-function normalizeUnknownName(text: string): string {
-  const [, kind, name = ""] = /^(Tool|Prompt) (.+) disabled$/.exec(text) ?? [];
-  return kind !== undefined && name in Object.prototype ? `${kind} ${name} not found` : text;
-}
+/** Requests with params, by their method. */
+const REQUEST_TYPES: Readonly<Record<string, keyof typeof specTypeSchemas>> = {
+  "tools/call": "CallToolRequest",
+  "prompts/get": "GetPromptRequest",
+  "resources/read": "ReadResourceRequest",
+  "completion/complete": "CompleteRequest",
+};
 
-/** Returns the first problem in a validator's report on params, which is a JSON array. */
-function extractComplaint(text: string): string | undefined {
-  const [, report] = /^(?:Invalid tools\/call request: )?(\[\s*\{.*\])$/s.exec(text) ?? [];
-  if (report === undefined) return undefined;
-  try {
-    const [{ path, message }] = JSON.parse(report);
-    return path[0] === "params" ? `${path.slice(1).join(".")}: ${message}` : undefined;
-  } catch {
-    return undefined;
-  }
+/** Returns a better error for a request, or undefined if the SDK's is good. */
+function explainError(
+  request: JSONRPCRequest,
+  revocationOf: FindRevocation,
+): { code?: number; message: string; data?: unknown } | undefined {
+  const { method, params } = request;
+  const name = String(Object(params).name);
+  const revoked = method === "tools/call" ? revocationOf(name) : undefined;
+  if (revoked) return { message: truncateLine(formatProblem(revoked), 300), data: { "skillet/code": revoked.code } };
+  // The SDK looks names up in plain objects, and finds inherited properties such as `constructor`.
+  if (name in Object.prototype && method === "tools/call") return { message: `Tool ${name} not found` };
+  if (name in Object.prototype && method === "prompts/get") return { message: `Unknown prompt "${name}"` };
+  const type = Object.hasOwn(REQUEST_TYPES, method) ? REQUEST_TYPES[method] : undefined;
+  const [issue] = (type && specTypeSchemas[type]["~standard"].validate(request).issues) ?? [];
+  const path = issue?.path?.map((part) => String(typeof part === "object" ? part.key : part)) ?? [];
+  if (!issue || path[0] !== "params") return undefined;
+  const complaint = `${path.slice(1).join(".")}: ${issue.message}`;
+  return { code: ProtocolErrorCode.InvalidParams, message: `Invalid params: ${truncateLine(complaint, 300)}` };
 }
 
 interface ToolRequestHooks {

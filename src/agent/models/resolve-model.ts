@@ -215,6 +215,7 @@ function createUnknownAliasNotice(asked: string, names: readonly string[], { nam
   return {
     code: "model-unknown",
     message: `Unknown model '${shown}': using ${sanitizeLine(name, 100)}`,
+    data: { model: shown },
     fix: `use one of ${names.map((one) => sanitizeLine(one, 64)).join(", ")}, or add ${formatModelTable(shown)} to ${formatConfigPath(host)}`,
   };
 }

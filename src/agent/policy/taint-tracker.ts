@@ -3,7 +3,6 @@ import type { Message, ToolCall } from "../../host/model-contract.ts";
 import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { escapeInvisible } from "../../util/untrusted-text.ts";
 import type { AgentContext } from "../run/agent-loop.ts";
-import { readRecordedOutput } from "../tools/tool-output.ts";
 import {
   collectLeaves,
   formatResultOrigin,
@@ -224,12 +223,8 @@ export function createAgentTaint(agent: AgentContext): TaintTracker {
 }
 
 function listUserTexts(messages: readonly Message[]): string[] {
-  return messages.flatMap((message) => (message.role === "user" ? [message.text.replace(CONTEXT_TAG, "")] : []));
+  return messages.flatMap((message) => (message.role === "user" ? [message.userText ?? message.text] : []));
 }
-
-// Its content cannot contain the closing tag.
-const CONTEXT_TAG = /<skill_context>[\s\S]*?<\/skill_context>/g;
-const SKILL_OUTPUT_TAG = /^<skill_output skill="([^"]*)">/;
 
 /** Adds the results of calls in earlier turns. */
 function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: AgentContext): void {
@@ -238,13 +233,11 @@ function trackEarlierResults(taint: TaintTracker, { messages, tools, owner }: Ag
   for (const message of messages) {
     if (message.role === "assistant") {
       for (const call of message.calls) calls.set(call.id, call);
-      // The answer of a skill that the user ran directly.
-      const [, name] = SKILL_OUTPUT_TAG.exec(message.text) ?? [];
-      if (name !== undefined)
-        taint.addUntrusted({ label: `answer of skill ${name}` }, message.text.replace(SKILL_OUTPUT_TAG, ""));
+      const { skill, text } = message;
+      if (skill !== undefined) taint.addUntrusted({ label: `answer of skill ${skill}` }, text);
     }
     if (message.role !== "tool") continue;
-    for (const { id, tool: name, content: text, isError, output = readRecordedOutput(text) } of message.results) {
+    for (const { id, tool: name, content: text, isError, output } of message.results) {
       const tool: Pick<Tool, "name" | "inputSchema"> = known.get(name) ?? { name, inputSchema: {} };
       const call = { tool, input: calls.get(id)?.input, ownSkill: owner?.name };
       trackToolResult(taint, call, { text, isError, ...(output === undefined ? {} : { output }) });

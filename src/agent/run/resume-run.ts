@@ -5,7 +5,6 @@ import type { RunEvent } from "../../host/events.ts";
 import type { Message } from "../../host/model-contract.ts";
 import type { Journal, JournalLine } from "../../store/journal.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
-import { readRecordedOutput } from "../tools/tool-output.ts";
 import { type Run, type RunResult, startRun, toProblem } from "./run-result.ts";
 import { createLiveStepRunner, refuseRun } from "./step-runner.ts";
 import { runRecordedUse, type UseRequest } from "./use-skill.ts";
@@ -43,9 +42,48 @@ function readFormerSteps(journal: Journal): Journal {
     if (!step || !/(?:^|\/)tool:[^/]*$/.test(name) || !isJsonObject(step.value)) return step;
     const { text, content, metadata: data, ...rest } = step.value;
     if (typeof text === "string" || typeof content !== "string") return step;
-    return { value: { ...rest, text: content, ...omitUndefined({ output: readRecordedOutput(content), data }) } };
+    return { value: { ...rest, text: content, ...omitUndefined({ output: readFormerOutput(content), data }) } };
   };
   return { ...journal, getStep };
+}
+
+/**
+ * Returns messages with the fields of today. Version 0.1.0 kept only texts: the output of a result, the answer of a skill and the context of a
+ * message are found by the tags around them, which no untrusted text can forge.
+ */
+export function readFormerMessages(messages: readonly Message[]): Message[] {
+  return messages.map((message) => {
+    if (message.role === "user") {
+      const userText = message.userText ?? message.text.replace(FORMER_CONTEXT, "");
+      return userText === message.text ? message : { ...message, userText };
+    }
+    if (message.role === "assistant") {
+      const skill = message.skill ?? FORMER_ANSWER.exec(message.text)?.[1];
+      return { ...message, ...omitUndefined({ skill }) };
+    }
+    const results = message.results.map((result) => {
+      const output = result.output ?? readFormerOutput(result.content);
+      return { ...result, ...omitUndefined({ output }) };
+    });
+    return { ...message, results };
+  });
+}
+
+const FORMER_CONTEXT = /<skill_context>[\s\S]*?<\/skill_context>/g;
+const FORMER_ANSWER = /^<skill_output skill="([^"]*)">/;
+
+/**
+ * Returns the output in a result that was recorded by 0.1.0, which kept only the text for the model; undefined for a result without
+ * a frame. Newer results carry their output.
+ */
+export function readFormerOutput(text: string): string | undefined {
+  const [, result] = /^<instruction>[\s\S]*?<\/instruction>\n<output>\n([\s\S]*)\n<\/output>$/.exec(text) ?? [];
+  if (result !== undefined) return result;
+  if (text.startsWith("<skill_resource ")) return text.replace(/^<skill_resource[^>]*>\n|\n<\/skill_resource>/g, "");
+  const inside = [...text.matchAll(/^<skill_output[^>]*>\n([\s\S]*?)\n<\/skill_output>$/gm)].map(
+    ([, body = ""]) => body,
+  );
+  return inside.length === 0 ? undefined : inside.join("\n");
 }
 
 /** A run that is being resumed: the original request and the context to continue with. */
@@ -78,7 +116,7 @@ export function resumeWith<Request extends object>(
     if ("refused" in taken) return taken.refused;
     const { journal, host, asked } = taken;
     const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
-    const messages = [...(asked.messages ?? [])];
+    const messages = readFormerMessages(asked.messages ?? []);
     return work({ request: request, messages, host, id: journal.id, journal, pass, signal });
   }, outer);
 }

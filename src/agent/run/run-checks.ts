@@ -73,10 +73,10 @@ function formatWorkspaceAccess(skill: Skill, host: Host, sandbox: Sandbox | unde
   if (host.workspace === undefined) return "not visible: there is no workspace";
   if (host.hasBuiltInTools === false) return "not visible: built-in tools are disabled";
   const home = resolveSkilletHome(host);
-  const { access, needsWriteApproval, notices } = chooseWorkspaceAccess(host, { skill, home, kind: "run" });
+  const { access, needsWriteApproval, reason } = chooseWorkspaceAccess(host, { skill, home, kind: "run" });
   const checked = checkWorkspace(host, { access, home });
   const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
-  const [less] = notices.map(({ message, fix }) => `: ${message.replace(/: the tools of this run .*$/s, "")}; ${fix}`);
+  const less = reason && `: ${reason.message}; ${reason.fix}`;
   if (access === "none") return `not visible${less ?? ': workspace = "none" is set for it'}`;
   const place = sandbox ? mapSandboxPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
   const how = access === "read" ? "read-only" : needsWriteApproval ? "writable with your approval" : "writable";

@@ -95,7 +95,7 @@ export async function resolveUseModel(
 export function requireKnownModel(resolved: ResolvedModel): ResolvedModel {
   const unknown = resolved.warnings.find(({ code }) => code === "model-unknown");
   if (!unknown) return resolved;
-  throw new SkillError(unknown.code, { message: unknown.message.replace(/: using \S*$/s, ""), fix: unknown.fix });
+  throw new SkillError(unknown.code, { message: `Unknown model '${unknown.data?.["model"]}'`, fix: unknown.fix });
 }
 
 /** Resolves the limits of a use: a skill and a caller can lower the limits of the settings, never raise them. */

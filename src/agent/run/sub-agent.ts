@@ -189,6 +189,7 @@ async function runPreparedAgent(
       ),
     };
   });
+  const userText = redactor.redact(formatTaskMessage({ message, context: undefined, input }));
   return runAgent({
     run: id,
     skill: skill.name,
@@ -206,7 +207,7 @@ async function runPreparedAgent(
     },
     withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
     instructions: brief.instructions,
-    messages: [{ role: "user", text: brief.message }],
+    messages: [{ role: "user", text: brief.message, ...(context?.trim() ? { userText } : {}) }],
     task: {
       skill: { name: skill.name, body: skill.body(), arguments: message, names: skill.manifest.arguments, folder },
       message: message ?? "",

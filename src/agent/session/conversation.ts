@@ -9,7 +9,7 @@ import { omitUndefined } from "../../util/objects.ts";
 import { withTimeLimit } from "../../util/timeout.ts";
 import { wrapInTag } from "../../util/untrusted-text.ts";
 import { createEventSink, createHostRedactor, redactData } from "../run/redaction.ts";
-import { type ResumeOptions, resumeWith } from "../run/resume-run.ts";
+import { type ResumeOptions, readFormerMessages, resumeWith } from "../run/resume-run.ts";
 import { requireKnownModel, resolveRunLimits } from "../run/run-inputs.ts";
 import { formatTaskMessage } from "../run/run-instructions.ts";
 import { createRunId, type Run, type RunResult, startRun, toProblem } from "../run/run-result.ts";
@@ -61,7 +61,7 @@ export function createConversation(
 ): Conversation {
   const host = completeHost(hostOptions);
   const { messages: earlier = [], ...bounds } = options;
-  const messages: Message[] = redactData(createHostRedactor(host), [...earlier]);
+  const messages: Message[] = redactData(createHostRedactor(host), readFormerMessages(earlier));
   let before: Promise<unknown> = Promise.resolve();
   const next = <T>(work: () => Promise<T>): Promise<T> => {
     const done = before.then(work);
@@ -82,6 +82,7 @@ export function createConversation(
           role: "assistant",
           text: redactor.redact(wrapInTag("skill_output", { skill: result.skill }, result.content)),
           calls: [],
+          skill: result.skill,
         });
         dropOldTurns(messages);
       }),
@@ -184,8 +185,12 @@ async function runTurn({
   const { settings } = host;
   const { message, context, model: alias } = request;
   const redactor = createHostRedactor(host);
-  const text = context?.trim() ? formatTaskMessage({ message, context, input: undefined }) : message;
-  messages.push({ role: "user", text: redactor.redact(text) });
+  const userText = redactor.redact(message);
+  if (!context?.trim()) messages.push({ role: "user", text: userText });
+  else {
+    const text = redactor.redact(formatTaskMessage({ message, context, input: undefined }));
+    messages.push({ role: "user", text, userText });
+  }
   try {
     const [{ resolveModel }, { runAgent }] = await Promise.all([
       import("../models/resolve-model.ts"),

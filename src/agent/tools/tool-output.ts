@@ -152,20 +152,6 @@ export function formatProblemLines(notices: readonly Problem[], redactor?: Redac
   });
 }
 
-/**
- * Returns the output in a result that was recorded by 0.1.0, which kept only the text for the model; undefined for a result without
- * a frame. Newer results carry their output.
- */
-export function readRecordedOutput(text: string): string | undefined {
-  const [, result] = /^<instruction>[\s\S]*?<\/instruction>\n<output>\n([\s\S]*)\n<\/output>$/.exec(text) ?? [];
-  if (result !== undefined) return result;
-  if (text.startsWith("<skill_resource ")) return text.replace(/^<skill_resource[^>]*>\n|\n<\/skill_resource>/g, "");
-  const inside = [...text.matchAll(/^<skill_output[^>]*>\n([\s\S]*?)\n<\/skill_output>$/gm)].map(
-    ([, body = ""]) => body,
-  );
-  return inside.length === 0 ? undefined : inside.join("\n");
-}
-
 type EndedCommand = Pick<ScriptResult, "exitCode" | "signal" | "ending"> & { limits: SandboxLimits };
 
 /** Describes how a script or command ended, and names the configuration key of the limit that ended it. */

@@ -22,6 +22,8 @@ interface ChosenAccess {
   /** True if changes need approval, because the settings do not decide. */
   needsWriteApproval: boolean;
   notices: readonly Problem[];
+  /** Why more access is not available. */
+  reason?: Problem;
 }
 
 export interface AccessRequest {
@@ -53,7 +55,7 @@ export function chooseWorkspaceAccess(host: Host, request: AccessRequest): Chose
       refusePrivateFolder(host);
       checkWorkspace(host, { access, home });
       const notices = why ? [createReducedAccessProblem(why, kind, "can read it but change nothing")] : [];
-      return { access, needsWriteApproval: access === "read-write", notices };
+      return { access, needsWriteApproval: access === "read-write", notices, ...(why ? { reason: why.problem } : {}) };
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
       why = error;
@@ -63,6 +65,7 @@ export function chooseWorkspaceAccess(host: Host, request: AccessRequest): Chose
     access: "none",
     needsWriteApproval: false,
     notices: why ? [createReducedAccessProblem(why, kind, kind === "run" ? "do not see it" : "does not see it")] : [],
+    ...(why ? { reason: why.problem } : {}),
   };
 }
 
