@@ -163,7 +163,7 @@ describe("a file of a newer skillet", () => {
   it("with statistics is a problem, and stays as it is", async () => {
     const old = copyOldHome();
     const database = new DatabaseSync(join(old.skilletHome, "statistics.db"));
-    database.exec("PRAGMA user_version = 2");
+    database.exec("PRAGMA user_version = 99");
     database.close();
     const before = old.bytes("statistics.db");
     const { code, stderr } = await old.run(["stats"]);
