@@ -44,6 +44,7 @@ await writeSandboxCommand();
 const worker = await buildToolsetWorker();
 await buildLibrary();
 await buildCommand();
+await buildStudio();
 writeLicenses();
 
 /** Runs esbuild, and records the packages that end up in its output. */
@@ -155,6 +156,34 @@ async function buildCommand() {
     });
     writeFileSync(path, code);
   }
+}
+
+/**
+ * Builds the page of `skillet studio` in dist/studio/: static files whose names have a hash of their content, and index.html, which names
+ * them. Charts and the Markdown renderer are parts that the page imports when it needs them.
+ */
+async function buildStudio() {
+  const outdir = "dist/studio";
+  const { metafile } = await build({
+    format: "esm",
+    splitting: true,
+    platform: "browser",
+    target: ["chrome120", "firefox121", "safari17"],
+    outdir,
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
+    entryPoints: ["studio/main.tsx"],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+  });
+  const [path, { cssBundle }] = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint);
+  const head = [
+    `<link rel="stylesheet" href="/assets/${basename(cssBundle)}" />`,
+    `<script type="module" src="/assets/${basename(path)}"></script>`,
+  ];
+  const page = readFileSync(join(root, "studio/index.html"), "utf8");
+  writeFileSync(join(root, outdir, "index.html"), page.replace("</head>", `  ${head.join("\n    ")}\n  </head>`));
+  copyFileSync(join(root, "studio/icon.svg"), join(root, outdir, "icon.svg"));
 }
 
 /**

@@ -21,6 +21,7 @@ const STEPS = [
   { name: "format and lint", tiers: ["fast"], command: ["biome", "check", "--error-on-warnings", "."] },
   { name: "build", tiers: ["process", "system", "long"], command: ["node", "tools/build.mjs"] },
   { name: "types", tiers: ["fast"], command: ["tsc", "-p", "tsconfig.json"] },
+  { name: "types of studio", tiers: ["fast"], command: ["tsc", "-p", "studio"] },
   { name: "fast tests", tiers: ["fast"], tests: "fast" },
   { name: "process tests", tiers: ["process"], tests: "process" },
   // They need packages that `npm ci` does not install.
@@ -60,7 +61,9 @@ function isOpenToAll(folder) {
 /** True when the build is newer than all sources, and than their folders, which a removed file changes. */
 function isFresh() {
   const timeOf = (path) => statSync(join(root, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  const sources = readdirSync(join(root, "src"), { recursive: true }).map((path) => join("src", path));
+  const sources = ["src", "studio"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true }).map((path) => join(folder, path)),
+  );
   const others = [
     "src",
     "tools/build.mjs",

@@ -100,9 +100,9 @@ export interface Disclosure {
   isCut: boolean;
 }
 
-type ListingCounts = Omit<FittedListing, "text">;
+export type ListingCounts = Omit<FittedListing, "text">;
 
-interface OmittedParts {
+export interface OmittedParts {
   /** The number of descriptions in the list that were shortened or omitted. */
   descriptions: number;
   /** The number of names. */

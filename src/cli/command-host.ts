@@ -213,7 +213,7 @@ export function readEngineUrl({ skilletHome, env }: Environment, { engine }: Set
 }
 
 /** A skills folder that contains the skill. */
-interface SkillLocation {
+export interface SkillLocation {
   scope: SkillScope;
   source: string;
   file?: string;

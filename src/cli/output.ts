@@ -3,7 +3,8 @@ import { type Problem, SkillError } from "../errors/problem.ts";
 import type { RunState, RunSummary } from "../store/run-rules.ts";
 import { estimateTokens, formatCount } from "../util/text.ts";
 import { escapeLine } from "../util/untrusted-text.ts";
-import { addWorkspaceOption, foldColumns, formatRunState, wrapText } from "./format.ts";
+import { addWorkspaceOption, foldColumns, wrapText } from "./format.ts";
+import { formatRunState } from "./run-format.ts";
 
 export interface TerminalStream {
   write(text: string): unknown;

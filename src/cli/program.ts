@@ -83,6 +83,7 @@ const MORE_COMMANDS: Readonly<Record<string, Readonly<Record<string, LoadCommand
     approve: async () => (await import("./commands/approve.ts")).approveCommand,
     cancel: async () => (await import("./commands/resume.ts")).cancelCommand,
     stats: async () => (await import("./commands/stats.ts")).statsCommand,
+    studio: async () => (await import("./commands/studio.ts")).studioCommand,
   },
   Workers: {
     engine: async () => (await import("./commands/engine.ts")).engineCommand,

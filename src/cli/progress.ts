@@ -2,8 +2,9 @@ import type { TraceExporter } from "../adapters/opentelemetry/trace-exporter.ts"
 import type { Problem } from "../errors/problem.ts";
 import type { RunEvent, SkillEvent } from "../host/events.ts";
 import { formatNumber, truncateLine } from "../util/text.ts";
-import { formatCost, summarizeCallInput } from "./format.ts";
+import { summarizeCallInput } from "./format.ts";
 import { type CommandIo, createPrinter, type Printer, printDiffExcerpt, printProblem } from "./output.ts";
+import { formatCost } from "./run-format.ts";
 
 /** Shows the progress of a run: one line per call, and a moving status line at a terminal. */
 export interface Progress {

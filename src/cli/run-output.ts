@@ -12,9 +12,10 @@ import { getSkillLocation } from "../store/trust.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
 import { type ApprovalOptions, createApprovingHost, formatApprovalLine } from "./approval-prompt.ts";
 import { EXIT } from "./command-definition.ts";
-import { countColumns, escapeForTerminal, formatUsage } from "./format.ts";
+import { countColumns, escapeForTerminal } from "./format.ts";
 import { type CommandIo, createPrinter, isConfirmed, printJson, printJsonLine, printProblem } from "./output.ts";
 import { createProgress } from "./progress.ts";
+import { formatUsage } from "./run-format.ts";
 
 export type RunOutputOptions = OutcomeOptions & ApprovalOptions;
 

@@ -78,6 +78,26 @@ export const MCP_CODES = {
   ),
 } as const satisfies Record<string, CodeRow>;
 
+/** Codes of `skillet studio`. */
+export const STUDIO_CODES = {
+  "studio-session": defineCode(
+    "The page has no session, or it ended with the process of `skillet studio`.",
+    "open the link that `skillet studio` prints; each link works once",
+  ),
+  "studio-origin": defineCode(
+    "The request came from another page, or to a name that is not one of `skillet studio`.",
+    "use the address that `skillet studio` prints",
+  ),
+  "studio-read-only": defineCode(
+    "The page is read-only: it approves, resumes and cancels nothing.",
+    "start `skillet studio` without --read-only",
+  ),
+  "studio-not-built": defineCode(
+    "The files of the page are missing: this is a clone that was not built.",
+    "run `npm run build`",
+  ),
+} as const satisfies Record<string, CodeRow>;
+
 /** Codes of prompts that are defined in code, of exported copies of skills, and of the Claude Agent SDK. */
 export const PROMPT_CODES = {
   "definition-invalid": defineCode(
@@ -270,7 +290,7 @@ export const ERROR_CODES = {
     ...ENGINE_CODES,
     ...SCRIPT_CODES,
   },
-  ...{ ...TOOL_CODES, ...CAPABILITY_CODES, ...MCP_CODES, ...PROMPT_CODES, ...COMMAND_CODES },
+  ...{ ...TOOL_CODES, ...CAPABILITY_CODES, ...MCP_CODES, ...STUDIO_CODES, ...PROMPT_CODES, ...COMMAND_CODES },
 } as const;
 
 /** Results of tools and events may contain other codes of third-party code, so they type a code as `string`. */

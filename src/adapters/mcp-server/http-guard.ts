@@ -1,7 +1,7 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { localhostAllowedHostnames, validateHostHeader, validateOriginHeader } from "@modelcontextprotocol/server";
 import { SkillError } from "../../errors/problem.ts";
+import { hashSecret, isLoopbackHost, isSameSecret, isWildcardHost, readRequestBody } from "../../util/http.ts";
 import { truncateLine } from "../../util/text.ts";
 
 export interface HttpGuardOptions {
@@ -89,21 +89,6 @@ export function requireUsableToken({ host, token }: Pick<HttpGuardOptions, "host
     message: "The token cannot be sent in a header: it is empty, or contains spaces or non-ASCII characters",
     fix: "set a long random token of letters and digits",
   });
-}
-
-/** Returns true if only this machine can reach the host. A name that merely resolves to such an address does not count. */
-export function isLoopbackHost(host: string): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(host);
-}
-
-/** Returns true if the host means all interfaces of the machine. */
-export function isWildcardHost(host: string): boolean {
-  return host === "" || /^0(\.0){0,3}$/.test(host) || /^[0:]+(:0\.0\.0\.0)?$/.test(host);
-}
-
-/** Formats a host for a URL: an IPv6 address in brackets. */
-export function formatUrlHost(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }
 
 interface GuardReason {
@@ -232,15 +217,6 @@ export function parseBearerToken(authorization: string | undefined): string {
   return /^bearer +(\S+) *$/i.exec(authorization ?? "")?.[1] ?? "";
 }
 
-/** Compares hashes, so that the comparison takes the same time for every token. */
-function isSameSecret(secret: Buffer, token: string): boolean {
-  return timingSafeEqual(secret, hashSecret(token));
-}
-
-function hashSecret(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
-}
-
 /** Creates an error response in the format of JSON-RPC, which clients can parse. */
 export function createRpcRefusal(
   status: number,
@@ -274,23 +250,11 @@ export async function readJsonBody(
   response: ServerResponse,
   max: number,
 ): Promise<JsonBody> {
-  const tooLarge = () => ({ refused: createRpcRefusal(413, `The body exceeds ${max} bytes.`) });
-  if (Number(incoming.headers["content-length"]) > max) return tooLarge();
-  if (incoming.headers.expect !== undefined && incoming.httpVersion !== "1.0") response.writeContinue();
-  const chunks: Buffer[] = [];
-  let size = 0;
+  const body = await readRequestBody(incoming, response, max);
+  if (body === "too-large") return { refused: createRpcRefusal(413, `The body exceeds ${max} bytes.`) };
+  if (body === "gone") return { isGone: true };
   try {
-    // Leaving the loop must not destroy the socket: the response uses it.
-    for await (const chunk of incoming.iterator({ destroyOnReturn: false })) {
-      size += chunk.length;
-      if (size > max) return tooLarge();
-      chunks.push(chunk);
-    }
-  } catch {
-    return { isGone: true };
-  }
-  try {
-    return { value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks))) };
+    return { value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) };
   } catch {
     return { refused: createRpcRefusal(400, "The body is not JSON.", {}, PARSE_ERROR) };
   }

@@ -14,13 +14,12 @@ import {
 import { SkillError } from "../../errors/problem.ts";
 import { SERVER_SCOPES } from "../../store/server-tokens.ts";
 import { isJsonObject } from "../../util/objects.ts";
+import { formatUrlHost, isWildcardHost } from "../../util/http.ts";
 import {
   createHttpGuard,
   createRpcRefusal,
-  formatUrlHost,
   HTTP_METHODS,
   type HttpGuard,
-  isWildcardHost,
   readJsonBody,
   requireUsableToken,
   sendWebResponse,

@@ -18,7 +18,7 @@ import { quoteIfNeeded } from "../../util/shell-quote.ts";
 type PackageKey = "python" | "npm" | "packages";
 
 /** Packages that a file of a skill lists and that the user has not configured. Nothing is installed for it. */
-interface PackageProposal {
+export interface PackageProposal {
   key: Exclude<PackageKey, "packages">;
   file: string;
   wanted: string[];

@@ -26,8 +26,8 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { discoverForCommand, openCommandStores, resolveCommandEnvironment } from "../command-host.ts";
-import { formatRunId } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printDiff, printJson } from "../output.ts";
+import { formatRunId } from "../run-format.ts";
 import { resumeAndPrint } from "./resume.ts";
 import { printRunList } from "./runs.ts";
 
@@ -125,8 +125,7 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   if (isAsked && !(isRead && (await isConfirmed(io, formatConfirmation(approval, effect))))) {
     throw createUndecidedError(io, run);
   }
-  await runs.answer(run.id, approval, effect);
-  if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
+  await answerRequest({ runs, approvals }, { id: run.id, effect }, approval);
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
   const isResumed = options.resume === true && run.owner === undefined;
   if (options.json && options.resume && !isResumed) printJson(io.stdout, { run: run.id, effect, ...approval });
@@ -136,8 +135,18 @@ async function decideApproval({ io, options: raw, args: [given] }: CommandContex
   return isResumed ? resumeAndPrint(io, await runs.find(run.id), others) : EXIT.fine;
 }
 
+/** Records the answer to exactly this request. Throws a SkillError if the run asks for something else by now. */
+export async function answerRequest(
+  { runs, approvals }: Pick<WaitingLists, "runs" | "approvals">,
+  { id, effect }: { id: string; effect: ApprovalRequest },
+  approval: Approval,
+): Promise<void> {
+  await runs.answer(id, approval, effect);
+  if (approval.isApproved && approval.scope === "always") await approvals.add(effect);
+}
+
 /** Returns true if a run waits for an approval, or if its owner asks for one now. */
-function isAsking({ state, effect }: RunSummary): boolean {
+export function isAsking({ state, effect }: RunSummary): boolean {
   return effect !== undefined && (state === "waiting" || state === "running");
 }
 
@@ -165,7 +174,11 @@ async function askForReason(
   return { deny: createHostRedactor(await discoverForCommand(io, options)).redact(deny) };
 }
 
-function createApproval({ deny, run, always }: AnsweredOptions, { on, skill, isOnce }: ApprovalRequest): Approval {
+/** Creates the answer that the options state. Throws a SkillError for a scope that the request cannot have. */
+export function createApproval(
+  { deny, run, always }: AnsweredOptions,
+  { on, skill, isOnce }: ApprovalRequest,
+): Approval {
   if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };
   if (isOnce && (run || always)) {
     const message = `This request needs approval each time: it cannot be approved ${always ? "always" : "for a run"}`;
@@ -202,17 +215,21 @@ interface WaitingLists {
   held: readonly HeldChanges[];
 }
 
-async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): Promise<number> {
-  const waiting = (await runs.list()).filter(isAsking);
-  const always = await approvals.list();
+/** Returns the value of `approve --json`: all that waits for the user. */
+export async function toApproveJson({ runs, approvals, held }: WaitingLists) {
   const problem = await approvals.problem();
-  if (asJson)
-    printJson(io.stdout, {
-      waiting,
-      always,
-      held: held.map(toHeldChangesJson),
-      ...(problem === undefined ? {} : { problem }),
-    });
+  return {
+    waiting: (await runs.list()).filter(isAsking),
+    always: await approvals.list(),
+    held: held.map(toHeldChangesJson),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+async function printWaiting(io: CommandIo, { runs, approvals, held }: WaitingLists, asJson: boolean): Promise<number> {
+  const facts = await toApproveJson({ runs, approvals, held });
+  const { waiting, always, problem } = facts;
+  if (asJson) printJson(io.stdout, facts);
   else {
     const out = createPrinter(io.stdout, io.env);
     printRunList(out, waiting, { hasInput: true });
@@ -314,7 +331,7 @@ function printHeldChanges(out: Printer, all: readonly HeldChanges[], home: strin
 }
 
 /** Formats held changes for `--json`. */
-function toHeldChangesJson({ id, workspace, at, skill, changes }: HeldChanges) {
+export function toHeldChangesJson({ id, workspace, at, skill, changes }: HeldChanges) {
   const shown = changes.map(({ path, change, group, diff, details, problem }) => ({
     ...{ path, change, group, diff },
     ...(details === undefined ? {} : { details }),

@@ -12,7 +12,6 @@ import {
   SINCE_HELP,
 } from "../command-definition.ts";
 import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
-import { formatRunId } from "../format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -22,6 +21,7 @@ import {
   printProblem,
   printWrappedLine,
 } from "../output.ts";
+import { formatRunId } from "../run-format.ts";
 import { parseCountOption } from "./runs.ts";
 
 /** `skillet audit` and its subcommands. */

@@ -20,7 +20,6 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
-import { formatAge } from "../format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -31,6 +30,7 @@ import {
   printProblem,
   runInterruptible,
 } from "../output.ts";
+import { formatAge } from "../run-format.ts";
 
 /** `skillet auth` and its subcommands. */
 export const authCommand: CommandDefinition = {

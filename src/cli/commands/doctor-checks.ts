@@ -128,7 +128,7 @@ function printAuditFacts(out: Printer, { bytes, verdict, problem }: CapabilityFa
 }
 
 /** A connected client, with the results of starting its server and its hook. */
-interface CheckedClient {
+export interface CheckedClient {
   client: string;
   title: string;
   scope: string;
@@ -195,7 +195,7 @@ function formatPartCheck({ state, detail }: PartCheck): string {
 }
 
 /** The added skills, and the scan findings of all skills that are not bundled. */
-interface RemoteSkillFacts {
+export interface RemoteSkillFacts {
   added: number;
   /** Names of skills that differ from their lock file, or are not in it. */
   notAsLocked: readonly string[];

@@ -13,7 +13,7 @@ import { formatDisplayPath, formatHomePath, type Location } from "../../skill/so
 import { formatPeers, PEER_GROUPS } from "../../util/peer-packages.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
-import { discoverWithCapabilities, printDiagnostic } from "../command-host.ts";
+import { type CommandHost, discoverWithCapabilities, printDiagnostic } from "../command-host.ts";
 import { getDefaultSandbox, toConfigFileJson } from "../config-output.ts";
 import { formatMcpServers, listMcpServers } from "../format.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, printJson } from "../output.ts";
@@ -57,19 +57,11 @@ async function runDoctor({ io, options }: CommandContext<DoctorOptions>): Promis
   const found = await discoverWithCapabilities(io, options);
   if (options.sandbox) return (await import("./sandbox-views.ts")).printSafetyReport(io, options, found);
   if (options.tools) return (await import("./doctor-checks.ts")).doctorTools(io, options, found);
-  const { checkModelAliases } = await import("../../agent/models/resolve-model.ts");
-  const models = await checkModelAliases(found);
-  const { collectCapabilityFacts, printCapabilityFacts } = await import("./doctor-checks.ts");
-  const capabilities = await runWithWaitIndicator(io, "checking capability providers", () =>
-    collectCapabilityFacts(io, found),
-  );
-  const { printRemoteSkillFacts, collectRemoteSkillFacts, findRemoteSkillProblems } = await import(
+  const facts = await collectDoctorFacts(io, found);
+  const { models, capabilities, supply, connections } = facts;
+  const { findRemoteSkillProblems, printCapabilityFacts, printConnectionFacts, printRemoteSkillFacts } = await import(
     "./doctor-checks.ts"
   );
-  const supply = collectRemoteSkillFacts(found);
-  const { readConnectionFacts, printConnectionFacts } = await import("./doctor-checks.ts");
-  const connections = await readConnectionFacts(io, found);
-  const facts = { ...collectFacts(found), models, capabilities, supply, connections };
   const problems = [
     ...connections.flatMap((one) => one.problems),
     ...capabilities.problems,
@@ -81,14 +73,34 @@ async function runDoctor({ io, options }: CommandContext<DoctorOptions>): Promis
     printCapabilityFacts(out, capabilities, found);
     printRemoteSkillFacts(out, supply);
   };
-  if (options.json) printJson(io.stdout, { ...facts, capabilities: toCapabilitiesJson(capabilities) });
+  if (options.json) printJson(io.stdout, toDoctorJson(facts));
   else printDoctorFacts(io, found, facts, { printMore, problems });
   if (found.configuration.isBroken) return EXIT.usage;
   const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || problems.length > 0 || !isAskable;
   return isWrong ? EXIT.findings : EXIT.fine;
 }
 
-function toCapabilitiesJson({ audit: { verdict, ...audit }, ...capabilities }: CapabilityFacts): object {
+type DoctorFacts = Awaited<ReturnType<typeof collectDoctorFacts>>;
+
+/** Collects what `doctor` prints. Starts the servers and hooks of connected clients. */
+export async function collectDoctorFacts(io: CommandIo, found: CommandHost) {
+  const { checkModelAliases } = await import("../../agent/models/resolve-model.ts");
+  const { collectCapabilityFacts, collectRemoteSkillFacts, readConnectionFacts } = await import("./doctor-checks.ts");
+  const models = await checkModelAliases(found);
+  const capabilities = await runWithWaitIndicator(io, "checking capability providers", () =>
+    collectCapabilityFacts(io, found),
+  );
+  const supply = collectRemoteSkillFacts(found);
+  const connections = await readConnectionFacts(io, found);
+  return { ...collectFacts(found), models, capabilities, supply, connections };
+}
+
+/** Returns the value of `doctor --json`. */
+export function toDoctorJson({ capabilities, ...facts }: DoctorFacts) {
+  return { ...facts, capabilities: toCapabilitiesJson(capabilities) };
+}
+
+function toCapabilitiesJson({ audit: { verdict, ...audit }, ...capabilities }: CapabilityFacts) {
   return { ...capabilities, audit: { ...audit, ...(verdict ? { verdict: toAuditVerdictJson(verdict) } : {}) } };
 }
 

@@ -38,7 +38,8 @@ export async function explainClient(
 
 type ClientFacts = Awaited<ReturnType<typeof collectClientFacts>>;
 
-async function collectClientFacts(query: string, found: DiscoverResult, client: ListingClient) {
+/** Returns the value of `explain --as --json`. */
+export async function collectClientFacts(query: string, found: DiscoverResult, client: ListingClient) {
   const { title, version, mcp } = CLIENT_LISTINGS[client];
   const host = { ...found, caller: found.caller ?? { chatType: "private" as const, chatId: "terminal" } };
   const serving = createSkillServer(found.catalog, host, {

@@ -4,11 +4,13 @@ import {
   canUseSkills,
   type DisclosureContext,
   discloseForHost,
+  getListingBudget,
   isSkillAvailable,
   listMostUsed,
   MAX_RECENT_SKILLS,
   withSteadyTrust,
 } from "../../agent/session/session-disclosure.ts";
+import { DISCLOSURE_DEFAULTS } from "../../catalog/catalog.ts";
 import type { ListingClient } from "../../catalog/client-listings.ts";
 import type { Disclosure, Tier } from "../../catalog/disclose.ts";
 import { getMatcher, isSelectedMatch, type MatchReason } from "../../catalog/search/matcher.ts";
@@ -55,7 +57,7 @@ export const explainCommand: CommandDefinition = {
   run: explainQuery,
 };
 
-const LISTING_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot"] satisfies ListingClient[];
+export const LISTING_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot"] satisfies ListingClient[];
 
 interface ExplainOptions {
   skill?: string;
@@ -78,14 +80,7 @@ async function explainQuery({ io, options, args }: CommandContext<ExplainOptions
     await explainClient(io, query, found, { ...options, client: options.as });
     return code;
   }
-  const contextWindow = await readContextWindow(found);
-  const context = {
-    recent: await found.statistics.recent(MAX_RECENT_SKILLS),
-    usage: await listMostUsed(found),
-    canFork: canUseSkills(found),
-    contextWindow,
-  };
-  const facts = withSteadyTrust(found, () => collectExplainFacts(query, found, { ...options, context }));
+  const facts = await collectExplanation(query, found, options);
   if (options.skill !== undefined) {
     const skill = found.catalog.find(options.skill);
     if (!skill) return (await import("./show.ts")).failMissingSkill(io, found, options.skill);
@@ -96,6 +91,21 @@ async function explainQuery({ io, options, args }: CommandContext<ExplainOptions
   else if (options.text) io.stdout.write(facts.told.text === "" ? "" : `${facts.told.text}\n`);
   else printExplainFacts(io, facts);
   return code;
+}
+
+/** Collects what `explain` prints. */
+export async function collectExplanation(
+  query: string,
+  found: DiscoverResult,
+  options: ExplainOptions = {},
+): Promise<ExplainFacts> {
+  const context = {
+    recent: await found.statistics.recent(MAX_RECENT_SKILLS),
+    usage: await listMostUsed(found),
+    canFork: canUseSkills(found),
+    contextWindow: await readContextWindow(found),
+  };
+  return withSteadyTrust(found, () => collectExplainFacts(query, found, { ...options, context }));
 }
 
 /** Returns the context window of the chat model. Read only if models are configured. */
@@ -152,6 +162,10 @@ function collectExplainFacts(
     tier: told.tier,
     why: told.reason,
     tokens: told.tokens,
+    listingBudget:
+      tellOptions.listingBudget ??
+      getListingBudget(found.settings, context.contextWindow) ??
+      DISCLOSURE_DEFAULTS.listingBudget,
     visible: visible.size,
     matches: matches.map((match, index) => ({
       ...match,
@@ -188,7 +202,8 @@ function explainHidden(skill: Skill, found: DiscoverResult): string {
   return "only users can call it by name (disable-model-invocation)";
 }
 
-function toExplainJson({ told, ...facts }: ExplainFacts): object {
+/** Returns the value of `explain --json`. */
+export function toExplainJson({ told, ...facts }: ExplainFacts) {
   const { text, prefix, suffix, omitted: cut, listed } = told;
   return {
     ...facts,
@@ -203,7 +218,8 @@ function toExplainJson({ told, ...facts }: ExplainFacts): object {
   };
 }
 
-function explainSkill(facts: ExplainFacts, skill: Skill) {
+/** Returns the value of `explain --skill --json`. */
+export function explainSkill(facts: ExplainFacts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
   const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
   const isFull = facts.matches.filter(({ level }) => level === "words").length === MAX_BY_WORDS;

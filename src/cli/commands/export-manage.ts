@@ -9,6 +9,7 @@ import {
   resolveClientTarget,
 } from "../../clients/native-clients.ts";
 import { checkCopyRecord, removeClientCopies } from "../../clients/skill-copies.ts";
+import type { DiscoverResult } from "../../config/discover.ts";
 import { getErrnoCode, type Problem, SkillError } from "../../errors/problem.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
@@ -49,7 +50,7 @@ export async function listExportedCopies({ io, options, args }: CommandContext<L
     .filter(({ client, skill }) => isNamed(client, clients) && isNamed(skill, args))
     .filter(({ where }) => !options.project || where === "project")
     .map((row): ListedCopy => ({ ...row, state: readCopyState(row, found) }));
-  if (options.json) printJson(io.stdout, { installed: rows.map(toListedCopyJson) });
+  if (options.json) printJson(io.stdout, toExportListJson(rows));
   else printListedCopies(createPrinter(io.stdout, io.env), rows, found.around.home);
   if (options.json) return EXIT.fine;
   const error = createPrinter(io.stderr, io.env);
@@ -68,7 +69,18 @@ interface ListedCopy extends LocatedCopy {
   state: LocatedCopyState;
 }
 
-function toListedCopyJson({ skill, client, source, original, copy, at, folder, state }: ListedCopy): object {
+/** Returns the value of `export --list --json`. */
+function toExportListJson(rows: readonly ListedCopy[]) {
+  return { installed: rows.map(toListedCopyJson) };
+}
+
+/** Returns the value of `export SKILL --list --json`. */
+export function collectExportedCopies(found: DiscoverResult, skill: string) {
+  const all = listRecordedCopies(found.installs, found.around, undefined).filter((row) => row.skill === skill);
+  return toExportListJson(all.map((row) => ({ ...row, state: readCopyState(row, found) })));
+}
+
+function toListedCopyJson({ skill, client, source, original, copy, at, folder, state }: ListedCopy) {
   return { name: skill, client, source, ...omitUndefined({ file: original }), folder, digest: copy, at, state };
 }
 

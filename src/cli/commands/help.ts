@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { COMMAND_CODES, MCP_CODES, PROMPT_CODES } from "../../errors/error-codes.ts";
+import { COMMAND_CODES, MCP_CODES, PROMPT_CODES, STUDIO_CODES } from "../../errors/error-codes.ts";
 import { type CodeRow, SkillError } from "../../errors/problem.ts";
 import { ARCHIVE_ERROR_CODES, LOCK_CODES, SOURCE_CODES } from "../../errors/remote-codes.ts";
 import { ENGINE_CODES, RUN_CODES, TOOL_CODES, USE_CODES } from "../../errors/run-codes.ts";
@@ -219,6 +219,12 @@ export const CODE_SECTIONS: readonly CodeSection[] = [
       'From MCP servers that provide tools to runs, and from `serve` and `connect`. Clients of `skillet serve` find the code of a result in `_meta["skillet/code"]`.',
     pages: { MCP: "mcp.md" },
     codes: MCP_CODES,
+  },
+  {
+    title: "Studio",
+    about: "From `skillet studio`, and from the requests of its page.",
+    pages: { Studio: "studio.md" },
+    codes: STUDIO_CODES,
   },
   {
     title: "Prompts, copies and Claude",

@@ -279,35 +279,43 @@ async function findRealShadows(found: DiscoverResult, care: "quick" | "exact" = 
 }
 
 interface ListJsonContext {
-  isDenied: (skill: Skill) => object | undefined;
-  isWanted: (skill: Skill) => boolean;
+  isDenied?: (skill: Skill) => Problem | undefined;
+  isWanted?: (skill: Skill) => boolean;
   isAll: boolean;
   /** The skills listed without `--all`. */
-  listed: readonly Skill[];
+  listed?: readonly Skill[];
 }
 
-async function toListJson(
+/** Returns the value of `list --json`. */
+export async function toListJson(
   found: DiscoverResult,
-  { isDenied, isWanted, isAll, listed }: ListJsonContext,
-): Promise<object> {
+  {
+    isDenied = (skill) => findUnavailability(skill, found),
+    isWanted = () => true,
+    isAll,
+    listed = [],
+  }: ListJsonContext,
+) {
   const { catalog } = found;
   const { findSkillLocations } = await import("../command-host.ts");
   const visible = isAll ? catalog.skills.filter(isWanted) : listed;
-  const skills = visible.map((skill) => {
-    const denial = isDenied(skill);
-    const facts = {
-      ...toSkillJson(skill),
-      places: findSkillLocations(skill, catalog),
-      trust: found.trust.getStatus(skill),
-    };
-    return denial ? { ...facts, denial } : facts;
-  });
+  const skills = found.trust.withCache(() =>
+    visible.map((skill) => {
+      const denial = isDenied(skill);
+      return {
+        ...toSkillJson(skill),
+        places: findSkillLocations(skill, catalog),
+        trust: found.trust.getStatus(skill),
+        ...(denial ? { denial } : {}),
+      };
+    }),
+  );
   if (!isAll) return { skills };
   const shadowed = (await findRealShadows(found)).filter(isWanted).map(toSkillJson);
   return { skills, shadowed, diagnostics: catalog.diagnostics, configuration: found.configuration.diagnostics };
 }
 
-export function toSkillJson(skill: Skill): object {
+export function toSkillJson(skill: Skill) {
   const { name, description, manifest, origin } = skill;
   const { scope, source, form, file, parent, remote } = origin;
   const { version, tags } = manifest;

@@ -16,9 +16,9 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { discoverForRun, openCommandRuns, openCommandStores, requireConfiguration } from "../command-host.ts";
-import { formatRunId, formatRunSubject } from "../format.ts";
 import { type CommandIo, createInterruptSignal, createPrinter, printJson } from "../output.ts";
 import { runTraced } from "../progress.ts";
+import { formatRunId, formatRunSubject } from "../run-format.ts";
 import { getRunExitCode, printRunResult, type RunOutputOptions, runWithProgress } from "../run-output.ts";
 
 /** `skillet resume`. */
@@ -75,7 +75,7 @@ function createSkillGoneError({ id, skill }: RunSummary): SkillError {
 }
 
 /** Throws for a run that has ended, is running or is corrupt, before anything is discovered. */
-function refuseEnded(run: RunSummary): void {
+export function refuseEnded(run: RunSummary): void {
   const { id, state, owner } = requireKnownFormat(run);
   const row = NOT_RESUMABLE[state];
   if (row === undefined) return;
@@ -110,7 +110,11 @@ const NOT_RESUMABLE: Partial<Record<RunSummary["state"], NotResumableState>> = {
 const NOT_STARTED_CODES = new Set(["run-ended", "run-cancelled", "run-busy", "run-unknown", "journal-corrupt"]);
 
 /** Discovers in the workspace, and on behalf of the caller, of the original run. */
-async function discoverForResume(io: CommandIo, run: RunSummary, options: CommonOptions): Promise<DiscoverResult> {
+export async function discoverForResume(
+  io: CommandIo,
+  run: RunSummary,
+  options: CommonOptions,
+): Promise<DiscoverResult> {
   const { workspace, caller } = run;
   if (workspace !== undefined && !existsSync(workspace)) {
     throw new SkillError("run-workspace-missing", {
@@ -139,12 +143,20 @@ export const cancelCommand: CommandDefinition = {
   run: cancelRun,
 };
 
+/** Cancels a run and records its outcome. Returns the run as it was before. */
+export async function cancelStoredRun(
+  { runs, statistics }: Pick<DiscoverResult, "runs" | "statistics">,
+  given: string,
+): Promise<RunSummary> {
+  const run = await runs.find(given);
+  await runs.cancel(run.id);
+  await statistics.recordOutcome(run.id, "aborted");
+  return run;
+}
+
 /** Cancels a run, also one of another process. */
 async function cancelRun({ io, options, args: [given = ""] }: CommandContext<object>): Promise<number> {
-  const { runs, statistics } = await openCommandStores(io, options);
-  const { id, owner } = await runs.find(given);
-  await runs.cancel(id);
-  await statistics.recordOutcome(id, "aborted");
+  const { id, owner } = await cancelStoredRun(await openCommandStores(io, options), given);
   if (options.json) printJson(io.stdout, { run: id, ...(owner === undefined ? {} : { owner }) });
   else {
     const out = createPrinter(io.stdout, io.env);

@@ -9,6 +9,7 @@ import {
   type TimelineCall,
   type TimelineEntry,
 } from "../../store/run-timeline.ts";
+import type { RunStore } from "../../store/runs.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
 import { formatApprovalLine, formatInputLine, printApprovalRequest } from "../approval-prompt.ts";
@@ -21,16 +22,7 @@ import {
   SINCE_HELP,
 } from "../command-definition.ts";
 import { openCommandRuns, resolveCommandEnvironment } from "../command-host.ts";
-import {
-  escapeForTerminal,
-  formatAge,
-  formatDuration,
-  formatNextCommand,
-  formatRunId,
-  formatRunState,
-  formatRunSubject,
-  formatUsage,
-} from "../format.ts";
+import { escapeForTerminal } from "../format.ts";
 import {
   type CommandIo,
   createPrinter,
@@ -41,6 +33,15 @@ import {
   printJson,
   printWrappedLine,
 } from "../output.ts";
+import {
+  formatAge,
+  formatDuration,
+  formatNextCommand,
+  formatRunId,
+  formatRunState,
+  formatRunSubject,
+  formatUsage,
+} from "../run-format.ts";
 
 /** `skillet runs` and its subcommands. */
 export const runsCommand: CommandDefinition = {
@@ -113,7 +114,7 @@ async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOpt
     options.number === undefined ? DEFAULT_RUN_COUNT : parseCountOption("--number", options.number),
   );
   if (options.json) {
-    printJson(io.stdout, { runs: shown, total: fitting.length });
+    printJson(io.stdout, toRunListJson(shown, fitting.length));
     return EXIT.fine;
   }
   printRunList(createPrinter(io.stdout, io.env), shown);
@@ -123,6 +124,11 @@ async function listRuns({ io, options, args: [unknown] }: CommandContext<RunsOpt
   else if (fitting.length > shown.length)
     error.line`${error.dim(`and ${formatCount(fitting.length - shown.length, "older one")}: skillet runs -n ${fitting.length}`)}`;
   return EXIT.fine;
+}
+
+/** Returns the value of `runs --json`. */
+export function toRunListJson(runs: readonly RunSummary[], total: number) {
+  return { runs, total };
 }
 
 function createUnknownStateError(word: string): SkillError {
@@ -252,15 +258,21 @@ interface ShowRunOptions {
 async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
   const runs = await openCommandRuns(io, options);
   const summary = await runs.find(given);
-  const journal = await runs.read(summary.id);
-  const problems = findJournalProblems(summary, journal);
-  if (options.json)
-    printJson(io.stdout, { summary, timeline: createTimeline(journal.lines), lines: journal.lines, problems });
-  else printRun(io, summary, journal.lines, options.full ?? false);
+  const run = await toRunJson(runs, summary);
+  const { problems } = run;
+  if (options.json) printJson(io.stdout, run);
+  else printRun(io, summary, run.lines, options.full ?? false);
   const error = createPrinter(io.stderr, io.env);
   for (const { message } of options.json ? [] : problems)
     printHanging(error, error.text`${error.red("✗")} `, [message], { indent: 2, code: "journal-corrupt" });
   return problems.length > 0 ? EXIT.findings : EXIT.fine;
+}
+
+/** Returns the value of `runs show --json`. */
+export async function toRunJson(runs: RunStore, summary: RunSummary) {
+  const journal = await runs.read(summary.id);
+  const { lines } = journal;
+  return { summary, timeline: createTimeline(lines), lines, problems: findJournalProblems(summary, journal) };
 }
 
 interface JournalProblem {

@@ -59,18 +59,14 @@ interface SafetyFacts {
 export async function printSafetyReport(
   io: CommandIo,
   options: Pick<CommonOptions, "json">,
-  { settings, around }: Pick<DiscoverResult, "settings" | "around">,
+  found: Pick<DiscoverResult, "settings" | "around">,
 ): Promise<number> {
-  const home = around.skilletHome;
   try {
-    const tried = async () => {
-      const sandbox = await createSandbox({ settings: settings.sandbox, home });
-      return collectSafetyFacts(sandbox, home, settings);
-    };
-    const card = await runWithWaitIndicator(io, "testing the sandbox", () => runUntilInterrupted(io, tried));
-    const held = card.probes.filter(({ holds }) => holds).length;
-    if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
-    else printSafetyFacts(createPrinter(io.stdout, io.env), card, held);
+    const card = await runWithWaitIndicator(io, "testing the sandbox", () =>
+      runUntilInterrupted(io, () => toSafetyJson(found)),
+    );
+    if (options.json) printJson(io.stdout, card);
+    else printSafetyFacts(createPrinter(io.stdout, io.env), card, card.held);
     const isFine = isProbeComplete(card.probes) && card.probes.every(({ holds }) => holds !== false);
     return isFine ? EXIT.fine : EXIT.findings;
   } catch (error) {
@@ -84,6 +80,14 @@ export async function printSafetyReport(
     }
     return EXIT.findings;
   }
+}
+
+/** Returns the value of `doctor --sandbox --json`. Throws a SkillError if code of skills cannot run here. */
+export async function toSafetyJson({ settings, around }: Pick<DiscoverResult, "settings" | "around">) {
+  const home = around.skilletHome;
+  const sandbox = await createSandbox({ settings: settings.sandbox, home });
+  const card = await collectSafetyFacts(sandbox, home, settings);
+  return { ...card, held: card.probes.filter(({ holds }) => holds).length, of: card.probes.length };
 }
 
 async function collectSafetyFacts(sandbox: Sandbox, home: string, settings: Settings): Promise<SafetyFacts> {

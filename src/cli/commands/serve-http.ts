@@ -1,6 +1,5 @@
 import { createWriteStream } from "node:fs";
 import { isIPv4 } from "node:net";
-import { isLoopbackHost } from "../../adapters/mcp-server/http-guard.ts";
 import {
   createIdentifier,
   createLoginThrottle,
@@ -19,6 +18,7 @@ import { formatHomePath } from "../../skill/source/locations.ts";
 import type { Watcher } from "../../skill/source/watch-folders.ts";
 import { createApprovalStore } from "../../store/approvals.ts";
 import { createServerTokenStore } from "../../store/server-tokens.ts";
+import { isLoopbackHost } from "../../util/http.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { preapproveWorkspaceChanges } from "../approval-prompt.ts";

@@ -75,16 +75,13 @@ async function showSkill({ io, options, args }: CommandContext<ShowOptions>): Pr
   }
   if (file !== undefined) await skill.fetch?.([file]);
   else if (options.body) await skill.fetch?.();
-  const signed = file === undefined ? await readSignatureState(skill, found) : undefined;
   if (file !== undefined) printSkillFile(io, skill, file, options.json ?? false);
-  else if (options.json)
-    printJson(io.stdout, {
-      ...collectSkillFacts(skill, found),
-      ...(signed ? { signature: toSignatureJson(signed.state) } : {}),
-      ...(options.body ? { body: skill.body() } : {}),
-    });
+  else if (options.json) printJson(io.stdout, await toShowJson(skill, found, { hasBody: options.body === true }));
   else if (options.body) printSkillText(io, skill.body());
-  else printSkillFacts(io, skill, found, { workspace: options.workspace, signed: signed?.text });
+  else {
+    const signed = await readSignatureState(skill, found);
+    printSkillFacts(io, skill, found, { workspace: options.workspace, signed: signed?.text });
+  }
   return code;
 }
 
@@ -128,6 +125,16 @@ function isAboutSkill({ file }: Diagnostic, name: string): boolean {
   return basename(dirname(file)) === name || basename(file).replace(/\.[^.]*$/, "") === name;
 }
 
+/** Returns the value of `show --json`. */
+export async function toShowJson(skill: Skill, found: CommandHost, { hasBody = false } = {}) {
+  const signed = await readSignatureState(skill, found);
+  return {
+    ...collectSkillFacts(skill, found),
+    ...(signed ? { signature: toSignatureJson(signed.state) } : {}),
+    ...(hasBody ? { body: skill.body() } : {}),
+  };
+}
+
 function collectSkillFacts(skill: Skill, found: CommandHost) {
   const { files, findings } = skill.files();
   const added = readAddedFacts(skill, found);
@@ -135,7 +142,7 @@ function collectSkillFacts(skill: Skill, found: CommandHost) {
     ...toSkillJson(skill),
     places: findSkillLocations(skill, found.catalog),
     frontmatter: skill.manifest.data,
-    tokens: { listed: estimateTokens(formatPromptListing([skill])), full: countFullTokens(skill) },
+    tokens: countSkillTokens(skill),
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
     scripts: listSkillScripts(skill),
     packages: listSkillPackages(skill, found),
@@ -147,6 +154,11 @@ function collectSkillFacts(skill: Skill, found: CommandHost) {
     denials: findDenials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
+}
+
+/** Estimates the tokens of a skill in a list, and of its instructions. */
+export function countSkillTokens(skill: Skill) {
+  return { listed: estimateTokens(formatPromptListing([skill])), full: countFullTokens(skill) };
 }
 
 /** Estimates the tokens of the instructions, by their size if they are remote. */
@@ -293,6 +305,13 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
 }
 
 function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boolean): void {
+  const file = toSkillFileJson(skill, path);
+  if (asJson) printJson(io.stdout, file);
+  else printSkillText(io, file.text);
+}
+
+/** Returns the value of `show SKILL FILE --json`. Throws a SkillError for a file that is not text. */
+export function toSkillFileJson(skill: Skill, path: string) {
   const bytes = skill.read(path);
   if (!isUtf8(bytes) || bytes.includes(0)) {
     throw new SkillError("resource-binary", {
@@ -300,9 +319,7 @@ function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boole
       fix: skill.origin.folder === undefined ? "only text is printed" : `it is in ${skill.origin.folder}`,
     });
   }
-  const text = Buffer.from(bytes).toString("utf8");
-  if (asJson) printJson(io.stdout, { name: skill.name, path, text });
-  else printSkillText(io, text);
+  return { name: skill.name, path, text: Buffer.from(bytes).toString("utf8") };
 }
 
 /** Prints text unchanged, so that it can be copied: tabs are kept, control characters are escaped. */

@@ -1,6 +1,6 @@
 import { listAvailableSkills } from "../../agent/policy/skill-policies.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
-import type { SkillStatistics, StatisticsTotal } from "../../store/statistics.ts";
+import type { SkillStatistics, StatisticsFilter, StatisticsTotal } from "../../store/statistics.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import { compareText, formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import {
@@ -12,8 +12,8 @@ import {
   SINCE_HELP,
 } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
-import { formatCost } from "../format.ts";
 import { type CommandIo, createPrinter, type Printer, printJson } from "../output.ts";
+import { formatCost } from "../run-format.ts";
 
 export const statsCommand: CommandDefinition = {
   define: (command) =>
@@ -37,15 +37,9 @@ async function showStatistics({ io, options }: CommandContext<StatsOptions>): Pr
   const since = options.since === undefined ? undefined : parseSince(options.since);
   const found = await discoverForCommand(io, options);
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
-  const { statistics } = found;
-  const from = omitUndefined({ since, user: options.user, tenant: options.tenant });
-  const skills = [...(await statistics.perSkill(from))].sort(
-    (a, b) => b.runs - a.runs || compareText(a.skill, b.skill),
-  );
-  const total = await statistics.total(from);
-  const neverUsed = listUnusedSkills(skills, found);
-  if (options.json)
-    printJson(io.stdout, { ...(since ? { since } : {}), skills: skills.map(toStatisticsJson), total, neverUsed });
+  const facts = await collectStatistics(found, omitUndefined({ since, user: options.user, tenant: options.tenant }));
+  const { skills, total, neverUsed } = facts;
+  if (options.json) printJson(io.stdout, toStatsJson(facts));
   else if (skills.length === 0) printNoStatistics(io, since, neverUsed);
   else {
     const out = createPrinter(io.stdout, io.env);
@@ -57,7 +51,28 @@ async function showStatistics({ io, options }: CommandContext<StatsOptions>): Pr
   return code;
 }
 
-function toStatisticsJson({ skill, lastUse, ...counts }: SkillStatistics): object {
+interface StatisticsFacts {
+  since?: Date;
+  skills: readonly SkillStatistics[];
+  total: StatisticsTotal;
+  neverUsed: readonly string[];
+}
+
+/** Collects what `stats` prints: the skills that were used most come first. */
+export async function collectStatistics(found: DiscoverResult, from: StatisticsFilter = {}): Promise<StatisticsFacts> {
+  const skills = [...(await found.statistics.perSkill(from))].sort(
+    (a, b) => b.runs - a.runs || compareText(a.skill, b.skill),
+  );
+  const total = await found.statistics.total(from);
+  return { ...omitUndefined({ since: from.since }), skills, total, neverUsed: listUnusedSkills(skills, found) };
+}
+
+/** Returns the value of `stats --json`. */
+export function toStatsJson({ skills, ...facts }: StatisticsFacts) {
+  return { ...facts, skills: skills.map(toStatisticsJson) };
+}
+
+function toStatisticsJson({ skill, lastUse, ...counts }: SkillStatistics) {
   return { name: skill, ...counts, ...omitUndefined({ lastUseAt: lastUse }) };
 }
 

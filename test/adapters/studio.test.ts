@@ -1,0 +1,393 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { request as sendRequest } from "node:http";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createStudioGuard } from "../../src/adapters/studio/studio-guard.ts";
+import { skillText } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Place, place } from "../support/place.ts";
+import { type StudioCall, type StudioSession, startStudio } from "../support/studio.ts";
+import { modelConfig } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const SKILLS = {
+  "home/.skillet/skills/greeter/SKILL.md": skillText("greeter", {
+    description: "Greets people. Use when asked to greet.",
+  }),
+  "home/.agents/skills/twice/SKILL.md": skillText("twice", { body: "Another." }),
+  "project/.git/HEAD": "ref: refs/heads/main\n",
+  "project/skills/twice/SKILL.md": skillText("twice"),
+  "project/skills/twice/notes/more.md": "# More\n",
+  "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n",
+};
+
+const dist = join(import.meta.dirname, "../../dist/studio");
+
+async function printed({ run }: Place, ...args: string[]): Promise<ReturnType<typeof JSON.parse>> {
+  return JSON.parse((await run([...args, "--json"])).stdout);
+}
+
+describe("the requests of studio", () => {
+  it("[V-01] answers with the page, and with data only to a session", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    expect(studio.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/);
+    expect(await studio.send("/")).toMatchObject({
+      status: 200,
+      headers: { "content-type": "text/html; charset=utf-8" },
+    });
+    expect(await studio.send("/api/skills")).toMatchObject({
+      status: 401,
+      json: { error: { code: "studio-session" } },
+    });
+    const send = await studio.open();
+    expect((await send("/api/skills")).status).toBe(200);
+  });
+
+  it("[V-01] accepts a link once", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    const session: StudioCall = { method: "POST", body: { token: studio.token } };
+    expect((await studio.send("/api/session", { method: "POST", body: { token: "wrong" } })).status).toBe(401);
+    expect((await studio.send("/api/session", { method: "POST", body: {} })).status).toBe(401);
+    const { status, headers } = await studio.send("/api/session", session);
+    expect(status).toBe(200);
+    expect(headers["set-cookie"]).toEqual([
+      expect.stringMatching(/^skillet-studio-\d+=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/),
+    ]);
+    expect((await studio.send("/api/session", session)).status).toBe(401);
+  });
+
+  it("[V-01] needs both the cookie, which other ports of this machine receive, and the key, which they do not", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    const send = await studio.open();
+    expect((await send("/api/studio")).status).toBe(200);
+    expect((await send("/api/studio", { headers: { cookie: "" } })).status).toBe(401);
+    expect((await send("/api/studio", { headers: { "x-skillet-key": "" } })).status).toBe(401);
+    expect((await send("/api/changes", { headers: { "x-skillet-key": "" } })).status).toBe(401);
+  });
+
+  it.each([
+    ["a foreign Host", { host: "attacker.example" }],
+    ["a name that only ends like its own", { host: "localhost.attacker.example" }],
+    ["another port in the Host", { host: "127.0.0.1:1" }],
+    ["no port in the Host", { host: "127.0.0.1" }],
+    ["a foreign Origin", { origin: "https://attacker.example" }],
+    ["a page of another local port", { origin: "http://127.0.0.1:1" }],
+    ["a page without an origin", { origin: "null" }],
+    ["a page of another site", { "sec-fetch-site": "cross-site" }],
+    ["a page of the same site", { "sec-fetch-site": "same-site" }],
+  ])("[V-01] refuses %s, also with a session and for the page itself", async (_, headers) => {
+    const studio = await startStudio(place(SKILLS).run);
+    const send = await studio.open();
+    for (const path of ["/", "/api/skills"])
+      expect(await send(path, { headers })).toMatchObject({ status: 403, json: { error: { code: "studio-origin" } } });
+  });
+
+  it("[V-01] accepts its own names, also on every interface", () => {
+    const isAccepted = (host: string, header: string) => {
+      const guard = createStudioGuard({ host, port: 7410 });
+      try {
+        guard.checkOrigin({ host: header, origin: `http://${header}` });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    for (const name of ["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])
+      expect(isAccepted("127.0.0.1", `${name}:7410`)).toBe(true);
+    expect(isAccepted("127.0.0.1", "192.0.2.7:7410")).toBe(false);
+    expect(isAccepted("0.0.0.0", "192.0.2.7:7410")).toBe(true);
+    expect(isAccepted("0.0.0.0", "[2001:db8::1]:7410")).toBe(true);
+    // A name could be pointed at this machine by its owner.
+    expect(isAccepted("0.0.0.0", "attacker.example:7410")).toBe(false);
+    expect(isAccepted("studio.example", "studio.example:7410")).toBe(true);
+  });
+
+  it("[V-01] never allows another origin in a preflight request", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    const headers = { origin: "https://attacker.example", "access-control-request-headers": "x-skillet-key" };
+    const answer = await studio.send("/api/skills", { method: "OPTIONS", headers });
+    expect(answer.status).toBe(403);
+    expect(Object.keys(answer.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+
+  it("[V-03] sends a policy that allows no inline script and nothing from another host", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    for (const path of ["/", "/api/skills", "/skills/greeter"]) {
+      const { headers } = await studio.send(path);
+      const policy = String(headers["content-security-policy"]);
+      expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'");
+      expect(policy).toContain("frame-ancestors 'none'; require-trusted-types-for 'script'");
+      expect(policy).not.toMatch(/unsafe|https?:|data:|\*/);
+      expect(headers).toMatchObject({ "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
+    }
+    const page = (await studio.send("/")).body;
+    expect(page).not.toMatch(/<script(?![^>]* src="\/assets\/)|\son\w+=|style=|https?:/i);
+  });
+
+  it("[V-04] reads no path that a client names", async () => {
+    const here = place({ ...SKILLS, "home/secret.txt": "secret" });
+    const studio = await startStudio(here.run);
+    const send = await studio.open();
+    const { json } = await send("/api/skills/twice");
+    expect(json.files.map(({ path }: { path: string }) => path)).toEqual(["notes/more.md"]);
+    expect((await send("/api/skills/twice/files/0")).json).toEqual(
+      await printed(here, "show", "twice", "notes/more.md"),
+    );
+    const paths = ["..%2f..%2f..%2fsecret.txt", "notes%2fmore.md", "-1", "1", "0.5", "1e0", "__proto__", "constructor"];
+    for (const path of paths)
+      expect((await send(`/api/skills/twice/files/${path}`)).json, path).toMatchObject({
+        error: { code: "not-found" },
+      });
+    for (const path of ["/assets/../index.html", "/assets/%2e%2e%2fpackage.json", "/assets/..%2f..%2fpackage.json"])
+      expect((await studio.send(path)).body, path).not.toContain('"name": "skillet"');
+    for (const path of [
+      "/api/runs/..%2f..%2fsecret",
+      "/api/runs/last",
+      "/api/skills/..%2ftwice",
+      "/api/%00",
+      "/api/skills/%zz",
+    ])
+      expect((await send(path)).status, path).toBe(404);
+  });
+
+  it("[V-04] changes nothing for a request without JSON, without a session, or when it is read-only", async () => {
+    const studio = await startStudio(place(SKILLS).run, "--read-only");
+    const path = "/api/runs/20261119-000000-00000000/cancel";
+    expect((await studio.send(path, { method: "POST", body: {} })).status).toBe(401);
+    const send = await studio.open();
+    expect(await send(path, { method: "POST", body: {} })).toMatchObject({
+      status: 403,
+      json: { error: { code: "studio-read-only" } },
+    });
+    expect((await send(path)).status).toBe(404);
+    const writable = await startStudio(place(SKILLS).run);
+    const sendThere = await writable.open();
+    for (const headers of [
+      {},
+      { "content-type": "text/plain" },
+      { "content-type": "application/x-www-form-urlencoded" },
+    ])
+      expect((await sendThere(path, { method: "POST", headers })).json).toMatchObject({ error: { code: "usage" } });
+    const large = { text: "x".repeat(100_000) };
+    expect((await sendThere(path, { method: "POST", body: large })).json).toMatchObject({ error: { code: "usage" } });
+    expect((await sendThere(path, { method: "POST", body: {} })).json).toMatchObject({
+      error: { code: "run-unknown" },
+    });
+  });
+
+  it("[V-04] redacts the secrets of the configuration in every answer", async () => {
+    const secret = "hunter2-is-not-a-password";
+    const here = place({
+      ...SKILLS,
+      "home/.agents/skills/leaky/SKILL.md": skillText("leaky", {
+        body: `The key is ${secret}.`,
+        more: "env: [LEAKY_KEY]\n",
+      }),
+    });
+    await here.run(["config", "set", "skills.leaky.LEAKY_KEY"], { stdin: secret });
+    const send = await (await startStudio(here.run)).open();
+    const paths = ["/api/skills", "/api/skills/leaky", "/api/explain?query=leaky", `/api/explain?query=${secret}`];
+    for (const path of paths) expect((await send(path)).body, path).not.toContain(secret);
+    expect((await send("/api/skills/leaky")).json.body).toContain("The key is [LEAKY_KEY].");
+  });
+
+  it("[V-04] stays JSON when a secret is part of its syntax", async () => {
+    const here = place({
+      ...SKILLS,
+      "home/.agents/skills/odd/SKILL.md": skillText("odd", { more: "env: [ODD_KEY]\n" }),
+    });
+    await here.run(["config", "set", "skills.odd.ODD_KEY"], { stdin: '"name":' });
+    const send = await (await startStudio(here.run)).open();
+    expect((await send("/api/skills")).json.skills.length).toBeGreaterThan(0);
+  });
+});
+
+describe("the data of studio", () => {
+  it("[V-02] equals what the command line prints with --json", async () => {
+    const here = place(SKILLS);
+    const send = await (await startStudio(here.run)).open();
+    const json = async (path: string) => (await send(path)).json;
+    const skills = await json("/api/skills");
+    expect(skills).toEqual(await printed(here, "list", "--all"));
+    expect(skills.shadowed).toHaveLength(1);
+    expect(skills.diagnostics.length).toBeGreaterThan(0);
+    const { tokens } = await json("/api/tokens");
+    expect(Object.keys(tokens)).toEqual(skills.skills.map(({ name }: { name: string }) => name));
+    for (const name of ["greeter", "twice", "twice@.agents/skills"]) {
+      const shown = await printed(here, "show", name, "--body");
+      expect(await json(`/api/skills/${encodeURIComponent(name)}`)).toEqual({
+        ...shown,
+        exports: (await printed(here, "export", shown.name, "--list")).installed,
+      });
+      if (!name.includes("@")) expect(tokens[name]).toEqual(shown.tokens);
+    }
+    expect(await json("/api/clients")).toEqual(await printed(here, "list", "--by", "client"));
+    expect(await json("/api/explain?query=greet%20me")).toEqual(await printed(here, "explain", "greet me"));
+    expect(await json("/api/explain?query=greet&skill=twice")).toEqual(
+      await printed(here, "explain", "greet", "--skill", "twice"),
+    );
+    for (const client of ["claude", "codex", "gemini"])
+      expect(await json(`/api/explain?query=greet&as=${client}`)).toEqual(
+        await printed(here, "explain", "greet", "--as", client),
+      );
+    expect(await json("/api/stats")).toEqual(await printed(here, "stats"));
+    const doctor = (await send("/api/doctor", { method: "POST", body: {} })).json;
+    expect(doctor).toEqual(await printed(here, "doctor"));
+  });
+
+  it("[V-02] shows runs, approvals and evaluations as the command line does", async () => {
+    const server = await modelServer("openai", [writes, () => "Done.", () => "Hello."]);
+    const here = place({ ...SKILLS, ...QUERIES }, modelConfig("openai", server));
+    await here.run(["run", "greeter", "write it"]);
+    await here.run(["run", "twice", "say hello"]);
+    const evaluated = await printed(here, "eval", "greeter");
+    const send = await (await startStudio(here.run)).open();
+    const json = async (path: string) => (await send(path)).json;
+    const list = await json("/api/runs");
+    expect(list).toEqual(await printed(here, "runs", "-n", "1000"));
+    expect(list.runs).toHaveLength(2);
+    for (const { id } of list.runs)
+      expect(await json(`/api/runs/${id}`)).toEqual(await printed(here, "runs", "show", id));
+    const { digests, ...approvals } = await json("/api/approvals");
+    expect(approvals).toEqual(await printed(here, "approve"));
+    expect(Object.keys(digests)).toEqual(approvals.waiting.map(({ id }: { id: string }) => id));
+    expect(approvals.waiting).toHaveLength(1);
+    expect(await json("/api/stats")).toEqual(await printed(here, "stats"));
+    const { reports } = await json("/api/evals");
+    expect(reports).toHaveLength(1);
+    expect(reports[0].skills[0].rates).toEqual(evaluated.skills[0].rates);
+  });
+
+  it("[V-05] reports changes of skills, runs and approvals to an open page", async () => {
+    const server = await modelServer("openai", [writes]);
+    const here = place(SKILLS, modelConfig("openai", server));
+    const studio = await startStudio(here.run);
+    const send = await studio.open();
+    const changes = await followChanges(studio.url, send);
+    const typesOf = () => new Set(changes().map(({ type }) => type));
+    await here.run(["run", "greeter", "write it"]);
+    await waitFor(() => expect([...typesOf()]).toEqual(expect.arrayContaining(["runs", "approvals"])));
+    const [{ id }] = (await send("/api/runs")).json.runs;
+    expect(
+      changes()
+        .filter(({ type }) => type === "runs")
+        .flatMap(({ names }) => names),
+    ).toContain(id);
+  });
+});
+
+describe("answers of studio", () => {
+  it("[V-06] approving resumes a run that waits and that no process works on", async () => {
+    const server = await modelServer("openai", [writes, () => "Written."]);
+    const here = place(SKILLS, modelConfig("openai", server));
+    await here.run(["run", "greeter", "write it"]);
+    const send = await (await startStudio(here.run)).open();
+    const { waiting, digests } = (await send("/api/approvals")).json;
+    const id: string = waiting[0].id;
+    const answer = await send(`/api/approvals/${id}`, {
+      method: "POST",
+      body: { decision: "once", digest: digests[id] },
+    });
+    expect(answer).toMatchObject({ status: 200, json: { run: id, isApproved: true, isResumed: true } });
+    await waitFor(async () => expect((await send(`/api/runs/${id}`)).json.summary.state).toBe("ended"));
+    expect(readFileSync(join(here.project, "out.txt"), "utf8")).toBe("written\n");
+  });
+
+  it("[V-06] denying gives the model the reason, with secrets redacted", async () => {
+    const server = await modelServer("openai", [writes, () => "I did not."]);
+    const here = place(
+      { ...SKILLS, "home/.agents/skills/odd/SKILL.md": skillText("odd", { more: "env: [ODD_KEY]\n" }) },
+      modelConfig("openai", server),
+    );
+    await here.run(["config", "set", "skills.odd.ODD_KEY"], { stdin: "a-secret-value" });
+    await here.run(["run", "greeter", "write it"]);
+    const send = await (await startStudio(here.run)).open();
+    const { waiting, digests } = (await send("/api/approvals")).json;
+    const id: string = waiting[0].id;
+    const body = { decision: "deny", reason: "not today, a-secret-value", digest: digests[id] };
+    expect((await send(`/api/approvals/${id}`, { method: "POST", body })).status).toBe(200);
+    await waitFor(async () => expect((await send(`/api/runs/${id}`)).json.summary.state).toBe("ended"));
+    const shown = JSON.stringify(await printed(here, "runs", "show", id));
+    expect(shown).toContain("not today, [ODD_KEY]");
+    expect(readdirSync(here.project)).not.toContain("out.txt");
+  });
+
+  it("[V-04] answers only the request that was shown", async () => {
+    const server = await modelServer("openai", [writes]);
+    const here = place(SKILLS, modelConfig("openai", server));
+    await here.run(["run", "greeter", "write it"]);
+    const send = await (await startStudio(here.run)).open();
+    const { waiting } = (await send("/api/approvals")).json;
+    const path = `/api/approvals/${waiting[0].id}`;
+    for (const body of [{ decision: "once" }, { decision: "once", digest: "0".repeat(64) }])
+      expect((await send(path, { method: "POST", body })).json).toMatchObject({
+        error: { code: "no-pending-approval" },
+      });
+    expect((await send("/api/approvals")).json.waiting).toHaveLength(1);
+  });
+
+  it("cancels a waiting run", async () => {
+    const server = await modelServer("openai", [writes]);
+    const here = place(SKILLS, modelConfig("openai", server));
+    await here.run(["run", "greeter", "write it"]);
+    const send = await (await startStudio(here.run)).open();
+    const [{ id }] = (await send("/api/runs")).json.runs;
+    expect((await send(`/api/runs/${id}/cancel`, { method: "POST", body: {} })).json).toEqual({ run: id });
+    expect((await printed(here, "runs")).runs[0].state).toBe("cancelled");
+    expect((await send(`/api/runs/${id}/resume`, { method: "POST", body: {} })).json.error.code).toBe("run-cancelled");
+  });
+});
+
+describe("the command", () => {
+  it("uses the port that was named, or reports that it is in use", async () => {
+    const studio = await startStudio(place(SKILLS).run);
+    const { port } = new URL(studio.url);
+    const second = await place(SKILLS).run(["studio", "--port", port, "--no-open"]);
+    expect(second).toMatchObject({ code: 2 });
+    expect(second.stderr).toContain(`Port ${port} of 127.0.0.1 is in use`);
+  });
+
+  it.each([["70000"], ["-1"], ["x"]])("refuses the port %s", async (port) => {
+    expect(await place({}).run(["studio", `--port=${port}`, "--no-open"])).toMatchObject({ code: 2 });
+  });
+
+  it("[V-08] builds a page of less than 250 kB, compressed", () => {
+    const files = readdirSync(dist).map((name) => readFileSync(join(dist, name)));
+    const bytes = files.reduce((sum, file) => sum + gzipSync(file).length, 0);
+    expect(files.length).toBeGreaterThan(2);
+    expect(bytes).toBeLessThan(250_000);
+  });
+});
+
+const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
+
+const QUERIES = {
+  "home/.skillet/skills/greeter/evals/triggers.json": JSON.stringify([
+    { query: "greet them", should_trigger: true, split: "test" },
+    { query: "the weather", should_trigger: false, split: "test" },
+  ]),
+};
+
+interface Change {
+  type: string;
+  names: string[];
+}
+
+/** Follows the changes until the test ends. Resolves when the stream is open. */
+async function followChanges(url: string, { credentials }: StudioSession): Promise<() => Change[]> {
+  let received = "";
+  await new Promise<void>((resolve, reject) => {
+    const request = sendRequest(new URL("/api/changes", url), { headers: credentials }, (response) => {
+      expect(response.headers["content-type"]).toBe("text/event-stream; charset=utf-8");
+      response.on("error", () => {}); // The server has ended.
+      response.setEncoding("utf8").on("data", (piece) => {
+        received += piece;
+        resolve();
+      });
+    });
+    onTestFinished(() => void request.destroy());
+    request.on("error", reject).end();
+  });
+  return () => Array.from(received.matchAll(/^data: (.*)$/gm), ([, data = ""]) => JSON.parse(data));
+}
