@@ -211,7 +211,7 @@ function parseDecision({ host }: StudioContext, { decision, reason }: StudioRequ
   if (decision === "deny") return { deny: createStudioRedactor(host).redact(typeof reason === "string" ? reason : "") };
   if (decision === "once" || decision === "run" || decision === "always") return { [decision]: true };
   throw new SkillError("usage", {
-    message: "The answer is none of once, run, always and deny",
+    message: "Unknown answer: only once, run, always and deny exist",
     fix: "reload the page",
   });
 }

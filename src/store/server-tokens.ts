@@ -1,6 +1,7 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import { join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
+import { hashSecret } from "../util/http.ts";
 import { isJsonObject } from "../util/objects.ts";
 import { truncateLine } from "../util/text.ts";
 import { createJsonStore } from "./json-store.ts";
@@ -119,10 +120,6 @@ const TOKEN_PATTERN = /^skt_([0-9a-f]{12})_([\w-]{43})$/;
 const ID_BYTES = 6;
 const SECRET_BYTES = 32;
 const NO_HASH = "0".repeat(64);
-
-function hashSecret(secret: string): Buffer {
-  return createHash("sha256").update(secret).digest();
-}
 
 function toPersonToken(id: string, { hash: _, ...token }: StoredToken): PersonToken {
   return { id, ...token };

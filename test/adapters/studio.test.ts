@@ -214,7 +214,7 @@ describe("the data of studio", () => {
     expect(skills.diagnostics.length).toBeGreaterThan(0);
     const { tokens } = await json("/api/tokens");
     expect(Object.keys(tokens)).toEqual(skills.skills.map(({ name }: { name: string }) => name));
-    for (const name of ["greeter", "twice", "twice@.agents/skills"]) {
+    for (const name of ["greeter", "twice", `twice@${skills.shadowed[0].source}`]) {
       const shown = await printed(here, "show", name, "--body");
       expect(await json(`/api/skills/${encodeURIComponent(name)}`)).toEqual({
         ...shown,
@@ -237,10 +237,10 @@ describe("the data of studio", () => {
   });
 
   it("[V-02] shows runs, approvals and evaluations as the command line does", async () => {
-    const server = await modelServer("openai", [writes, () => "Done.", () => "Hello."]);
+    const server = await modelServer("openai", [writes, () => "Hello."]);
     const here = place({ ...SKILLS, ...QUERIES }, modelConfig("openai", server));
     await here.run(["run", "greeter", "write it"]);
-    await here.run(["run", "twice", "say hello"]);
+    await here.run(["run", "greeter", "say hello"]);
     const evaluated = await printed(here, "eval", "greeter");
     const send = await (await startStudio(here.run)).open();
     const json = async (path: string) => (await send(path)).json;

@@ -120,6 +120,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("DoctorTools", "doctor", "--tools");
   await take("Stats", "stats");
   await endless(printed, { run, shape: "Serve", args: ["serve", "--http", "127.0.0.1:0", "--json"] });
+  await endless(printed, { run, shape: "Studio", args: ["studio", "--json", "--port", "0", "--no-open"] });
   const change = () => writeFiles(project, { "skills/late/SKILL.md": skillText("late") });
   await endless(printed, { run, shape: "ListWatch", args: ["list", "--watch", "--json"], change });
   rmSync(home, { recursive: true, force: true });
