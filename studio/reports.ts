@@ -6,8 +6,7 @@ import type { explainSkill, toExplainJson } from "../src/cli/commands/explain.ts
 import type { collectClientFacts } from "../src/cli/commands/explain-client.ts";
 import type { collectExportedCopies } from "../src/cli/commands/export-manage.ts";
 import type { toListJson } from "../src/cli/commands/list.ts";
-import type { toRunListJson } from "../src/cli/commands/runs.ts";
-import type { toRunJson } from "../src/cli/commands/runs-show.ts";
+import type { toRunJson, toRunListJson } from "../src/cli/commands/runs.ts";
 import type { toSafetyJson } from "../src/cli/commands/sandbox-views.ts";
 import type { countSkillTokens, toShowJson, toSkillFileJson } from "../src/cli/commands/show.ts";
 import type { toStatsJson } from "../src/cli/commands/stats.ts";

@@ -148,7 +148,7 @@ function Markdown({ text }: { text: string }) {
     };
   }, [text]);
   if (html === undefined) return <Loading />;
-  // biome-ignore lint/security/noDangerouslySetInnerHtml: the value is a TrustedHTML of the sanitizer; the policy refuses any other.
+  // The value is a TrustedHTML of the sanitizer: the policy of the page refuses any other.
   return <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
