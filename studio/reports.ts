@@ -6,7 +6,7 @@ import type { explainSkill, toExplainJson } from "../src/cli/commands/explain.ts
 import type { collectClientFacts } from "../src/cli/commands/explain-client.ts";
 import type { collectExportedCopies } from "../src/cli/commands/export-manage.ts";
 import type { toListJson } from "../src/cli/commands/list.ts";
-import type { toRunJson, toRunListJson } from "../src/cli/commands/runs.ts";
+import type { toRunListJson } from "../src/cli/commands/runs.ts";
 import type { toSafetyJson } from "../src/cli/commands/sandbox-views.ts";
 import type { countSkillTokens, toShowJson, toSkillFileJson } from "../src/cli/commands/show.ts";
 import type { toStatsJson } from "../src/cli/commands/stats.ts";
@@ -37,7 +37,7 @@ export type ExplainReport = ReturnType<typeof toExplainJson>;
 export type SkillExplanation = ReturnType<typeof explainSkill>;
 export type ClientReport = Awaited<ReturnType<typeof collectClientFacts>>;
 export type RunsReport = ReturnType<typeof toRunListJson>;
-export type RunReport = Awaited<ReturnType<typeof toRunJson>>;
+export type { RunReport } from "../src/store/run-timeline.ts";
 export type ApprovalsReport = Awaited<ReturnType<typeof toApproveJson>> & { digests: Record<string, string> };
 export type HeldReport = ApprovalsReport["held"][number];
 export type HeldChangeReport = Pick<HeldChange, "path" | "change" | "diff">;

@@ -57,8 +57,9 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
     read("/api/explain", explainQuery),
     read("/api/runs", listRuns),
     read("/api/runs/:id", async (found, { params: { id = "" } }) => {
-      const { toRunJson } = await import("./commands/runs.ts");
-      return toRunJson(found.runs, await findRun(found, id));
+      const summary = await findRun(found, id);
+      const { createRunReport } = await import("../store/run-timeline.ts");
+      return createRunReport(summary, await found.runs.read(summary.id));
     }),
     read("/api/approvals", listApprovals),
     read("/api/evals", async ({ home }) => {

@@ -2,7 +2,8 @@ import type { Approval, ApprovalRequest } from "../host/approval.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Usage } from "../skill/tool.ts";
 import { omitUndefined } from "../util/objects.ts";
-import type { JournalLine } from "./journal.ts";
+import type { JournalLine, ParsedJournal } from "./journal.ts";
+import type { RunSummary } from "./run-rules.ts";
 
 /**
  * Builds the timeline of a run from the lines of its journal: model calls, tool calls, approvals, nested runs and notes, in order.
@@ -15,6 +16,38 @@ export function createTimeline(lines: readonly JournalLine[]): readonly Timeline
   const timeline = new Timeline();
   for (const line of lines) timeline.take(line);
   return timeline.entries;
+}
+
+/** A recorded run: the value of `runs show --json`. */
+export interface RunReport {
+  summary: RunSummary;
+  timeline: readonly TimelineEntry[];
+  lines: readonly JournalLine[];
+  problems: readonly JournalProblem[];
+}
+
+export interface JournalProblem {
+  line: number;
+  message: string;
+}
+
+/** Creates the report of a run from its journal, with the parts of it that cannot be read. */
+export function createRunReport(summary: RunSummary, journal: ParsedJournal): RunReport {
+  const { lines } = journal;
+  return { summary, timeline: createTimeline(lines), lines, problems: findJournalProblems(summary, journal) };
+}
+
+function findJournalProblems(
+  { bytes, state }: RunSummary,
+  { lines, corrupt, wholeBytes: whole }: ParsedJournal,
+): JournalProblem[] {
+  const torn = lines.length + corrupt.length + 1;
+  return [
+    ...corrupt.map((line) => ({ line, message: `line ${line} of its journal is corrupt` })),
+    ...(whole < bytes && state !== "running"
+      ? [{ line: torn, message: `line ${torn} of its journal is incomplete: the process ended while writing it` }]
+      : []),
+  ];
 }
 
 /** An entry of the timeline of a run. */

@@ -1,15 +1,15 @@
 import { loadSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { formatHomePath } from "../../skill/source/locations.ts";
-import type { JournalLine, ParsedJournal } from "../../store/journal.ts";
+import type { JournalLine } from "../../store/journal.ts";
 import { RUN_STATES, type RunState, type RunSummary } from "../../store/run-rules.ts";
 import {
+  createRunReport,
   createTimeline,
   type TimelineApproval,
   type TimelineCall,
   type TimelineEntry,
 } from "../../store/run-timeline.ts";
-import type { RunStore } from "../../store/runs.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
 import { formatApprovalLine, formatInputLine, printApprovalRequest } from "../approval-prompt.ts";
@@ -258,7 +258,7 @@ interface ShowRunOptions {
 async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowRunOptions>): Promise<number> {
   const runs = await openCommandRuns(io, options);
   const summary = await runs.find(given);
-  const run = await toRunJson(runs, summary);
+  const run = createRunReport(summary, await runs.read(summary.id));
   const { problems } = run;
   if (options.json) printJson(io.stdout, run);
   else printRun(io, summary, run.lines, options.full ?? false);
@@ -266,31 +266,6 @@ async function showRun({ io, options, args: [given = ""] }: CommandContext<ShowR
   for (const { message } of options.json ? [] : problems)
     printHanging(error, error.text`${error.red("✗")} `, [message], { indent: 2, code: "journal-corrupt" });
   return problems.length > 0 ? EXIT.findings : EXIT.fine;
-}
-
-/** Returns the value of `runs show --json`. */
-export async function toRunJson(runs: RunStore, summary: RunSummary) {
-  const journal = await runs.read(summary.id);
-  const { lines } = journal;
-  return { summary, timeline: createTimeline(lines), lines, problems: findJournalProblems(summary, journal) };
-}
-
-interface JournalProblem {
-  line: number;
-  message: string;
-}
-
-function findJournalProblems(
-  { bytes, state }: RunSummary,
-  { lines, corrupt, wholeBytes: whole }: ParsedJournal,
-): JournalProblem[] {
-  const torn = lines.length + corrupt.length + 1;
-  return [
-    ...corrupt.map((line) => ({ line, message: `line ${line} of its journal is corrupt` })),
-    ...(whole < bytes && state !== "running"
-      ? [{ line: torn, message: `line ${torn} of its journal is incomplete: the process ended while writing it` }]
-      : []),
-  ];
 }
 
 const MAX_LINE_WIDTH = 100;
