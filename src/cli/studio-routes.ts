@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChangeFeed } from "../adapters/studio/studio-changes.ts";
 import type { StudioRequest, StudioRoute } from "../adapters/studio/studio-server.ts";
-import { collectSecrets } from "../agent/run/run-inputs.ts";
+import { createHostRedactor } from "../agent/run/redaction.ts";
 import type { ListingClient } from "../catalog/client-listings.ts";
 import { SkillError } from "../errors/problem.ts";
 import type { ApprovalRequest } from "../host/approval.ts";
@@ -91,7 +91,7 @@ export function createStudioRoutes(context: StudioContext): StudioRoute[] {
 /** Removes the secrets that the configuration holds, as runs do. */
 export function createStudioRedactor({ current }: StudioHost) {
   const found = current();
-  return createRedactor(found === undefined ? new Map() : collectSecrets(new Map(), found));
+  return found === undefined ? createRedactor(new Map()) : createHostRedactor(found);
 }
 
 function describeStudio({ isReadOnly }: StudioContext, { around }: CommandHost) {
