@@ -13,8 +13,8 @@ import {
 } from "@modelcontextprotocol/server";
 import { SkillError } from "../../errors/problem.ts";
 import { SERVER_SCOPES } from "../../store/server-tokens.ts";
-import { isJsonObject } from "../../util/objects.ts";
 import { formatUrlHost, isWildcardHost } from "../../util/http.ts";
+import { isJsonObject } from "../../util/objects.ts";
 import {
   createHttpGuard,
   createRpcRefusal,

@@ -3,6 +3,7 @@ import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify, type RemoteJWKS
 import type { OauthSettings } from "../../config/settings.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { SERVER_SCOPES, type ServerScope } from "../../store/server-tokens.ts";
+import { isLoopbackHost } from "../../util/http.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
 import { createRpcRefusal, isLoopbackHost } from "./http-guard.ts";
 import { expandScopes, RESOURCE_METADATA_PATH, type ServerIdentity, type VerifyAccessToken } from "./http-identity.ts";
