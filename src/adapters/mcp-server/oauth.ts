@@ -5,7 +5,7 @@ import { SkillError } from "../../errors/problem.ts";
 import { SERVER_SCOPES, type ServerScope } from "../../store/server-tokens.ts";
 import { isLoopbackHost } from "../../util/http.ts";
 import { isJsonObject, omitUndefined } from "../../util/objects.ts";
-import { createRpcRefusal, isLoopbackHost } from "./http-guard.ts";
+import { createRpcRefusal } from "./http-guard.ts";
 import { expandScopes, RESOURCE_METADATA_PATH, type ServerIdentity, type VerifyAccessToken } from "./http-identity.ts";
 
 /** A server as an OAuth 2.1 resource server: it accepts access tokens of one issuer, and names that issuer to clients. */
