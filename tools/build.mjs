@@ -14,6 +14,9 @@ const { version, exports: entries, peerDependencies } = JSON.parse(readFileSync(
 /** The modules of a start: `skillet list` needs no others. */
 const START = ["src/cli/main.ts", "src/cli/commands/list.ts"];
 
+/** The file of the command with js-yaml. */
+const YAML_FILE = "js-yaml.cjs";
+
 /** Declarations that `skillet types` writes next to skills: zod's entries. */
 const ZOD_ENTRIES = ["index", "v4/index", "v4/core/index", "mini/index", "v4-mini/index", "v3/index"];
 
@@ -135,7 +138,7 @@ async function buildCommand() {
     outExtension: { ".js": ".cjs" },
     chunkNames: "[name]-[hash]",
     entryPoints: [{ in: "./src/cli/bin.ts", out: "bin" }],
-    external: ENGINE_PACKAGES,
+    external: [...ENGINE_PACKAGES, `./${YAML_FILE}`],
     define: {
       SKILLET_VERSION,
       SKILLET_SB_CODE,
@@ -143,9 +146,10 @@ async function buildCommand() {
       "import.meta.dirname": "__dirname",
       "import.meta.filename": "__filename",
     },
-    plugins: [importStartFirst(), evaluateYamlLater(), omitChildProcess()],
+    plugins: [importStartFirst(), evaluateYamlLater(`./${YAML_FILE}`), omitChildProcess()],
   });
-  mkdirSync(join(root, "dist/cli"));
+  // A file of its own: Node's compile cache keeps what it compiled of a whole file, and a start seldom needs this part.
+  await build({ format: "cjs", entryPoints: ["js-yaml"], outfile: `dist/cli/${YAML_FILE}` });
   for (const { path, text } of outputFiles) {
     const { code } = await esbuild.transform(text, {
       format: "cjs",
@@ -207,12 +211,12 @@ function importStartFirst() {
 }
 
 /** Evaluates js-yaml when it is first used: most skills need no full YAML parser, and js-yaml compiles large regular expressions. */
-function evaluateYamlLater() {
+function evaluateYamlLater(file = "js-yaml") {
   return {
     name: "evaluate-yaml-later",
     setup({ onLoad }) {
       onLoad({ filter: /[\\/]yaml-library\.ts$/ }, ({ path }) => ({
-        contents: 'export const getYamlLibrary = () => require("js-yaml");',
+        contents: `export const getYamlLibrary = () => require("${file}");`,
         resolveDir: dirname(path),
       }));
     },
