@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { createAuditLog } from "../capabilities/audit-log.ts";
 import { formatTomlValue } from "../config/config-edit.ts";
 import { type ConfigEntry, formatKeyPath } from "../config/config-file.ts";
 import { CONFIG_KEYS, type ConfigKey } from "../config/config-keys.ts";
@@ -12,6 +13,7 @@ import {
 } from "../config/live-settings.ts";
 import { FINDING_CODES } from "../errors/finding-codes.ts";
 import { SkillError } from "../errors/problem.ts";
+import type { AuditEntry } from "../host/capability-contract.ts";
 import type { Finding } from "../skill/diagnostics.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Environment, formatDisplayPath } from "../skill/source/locations.ts";
@@ -144,6 +146,15 @@ function getAppliedFingerprint({ applied }: LiveProcess, file: string): string |
 
 const MAX_WAIT_MS = 2000;
 const POLL_MS = 25;
+
+/** Records a change of permissions in the audit log, so that it shows when each running server applied it. */
+export async function recordChange(
+  { skilletHome }: Pick<Environment, "skilletHome">,
+  method: string,
+  about: Partial<AuditEntry>,
+): Promise<void> {
+  await createAuditLog(skilletHome).add({ run: "", skill: "", source: "", outcome: "ok", ...about, method });
+}
 
 interface PrintReachOptions {
   /** The consequence for runs under way. */

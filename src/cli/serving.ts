@@ -1,6 +1,7 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createSkillServer, type SkillServer } from "../adapters/mcp-server/skill-server.ts";
 import { findFirstDenial } from "../agent/policy/skill-policies.ts";
+import { createAuditLog } from "../capabilities/audit-log.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { findNamesListedByClient } from "../clients/client-views.ts";
 import type { DiscoverResult } from "../config/discover.ts";
@@ -149,8 +150,10 @@ export function watchForChanges(
   const follow = (catalog: Promise<Catalog>) => {
     folders = watchFolders(folders, catalog).catch((error) => void onError(error));
   };
+  const audit = createAuditLog(found.home);
   const look = () => {
     const now = fingerprintTrust(found);
+    const changedFiles = listChangedFiles(known, now);
     if (now.configuration !== known.configuration) warn();
     onTokens(); // Also without a change: a token may have expired.
     if (now.sources !== known.sources) {
@@ -160,6 +163,9 @@ export function watchForChanges(
     if (now.configuration !== known.configuration || now.trust !== known.trust) changed();
     known = now;
     announcement.update();
+    // The line shows when the change took effect here.
+    for (const account of changedFiles)
+      audit.add({ ...NO_RUN, method: "server.apply", account, outcome: "ok" }).catch(onError);
   };
   const timers = [
     setTimeout(() => follow(Promise.resolve(found.catalog)), SERVE_POLL_MS).unref(),
@@ -189,6 +195,22 @@ function fingerprintTrust({ home, settings, currentConfiguration }: DiscoverResu
     files,
   };
 }
+
+function listChangedFiles(
+  before: ReturnType<typeof fingerprintTrust>,
+  now: ReturnType<typeof fingerprintTrust>,
+): readonly string[] {
+  const changed = Object.keys(now.files).filter((file) => now.files[file] !== before.files[file]);
+  const applied = ({ configuration }: typeof now) =>
+    configuration.files.map(({ path, fingerprint = "" }) => [path, fingerprint] as const);
+  const known = new Map(applied(before));
+  // An empty fingerprint: the file was still being written when it was read.
+  const configs = applied(now).filter(([path, is]) => is !== "" && known.get(path) !== "" && known.get(path) !== is);
+  return [...changed, ...configs.map(([path]) => path)].map((path) => basename(path));
+}
+
+/** The subject of an audit line that is about no run. */
+export const NO_RUN = { run: "", skill: "", source: "" };
 
 /** Every request reads their current content; the fingerprints show commands that a change has been noticed. */
 const FOLLOWED_FILES = ["trust.json", "text-approvals.json", "grants.json", SERVER_TOKENS_FILE];

@@ -44,6 +44,8 @@ export interface ServerTokenStore {
   /** Returns true while a token exists and has not expired. */
   isValid(id: string): boolean;
   list(): readonly PersonToken[];
+  /** Reads the file again if it changed, so that a revocation by another process counts from now on. */
+  refresh(): void;
   /** Revokes the token with this id, or all tokens of this person. Returns the revoked ones. */
   revoke(idOrPerson: string): readonly PersonToken[];
   /** Returns the reason why no token counts: the file cannot be read. */
@@ -100,6 +102,7 @@ export function createServerTokenStore(
       const stored = ledger.entries()[id];
       return stored !== undefined && isLive(stored);
     },
+    refresh: () => void ledger.entries({ isCurrent: true }),
     list: () => Object.entries(ledger.entries()).map(([id, stored]) => toPersonToken(id, stored)),
     revoke: (idOrPerson) =>
       ledger.update((tokens) => {

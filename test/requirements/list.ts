@@ -314,6 +314,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "E-21": "approve, deny, cancel, resume, runs, stats work from a machine without worker, skills or model.",
   "E-26": "Postgres unavailable: commands fail within 5 s with a fix, workers survive, everything continues on return.",
   "E-29": "A least-privileged database role is enough; `engine check` reports a role that can do more.",
+  "E-33":
+    "disable, ungrant, token revoke and trust revoke are effective in running servers and workers within 2 s; the command reports what was reached.",
   "E-35":
     "Tokens per person with scopes and expiry; JWTs of a configured issuer; no one reaches another person's sessions, runs, approvals or credentials.",
   "V-01": "`skillet studio` answers only its own page, in a session that a link started: each link works once.",

@@ -80,8 +80,8 @@ export interface HttpMcpServer {
   readonly sessions: number;
   /** The number of requests without a complete response. */
   readonly requestsInProgress: number;
-  /** Ends the sessions and requests of callers whose credential no longer counts. Returns the credentials. */
-  dropRevoked(): readonly string[];
+  /** Ends the sessions and requests of callers whose credential no longer counts. Returns the callers, one for each credential. */
+  dropRevoked(): readonly ServerIdentity[];
   /** Contract: all streams and connections are closed when it resolves, within a second. */
   close(): Promise<void>;
 }
@@ -148,10 +148,10 @@ export async function serveHttp(factory: McpServerFactory, options: HttpServerOp
       const revoked = sessions.endRevoked();
       for (const [response, identity] of serving.open) {
         if (!identity || identity.isValid()) continue;
-        revoked.push(identity.credential);
+        revoked.push(identity);
         response.destroy(); // The client's request ends as if it had disconnected, which cancels its call.
       }
-      return [...new Set(revoked)];
+      return [...new Map(revoked.map((identity) => [identity.credential, identity])).values()];
     },
     close: () => {
       closed ??= closeServer(server, serving);

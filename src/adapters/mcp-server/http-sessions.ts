@@ -24,8 +24,8 @@ export interface HttpSessions {
   readonly size: number;
   /** Answers a request whose body was already read. Contract: a session of another caller is as unknown as one that does not exist. */
   serve(request: Request, body: unknown, caller: HttpCaller): Promise<Response>;
-  /** Ends the sessions of callers whose credential no longer counts. Returns the credentials. */
-  endRevoked(): string[];
+  /** Ends the sessions of callers whose credential no longer counts, with their calls. Returns the callers. */
+  endRevoked(): ServerIdentity[];
   /** Contract: every stream has ended when it returns; the promise waits for the servers. */
   close(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export function createHttpSessions(factory: McpServerFactory, options: HttpSessi
     endRevoked() {
       const revoked = [...all.open.values()].filter(({ caller }) => !caller.identity.isValid());
       for (const session of revoked) session.end();
-      return revoked.map(({ caller }) => caller.identity.credential);
+      return revoked.map(({ caller }) => caller.identity);
     },
     async close() {
       all.isClosed = true;

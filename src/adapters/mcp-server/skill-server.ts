@@ -41,8 +41,6 @@ export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"
 export interface SkillServer {
   /** Opens a server with its own session. `isStateless`: for one request. */
   open(options?: { isStateless?: boolean; caller?: ServedCaller | undefined }): Promise<McpServer>;
-  /** Ends the calls of a caller that wait for an approval: its credential no longer counts. */
-  dropCaller(key: string): void;
   /** The currently served skills. */
   readonly catalog: Catalog;
   /** Reads the sources again, and notifies the clients of changes. */
@@ -229,13 +227,6 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
       };
       onServerClosed(server.mcp, release);
       return server.mcp;
-    },
-    dropCaller(key) {
-      for (const [id, { stateless }] of callers) {
-        if (!id.startsWith(`${key}\n`)) continue;
-        stateless.close();
-        callers.delete(id);
-      }
     },
     async refresh() {
       catalog = narrow(await renew());

@@ -60,7 +60,7 @@ export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promi
   const taint = createTaintTracker({ parent: use.chain.taint });
   // The time limit starts here, also for a resumed run.
   const until = createDeadline(prepared.limits.seconds, steps);
-  const findRevocation = () => findDisabledSkill(use.chain, skill, use.host);
+  const findRevocation = createRevocationCheck(use.chain, skill, use.host);
   const broker = await createRunBroker({
     ...use,
     skill,
@@ -135,7 +135,7 @@ async function runPreparedAgent(
   const { skill, redactor, model, secrets, input, limits: bounds } = prepared;
   const { message, context } = request;
   const { budget } = bounds;
-  const findRevocation = () => findDisabledSkill(chain, skill, host);
+  const findRevocation = createRevocationCheck(chain, skill, host);
   const next = createChildContext(chain, {
     id,
     skill,
@@ -220,9 +220,21 @@ async function runPreparedAgent(
   });
 }
 
-/** Returns why a run may no longer call anything: its skill, or that of a run which started it, was disabled. */
-function findDisabledSkill(chain: RunContext, skill: Skill, host: Host): Problem | undefined {
-  return chain.findRevocation?.() ?? enabledPolicy(skill, host);
+/**
+ * Returns a function that finds out why a run may no longer call anything: its skill, or that of a run which started it, was disabled, or
+ * its trust was revoked. A changed skill is no reason: the run works with the copy that was trusted.
+ */
+function createRevocationCheck(chain: RunContext, skill: Skill, host: Host): () => Problem | undefined {
+  const wasTrusted = host.trust?.getEntry(skill) !== undefined;
+  return () => {
+    const disabled = chain.findRevocation?.() ?? enabledPolicy(skill, host);
+    if (disabled || !wasTrusted || host.trust?.getEntry(skill)) return disabled;
+    return {
+      code: "untrusted",
+      message: `The trust in skill '${skill.name}' was revoked`,
+      fix: "stop, and report what was done so far",
+    };
+  };
 }
 
 /** Requires that the required tools are offered: a tool may exist and still be withheld by the caller or by the skill itself. */

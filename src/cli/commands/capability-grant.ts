@@ -10,7 +10,7 @@ import { compareText, truncateLine } from "../../util/text.ts";
 import { findOtherOwner, formatOwnerCopy, formatProviderOrigin } from "../capability-providers.ts";
 import { type CommandContext, createNotApprovedError, EXIT } from "../command-definition.ts";
 import { type CommandHost, discoverWithCapabilities, requireConfiguration } from "../command-host.ts";
-import { chooseCopy, printConfigReach, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
+import { chooseCopy, printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { addWorkspaceOption } from "../format.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printJson, printProblem } from "../output.ts";
 
@@ -32,6 +32,8 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
       throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
     await editConfig(getUserConfigPath(found.around), { parts: ["skills", skill.name, "capabilities"], value: given });
   }
+  for (const capability of added)
+    await recordChange(found.around, "capability.grant", { skill: skill.name, capability });
   // The grant goes to the copy that was reviewed.
   if (added.length > 0) grants.claim(skill);
   const reached = added.length > 0 ? await waitUntilApplied(getUserConfigPath(found.around), found.around) : undefined;
@@ -90,6 +92,7 @@ export async function revokeCapability({ io, options, args }: CommandContext<{ y
   const parts = ["skills", name, "capabilities"];
   const file = getUserConfigPath(found.around);
   await editConfig(file, left.length > 0 ? { parts, value: left } : { parts });
+  for (const capability of ids) await recordChange(found.around, "capability.ungrant", { skill: name, capability });
   const reached = await waitUntilApplied(file, found.around);
   if (options.json) printJson(io.stdout, { name, removed: ids, capabilities: left, ...toConfigReachJson(reached) });
   else {

@@ -15,7 +15,7 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { attachCapabilities, type CommandHost, discoverForCommand, requireConfiguration } from "../command-host.ts";
-import { printConfigReach, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
+import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, printJson, printProblem } from "../output.ts";
 import { failMissingSkill } from "./show.ts";
 
@@ -67,6 +67,8 @@ async function setEnabled(isOn: boolean, { io, options, args }: CommandContext<S
     file,
     ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })),
   );
+  if (isWritten)
+    for (const skill of names) await recordChange(around, isOn ? "skill.enable" : "skill.disable", { skill });
   // Users repeat `disable` to check whether a late server has applied it by now.
   const reached = isWritten || !isOn ? await waitUntilApplied(file, around) : undefined;
   const now = await attachCapabilities(await discoverForCommand(io, options));

@@ -10,6 +10,7 @@ import { type AccessEntry, createServerMetrics } from "../../adapters/mcp-server
 import { type HttpMcpServer, serveHttp } from "../../adapters/mcp-server/http-server.ts";
 import { createServedCaller, getPersonFolder } from "../../adapters/mcp-server/served-person.ts";
 import { SERVER_TOOLS } from "../../adapters/mcp-server/server-tools.ts";
+import { createAuditLog } from "../../capabilities/audit-log.ts";
 import { readOrCreateServerToken } from "../../clients/mcp-clients.ts";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { isValueReference, resolveReference } from "../../config/key-types.ts";
@@ -28,6 +29,7 @@ import { type CommandIo, createInterruptSignal, createPrinter, printJsonLine, pr
 import {
   createRefresher,
   createServing,
+  NO_RUN,
   printHiddenSkills,
   printServerLine,
   type ServeCommandOptions,
@@ -46,9 +48,14 @@ export async function serveOverHttp({ io, options, found: everywhere, traces }: 
   const throttle = createLoginThrottle();
   const access = openAccessLog(options.accessLog, io);
   let http: HttpMcpServer | undefined;
+  const audit = createAuditLog(everywhere.home);
   const dropRevoked = () => {
-    const dropped = http?.dropRevoked() ?? [];
-    for (const credential of dropped) printServerLine(io, `ended the sessions of a revoked credential: ${credential}`);
+    tokens.refresh();
+    for (const { credential, userId: user, tenant } of http?.dropRevoked() ?? []) {
+      printServerLine(io, `ended the sessions and calls of ${user ?? "a client"}: its ${credential} no longer counts`);
+      const entry = { ...NO_RUN, method: "server.drop", account: credential, outcome: "ok" };
+      audit.add({ ...entry, ...omitUndefined({ user, tenant }) }).catch((error) => printServerLine(io, String(error)));
+    }
   };
   /** Opens the skills of one workspace. */
   const openWorkspace = async (discovered: DiscoverResult): Promise<ServedWorkspace> => {

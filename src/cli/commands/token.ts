@@ -1,4 +1,3 @@
-import { createAuditLog } from "../../capabilities/audit-log.ts";
 import { SkillError } from "../../errors/problem.ts";
 import {
   createServerTokenStore,
@@ -18,7 +17,7 @@ import {
   parseDuration,
 } from "../command-definition.ts";
 import { resolveCommandEnvironment } from "../command-host.ts";
-import { printConfigReach, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
+import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, printHanging, printJson } from "../output.ts";
 
 const DEFAULT_LIFETIME = "90d";
@@ -94,7 +93,10 @@ async function createToken({ io, options, args: [person = ""] }: CommandContext<
     scopes: scopes as ServerScope[],
     ...(expiresAt === undefined ? {} : { expiresAt }),
   });
-  await recordTokens(io, options, "token.create", [token]);
+  await recordChange(resolveCommandEnvironment(io, options), "token.create", {
+    user: person,
+    account: `token ${token.id}`,
+  });
   if (options.json) {
     printJson(io.stdout, { ...token, token: text });
     return EXIT.fine;
@@ -142,8 +144,10 @@ async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<o
       fix: meant ? `did you mean ${meant}?` : "`skillet token list` lists the tokens",
     });
   }
-  await recordTokens(io, options, "token.revoke", revoked);
-  const reached = await waitUntilApplied(store.file, resolveCommandEnvironment(io, options));
+  const around = resolveCommandEnvironment(io, options);
+  for (const { id, person } of revoked)
+    await recordChange(around, "token.revoke", { user: person, account: `token ${id}` });
+  const reached = await waitUntilApplied(store.file, around);
   if (options.json) printJson(io.stdout, { revoked, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
@@ -156,18 +160,6 @@ async function revokeTokens({ io, options, args: [name = ""] }: CommandContext<o
 
 function openTokens(io: CommandIo, options: CommonOptions): ServerTokenStore {
   return createServerTokenStore(resolveCommandEnvironment(io, options).skilletHome);
-}
-
-/** Writes who got or lost a token to the audit log. */
-async function recordTokens(
-  io: CommandIo,
-  options: CommonOptions,
-  method: string,
-  tokens: readonly PersonToken[],
-): Promise<void> {
-  const audit = createAuditLog(resolveCommandEnvironment(io, options).skilletHome);
-  for (const { id, person } of tokens)
-    await audit.add({ run: "", skill: "", source: "", user: person, method, account: `token ${id}`, outcome: "ok" });
 }
 
 function formatExpiry({ expiresAt }: PersonToken): string {

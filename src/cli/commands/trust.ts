@@ -1,5 +1,5 @@
 import { existsSync, realpathSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { Option } from "commander";
 import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
@@ -21,6 +21,7 @@ import {
   formatExamples,
 } from "../command-definition.ts";
 import { attachCapabilities, discoverForCommand, formatSkillsFolder, requireConfiguration } from "../command-host.ts";
+import { printConfigReach, recordChange, toConfigReachJson, waitUntilApplied } from "../config-output.ts";
 import { type CommandIo, createPrinter, isConfirmed, type Printer, printHanging, printJson } from "../output.ts";
 import {
   findUntrustedCode,
@@ -389,12 +390,12 @@ function formatTrustState(path: string, skill: Skill | undefined, given: TrustSt
   }
 }
 
-function revokeTrust(
+async function revokeTrust(
   io: CommandIo,
   { trust: given, around, catalog }: DiscoverResult,
   wanted: string | undefined,
   asJson: boolean,
-): number {
+): Promise<number> {
   const path = resolve(io.cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
   const places = given.list().flatMap(([place, { name }]) => (name === wanted || isInside(root, place) ? [place] : []));
@@ -412,11 +413,15 @@ function revokeTrust(
       fix: "`skillet trust --list` shows what is trusted",
     });
   }
+  const names = new Map(given.list().map(([place, { name }]) => [place, name]));
   given.revoke(places);
-  if (asJson) printJson(io.stdout, { revoked: places });
+  for (const place of places) await recordChange(around, "trust.revoke", { skill: names.get(place) ?? "" });
+  const reached = await waitUntilApplied(join(around.skilletHome, "trust.json"), around);
+  if (asJson) printJson(io.stdout, { revoked: places, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
     for (const place of places) out.line`${out.green("✓")} no longer trusted: ${formatDisplayPath(place, around)}`;
+    printConfigReach(io, reached, { runs: "is denied further tool calls" });
   }
   return EXIT.fine;
 }
