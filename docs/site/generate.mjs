@@ -92,4 +92,8 @@ async function writeApi() {
   const project = await app.convert();
   if (!project) throw new Error("TypeDoc found no API");
   await app.generateOutputs(project);
+  // The search is for guides: thousands of symbols would come before them.
+  for (const name of readdirSync(join(pages, "api"), { recursive: true }))
+    if (name.endsWith(".md"))
+      write(join("api", name), `---\nsearch: false\n---\n\n${readFileSync(join(pages, "api", name), "utf8")}`);
 }
