@@ -283,11 +283,10 @@ function createProgram(io: CommandIo, done: (code: number) => void) {
 function finishHelp(program: Command, io: CommandIo): Command {
   const printer = createPrinter(io.stdout, io.env);
   const bold = (text: string) => printer.bold(text).text;
-  const description = `${program.description()}\n\n${formatCommandList(bold)}`;
   return program.configureHelp({
     ...HELP_WRAPPING,
     visibleCommands: () => [],
-    commandDescription: () => description,
+    commandDescription: () => `${program.description()}\n\n${formatCommandList(bold)}`,
     styleTitle: bold,
   });
 }
