@@ -14,8 +14,8 @@ export async function disclose() {
     const skills = cuedSkills(size);
     const catalog = await loadCatalog([createInlineSource(skills.map((skill) => defineSkill(definition(skill))))]);
     const asked = skills.filter((_, index) => index % Math.ceil(size / QUERIES) === 0);
-    const ours = (query) => {
-      const { prefix, suffix } = tell(catalog, query, { search: "search_skills" });
+    const ours = async (query) => {
+      const { prefix, suffix } = await tell(catalog, query, { search: "search_skills" });
       return { prefix, suffix };
     };
     const contenders = [
@@ -25,7 +25,9 @@ export async function disclose() {
         return { name, tell: () => ({ prefix, suffix: "" }) };
       }),
     ];
-    sizes.push({ size, queries: asked.length, rows: contenders.map((one) => measure(one, skills, asked)) });
+    const rows = [];
+    for (const one of contenders) rows.push(await measure(one, skills, asked));
+    sizes.push({ size, queries: asked.length, rows });
   }
   return { sizes };
 }
@@ -35,11 +37,14 @@ function definition({ name, description, whenToUse }) {
   return { name, description, instructions: `Work on ${name}.`, frontmatter };
 }
 
-function measure({ name, tell }, skills, asked) {
-  const told = asked.map((skill) => ({ skill, ...tell(skill.request) }));
+async function measure({ name, tell }, skills, asked) {
+  const told = await Promise.all(asked.map(async (skill) => ({ skill, ...(await tell(skill.request)) })));
   const { prefix } = told[0];
   const tokens = told.reduce((sum, one) => sum + one.prefix.length + one.suffix.length, 0) / told.length / 4;
-  const idle = UNRELATED.map(tell).reduce((sum, one) => sum + one.prefix.length + one.suffix.length, 0);
+  const idle = (await Promise.all(UNRELATED.map(tell))).reduce(
+    (sum, one) => sum + one.prefix.length + one.suffix.length,
+    0,
+  );
   const lines = linesOf(prefix);
   return {
     name,

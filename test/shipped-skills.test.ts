@@ -56,7 +56,7 @@ describe("shipped skills", () => {
 
   it.each(names)(
     "[P-16] %s meets the contract: name, description, version, tags, and every reference is there",
-    (name) => {
+    async (name) => {
       const skill = catalog.get(name);
       expect(readFileSync(join(folder, name, "SKILL.md"), "utf8").trim()).not.toBe("");
       expect(skill.name).toMatch(STANDARD_NAME);
@@ -64,7 +64,8 @@ describe("shipped skills", () => {
       expect(skill.description).not.toBe("");
       expect(skill.manifest.metadata["version"]).toMatch(/^\d+\.\d+\.\d+$/);
       expect(skill.manifest.metadata["tags"]).toEqual(expect.arrayContaining([expect.any(String)]));
-      for (const file of skill.files().files) expect(skill.read(file.path).length, file.path).toBeGreaterThan(0);
+      for (const file of (await skill.files()).files)
+        expect((await skill.read(file.path)).length, file.path).toBeGreaterThan(0);
       for (const profile of PROFILES) {
         const { files } = checkPath(join(folder, name), { profile });
         const found = files.flatMap(({ diagnostics }) => diagnostics);
@@ -78,11 +79,11 @@ describe("shipped skills", () => {
     },
   );
 
-  it.each(names)("[P-24] %s cannot change without its version", (name) => {
+  it.each(names)("[P-24] %s cannot change without its version", async (name) => {
     const skill = catalog.get(name);
     const pinned = PINS[name]?.[skill.manifest.version ?? ""];
-    expect(pinned, `pin ${name} ${skill.manifest.version} to ${computeSkillDigest(skill)}`).toBe(
-      computeSkillDigest(skill),
+    expect(pinned, `pin ${name} ${skill.manifest.version} to ${await computeSkillDigest(skill)}`).toBe(
+      await computeSkillDigest(skill),
     );
   });
 
@@ -103,13 +104,14 @@ describe("shipped skills", () => {
     }
   });
 
-  it("[P-17] include skillmaker with a template and a quality checklist that it names", () => {
+  it("[P-17] include skillmaker with a template and a quality checklist that it names", async () => {
     const skill = catalog.get("skillmaker");
-    expect(skill.files().files.map(({ path }) => path)).toEqual([
+    expect((await skill.files()).files.map(({ path }) => path)).toEqual([
       "evals/triggers.json",
       "quality-checklist.md",
       "skill-template.md",
     ]);
-    for (const path of ["quality-checklist.md", "skill-template.md"]) expect(skill.body()).toContain(`](${path})`);
+    for (const path of ["quality-checklist.md", "skill-template.md"])
+      expect(await skill.body()).toContain(`](${path})`);
   });
 });

@@ -133,14 +133,14 @@ describe("the blocks of the document on triggers and toolsets", () => {
     ["greet Ada", "full"],
   ])("[T-05, T-06, T-07, T-08] the tier for %j is %s", async (query, tier) => {
     const { catalog } = await discoverIn(helloIn("home/.agent/skills"), { SKILLS_DIR: "/none" });
-    const told = disclose(catalog, query);
+    const told = await disclose(catalog, query);
     expect(told.tier).toBe(tier);
     expect(told.text.includes("Greet by name.")).toBe(tier === "full");
     if (tier === "breadcrumb") expect(told.text).toContain("[1 skills available]");
   });
 
   it("[T-05] the tier is none where there is no skill", async () => {
-    expect(disclose((await discoverIn({}, { SKILLS_DIR: "/none" })).catalog, "greet Ada").tier).toBe("none");
+    expect((await disclose((await discoverIn({}, { SKILLS_DIR: "/none" })).catalog, "greet Ada")).tier).toBe("none");
   });
 
   it.each(["home/.agent/skills", ".agent/skills"])("[T-10] %s is a place of skills", async (place) => {

@@ -20,7 +20,7 @@ const opening = process.hrtime.bigint();
 const catalog = await loadCatalog([createDirectorySource({ path, indexFolder })]);
 const { skills } = catalog;
 const open = since(opening);
-const result = task === "worst" ? worst() : await compare();
+const result = await (task === "worst" ? worst() : compare());
 process.stdout.write(JSON.stringify({ found: skills.length, open, ...result }));
 
 async function compare() {
@@ -30,16 +30,16 @@ async function compare() {
   const { search } = await CONTENDERS[contender]({ createMatcher, skills, folder });
   const build = since(building);
   const asking = process.hrtime.bigint();
-  search(queries[0]);
+  await search(queries[0]);
   const first = since(asking);
   let hits = 0;
-  for (const query of queries) hits += search(query);
+  for (const query of queries) hits += await search(query);
   const times = [];
   const end = process.hrtime.bigint() + BigInt(seconds * 1e9);
   for (let round = 0; round < rounds && (round === 0 || process.hrtime.bigint() < end); round++) {
     for (const query of queries) {
       const start = process.hrtime.bigint();
-      search(query);
+      await search(query);
       times.push(since(start));
     }
   }
@@ -51,13 +51,13 @@ async function compare() {
   return { build, again, first, times, hits: hits / queries.length, megabytes };
 }
 
-function worst() {
+async function worst() {
   const matcher = createMatcher(skills);
-  for (let round = 0; round < 3; round++) for (const query of queries) matcher.match(query);
+  for (let round = 0; round < 3; round++) for (const query of queries) await matcher.match(query);
   return {
-    lengths: costOfLength(matcher),
-    searches: costOfSearch(createMatcher(skills.map(withoutTriggers))),
-    hostile: costOfHostile({ matcher, createMatcher, defineSkill }),
+    lengths: await costOfLength(matcher),
+    searches: await costOfSearch(createMatcher(skills.map(withoutTriggers))),
+    hostile: await costOfHostile({ matcher, createMatcher, defineSkill }),
   };
 }
 

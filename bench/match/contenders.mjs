@@ -2,15 +2,15 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** Each makes what it needs of the skills and gives a function from a query to how many skills it finds. */
+/** Each makes what it needs of the skills and gives a function from a query to how many skills it finds, or a promise of that. */
 export const CONTENDERS = {
   skillet({ createMatcher, skills }) {
     const matcher = createMatcher(skills);
-    return { search: (query) => matcher.match(query).matches.length };
+    return { search: async (query) => (await matcher.match(query)).matches.length };
   },
   "skillet, bodies"({ createMatcher, skills }) {
     const matcher = createMatcher(skills);
-    return { search: (query) => matcher.match(query, { bodies: true }).matches.length };
+    return { search: async (query) => (await matcher.match(query, { bodies: true })).matches.length };
   },
   "RegExp a keyword"({ skills }) {
     const expressions = skills.map(({ manifest: { triggers } }) =>

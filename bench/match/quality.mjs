@@ -20,12 +20,13 @@ export async function quality({ folder, say }) {
   );
   known.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   const [asked, others] = [known.slice(0, HELD_OUT), known.slice(HELD_OUT)];
-  const rows = EXAMPLES.map((number) => {
+  const rows = [];
+  for (const number of EXAMPLES) {
     say(`quality: ${number} examples a skill`);
     const examples = examplesOf(others, number);
     const skills = Object.entries(tools).map(([name, text]) => skillOf(parts, { name, text, examples }));
-    return { examples: number, ...recall(parts.createMatcher(skills), asked) };
-  });
+    rows.push({ examples: number, ...(await recall(parts.createMatcher(skills), asked)) });
+  }
   return {
     tools: Object.keys(tools).length,
     queries: known.length,
@@ -35,11 +36,11 @@ export async function quality({ folder, say }) {
   };
 }
 
-function recall(matcher, asked) {
+async function recall(matcher, asked) {
   const within = AT.map(() => 0);
   const start = process.hrtime.bigint();
   for (const { query, tool } of asked) {
-    const place = matcher.match(query).matches.findIndex(({ skill }) => skill.name === tool);
+    const place = (await matcher.match(query)).matches.findIndex(({ skill }) => skill.name === tool);
     for (const [index, most] of AT.entries()) if (place !== -1 && place < most) within[index]++;
   }
   const ms = Number(process.hrtime.bigint() - start) / 1e6 / asked.length;

@@ -13,9 +13,9 @@ export async function tokens() {
   const skills = Array.from({ length: NUMBER }, (_, number) => defineSkill(definition(random, number)));
   const catalog = await loadCatalog([createInlineSource(skills)]);
   const asked = "What skills do you have?";
-  const registry = disclose(catalog, asked);
-  const tight = disclose(catalog, asked, { budget: BUDGET });
-  const breadcrumb = disclose(catalog, "Hello there");
+  const registry = await disclose(catalog, asked);
+  const tight = await disclose(catalog, asked, { budget: BUDGET });
+  const breadcrumb = await disclose(catalog, "Hello there");
   const own = skills.reduce((sum, { name, manifest }) => sum + name.length + manifest.briefDescription.length, 0) / 4;
   return {
     number: NUMBER,

@@ -11,38 +11,40 @@ const NATIVE_LETTERS = [18, 22, 26];
 const PLAIN = ["a+$", "(a|ba)+$", "a.*b?[?]$", "[a-z]+a[a-z]*[?]$", "\\ba+(s|ing)?\\s*x?$"];
 
 /** Milliseconds for queries of some lengths, and for one of a megabyte. */
-export function costOfLength(matcher) {
-  const rows = WORDS.map((words) => {
+export async function costOfLength(matcher) {
+  const rows = [];
+  for (const words of WORDS) {
     const queries = Array.from({ length: ROUNDS }, (_, seed) => longQuery(words, seed + 1));
-    return { words, ms: median(queries.map((query) => time(() => matcher.match(query)))) };
-  });
+    rows.push({ words, ms: median(await timeEach(queries, (query) => matcher.match(query))) });
+  }
   const megabyte = longQuery(200_000, 99).slice(0, 2 ** 20);
-  return { rows, megabyte: median(Array.from({ length: ROUNDS }, () => time(() => matcher.match(megabyte)))) };
+  return { rows, megabyte: median(await timeEach(Array(ROUNDS).fill(megabyte), (query) => matcher.match(query))) };
 }
 
 /** Milliseconds for queries of some lengths on skills without triggers, with their instructions. */
-export function costOfSearch(matcher) {
-  const rows = WORDS.map((words) => {
+export async function costOfSearch(matcher) {
+  const rows = [];
+  for (const words of WORDS) {
     const queries = Array.from({ length: ROUNDS }, (_, seed) => longQuery(words, seed + 1));
     const ask = (query) => matcher.match(query, { bodies: true });
-    for (const query of queries) ask(query);
-    return { words, ms: median(queries.map((query) => time(() => ask(query)))) };
-  });
+    for (const query of queries) await ask(query);
+    rows.push({ words, ms: median(await timeEach(queries, ask)) });
+  }
   return { rows };
 }
 
 /** Milliseconds for `aaa…!`: of all skills together, of skills with one pattern each, and of the RegExp of the language. */
-export function costOfHostile({ matcher, createMatcher, defineSkill }) {
-  const alone = (pattern) => {
+export async function costOfHostile({ matcher, createMatcher, defineSkill }) {
+  const alone = async (pattern) => {
     const frontmatter = { triggers: { patterns: [pattern] } };
     const skill = defineSkill({ name: "alone", description: "Has one pattern.", instructions: "None.", frontmatter });
-    return { pattern, ms: timeOf(createMatcher([skill]), LETTERS) };
+    return { pattern, ms: await timeOf(createMatcher([skill]), LETTERS) };
   };
   return {
     letters: LETTERS,
-    together: [50, 500, 5000].map((letters) => ({ letters, ms: timeOf(matcher, letters) })),
-    hostile: HOSTILE.map(alone),
-    plain: PLAIN.map(alone),
+    together: await mapEach([50, 500, 5000], async (letters) => ({ letters, ms: await timeOf(matcher, letters) })),
+    hostile: await mapEach(HOSTILE, alone),
+    plain: await mapEach(PLAIN, alone),
     native: HOSTILE.map((pattern) => ({
       pattern,
       rows: NATIVE_LETTERS.map((letters) => nativeTime(pattern, letters)),
@@ -50,11 +52,25 @@ export function costOfHostile({ matcher, createMatcher, defineSkill }) {
   };
 }
 
-function timeOf(matcher, letters) {
-  const text = `${"a".repeat(letters)}!`;
-  const once = () => time(() => matcher.match(text));
-  for (let count = 0; count < ROUNDS; count++) once();
-  return median(Array.from({ length: ROUNDS }, once));
+async function timeOf(matcher, letters) {
+  const texts = Array(ROUNDS).fill(`${"a".repeat(letters)}!`);
+  await timeEach(texts, (text) => matcher.match(text));
+  return median(await timeEach(texts, (text) => matcher.match(text)));
+}
+
+/** One after the other. */
+async function mapEach(items, map) {
+  const mapped = [];
+  for (const item of items) mapped.push(await map(item));
+  return mapped;
+}
+
+function timeEach(queries, ask) {
+  return mapEach(queries, async (query) => {
+    const start = process.hrtime.bigint();
+    await ask(query);
+    return Number(process.hrtime.bigint() - start) / 1e6;
+  });
 }
 
 function nativeTime(pattern, letters) {

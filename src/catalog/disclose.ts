@@ -57,7 +57,7 @@ export interface DiscloseOptions {
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
   /** Returns true if the skill's current instructions are already in the conversation. */
-  isLoaded?: (skill: Skill) => boolean;
+  isLoaded?: (skill: Skill) => boolean | Promise<boolean>;
   /** Set if skills with `context: fork` can run on their own: they are named, without instructions. */
   canFork?: boolean;
   /** The tool that finds skills which the text does not name. */
@@ -112,7 +112,7 @@ export interface OmittedParts {
 }
 
 /** Decides by the query which text about the skills a model gets, and formats it. */
-export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
+export async function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Promise<Disclosure> {
   const {
     isVisible = () => true,
     maxSkills = DISCLOSURE_DEFAULTS.maxSkills,
@@ -126,7 +126,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   if (options.mode === "static") return discloseStatically(visible, options);
   const context = { recent, files, isVisible: isForModel, isCallable };
   const matcher = getMatcher(catalog);
-  const { matches, hasMore, rejected, isCut } = matcher.match(query, { ...context, limit: 0 });
+  const { matches, hasMore, rejected, isCut } = await matcher.match(query, { ...context, limit: 0 });
   // Skills of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isOfferedByDefault(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
@@ -137,7 +137,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const full =
     isAsking || options.instructions === false
       ? NO_TEXT
-      : formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
+      : await formatFullText(matches.filter(isSelectedMatch), maxSkills, { query, room: budget * 4, hasMore, options });
   const isFull = full.shown.length + full.noted.length > 0;
   const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
   const isEmpty = visible.length + near.length + full.left.length === 0;
@@ -147,11 +147,11 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     ? []
     : [
         ...selected,
-        ...selectShortlistMatches(tier, matches, full, options, () => {
+        ...(await selectShortlistMatches(tier, matches, full, options, async () => {
           const isNew = (match: Match) => !isSelectedMatch(match) && !near.includes(match.skill);
-          const found = matcher.match(query, { ...context, bodies: true }).matches.filter(isNew);
+          const found = (await matcher.match(query, { ...context, bodies: true })).matches.filter(isNew);
           return selectShortlist(found, query, catalog.skills.length);
-        }),
+        })),
       ].slice(0, SHORTLIST_SIZE);
   const alone =
     plain > 0
@@ -273,17 +273,17 @@ function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
 }
 
 /** Selects the word matches to name. Searches by words only where the result can be used. */
-function selectShortlistMatches(
+async function selectShortlistMatches(
   tier: Tier,
   matches: readonly Match[],
   { shown, noted }: FullText,
   { shortlist }: DiscloseOptions,
-  byWords: () => Shortlist,
-): readonly Match[] {
+  byWords: () => Promise<Shortlist>,
+): Promise<readonly Match[]> {
   if (shortlist === false || tier === "none") return [];
   const isOffered = matches.some(({ level, weight }) => level === "weak" && weight >= OFFERED_WEIGHT);
   const hasAll = tier === "registry" || (tier === "breadcrumb" && (shortlist === true || isOffered));
-  const { matches: found, isClear } = byWords();
+  const { matches: found, isClear } = await byWords();
   const isNew = ({ skill }: Match) => !shown.includes(skill) && !noted.includes(skill);
   if (hasAll) return found.slice(0, SHORTLIST_SIZE).filter(isNew);
   return isClear ? found.slice(0, 1).filter(isNew) : [];

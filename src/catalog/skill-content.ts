@@ -24,23 +24,23 @@ export interface ContentOptions {
  * Formats a skill's instructions for a model, with its arguments substituted, its files listed, and notes on what loading does not provide.
  * Throws a SkillError if they cannot be read.
  */
-export function formatSkillContent(skill: Skill, options: ContentOptions = {}): string {
-  return [formatInstructions(skill, options), ...formatContentNotes(skill, options)].join("\n");
+export async function formatSkillContent(skill: Skill, options: ContentOptions = {}): Promise<string> {
+  return [await formatInstructions(skill, options), ...(await formatContentNotes(skill, options))].join("\n");
 }
 
 /** Formats the instructions for a sub-agent, which has everything the skill declares. */
-export function formatSubAgentContent(skill: Skill, options: ContentOptions = {}): string {
-  return formatInstructions(skill, options, { addsUnused: false });
+export async function formatSubAgentContent(skill: Skill, options: ContentOptions = {}): Promise<string> {
+  return await formatInstructions(skill, options, { addsUnused: false });
 }
 
-function formatInstructions(
+async function formatInstructions(
   skill: Skill,
   options: ContentOptions,
   substitution: { addsUnused?: boolean } = {},
-): string {
+): Promise<string> {
   const { manifest, origin } = skill;
   const folder = options.folder ?? origin.folder;
-  const body = skill.body();
+  const body = await skill.body();
   const { printed, arguments: args } = options;
   const hasCommands = findDynamicCommands(body).length > 0;
   const text = substituteArguments(hasCommands && printed ? markCommands(body) : body, {
@@ -52,8 +52,8 @@ function formatInstructions(
   return [
     ...formatRemoteNote(skill),
     wrapInTag("skill_content", { name: skill.name, ...getRemoteAttributes(skill) }, insertOutput(text, printed)),
-    ...formatFileLines(skill),
-    ...formatScriptLines(skill, options),
+    ...(await formatFileLines(skill)),
+    ...(await formatScriptLines(skill, options)),
     ...(hasCommands && !printed ? ["[The commands in !`…` were not run; their output is not in the text]"] : []),
   ].join("\n");
 }
@@ -92,9 +92,9 @@ function insertOutput(text: string, printed: readonly string[] = []): string {
 
 const MAX_LISTED_FILES = 100;
 
-function formatFileLines(skill: Skill): string[] {
-  const scripts = new Set(listSkillScripts(skill).map(({ path }) => path));
-  const files = skill.files().files.filter(({ path }) => !scripts.has(path) && !isPrivateFile(path));
+async function formatFileLines(skill: Skill): Promise<string[]> {
+  const scripts = new Set((await listSkillScripts(skill)).map(({ path }) => path));
+  const files = (await skill.files()).files.filter(({ path }) => !scripts.has(path) && !isPrivateFile(path));
   if (files.length === 0) return [];
   const lines = files.slice(0, MAX_LISTED_FILES).map(({ path, size, executable }) => {
     return `- ${sanitizeLine(path)} (${formatCount(size, "byte")}${executable ? ", executable" : ""})`;
@@ -107,8 +107,8 @@ const HOW_TO_RUN =
   "run_skill_script runs one of them, with args, in the user's workspace where that is open to it; $SKILL_DIR is the skill's folder.";
 
 /** Lists the scripts by name and description, never with their text. */
-function formatScriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentOptions): string[] {
-  const scripts = listSkillScripts(skill);
+async function formatScriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentOptions): Promise<string[]> {
+  const scripts = await listSkillScripts(skill);
   if (scripts.length === 0) return [];
   const lines = scripts.slice(0, MAX_LISTED_FILES).map(({ path, name, description }) => {
     return `- ${sanitizeLine(path)} (${sanitizeLine(name, 64)})${description === undefined ? "" : `: ${sanitizeLine(description, 300)}`}`;
@@ -116,25 +116,34 @@ function formatScriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentO
   return ["<skill_scripts>", ...lines, "</skill_scripts>", how];
 }
 
-type ListDeclared = (skill: Skill, options: ContentOptions) => readonly (string | undefined)[];
+interface DeclaringSkill {
+  skill: Skill;
+  hasScripts: boolean;
+  options: ContentOptions;
+}
+
+type ListDeclared = (declaring: DeclaringSkill) => readonly (string | undefined)[];
 
 /** One row per feature that loaded instructions do not provide: its label, and what the skill declares. */
 const NOT_PROVIDED: readonly [label: string, declared: ListDeclared][] = [
   // Its scripts get them.
-  ["env", (skill) => (listSkillScripts(skill).length > 0 ? [] : listDeclaredVariables(skill))],
-  ["capabilities", ({ manifest }) => manifest.capabilities],
-  ["packages", (skill) => (listSkillScripts(skill).length > 0 ? [] : skill.manifest.packages)],
-  ["model", ({ manifest }) => [manifest.model]],
-  ["effort", ({ manifest }) => [manifest.effort]],
-  ["agent", ({ manifest }) => [manifest.agent]],
-  ["allowed_tools", ({ manifest }) => manifest.tools.allowed],
-  ["disallowed-tools", ({ manifest }) => manifest.tools.disallowed],
-  ["toolsets", ({ manifest }, { toolsets }) => (toolsets === undefined ? manifest.toolsets : [])],
+  ["env", ({ skill, hasScripts }) => (hasScripts ? [] : listDeclaredVariables(skill))],
+  ["capabilities", ({ skill }) => skill.manifest.capabilities],
+  ["packages", ({ skill, hasScripts }) => (hasScripts ? [] : skill.manifest.packages)],
+  ["model", ({ skill }) => [skill.manifest.model]],
+  ["effort", ({ skill }) => [skill.manifest.effort]],
+  ["agent", ({ skill }) => [skill.manifest.agent]],
+  ["allowed_tools", ({ skill }) => skill.manifest.tools.allowed],
+  ["disallowed-tools", ({ skill }) => skill.manifest.tools.disallowed],
+  ["toolsets", ({ skill, options }) => (options.toolsets === undefined ? skill.manifest.toolsets : [])],
 ];
 
-function formatContentNotes(skill: Skill, options: ContentOptions): string[] {
+async function formatContentNotes(skill: Skill, options: ContentOptions): Promise<string[]> {
+  const hasScripts = (await listSkillScripts(skill)).length > 0;
   const missing = NOT_PROVIDED.flatMap(([label, declared]) => {
-    const values = declared(skill, options).flatMap((value) => (value === undefined ? [] : sanitizeLine(value, 120)));
+    const values = declared({ skill, hasScripts, options }).flatMap((value) =>
+      value === undefined ? [] : sanitizeLine(value, 120),
+    );
     return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
   });
   const found: string[] = [];
@@ -165,11 +174,11 @@ export interface FullText {
 }
 export const NO_TEXT: FullText = { text: "", shown: [], noted: [], left: [] };
 
-export function formatFullText(
+export async function formatFullText(
   matches: readonly Match[],
   max: number,
   { query, room, hasMore, options }: FullTextContext,
-): FullText {
+): Promise<FullText> {
   const parts: string[] = [];
   const [shown, noted]: [Skill[], Skill[]] = [[], []];
   const [left, rest]: [string[], string[]] = [[], []];
@@ -182,12 +191,12 @@ export function formatFullText(
   };
   for (const { skill, reasons } of matches) {
     const args = parseInvocationArguments(query, skill, reasons);
-    const note = formatSkillNote(skill, args, options);
+    const note = await formatSkillNote(skill, args, options);
     if (note !== undefined) {
       if (add(note)) noted.push(skill);
     } else if (shown.length + left.length >= max) rest.push(skill.name);
     else {
-      const text = readSkillContent(skill, args, options);
+      const text = await readSkillContent(skill, args, options);
       if (text !== undefined && add(text)) shown.push(skill);
       else left.push(skill.name);
     }
@@ -200,31 +209,36 @@ export function formatFullText(
 }
 
 /** Returns the line for a skill that is already loaded, runs on its own, or must be fetched; undefined for others. */
-function formatSkillNote(skill: Skill, args: string | undefined, options: DiscloseOptions): string | undefined {
+async function formatSkillNote(
+  skill: Skill,
+  args: string | undefined,
+  options: DiscloseOptions,
+): Promise<string | undefined> {
   const name = sanitizeLine(skill.name, 64);
   if (options.canFork && skill.manifest.context === "fork")
     return `[Skill ${name} runs on its own: load_skill runs it]`;
   const { remote } = skill.origin;
-  if (remote && !evaluateSafely(() => options.isLoaded?.(skill) ?? false))
+  const isLoaded = await isSkillLoaded(skill, options);
+  if (remote && !isLoaded)
     return `[Skill ${name} of MCP server ${sanitizeLine(remote.server, 64)} matches: load_skill fetches it]`;
+  return !args && isLoaded ? `[Skill ${name} is already loaded in this conversation]` : undefined;
+}
+
+async function isSkillLoaded(skill: Skill, { isLoaded }: DiscloseOptions): Promise<boolean> {
   try {
-    return !args && options.isLoaded?.(skill) ? `[Skill ${name} is already loaded in this conversation]` : undefined;
+    return (await isLoaded?.(skill)) ?? false;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
-function evaluateSafely(check: () => boolean): boolean {
+async function readSkillContent(
+  skill: Skill,
+  args: string | undefined,
+  options: DiscloseOptions,
+): Promise<string | undefined> {
   try {
-    return check();
-  } catch {
-    return false; // Treated as not loaded.
-  }
-}
-
-function readSkillContent(skill: Skill, args: string | undefined, options: DiscloseOptions): string | undefined {
-  try {
-    return formatSkillContent(skill, {
+    return await formatSkillContent(skill, {
       arguments: args,
       folder: options.folderOf?.(skill),
       toolsets: options.toolsets,

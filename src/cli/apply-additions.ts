@@ -14,9 +14,10 @@ import { listDeclaredVariables } from "../skill/requirements.ts";
 import type { Skill } from "../skill/skill.ts";
 import { formatDisplayPath } from "../skill/source/locations.ts";
 import { readFolderSkill } from "../skill/source/read-skill.ts";
-import { computeSkillDigest } from "../skill/source/skill-copy.ts";
+import { copySkillFolder } from "../skill/source/skill-copy.ts";
 import type { LockedFiles, LockedSkills } from "../store/lock-file.ts";
 import { createSignerStore } from "../store/signers.ts";
+import { mapAsync } from "../util/sequential.ts";
 import { quoteIfNeeded } from "../util/shell-quote.ts";
 import { formatCount, truncateLine } from "../util/text.ts";
 import { type CommonOptions, createNotApprovedError, EXIT } from "./command-definition.ts";
@@ -78,9 +79,9 @@ export async function reviewAndApply(
     locked: readLockedSkills(place),
     signatures: new Map(coming.map((one) => [one.name, checkPendingSignature(one, found)])),
   };
-  const report = () => {
+  const report = async () => {
     if (!options.json) return;
-    const skills = additions.map((one) => toAdditionJson(one, known));
+    const skills = await mapAsync(additions, (one) => toAdditionJson(one, known));
     const isDryRun = options.dryRun ?? false;
     const facts: AdditionsReport = { folder: place.folder, isDryRun, skills, problems: problems.map(toSkillErrorJson) };
     if (putting.report) putting.report(facts);
@@ -94,14 +95,14 @@ export async function reviewAndApply(
   }
   const isAsking = io.ask !== undefined && !options.yes && !options.dryRun;
   if (!options.json || isAsking)
-    printPendingSkills(out, coming, { found, place, ...known, isWhole: options.show ?? false });
+    await printPendingSkills(out, coming, { found, place, ...known, isWhole: options.show ?? false });
   for (const note of putting.notes ?? [])
     printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
   if (conflicts.length > 0) printConflictCommands(io, conflicts, options);
   const code = conflicts.length + problems.length > 0 ? EXIT.findings : EXIT.fine;
   if (coming.length === 0 || options.dryRun) {
     if (coming.length > 0) printDryRun(out, coming, putting);
-    report();
+    await report();
     return code;
   }
   if (options.yes) checkPreapproved(coming, known.locked);
@@ -117,12 +118,12 @@ export async function reviewAndApply(
   // Approvals given to the replaced skill do not apply to the new one.
   for (const { name } of coming) await found.approvals.forget(name, join(place.folder, name));
   if (needsTrust(place))
-    trustApplied(
+    await trustApplied(
       coming.filter(({ name }) => trusted.has(name)),
       place,
       found.trust,
     );
-  report();
+  await report();
   if (!options.json) printApplied(out, coming, { ...putting, trusted });
   return code;
 }
@@ -150,7 +151,7 @@ async function isReviewApproved(
   for (;;) {
     const answer = await askLine(io, `${formatApprovalQuestion(verb, coming)} [y/N${options.show ? "" : "/show"}] `);
     if (!/^s(?:how)?$/i.test(answer)) return /^y(?:es)?$/i.test(answer);
-    printPendingContents(out, coming);
+    await printPendingContents(out, coming);
   }
 }
 
@@ -287,7 +288,7 @@ function findTrustedByApproval(
 function digestTree(tree: FileTree, folder: string): string | undefined {
   writeTree(folder, tree);
   const skill = readTreeSkill(folder);
-  return skill && computeSkillDigest(skill);
+  return skill && copySkillFolder(skill).digest;
 }
 
 function readTreeSkill(folder: string): Skill | undefined {
@@ -307,7 +308,7 @@ function toFilesJson(files: LockedFiles): object[] {
 }
 
 /** Formats an addition or update for `--json`. Unchanged skills are reported as locked. */
-function toAdditionJson(addition: PlannedAddition, { locked, signatures }: AdditionFacts): object {
+async function toAdditionJson(addition: PlannedAddition, { locked, signatures }: AdditionFacts): Promise<object> {
   const { name, is, prepared } = addition;
   const entry = "put" in addition ? addition.put.entry : locked[name];
   const {
@@ -325,10 +326,13 @@ function toAdditionJson(addition: PlannedAddition, { locked, signatures }: Addit
   const signed = signature ? { signature: toSignatureJson(signature) } : {};
   switch (addition.is) {
     case "new":
-      return { ...facts, asks: listRequirements(addition.skill), ...signed, findings };
+      return { ...facts, asks: await listRequirements(addition.skill), ...signed, findings };
     case "update": {
       const { skill, difference } = addition;
-      const asks = { asks: listRequirements(skill), newAsks: listNewRequirements(skill, difference.before) };
+      const asks = {
+        asks: await listRequirements(skill),
+        newAsks: await listNewRequirements(skill, difference.before),
+      };
       return {
         ...facts,
         commitBefore: locked[name]?.commit,
@@ -353,25 +357,31 @@ type ListingVerdict =
   | { is: "refused"; error: SkillError };
 
 export interface ListingVerdicts {
-  of(candidate: RemoteCandidate): ListingVerdict;
+  of(candidate: RemoteCandidate): Promise<ListingVerdict>;
 }
 
 /** Checks and scans each skill of a source once, when it is first shown. `work`: a folder for intermediate files. */
 export function createListingVerdicts(fetched: FetchedSource, work: string): ListingVerdicts {
   const known = new Map<RemoteCandidate, ListingVerdict>();
   return {
-    of(candidate) {
+    async of(candidate) {
       const verdict =
-        known.get(candidate) ?? checkCandidate(candidate, fetched, join(work, "verdicts", String(known.size)));
+        known.get(candidate) ?? (await checkCandidate(candidate, fetched, join(work, "verdicts", String(known.size))));
       known.set(candidate, verdict);
       return verdict;
     },
   };
 }
 
-function checkCandidate(candidate: RemoteCandidate, fetched: FetchedSource, folder: string): ListingVerdict {
+async function checkCandidate(
+  candidate: RemoteCandidate,
+  fetched: FetchedSource,
+  folder: string,
+): Promise<ListingVerdict> {
   try {
-    const findings = prepareCandidate(candidate, fetched, folder).findings.filter(({ weight }) => weight !== "low");
+    const findings = (await prepareCandidate(candidate, fetched, folder)).findings.filter(
+      ({ weight }) => weight !== "low",
+    );
     return findings.length > 0 ? { is: "look", findings } : { is: "fine" };
   } catch (error) {
     if (error instanceof SkillError) return { is: "refused", error };
@@ -380,15 +390,15 @@ function checkCandidate(candidate: RemoteCandidate, fetched: FetchedSource, fold
 }
 
 /** Prints one line per skill: number, verdict, name, and its description or why it needs a look. */
-export function printListing(
+export async function printListing(
   out: Printer,
   candidates: readonly RemoteCandidate[],
   { verdicts, isNumbered }: { verdicts: ListingVerdicts; isNumbered: boolean },
-): void {
+): Promise<void> {
   const digits = isNumbered ? String(candidates.length).length : 0;
   const longest = Math.min(32, Math.max(0, ...candidates.map(({ skill }) => skill.name.length)));
   for (const [index, candidate] of candidates.entries()) {
-    const verdict = verdicts.of(candidate);
+    const verdict = await verdicts.of(candidate);
     const number = isNumbered ? `${String(index + 1).padStart(digits)}  ` : "";
     const name = candidate.skill.name.padEnd(longest);
     const room = Math.max(20, out.width - number.length - name.length - 5);

@@ -124,7 +124,7 @@ export function listRecordedCopies(installs: ClientCopyStore, around: Environmen
   );
 }
 
-export function readCopyState(row: LocatedCopy, found: DiscoverResult): LocatedCopyState {
+export async function readCopyState(row: LocatedCopy, found: DiscoverResult): Promise<LocatedCopyState> {
   if (!statIfExists(row.folder)?.isDirectory()) return "removed";
   if (isEditedCopy(row, digestFolder(row.folder))) return "edited";
   if (!hasOriginal(row)) return "original-missing";
@@ -133,7 +133,9 @@ export function readCopyState(row: LocatedCopy, found: DiscoverResult): LocatedC
   if (!Object.hasOwn(NATIVE_CLIENTS, row.client)) return "original-not-listed";
   if (enabledPolicy(skill, found)) return "original-disabled";
   try {
-    return prepareCopy(skill, getNativeClient(row.client)).content.digest === row.copy ? "up-to-date" : "outdated";
+    return (await prepareCopy(skill, getNativeClient(row.client))).content.digest === row.copy
+      ? "up-to-date"
+      : "outdated";
   } catch (error) {
     if (error instanceof SkillError) return "outdated";
     throw error;

@@ -14,6 +14,7 @@ import { isSameSkill } from "../skill/source/skill-copy.ts";
 import { type ApprovalStore, createApprovalStore } from "../store/approvals.ts";
 import { createRunStore, type RunStore } from "../store/runs.ts";
 import { createStatisticsStore, type StatisticsStore } from "../store/statistics.ts";
+import { filterAsync } from "../util/sequential.ts";
 import { type CommonOptions, ReportedError } from "./command-definition.ts";
 import { type CommandIo, createPrinter, type Printer, printFix, printHanging, type SafeText } from "./output.ts";
 
@@ -220,8 +221,9 @@ export interface SkillLocation {
 }
 
 /** Returns the locations of a skill: its own first, then those of byte-identical copies. */
-export function findSkillLocations(skill: Skill, catalog: Catalog): SkillLocation[] {
-  const others = catalog.copies(skill.name).filter((copy) => copy !== skill && isSameSkill(skill, copy, "exact"));
+export async function findSkillLocations(skill: Skill, catalog: Catalog): Promise<SkillLocation[]> {
+  const copies = catalog.copies(skill.name).filter((copy) => copy !== skill);
+  const others = await filterAsync(copies, (copy) => isSameSkill(skill, copy, "exact"));
   return [skill, ...others].map(({ origin: { scope, source, file } }) => ({
     scope,
     source,

@@ -135,10 +135,10 @@ async function createSubjects(io: CommandIo, { catalog, names, host }: EvalScene
     requireUsable(skill, host);
     const suite: EvalSuite = await readEvalCases(file);
     subjects.push({
-      ...{ skill: name, digest: computeSkillDigest(skill), suite, host },
+      ...{ skill: name, digest: await computeSkillDigest(skill), suite, host },
       arms: [
         baseline,
-        createSkillArm("skill", { skill, catalog, host }),
+        await createSkillArm("skill", { skill, catalog, host }),
         ...(await createOtherArms(io, catalog, host, options)),
       ],
     });
@@ -166,7 +166,7 @@ async function createOtherArms(io: CommandIo, catalog: Catalog, host: Host, opti
     if (given === undefined) continue;
     const path = resolve(io.cwd, given);
     if (!existsSync(path)) {
-      arms.push(createSkillArm(name, { skill: catalog.get(given), catalog, host }));
+      arms.push(await createSkillArm(name, { skill: catalog.get(given), catalog, host }));
       continue;
     }
     const other = await loadCatalog([createDirectorySource({ path: dirname(path), scope: "workspace" })]);
@@ -180,7 +180,7 @@ async function createOtherArms(io: CommandIo, catalog: Catalog, host: Host, opti
         fix: "pass the folder that contains its SKILL.md",
       });
     requireUsable(skill, host);
-    arms.push(createSkillArm(name, { skill, catalog: other, host }));
+    arms.push(await createSkillArm(name, { skill, catalog: other, host }));
   }
   return arms;
 }

@@ -17,6 +17,7 @@ import { diffLockedFiles } from "../store/lock-diff.ts";
 import type { LockedSkill, LockedSkills } from "../store/lock-file.ts";
 import { isCodeFile } from "../store/trust.ts";
 import { resolveRealPath } from "../util/safe-path.ts";
+import { mapAsync } from "../util/sequential.ts";
 import { compareText, findLookalikes, formatCount, formatNumber, truncateLine } from "../util/text.ts";
 import {
   formatFindingCounts,
@@ -42,24 +43,28 @@ interface ReviewContext {
 const MAX_DETAILED_SKILLS = 8;
 
 /** Prints the skills to approve: complete for new ones, as differences for updates. */
-export function printPendingSkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
+export async function printPendingSkills(
+  out: Printer,
+  coming: readonly PendingSkill[],
+  showing: ReviewContext,
+): Promise<void> {
   const fresh = coming.filter(({ is }) => is === "new");
-  if (fresh.length > MAX_DETAILED_SKILLS) printManySkills(out, fresh, showing);
-  else for (const one of fresh) printNewSkill(out, one, showing);
+  if (fresh.length > MAX_DETAILED_SKILLS) await printManySkills(out, fresh, showing);
+  else for (const one of fresh) await printNewSkill(out, one, showing);
   const budget = { left: showing.isWhole ? Number.POSITIVE_INFINITY : MAX_DIFFERENCES };
-  for (const one of coming) if (one.is === "update") printUpdate(out, one, { ...showing, budget });
-  if (showing.isWhole) printPendingContents(out, fresh);
+  for (const one of coming) if (one.is === "update") await printUpdate(out, one, { ...showing, budget });
+  if (showing.isWhole) await printPendingContents(out, fresh);
 }
 
 /** Prints every file, line by line. */
-export function printPendingContents(out: Printer, coming: readonly PendingSkill[]): void {
+export async function printPendingContents(out: Printer, coming: readonly PendingSkill[]): Promise<void> {
   for (const one of coming) {
     out.line`${out.bold(one.name)}`;
-    printSkillContents(out, one.skill, getPendingFiles(one));
+    await printSkillContents(out, one.skill, getPendingFiles(one));
   }
 }
 
-function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewContext): void {
+async function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewContext): Promise<void> {
   const { skill, put, name } = one;
   const { entry } = put;
   printHeadline(out, name, `from ${formatOrigin(entry)}`);
@@ -67,7 +72,7 @@ function printNewSkill(out: Printer, one: PendingSkill, showing: ReviewContext):
   out.line`  ${out.dim(entry.digest)}`;
   printListRow(out, formatFileTotals([one]), Object.keys(entry.files));
   printListRow(out, "skills inside it", findNestedSkillFolders(entry.files));
-  const asks = listRequirements(skill);
+  const asks = await listRequirements(skill);
   for (const what of REQUIREMENT_KINDS) printListRow(out, what, asks[what]);
   if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   printSkillNotes(out, one, showing);
@@ -88,7 +93,11 @@ type PendingUpdate = Extract<PendingSkill, { is: "update" }>;
 const MAX_DIFFERENCES = 400;
 
 /** Prints the diff first, then new requirements. */
-function printUpdate(out: Printer, one: PendingUpdate, showing: ReviewContext & { budget: { left: number } }): void {
+async function printUpdate(
+  out: Printer,
+  one: PendingUpdate,
+  showing: ReviewContext & { budget: { left: number } },
+): Promise<void> {
   const { skill, put, name, difference } = one;
   const [was, now] = [showing.locked[name]?.commit, put.entry.commit];
   const isMoved = was !== undefined && now !== undefined && was !== now;
@@ -103,7 +112,7 @@ function printUpdate(out: Printer, one: PendingUpdate, showing: ReviewContext & 
     printHanging(out, out.text`  ${out.green("✓")} `, [`your changes are kept: ${formatSomeNames(kept)}`], {
       indent: 4,
     });
-  const asks = listNewRequirements(skill, difference.before);
+  const asks = await listNewRequirements(skill, difference.before);
   for (const what of REQUIREMENT_KINDS) {
     if (asks[what].length === 0) continue;
     printHanging(out, out.text`  ${out.yellow("!")} `, [`new ${what}: ${asks[what].join(", ")}`], {
@@ -162,13 +171,13 @@ const MAX_FINDINGS = 12;
 const MAX_NAMES_PER_SKILL = 3;
 
 /** Summarizes many skills: totals, and the names of those with code or findings. */
-function printManySkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): void {
+async function printManySkills(out: Printer, coming: readonly PendingSkill[], showing: ReviewContext): Promise<void> {
   const names = coming.map(({ name }) => name);
   const origins = new Set(coming.map(({ put: { entry } }) => formatOrigin(omitPath(entry))));
   printHeadline(out, formatCount(coming.length, "skill"), `from ${[...origins].join(", ")}`);
   printListRow(out, "names", names, MAX_NAMES);
   out.line`  ${formatFileTotals(coming)}`;
-  printRequirementTotals(out, coming);
+  await printRequirementTotals(out, coming);
   const told = coming
     .filter((one) => one.prepared.findings.length > 0 || listCodeFiles(one).length > 0)
     .sort((a, b) => rankSeverity(a) - rankSeverity(b));
@@ -188,8 +197,8 @@ function omitPath({ path: _path, ...entry }: LockedSkill): Omit<LockedSkill, "pa
   return entry;
 }
 
-function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): void {
-  const asking = coming.map(({ name, skill }) => ({ name, asks: listRequirements(skill) }));
+async function printRequirementTotals(out: Printer, coming: readonly PendingSkill[]): Promise<void> {
+  const asking = await mapAsync(coming, async ({ name, skill }) => ({ name, asks: await listRequirements(skill) }));
   for (const what of REQUIREMENT_KINDS) {
     const those = asking.filter(({ asks }) => asks[what].length > 0);
     const all = those.reduce((sum, { asks }) => sum + asks[what].length, 0);
@@ -318,13 +327,13 @@ const REQUIREMENT_KINDS = [
 ] as const;
 type SkillRequirements = Record<(typeof REQUIREMENT_KINDS)[number], readonly string[]>;
 
-export function listRequirements(skill: Skill): SkillRequirements {
-  return { scripts: listSkillScripts(skill).map(({ path }) => path), ...listDeclaredRequirements(skill) };
+export async function listRequirements(skill: Skill): Promise<SkillRequirements> {
+  return { scripts: (await listSkillScripts(skill)).map(({ path }) => path), ...listDeclaredRequirements(skill) };
 }
 
 /** Returns the requirements that the skill did not have before. */
-export function listNewRequirements(skill: Skill, before: FileTree): SkillRequirements {
-  const now = listRequirements(skill);
+export async function listNewRequirements(skill: Skill, before: FileTree): Promise<SkillRequirements> {
+  const now = await listRequirements(skill);
   const old: SkillRequirements = {
     scripts: now.scripts.filter((path) => before.has(path)),
     ...listDeclaredRequirements({ manifest: readTreeManifest(before) }),

@@ -101,11 +101,11 @@ function describeStudio({ isReadOnly }: StudioContext, { around }: CommandHost) 
 /** Counts the tokens of every skill, as `show` does. Reads each body, so other requests are answered in between. */
 async function countAllTokens(found: CommandHost) {
   const { countSkillTokens } = await import("./commands/show.ts");
-  const tokens: Record<string, ReturnType<typeof countSkillTokens>> = {};
+  const tokens: Record<string, Awaited<ReturnType<typeof countSkillTokens>>> = {};
   for (const [at, skill] of found.catalog.skills.entries()) {
     if (at % SLICE_SIZE === SLICE_SIZE - 1) await new Promise(setImmediate);
     try {
-      tokens[skill.name] = countSkillTokens(skill);
+      tokens[skill.name] = await countSkillTokens(skill);
     } catch {} // Its file was just removed.
   }
   return { tokens };
@@ -125,13 +125,13 @@ async function showSkillDetails(found: CommandHost, { params: { name = "" } }: S
   ]);
   await skill.fetch?.();
   const shown = await toShowJson(skill, found, { hasBody: true });
-  return { ...shown, exports: collectExportedCopies(found, skill.name).installed };
+  return { ...shown, exports: (await collectExportedCopies(found, skill.name)).installed };
 }
 
 /** Shows a file by its number in the list of files: no path of the client is read. */
 async function showSkillFile(found: CommandHost, { params: { name = "", index = "" } }: StudioRequest) {
   const skill = findSkill(found, name);
-  const file = /^\d{1,5}$/.test(index) ? skill.files().files[Number(index)] : undefined;
+  const file = /^\d{1,5}$/.test(index) ? (await skill.files()).files[Number(index)] : undefined;
   if (!file) throw new SkillError("not-found", { message: `${name} has no file ${index}`, fix: "reload the page" });
   await skill.fetch?.([file.path]);
   return (await import("./commands/show.ts")).toSkillFileJson(skill, file.path);

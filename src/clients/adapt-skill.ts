@@ -58,7 +58,7 @@ export function findRemoteRefusal({ name, origin: { remote } }: Skill) {
 }
 
 /** Contract: throws a SkillError with the reason when the client cannot use the skill. */
-export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
+export async function adaptSkill(skill: Skill, client: ClientFormat): Promise<AdaptedSkill> {
   const remote = findRemoteRefusal(skill);
   if (remote) throw new SkillError(remote.code, remote);
   checkClientName(skill.name, client);
@@ -66,7 +66,7 @@ export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
   const { own, moved } = splitKeys(skill, client);
   if (description.hasCue)
     for (const key of Object.keys(moved)) if (normalizeKey(key) === "when-to-use") delete moved[key];
-  const policy = writePolicy(skill, client, moved);
+  const policy = await writePolicy(skill, client, moved);
   const { license, compatibility } = skill.manifest;
   const metadata = mergeMetadata(skill.manifest.data["metadata"], moved);
   const isLong = compatibility !== undefined && compatibility.length > MAX_COMPATIBILITY_LENGTH;
@@ -80,7 +80,7 @@ export function adaptSkill(skill: Skill, client: ClientFormat): AdaptedSkill {
     ...own,
     ["metadata", Object.keys(metadata).length === 0 ? undefined : metadata],
   ]);
-  const body = replaceSkillDir(skill.body(), client);
+  const body = replaceSkillDir(await skill.body(), client);
   const situation = { skill, client, kept: new Set(own.keys()), body: body.text };
   const lost = Object.keys(moved).filter((key) => !(policy && normalizeKey(key) === INVOCATION));
   return {
@@ -186,15 +186,15 @@ function endSentence(text: string): string {
  * Returns the policy file of the client with model invocation disabled, if the client has one and the skill asks for
  * it.
  */
-function writePolicy(
+async function writePolicy(
   skill: Skill,
   { title, policyFile }: ClientFormat,
   moved: JsonObject,
-): { files: Record<string, string>; notes: string[] } | undefined {
+): Promise<{ files: Record<string, string>; notes: string[] } | undefined> {
   const key = Object.keys(moved).find((other) => normalizeKey(other) === INVOCATION);
   if (policyFile === undefined || key === undefined || skill.manifest.invocation.byModel) return undefined;
-  const hasOwn = skill.files().files.some(({ path }) => path === policyFile);
-  const { data, findings } = readYaml(hasOwn ? Buffer.from(skill.read(policyFile)).toString() : "", 1);
+  const hasOwn = (await skill.files()).files.some(({ path }) => path === policyFile);
+  const { data, findings } = readYaml(hasOwn ? Buffer.from(await skill.read(policyFile)).toString() : "", 1);
   if (findings.some(({ code }) => code !== "yaml-duplicate")) {
     return {
       files: {},
@@ -334,19 +334,19 @@ const NOTE_RULES: readonly ((situation: NoteContext) => string | undefined)[] = 
 /** The signature is not valid for a copy: a copy is written for its client. */
 export const UNSIGNED_NOTE = `the signature ${SIGNATURE_FILE}, which covers the original files; this copy is adapted to its client`;
 
-function isSigned(skill: Skill): boolean {
-  return skill.files().files.some(({ path }) => path === SIGNATURE_FILE);
+async function isSigned(skill: Skill): Promise<boolean> {
+  return (await skill.files()).files.some(({ path }) => path === SIGNATURE_FILE);
 }
 
 /**
  * Lists the files that are not in copies: hidden files belong to this machine, and a signature to the original files.
  */
-export function listOmittedFiles(skill: Skill): string[] {
-  return [...listHiddenFiles(skill), ...(isSigned(skill) ? [`left out: ${UNSIGNED_NOTE}`] : [])];
+export async function listOmittedFiles(skill: Skill): Promise<string[]> {
+  return [...(await listHiddenFiles(skill)), ...((await isSigned(skill)) ? [`left out: ${UNSIGNED_NOTE}`] : [])];
 }
 
-function listHiddenFiles(skill: Skill): string[] {
-  const hidden = skill.files().files.flatMap(({ path }) => (isPrivateFile(path) ? [getHiddenPart(path)] : []));
+async function listHiddenFiles(skill: Skill): Promise<string[]> {
+  const hidden = (await skill.files()).files.flatMap(({ path }) => (isPrivateFile(path) ? [getHiddenPart(path)] : []));
   const names = [...new Set(hidden)].filter((path) => !path.endsWith(".DS_Store"));
   if (names.length === 0) return [];
   const rest = names.length > MAX_SHOWN_NAMES ? `, and ${names.length - MAX_SHOWN_NAMES} more` : "";

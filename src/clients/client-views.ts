@@ -6,6 +6,7 @@ import { isTextOnly } from "../skill/skill-code.ts";
 import { CLIENT_IDS, type ClientId, findReadingClients, getSkillClient } from "../skill/source/client-folders.ts";
 import type { Location } from "../skill/source/locations.ts";
 import { isInside } from "../util/safe-path.ts";
+import { filterAsync } from "../util/sequential.ts";
 import { compareText } from "../util/text.ts";
 
 /** A skill as a client finds it. */
@@ -79,18 +80,20 @@ export function toClientSkillText(skill: Skill): ClientSkillText {
  * Returns the names of skills that a client lists itself and that need nothing from skillet: text alone, or a built-in
  * skill of the client. Excludes skills of which the client has another version, and skills that it drops from its list.
  */
-export function findNamesListedByClient(found: DiscoverResult, id: ListingClient): ReadonlySet<string> {
+export async function findNamesListedByClient(found: DiscoverResult, id: ListingClient): Promise<ReadonlySet<string>> {
   const own = listClientSkills(found, id);
   const listed = simulateClientListing(id, own.map(toClientSkillText)).filter(({ shown }) => shown !== "dropped");
   const names = new Set(listed.map(({ name }) => name));
-  const isTheSame = (skill: Skill) => {
+  const isTheSame = async (skill: Skill) => {
     const served = found.catalog.find(skill.name);
     if (!served || served === skill) return served === skill;
-    return served.description === skill.description && served.body() === skill.body();
+    return served.description === skill.description && (await served.body()) === (await skill.body());
   };
-  const isServedTwice = (skill: Skill) =>
-    names.has(skill.name) && isTheSame(skill) && (isBuiltInToClient(skill, id, found) || isTextOnly(skill));
-  return new Set(own.filter(isServedTwice).map(({ name }) => name));
+  const isServedTwice = async (skill: Skill) =>
+    names.has(skill.name) &&
+    (await isTheSame(skill)) &&
+    (isBuiltInToClient(skill, id, found) || (await isTextOnly(skill)));
+  return new Set((await filterAsync(own, isServedTwice)).map(({ name }) => name));
 }
 
 /** Returns true for a built-in skill of the client, which restores it on start. */

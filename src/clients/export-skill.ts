@@ -100,11 +100,17 @@ export const EXPORT_FORMATS = {
 export type ExportFormat = keyof typeof EXPORT_FORMATS;
 
 /** Writes a skill in another format. Runs nothing of it. Throws a SkillError, and then nothing was written. */
-export function exportSkill({ skill, format, path, isForced = false, isDryRun = false }: ExportRequest): ExportResult {
+export async function exportSkill({
+  skill,
+  format,
+  path,
+  isForced = false,
+  isDryRun = false,
+}: ExportRequest): Promise<ExportResult> {
   const row: ExportFormatRow = EXPORT_FORMATS[format];
-  const { skillMd, files: more, notes } = adaptSkill(skill, row.taker);
+  const { skillMd, files: more, notes } = await adaptSkill(skill, row.taker);
   row.judge(skillMd, skill.name);
-  const { files, leftOut } = selectFiles(skill);
+  const { files, leftOut } = await selectFiles(skill);
   for (const [name, text] of Object.entries({ ...more, "SKILL.md": skillMd }))
     files.set(name, { bytes: Buffer.from(text), executable: false });
   const all = row.arrange(skill, files);
@@ -154,9 +160,9 @@ function checkUpload(skillMd: string, name: string): void {
 }
 
 /** Selects the files, without those of this machine and those that other systems cannot unpack. */
-function selectFiles(skill: Skill): { files: Map<string, CopiedFile>; leftOut: string[] } {
+async function selectFiles(skill: Skill): Promise<{ files: Map<string, CopiedFile>; leftOut: string[] }> {
   const leftOut: string[] = [];
-  for (const { code, message } of skill.files().findings) {
+  for (const { code, message } of (await skill.files()).findings) {
     if (code === "too-many-files")
       throw new SkillError(code, {
         message: `Skill "${skill.name}" ${message}`,
@@ -165,7 +171,7 @@ function selectFiles(skill: Skill): { files: Map<string, CopiedFile>; leftOut: s
     if (code !== "file-mode") leftOut.push(message);
   }
   const files = new Map<string, CopiedFile>();
-  for (const [path, file] of copySkill(skill).files) {
+  for (const [path, file] of (await copySkill(skill)).files) {
     if (path === SIGNATURE_FILE) leftOut.push(UNSIGNED_NOTE);
     else if (isPrivateFile(path)) leftOut.push(`"${path}" is hidden: it belongs to this machine`);
     else if (UNPORTABLE.test(path)) leftOut.push(`"${path}" has a name that other systems read as a path`);

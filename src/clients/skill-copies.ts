@@ -11,6 +11,7 @@ import { withFileLock } from "../store/locked-file.ts";
 import { getSkillLocation } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { isInside } from "../util/safe-path.ts";
+import { mapAsync } from "../util/sequential.ts";
 import { type AdaptedSkill, adaptSkill, listOmittedFiles } from "./adapt-skill.ts";
 import { type ClientTarget, listCopyNames, type NativeClient, readCopyStatus } from "./native-clients.ts";
 
@@ -28,7 +29,7 @@ export interface WriteCopiesRequest extends CopyRequest {
    * Returns a reason not to give a skill to the client, independent of existing files. A SkillError that it throws
    * counts too.
    */
-  findRefusal?(skill: Skill): Problem | undefined;
+  findRefusal?(skill: Skill): Problem | undefined | Promise<Problem | undefined>;
   /** Called after each skill was checked. */
   onChecked?(): void;
 }
@@ -37,10 +38,13 @@ export interface WriteCopiesRequest extends CopyRequest {
  * Copies skills into a client's folder: all that can be copied, all or nothing. Returns the step for each. Throws a
  * SkillError, and then nothing was changed.
  */
-export function writeClientCopies(request: WriteCopiesRequest): CopyStep[] {
+export async function writeClientCopies(request: WriteCopiesRequest): Promise<CopyStep[]> {
+  const { target, installs, skills } = request;
+  checkCopyRecord(installs);
+  // Before the lock: a source may be a server.
+  const items = await mapAsync(skills, async (skill) => [skill.name, await prepareItem(skill, request)] as const);
   return withCopyLock(request, () => {
-    const { target, installs, skills } = request;
-    const prepared = new Map(skills.map((skill) => [skill.name, prepareItem(skill, request)]));
+    const prepared = new Map(items);
     const wanted = [...prepared.values()].map((one) => one.wanted);
     const standing = new Map(wanted.map(({ name }) => [name, readCopyStatus(target, name, installs)]));
     const steps = planCopies(wanted, (name) => standing.get(name) as CopyStatus, createPlanOptions(request));
@@ -98,10 +102,13 @@ export function removeClientCopies(request: CopyRequest & { names: readonly stri
 }
 
 /** Prepares the copy of a skill for a client. Throws a SkillError when it cannot be copied. */
-export function prepareCopy(skill: Skill, client: NativeClient): AdaptedSkill & { content: FolderContent } {
-  const { notes, ...conformed } = adaptSkill(skill, client);
-  const content = hashSkillCopy(skill, conformed.skillMd, conformed.files);
-  return { ...conformed, notes: [...notes, ...listOmittedFiles(skill)], content };
+export async function prepareCopy(
+  skill: Skill,
+  client: NativeClient,
+): Promise<AdaptedSkill & { content: FolderContent }> {
+  const { notes, ...conformed } = await adaptSkill(skill, client);
+  const content = await hashSkillCopy(skill, conformed.skillMd, conformed.files);
+  return { ...conformed, notes: [...notes, ...(await listOmittedFiles(skill))], content };
 }
 
 /** Throws a SkillError when the record of copies cannot be read, which differs from having no copies. */
@@ -146,10 +153,10 @@ interface PreparedCopy {
   item: FolderItem;
 }
 
-function prepareItem(
+async function prepareItem(
   skill: Skill,
   { target, findRefusal: refuses, onChecked: onLooked }: WriteCopiesRequest,
-): PreparedCopy {
+): Promise<PreparedCopy> {
   const { name, origin } = skill;
   const place = getSkillLocation(skill);
   const isThere = place !== "" && isInside(target.folder, place);
@@ -158,9 +165,9 @@ function prepareItem(
   onLooked?.();
   if (isThere) return { skill, item, wanted: bare };
   try {
-    const refusal = refuses?.(skill);
+    const refusal = await refuses?.(skill);
     if (refusal) return { skill, item, wanted: { ...bare, refusal } };
-    const { skillMd, files, notes, lost, content } = prepareCopy(skill, target.client);
+    const { skillMd, files, notes, lost, content } = await prepareCopy(skill, target.client);
     const { folder } = origin;
     const { digest } = content;
     const expected = getExpectedFolder(origin);

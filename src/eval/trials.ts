@@ -82,10 +82,10 @@ export interface SkillArmOptions {
 }
 
 /** Creates an arm that follows a skill, as `skillet run` does. */
-export function createSkillArm(name: string, { skill, catalog, host }: SkillArmOptions): EvalArm {
+export async function createSkillArm(name: string, { skill, catalog, host }: SkillArmOptions): Promise<EvalArm> {
   return {
     name,
-    digest: skill.origin.form === "code" ? hashText(skill.body()) : computeSkillDigest(skill),
+    digest: await (skill.origin.form === "code" ? skill.body().then(hashText) : computeSkillDigest(skill)),
     async attempt({ case: task, workspace, model, signal }) {
       const { prompt, context, limits } = task;
       const start = performance.now();

@@ -51,14 +51,14 @@ export interface TriggerEvaluationOptions {
 }
 
 /** Measures how well queries find their skills among those of the matcher. */
-export function evaluateTriggers(
+export async function evaluateTriggers(
   matcher: Matcher,
   subjects: readonly TriggerEvaluationSubject[],
   { maxSkills = DISCLOSURE_DEFAULTS.maxSkills, onScored }: TriggerEvaluationOptions = {},
-): TriggerEvaluation {
+): Promise<TriggerEvaluation> {
   const skills: SkillScore[] = [];
   for (const subject of subjects) {
-    skills.push(scoreSkill(matcher, subject, maxSkills));
+    skills.push(await scoreSkill(matcher, subject, maxSkills));
     onScored?.(skills.length);
   }
   const all = createEmptyScore();
@@ -81,13 +81,20 @@ function createEmptyScore(): TriggerScore {
   return { queries: 0, first: { 1: 0, 3: 0, 5: 0 }, told: 0, others: 0, false: 0 };
 }
 
-function scoreSkill(matcher: Matcher, { skill, queries }: TriggerEvaluationSubject, maxSkills: number): SkillScore {
+async function scoreSkill(
+  matcher: Matcher,
+  { skill, queries }: TriggerEvaluationSubject,
+  maxSkills: number,
+): Promise<SkillScore> {
   const score = createEmptyScore();
   const misses: MissedQuery[] = [];
   const falseTriggers: string[] = [];
   const takers = new Map<string, number>();
   for (const { query, shouldTrigger } of queries) {
-    const { matches } = matcher.match(query, { bodies: true, isVisible: (other) => isInvocableBy("model", other) });
+    const { matches } = await matcher.match(query, {
+      bodies: true,
+      isVisible: (other) => isInvocableBy("model", other),
+    });
     const place = matches.findIndex((match) => match.skill.name === skill.name);
     const match = matches[place];
     const isTold = match !== undefined && place < maxSkills && isSelectedMatch(match);

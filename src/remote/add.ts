@@ -16,6 +16,7 @@ import { LOCAL_SOURCE, type LockedSkill, type LockedSkills } from "../store/lock
 import { createSignerStore } from "../store/signers.ts";
 import { createTrustStore } from "../store/trust.ts";
 import { omitUndefined } from "../util/objects.ts";
+import { mapAsync } from "../util/sequential.ts";
 import {
   appendNotes,
   findCandidate,
@@ -107,7 +108,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
     if (wanted.length === 0) throw createNoSkillsError(supply);
     const chosen = selectDistinct(wanted, refuse);
     const planning = { supply, place, around, work, locked: readLockedSkills(place), isForced };
-    const { additions, problems } = planAdditions(chosen, planning);
+    const { additions, problems } = await planAdditions(chosen, planning);
     for (const problem of problems) refuse(problem);
     const signers = createSignerStore(around.skilletHome);
     const coming = requireSignatures(additions.filter(isPending), {
@@ -119,7 +120,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Pla
     applySkillsDirChanges({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
     const approvals = createApprovalStore(around.skilletHome);
     for (const { name } of coming) await approvals.forget(name, join(place.folder, name));
-    if (isProject) trustApplied(coming, place, createTrustStore(around.skilletHome, listLocations(around)));
+    if (isProject) await trustApplied(coming, place, createTrustStore(around.skilletHome, listLocations(around)));
     return additions;
   });
 }
@@ -139,19 +140,19 @@ interface AdditionContext {
 }
 
 /** Checks the chosen skills and plans to add them. Returns all problems at once. */
-export function planAdditions(
+export async function planAdditions(
   chosen: readonly RemoteCandidate[],
   { supply, place, around, work, locked, isForced }: AdditionContext,
-): { additions: PlannedAddition[]; problems: RefusedSkill[] } {
+): Promise<{ additions: PlannedAddition[]; problems: RefusedSkill[] }> {
   const originals = createBlobCache(around.skilletHome);
   const additions: PlannedAddition[] = [];
   const problems: RefusedSkill[] = [];
   for (const candidate of chosen) {
     try {
-      const prepared = prepareCandidate(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
+      const prepared = await prepareCandidate(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
       const provenance = createProvenance(supply.fetched, candidate.path, { place, around });
       additions.push(
-        planAddition({ prepared, provenance, place, locked, originals, work: join(work, "merged"), isForced }),
+        await planAddition({ prepared, provenance, place, locked, originals, work: join(work, "merged"), isForced }),
       );
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
@@ -180,20 +181,19 @@ export function createNoSkillsError({ listing: offer, fetched }: FetchedListing)
  * Records that skills of a workspace are trusted, if their written files are the approved ones. A skill changed since
  * then needs a new approval.
  */
-export function trustApplied(
+export async function trustApplied(
   coming: readonly PendingSkill[],
   { folder }: SkillsDir,
   trust: Pick<ReturnType<typeof createTrustStore>, "grant">,
-): void {
-  trust.grant(
-    coming.flatMap(({ name, put }) => {
-      const read = readFolderSkill(join(folder, name), { scope: "workspace", source: ".agents/skills" });
-      if (!read || !("skill" in read)) return [];
-      const skill = withBody(read.skill);
-      const copy = copySkill(skill);
-      return diffLockedCopy(put.entry.files, copy.files).length === 0 ? [{ skill, copy }] : [];
-    }),
-  );
+): Promise<void> {
+  const applied = await mapAsync(coming, async ({ name, put }) => {
+    const read = readFolderSkill(join(folder, name), { scope: "workspace", source: ".agents/skills" });
+    if (!read || !("skill" in read)) return [];
+    const copy = await copySkill(read.skill);
+    const skill = withBody(read.skill, copy.instructions);
+    return diffLockedCopy(put.entry.files, copy.files).length === 0 ? [{ skill, copy }] : [];
+  });
+  trust.grant(applied.flat());
 }
 
 /** The planned outcome of adding a skill. */
@@ -219,7 +219,7 @@ interface AddRequest {
 }
 
 /** Plans to add a skill. Writes only to `work`. Throws a SkillError if it cannot be added. */
-export function planAddition(request: AddRequest): PlannedAddition {
+export async function planAddition(request: AddRequest): Promise<PlannedAddition> {
   const { prepared, provenance, place, locked, isForced } = request;
   const { name, skill, files, digest, tree, folder } = prepared;
   const entry = locked[name];
@@ -231,7 +231,7 @@ export function planAddition(request: AddRequest): PlannedAddition {
       ...provenance,
       digest,
       files,
-      grants: listLockGrants(skill),
+      grants: listLockGrants(skill, (await skill.files()).files),
       ...omitUndefined({ requireSignature: entry?.requireSignature }),
     },
     folder,
@@ -242,7 +242,7 @@ export function planAddition(request: AddRequest): PlannedAddition {
   if (!lstatSync(existing, { throwIfNoEntry: false })) return { name, prepared, is: "new", put, skill };
   if (!entry) throw createAddedMeanwhileError(name, place) ?? createInTheWayError(name, existing);
   if (!isOther) {
-    const update = planUpdate({ ...request, name, entry });
+    const update = await planUpdate({ ...request, name, entry });
     return { name, prepared, ...(update.is === "up-to-date" ? { ...update, is: "same" } : update) };
   }
   const before = digestInstalled(existing);

@@ -8,7 +8,7 @@ import { scanSkill } from "../scan/scan.ts";
 import { type Skill, withBody } from "../skill/skill.ts";
 import { formatDisplayPath, listLocations } from "../skill/source/locations.ts";
 import { statIfExists } from "../skill/source/read-file.ts";
-import { copySkill, type SkillCopy } from "../skill/source/skill-copy.ts";
+import { copySkill, listCopiedFiles, type SkillCopy } from "../skill/source/skill-copy.ts";
 import { recoverFolder } from "../store/atomic-folder.ts";
 import { createAdoptedFolders } from "../store/copy-records.ts";
 import { createBlobCache, getFolderLockPath, listEntryDigests, listLockGrants } from "../store/lock-approval.ts";
@@ -138,7 +138,7 @@ async function planAdoption(
   supply: (FetchedListing & { work: string }) | undefined,
 ): Promise<Adoption> {
   const { around } = found;
-  const skill = withBody(listed); // The user sees exactly what is recorded, even if the file changes meanwhile.
+  const skill = withBody(listed, await listed.body()); // The user sees exactly what is recorded, even if the file changes meanwhile.
   const folder = checkAdoptableFolder(skill, found, supply !== undefined);
   const name = basename(folder);
   const isProject = skill.origin.scope === "workspace";
@@ -148,11 +148,11 @@ async function planAdoption(
   const files = readFileTree(folder);
   checkFileKinds(skill, files);
   const tree = readTree(folder);
-  const copy = copySkill(skill);
+  const copy = await copySkill(skill);
   if (diffLockedCopy(files, copy.files).length > 0) throw createChangedError(skill);
   const digest = digestTree(files);
   const origin = supply
-    ? findOriginInSource(supply, name, { place, around, digest })
+    ? await findOriginInSource(supply, name, { place, around, digest })
     : await findOrigin({ name: skill.name, folder, isUsers: !isProject, tree }, around);
   const base = origin?.base === "as-here" || origin?.base === undefined ? undefined : origin.base;
   const isAsCame = !origin || origin.base === "as-here" || (base && digestTree(base.files) === digest);
@@ -168,7 +168,7 @@ async function planAdoption(
       digest,
       files,
       ...omitUndefined({ upstream }),
-      grants: listLockGrants(skill),
+      grants: listLockGrants(skill, listCopiedFiles(copy)),
       adopted: true,
     },
     ...omitUndefined({ foundIn: supply ? undefined : origin?.foundIn, base: isAsCame ? undefined : base }),
@@ -180,13 +180,13 @@ async function planAdoption(
 }
 
 /** Finds the skill in the named source. The commit is recorded only if its files are the same as here. */
-function findOriginInSource(
+async function findOriginInSource(
   supply: FetchedListing & { work: string },
   name: string,
   { place, around, digest }: { place: SkillsDir; around: DiscoverResult["around"]; digest: string },
-): FoundOrigin {
+): Promise<FoundOrigin> {
   const candidate = findCandidate(name, supply.listing);
-  const prepared = prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
+  const prepared = await prepareCandidate(candidate, supply.fetched, join(supply.work, "skills", name));
   const { commit, ...provenance } = createProvenance(supply.fetched, candidate.path, { place, around });
   if (prepared.digest !== digest) return { provenance, foundIn: "" };
   return { provenance: { ...provenance, ...omitUndefined({ commit }) }, foundIn: "", base: "as-here" };

@@ -4,9 +4,10 @@ import { SkillError } from "../errors/problem.ts";
 import type { ScanFinding } from "../scan/rule.ts";
 import { scanSkill } from "../scan/scan.ts";
 import { type Diagnostic, diagnose, stopsLoading } from "../skill/diagnostics.ts";
-import { toSkillMd } from "../skill/frontmatter-yaml.ts";
+import { renderSkillMd } from "../skill/frontmatter-yaml.ts";
 import type { Skill } from "../skill/skill.ts";
 import { createDirectorySource } from "../skill/source/directory-source.ts";
+import { readInstructions } from "../skill/source/file-skill.ts";
 import { isSkillsFolder } from "../skill/source/find-skills.ts";
 import { readFolderSkill, readNestedSkills } from "../skill/source/read-skill.ts";
 import type { CopiedFile } from "../skill/source/skill-copy.ts";
@@ -254,11 +255,11 @@ function digestCandidate(candidate: RemoteCandidate): string {
 }
 
 /** Prepares a skill: reads its files and scans them. Throws a SkillError if it cannot be added. */
-export function prepareCandidate(
+export async function prepareCandidate(
   candidate: RemoteCandidate,
   fetched: FetchedSource,
   folder: string,
-): PreparedCandidate {
+): Promise<PreparedCandidate> {
   const { skill, path } = candidate;
   const { name } = skill;
   checkEntryPath({ path: name, kind: "folder" });
@@ -271,7 +272,7 @@ export function prepareCandidate(
       cause,
     });
   }
-  const unlisted = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
+  const unlisted = (await skill.files()).findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unlisted) {
     throw new SkillError(unlisted.code, {
       message: `Skill "${name}" ${unlisted.message}`,
@@ -293,7 +294,8 @@ export function prepareCandidate(
 function readCandidateTree({ skill }: RemoteCandidate): Map<string, CopiedFile> {
   const { form, folder, file = "" } = skill.origin;
   if (form !== "folder" || folder === undefined) {
-    return new Map([["SKILL.md", { bytes: Buffer.from(toSkillMd(skill)), executable: false }]]);
+    const skillMd = renderSkillMd(skill, readInstructions(skill).text);
+    return new Map([["SKILL.md", { bytes: Buffer.from(skillMd), executable: false }]]);
   }
   const tree = readTree(folder);
   const own = tree.get(basename(file));

@@ -60,7 +60,7 @@ export interface UpdateRequest {
 }
 
 /** Plans the update of a skill, keeping the user's changes. Writes only to `work`. */
-export function planUpdate(request: UpdateRequest): UpdatePlan {
+export async function planUpdate(request: UpdateRequest): Promise<UpdatePlan> {
   const { name, entry, place, prepared, originals, base } = request;
   const { digest, files } = base ?? entry.upstream ?? entry;
   const upstream = { digest, files };
@@ -93,7 +93,12 @@ export function planUpdate(request: UpdateRequest): UpdatePlan {
   return {
     is: "update",
     skill: made.skill,
-    put: { name, folder: made.folder, ...createUpdatedEntry(request, after, made.skill), ...omitUndefined({ before }) },
+    put: {
+      name,
+      folder: made.folder,
+      ...(await createUpdatedEntry(request, after, made.skill)),
+      ...omitUndefined({ before }),
+    },
     difference: {
       // The approved files. Without an approval everything is shown as new.
       before: originals.read(entry.files) ?? (before === entry.digest ? ours : undefined) ?? new Map(),
@@ -105,11 +110,11 @@ export function planUpdate(request: UpdateRequest): UpdatePlan {
 }
 
 /** Creates the new lock entry, and the files to keep for the next update. */
-function createUpdatedEntry(
+async function createUpdatedEntry(
   { prepared, provenance, entry: locked }: UpdateRequest,
   tree: FileTree,
   skill: Skill,
-): Pick<SkillWrite, "entry" | "originals"> {
+): Promise<Pick<SkillWrite, "entry" | "originals">> {
   const files = toLockedFiles(tree);
   const digest = digestTree(files);
   const upstream = digest === prepared.digest ? undefined : { digest: prepared.digest, files: prepared.files };
@@ -119,7 +124,7 @@ function createUpdatedEntry(
     digest,
     files,
     ...omitUndefined({ upstream, requireSignature, adopted }),
-    grants: listLockGrants(skill),
+    grants: listLockGrants(skill, (await skill.files()).files),
   };
   const theirs = upstream ? [{ files: prepared.files, tree: prepared.tree }] : [];
   return { entry, originals: [{ files, tree }, ...theirs] };
@@ -180,7 +185,10 @@ export async function refetchSkills(
   for (const group of groups.values()) {
     const supply = await refetchSource(group, options);
     for (const [name, entry] of group) {
-      found.set(name, supply instanceof SkillError ? { error: supply } : findRefetched(supply, name, entry, options));
+      found.set(
+        name,
+        supply instanceof SkillError ? { error: supply } : await findRefetched(supply, name, entry, options),
+      );
     }
   }
   return found;
@@ -256,12 +264,12 @@ function getSiteName(name: string, { path = name }: Pick<LockedSkill, "path">): 
   return path.split("/", 1)[0] ?? name;
 }
 
-function findRefetched(
+async function findRefetched(
   supply: RefetchedListing,
   name: string,
   entry: LockedSkill,
   { work }: RefetchOptions,
-): RefetchResult {
+): Promise<RefetchResult> {
   const { path = "" } = entry;
   const error = supply.failures.get(getSiteName(name, entry));
   if (error) return { error };
@@ -269,7 +277,7 @@ function findRefetched(
   const candidate = candidates.find((one) => one.path === path && one.skill.name === name);
   if (!candidate) return { error: createSourceGoneError(name, path, supply) };
   try {
-    return { prepared: prepareCandidate(candidate, supply.fetched, join(work, "skills", name)), supply };
+    return { prepared: await prepareCandidate(candidate, supply.fetched, join(work, "skills", name)), supply };
   } catch (error) {
     if (error instanceof SkillError) return { error };
     throw error;

@@ -1,5 +1,6 @@
 import { PromptValidationError, SkillError } from "../errors/problem.ts";
 import { collectStrings, type JsonObject } from "../util/objects.ts";
+import { shortHash } from "../util/text.ts";
 import { escapeCodePoint, findInvisible } from "../util/untrusted-text.ts";
 import { trimBody } from "./frontmatter.ts";
 import { type FieldName, MANIFEST_FIELDS, type ReportProblem, readManifest } from "./manifest.ts";
@@ -87,10 +88,11 @@ export function defineSkill(definition: SkillDefinition): Skill {
     manifest,
     origin: { scope: "inline", source: "inline", form: "code" },
     findings: [],
-    body: () => body,
-    files: () => ({ files: [], findings: [] }),
+    fingerprint: () => ({ file: `code:${name}`, value: shortHash(JSON.stringify([data, body])), changedAt: 0 }),
+    body: async () => body,
+    files: async () => ({ files: [], findings: [] }),
     examples: () => manifest.triggers.examples,
-    read(path) {
+    async read(path) {
       throw new SkillError("resource-unlisted", {
         message: `Skill "${name}" has no file "${path}"`,
         fix: "do not read files of it: a skill defined in code has none",

@@ -12,9 +12,14 @@ export function renderDocument(data: JsonObject, body: string): string {
 }
 
 /** Returns the skill as a SKILL.md: its frontmatter as written, and its instructions. */
-export function toSkillMd(skill: Skill): string {
+export async function toSkillMd(skill: Skill): Promise<string> {
+  return renderSkillMd(skill, await skill.body());
+}
+
+/** Returns the skill with these instructions as a SKILL.md. */
+export function renderSkillMd(skill: Skill, body: string): string {
   const { name: _name, description: _description, instructions: _instructions, ...rest } = skill.manifest.data;
-  return renderDocument({ name: skill.name, description: skill.description, ...rest }, skill.body());
+  return renderDocument({ name: skill.name, description: skill.description, ...rest }, body);
 }
 
 export interface YamlResult {

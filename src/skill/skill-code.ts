@@ -1,4 +1,4 @@
-import { hasFolder, type Skill } from "./skill.ts";
+import { hasFolder, type Skill, type SkillFile } from "./skill.ts";
 
 /** The path of a skill's folder in a sandbox. */
 export const SANDBOX_SKILL_FOLDER = "/skill";
@@ -20,9 +20,16 @@ export interface SkillScript {
 }
 
 /** Lists a skill's scripts: those it declares, then other files in its `scripts` folder that look like scripts. */
-export function listSkillScripts(skill: Skill): SkillScript[] {
-  const { files } = skill.files();
-  const declared = skill.manifest.scripts.flatMap(({ path, name, description }) => {
+export async function listSkillScripts(skill: Skill): Promise<SkillScript[]> {
+  return selectScripts(skill, (await skill.files()).files);
+}
+
+/** Selects a skill's scripts from its files. */
+export function selectScripts(
+  { manifest }: Pick<Skill, "manifest">,
+  files: readonly Pick<SkillFile, "path" | "executable">[],
+): SkillScript[] {
+  const declared = manifest.scripts.flatMap(({ path, name, description }) => {
     const file = files.find((candidate) => candidate.path === stripDotSlash(path));
     if (!file) return [];
     return [
@@ -136,10 +143,12 @@ function getFileExtension(path: string): string {
 /**
  * Returns true if a skill only contains instructions and files to read: it runs no code and requests nothing for running code.
  */
-export function isTextOnly(skill: Skill): boolean {
+export async function isTextOnly(skill: Skill): Promise<boolean> {
   const { toolsets, scripts, capabilities, env, packages, context } = skill.manifest;
   const declared = [toolsets, scripts, capabilities, env, packages];
-  return context !== "fork" && declared.every(({ length }) => length === 0) && listSkillScripts(skill).length === 0;
+  return (
+    context !== "fork" && declared.every(({ length }) => length === 0) && (await listSkillScripts(skill)).length === 0
+  );
 }
 
 /** A reference under `toolsets`: a file of the skill, and an export of the file. */

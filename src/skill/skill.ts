@@ -67,11 +67,13 @@ export interface FileList {
   findings: readonly Finding[];
 }
 
-/** Detects that a skill's file changed, without reading it. */
+/** Detects that a skill changed, without reading its instructions. */
 export interface SkillFingerprint {
+  /** The skill's file, or another unique key in its source. */
   file: string;
-  /** Time, size and inode of the file. */
+  /** Differs for each version: for a file, its time, size and inode. */
   value: string;
+  /** The time of the last change in milliseconds: a version that is only seconds old is not cached. 0 if that is not needed. */
   changedAt: number;
 }
 
@@ -87,18 +89,18 @@ export interface Skill {
   hasRequirements?(): boolean;
   /** Returns false if the manifest does not restrict who may invoke the skill. Faster than reading the manifest. */
   restrictsInvocation?(): boolean;
-  /** The fingerprint of its file at discovery; absent for a skill without a file. */
+  /** Returns its fingerprint at discovery. Without one, its instructions are read again in each process that searches them. */
   fingerprint?(): SkillFingerprint | undefined;
   /** Returns the instructions: read on demand, and cached until the file changes. */
-  body(): string;
+  body(): Promise<string>;
   /** Returns the files next to SKILL.md: listed on the first call. */
-  files(): FileList;
+  files(): Promise<FileList>;
   /** Returns true if the folder's files differ from the list by now. */
   hasOtherFiles?(): boolean;
   /** Returns queries that the skill is for: those it declares and the training queries in `evals/triggers.json`. */
   examples(): readonly string[];
   /** Returns the bytes of a listed file. Throws a SkillError for any other path. */
-  read(path: string): Uint8Array;
+  read(path: string): Promise<Uint8Array>;
   /**
    * Fetches and verifies the content of `body` and `read`, for a skill that is not on this machine; absent for all others.
    * Defaults to the instructions. Throws a SkillError if the server is unreachable, or if the content differs from its listing.
@@ -113,12 +115,12 @@ export function isInvocableBy(whom: "model" | "user", skill: Skill): boolean {
   return whom === "model" ? invocation.byModel : invocation.byUser;
 }
 
-/** Returns the skill with fixed instructions, so that later changes of its file have no effect on a decision. */
-export function withBody(skill: Skill, body = skill.body()): Skill {
+/** Returns the skill with these instructions, so that later changes of its file have no effect on a decision. */
+export function withBody(skill: Skill, body: string): Skill {
   const { name, description, manifest, origin, findings } = skill;
   return {
     ...{ name, description, manifest, origin, findings },
-    body: () => body,
+    body: async () => body,
     files: () => skill.files(),
     examples: () => skill.examples(),
     read: (path) => skill.read(path),
@@ -162,10 +164,11 @@ export function withOrigin(skill: Skill, origin: SkillOrigin): Skill {
     findings: skill.findings,
     hasRequirements: () => skill.hasRequirements?.() ?? true,
     restrictsInvocation: () => skill.restrictsInvocation?.() ?? true,
-    body: () => skill.body(),
-    files: () => skill.files(),
+    ...(skill.fingerprint ? { fingerprint: () => skill.fingerprint?.() } : {}),
+    body: async () => await skill.body(),
+    files: async () => await skill.files(),
     examples: () => skill.examples(),
-    read: (path) => skill.read(path),
+    read: async (path) => await skill.read(path),
     ...(skill.fetch ? { fetch: (files) => skill.fetch?.(files) ?? Promise.resolve() } : {}),
   };
 }

@@ -208,17 +208,17 @@ export interface FolderContent {
  * Computes the content of a skill's copy with the files written for its client. Throws a SkillError when it cannot be
  * copied.
  */
-export function hashSkillCopy(
+export async function hashSkillCopy(
   skill: Skill,
   skillMd: string,
   files: Readonly<Record<string, string>> = {},
-): FolderContent {
+): Promise<FolderContent> {
   const { folder } = skill.origin;
   const written = Object.entries({ ...files, "SKILL.md": skillMd });
   const marks = new Map(written.map(([path, text]) => [path, formatFileMark("-", Buffer.from(text))]));
   if (folder === undefined) return createFolderContent(marks);
   if (isFolderReplaced(skill)) throw createReplacedFolderError(skill);
-  const shared = skill.files().findings.find(({ code }) => code === "hard-link-outside");
+  const shared = (await skill.files()).findings.find(({ code }) => code === "hard-link-outside");
   if (shared) {
     const { fix } = FINDING_CODES[shared.code];
     throw new SkillError("not-copied", { message: `Skill '${skill.name}': ${shared.message}`, fix });

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { SkillError } from "../errors/problem.ts";
-import type { Skill } from "../skill/skill.ts";
-import { listSkillScripts } from "../skill/skill-code.ts";
-import type { CopiedFile, SkillCopy } from "../skill/source/skill-copy.ts";
+import type { Skill, SkillFile } from "../skill/skill.ts";
+import { selectScripts } from "../skill/skill-code.ts";
+import { type CopiedFile, listCopiedFiles, type SkillCopy } from "../skill/source/skill-copy.ts";
 import { readRegularFile } from "../util/file-access.ts";
 import { omitUndefined } from "../util/objects.ts";
 import { compareText, shortHash } from "../util/text.ts";
@@ -35,13 +35,13 @@ export function getFolderLockPath(skillsDir: string): string {
   return join(skillsDir, ".skillet");
 }
 
-/** Lists what an approval of a skill covers. */
-export function listLockGrants(skill: Skill): LockGrant[] {
+/** Lists what an approval of a skill with these files covers. */
+export function listLockGrants(skill: Skill, files: readonly Pick<SkillFile, "path" | "executable">[]): LockGrant[] {
   const { packages, toolsets } = skill.manifest;
   const has: Record<LockGrant, boolean> = {
     instructions: true,
     packages: packages.length > 0,
-    scripts: listSkillScripts(skill).length > 0,
+    scripts: selectScripts(skill, files).length > 0,
     toolsets: toolsets.length > 0,
   };
   return LOCK_GRANTS.filter((grant) => has[grant]);
@@ -70,7 +70,10 @@ export function approveInLock(skill: Skill, seen: ReviewedSkill, skilletHome: st
     if (armed) throw createOddFileError(name, JSON.stringify(armed[0]), "set-id");
     const originals = createBlobCache(skilletHome);
     originals.store(files, (path) => readTreeFile(join(folder, path)), skillsDir);
-    const skills = { ...lock, [name]: createApprovedEntry(entry, files, listLockGrants(skill)) };
+    const skills = {
+      ...lock,
+      [name]: createApprovedEntry(entry, files, listLockGrants(skill, listCopiedFiles(seen.copy))),
+    };
     replaceFile(join(skillsDir, LOCK_FILE), formatLock(skills), 0o644);
     const needed = new Set(listEntryDigests(Object.values(skills)));
     originals.release(

@@ -5,7 +5,7 @@ import type { Skill } from "../skill/skill.ts";
 import { stripDotSlash } from "../skill/skill-code.ts";
 import { isShipped, type Location } from "../skill/source/locations.ts";
 import { createFileFingerprint, formatFileId } from "../skill/source/read-file.ts";
-import { type CopiedFile, copySkill, type SkillCopy } from "../skill/source/skill-copy.ts";
+import { type CopiedFile, copySkillFolder, type SkillCopy } from "../skill/source/skill-copy.ts";
 import { isJsonObject, omitUndefined } from "../util/objects.ts";
 import { getPathBelow, isInside, openFileInside } from "../util/safe-path.ts";
 import { compareText } from "../util/text.ts";
@@ -104,7 +104,7 @@ export function createTrustStore(
     const refusal = own.checkRecords(getSkillLocation(skill));
     if (!refusal) return undefined;
     try {
-      return judgeOwn(skill, copySkill(skill));
+      return judgeOwn(skill, copySkillFolder(skill));
     } catch {
       return refusal; // An unreadable skill is not trusted.
     }
@@ -260,7 +260,7 @@ const WHOLE_OWN_FILE = "SKILL.md/";
  * sub-agents follow with all its permissions), and its files: all of them if there is code that could load them,
  * otherwise all but prose.
  */
-function fingerprintSkill(skill: Skill, { files }: SkillCopy): Record<string, string> {
+function fingerprintSkill(skill: Skill, { files, instructions }: SkillCopy): Record<string, string> {
   const { manifest } = skill;
   const { env, packages, capabilities, toolsets, scripts, tools, context } = manifest;
   const asked = JSON.stringify({
@@ -273,7 +273,7 @@ function fingerprintSkill(skill: Skill, { files }: SkillCopy): Record<string, st
     context,
     hooks: manifest.data["hooks"],
     requires: readRequirements(skill),
-    instructions: skill.body(),
+    instructions,
   });
   const { hash } = process.getBuiltinModule("node:crypto"); // Loading it slows down startup, and most runs need no digest.
   const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.

@@ -84,7 +84,7 @@ describe.each(ERAS)("a client of %s that reads skills itself", (era: Era) => {
 
 describe("what a client lists itself", () => {
   const namesIn = async (files: Record<string, string>, client: ListingClient = "claude") => [
-    ...findNamesListedByClient(await discoverIn(files), client),
+    ...(await findNamesListedByClient(await discoverIn(files), client)),
   ];
 
   it("[A-08] is the same skill in a folder that does not count here", async () => {

@@ -262,7 +262,7 @@ describe("a skill that deviates", () => {
     if (!skill) throw new Error("no skill");
     await fc.assert(
       fc.asyncProperty(fc.dictionary(text, value, { maxKeys: 4 }), text, async (data, body) => {
-        const odd: Skill = { ...skill, manifest: { ...skill.manifest, data }, body: () => body };
+        const odd: Skill = { ...skill, manifest: { ...skill.manifest, data }, body: async () => body };
         const manifest = await publishManifest(odd, "x");
         if (!manifest) throw new Error("it is not served");
         await expectReadAlike("x", Buffer.from(manifest.bytes).toString("utf8"), manifest.frontmatter);
@@ -367,14 +367,14 @@ describe("what cannot be seen", () => {
       "x/zero.bin": "\0\u200b",
       "x/good.md": "👩‍👩‍👧 שלום\u200f!",
     });
-    const read = (path: string) => Buffer.from(readPublishedFile(skill, path) ?? []).toString("utf8");
+    const read = async (path: string) => Buffer.from((await readPublishedFile(skill, path)) ?? []).toString("utf8");
     const note = "[1 hidden character in this text, written out as \\u{…}]\n";
-    expect(read("a.md")).toBe(`${note}A\\u{200b}`);
-    expect(read("a.txt")).toBe(`${note}A\\u{202e}B`);
-    expect(read("a.py")).toBe("print('\\u{200b}')\n");
-    expect(read("good.md")).toBe("👩‍👩‍👧 שלום\u200f!");
-    expect(readPublishedFile(skill, "b.bin")).toEqual(binary);
-    expect(read("zero.bin")).toBe("\0\u200b");
+    expect(await read("a.md")).toBe(`${note}A\\u{200b}`);
+    expect(await read("a.txt")).toBe(`${note}A\\u{202e}B`);
+    expect(await read("a.py")).toBe("print('\\u{200b}')\n");
+    expect(await read("good.md")).toBe("👩‍👩‍👧 שלום\u200f!");
+    expect(await readPublishedFile(skill, "b.bin")).toEqual(binary);
+    expect(await read("zero.bin")).toBe("\0\u200b");
   });
 });
 
@@ -476,9 +476,12 @@ describe("the files of an entry", () => {
     expect(await paths(catalog)).toMatchObject({ paths: ["SKILL.md"], notice: expect.stringContaining("hidden") });
     const [small = 0, large = 0] = await countSteps(
       ["src/adapters/mcp-server/published-skill.ts"],
-      ({ readPublishedFile }: typeof import("../../src/adapters/mcp-server/published-skill.ts"), mebibytes: number) => {
+      async (
+        { readPublishedFile }: typeof import("../../src/adapters/mcp-server/published-skill.ts"),
+        mebibytes: number,
+      ) => {
         const bytes = new Uint8Array(mebibytes * 1024 * 1024).fill(1);
-        readPublishedFile({ origin: {}, read: () => bytes } as never, "a.txt");
+        await readPublishedFile({ origin: {}, read: () => bytes } as never, "a.txt");
       },
       [1, 8],
     );

@@ -21,7 +21,7 @@ describe.each(ERAS)("skills of an MCP server, served again to a client of %s", (
     });
     const skill = scene.skill("pdf");
     await skill.fetch?.("all");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     const reads = () => upstream.requests.filter((request) => request.startsWith("resources/read")).length;
     const before = reads();
 

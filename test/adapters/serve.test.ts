@@ -109,7 +109,7 @@ describe("what is served to many", () => {
     expect(serving.catalog.has("found")).toBe(false);
     const before = serving.catalog;
     const skill = scene.skill("found");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     await serving.refresh();
     expect(serving.catalog.has("found")).toBe(true);
     expect(serving.catalog).not.toBe(before);

@@ -277,7 +277,7 @@ describe("what is served", () => {
     expect((await call("list_skills")).structured).toMatchObject({ note });
     expect(client.getInstructions()).toContain(note);
     const skill = scene.skill("found");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     expect((await call("list_skills")).text).toContain('"found"');
     expect((await call("list_skills")).structured).not.toHaveProperty("note");
     expect((await call("load_skill", { skill: "found" })).isError).toBe(false);
@@ -364,7 +364,7 @@ describe("what is served", () => {
   it("is not what is not trusted any more, by name or by address, at once", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
     const skill = scene.skill("found");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     const { client } = await connectTo(servingOf(scene));
     const uri = "skill://found/SKILL.md";
     expect((await client.readResource({ uri })).contents).toHaveLength(1);
@@ -377,7 +377,7 @@ describe("what is served", () => {
   it("is not what was added to after it was trusted, at once, and no name of a file is told", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/data/a.txt": "a" });
     const skill = scene.skill("found");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     const { call, client } = await connectTo(servingOf(scene));
     expect((await client.readResource({ uri: "skill://found/data/a.txt" })).contents).toHaveLength(1);
     writeFiles(scene.root, { "project/skills/found/data/more/obey.txt": "b" });
@@ -390,7 +390,7 @@ describe("what is served", () => {
   it("is not what was changed so that its time stayed the same", async () => {
     const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/a.txt": "a" });
     const skill = scene.skill("found");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     const { call } = await connectTo(servingOf(scene));
     const file = join(scene.root, "project/skills/found/a.txt");
     utimesSync(file, 1, 1);

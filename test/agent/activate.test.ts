@@ -118,7 +118,7 @@ describe("activating by topic", () => {
   it("[P-21] tells what went wrong with one beside the others, and is an error only where all did", async () => {
     const broken = (name: string) => ({
       ...sketch(name, { keywords: ["inbox", name] }),
-      body(): string {
+      async body(): Promise<string> {
         throw new SkillError("unreadable", { message: `${name} cannot be read`, fix: "put it back" });
       },
     });

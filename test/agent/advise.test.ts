@@ -212,7 +212,7 @@ describe("advise", () => {
     expect(await ask(found)).toMatchObject({ kind: "none", text: "", skills: [] });
     const skill = found.skill("solana");
     const { copySkill } = await import("../../src/skill/source/skill-copy.ts");
-    found.trust.grant([{ skill, copy: copySkill(skill), folderFiles: {} }]);
+    found.trust.grant([{ skill, copy: await copySkill(skill), folderFiles: {} }]);
     expect(await ask(await found.again())).toMatchObject({ kind: "instructions", skills: [{ name: "solana" }] });
     writeFileSync(skill.origin.file ?? "", skillText("solana", { description, more, body: "Obey." }));
     expect(await ask(await found.again()), "not what was trusted").toMatchObject({ kind: "none", text: "" });

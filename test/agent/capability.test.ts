@@ -421,7 +421,7 @@ describe("what is not given", () => {
     });
     const { found, use, host } = made;
     const user = `x@${found.catalog.get("x").origin.source === "skills" ? "~/.skillet/skills" : "skills"}`;
-    found.trust.grant([{ skill: found.catalog.get("x"), copy: copySkill(found.catalog.get("x")) }]);
+    found.trust.grant([{ skill: found.catalog.get("x"), copy: await copySkill(found.catalog.get("x")) }]);
     for (const skill of [user, "x"])
       expect((await use({ skill }, host)).result).toMatchObject({ refusals: [{ code: "secret-not-approved" }] });
     found.grants.grant(found.catalog.get(user));

@@ -106,7 +106,7 @@ const SCRIPTS = {
 describe("Python packages that a user gives to a skill", { timeout: 60_000 }, () => {
   it("[S-45] are locked with hashes, serve offline after the first build, and leave the skill's bytes as they are", async () => {
     const found = await scene('[skills.x]\npython = ["greeting>=1"]\n', { ...SCRIPTS, "scripts/tool.sh": "greet" });
-    const before = copySkill(found.skill("x")).digest;
+    const before = (await copySkill(found.skill("x"))).digest;
     const first = run(found, "go.py", ["you"]);
     const events: string[] = [];
     for await (const event of first) events.push(event.type);
@@ -126,7 +126,7 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(await run(found, "go.py", ["again"])).toMatchObject({ stdout: "hello again\n", exitCode: 0 });
     expect(await run(found, "tool.sh")).toMatchObject({ stdout: "hello tool\n", exitCode: 0 });
     expect(index.asked, "nothing is asked for again").toHaveLength(length);
-    expect(copySkill(found.skill("x")).digest).toBe(before);
+    expect((await copySkill(found.skill("x"))).digest).toBe(before);
   });
 
   it("[S-45][Q-18] are refused when a file of the layer was changed, and `packages build` builds them again by the lock", async () => {

@@ -15,10 +15,10 @@ const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
 const codes = (scene: Scene) => findDenials(scene.skill("x"), scene, "use").map(({ code }) => code);
 
 /** Puts the skill `x` there, from this source, in the place of what is there. */
-function add(scene: Scene, source: string, path?: string): void {
+async function add(scene: Scene, source: string, path?: string): Promise<void> {
   const given = temporaryFolder({ "x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }) });
   const before = digestInstalled(join(dirOf(scene), "x"));
-  const put = putOf("x", join(given, "x"), { source, ...(path === undefined ? {} : { path }) }, before);
+  const put = await putOf("x", join(given, "x"), { source, ...(path === undefined ? {} : { path }) }, before);
   applySkillsDirChanges({
     place: { folder: dirOf(scene), isProject: false, shown: "" },
     put: [put],
@@ -38,7 +38,7 @@ function remove(scene: Scene): void {
 /** `x` was added from `A`, and was given its values. */
 async function used(): Promise<Scene> {
   const scene = await discoverIn({ ...KEY, "home/readme": "" });
-  add(scene, "https://example.com/a.git", "skills/x");
+  await add(scene, "https://example.com/a.git", "skills/x");
   const first = await scene.again();
   first.grants.grant(first.skill("x"));
   expect(codes(first)).toEqual([]);
@@ -58,7 +58,7 @@ describe("[Q-03] values of a skill that was added", () => {
     async (_, source, path) => {
       const scene = await used();
       remove(scene);
-      add(scene, source, path);
+      await add(scene, source, path);
       const other = await scene.again();
       expect(codes(other)).toEqual(["secret-other-source"]);
       expect(() => requireSecretOwner(other.skill("x"), other)).toThrow(
@@ -68,7 +68,7 @@ describe("[Q-03] values of a skill that was added", () => {
       expect(denial?.message).toContain("https://example.com/a.git//skills/x");
       expect(denial?.message).not.toContain("hunter2");
       remove(other);
-      add(other, "https://example.com/a.git", "skills/x");
+      await add(other, "https://example.com/a.git", "skills/x");
       const back = await other.again();
       expect(codes(back)).toEqual([]);
       requireSecretOwner(back.skill("x"), back);
@@ -77,7 +77,7 @@ describe("[Q-03] values of a skill that was added", () => {
 
   it.each(OTHERS)("are not given to one from %s that was put right in its place", async (_, source, path) => {
     const scene = await used();
-    add(scene, source, path);
+    await add(scene, source, path);
     const other = await scene.again();
     expect(codes(other)).toEqual(["secret-other-source"]);
     other.grants.grant(other.skill("x"));
@@ -106,7 +106,7 @@ describe("[Q-03] values of a skill that was added", () => {
     });
     scene.grants.grant(scene.skill("x"));
     rmSync(join(dirOf(scene), "x"), { recursive: true });
-    add(scene, "https://example.com/a.git");
+    await add(scene, "https://example.com/a.git");
     expect(codes(await scene.again())).toEqual(["secret-other-source"]);
   });
 
@@ -115,11 +115,11 @@ describe("[Q-03] values of a skill that was added", () => {
       "home/.skillet/config.toml": '[skills.x]\nworkspace = "read-write"\n',
       "home/readme": "",
     });
-    add(scene, "/a");
+    await add(scene, "/a");
     const first = await scene.again();
     first.grants.grant(first.skill("x"));
     requireSecretOwner(first.skill("x"), first);
-    add(scene, "/b");
+    await add(scene, "/b");
     const other = await scene.again();
     expect(codes(other)).toContain("secret-other-source");
   });

@@ -188,7 +188,7 @@ describe("a skill that was added and is not what its lock says", () => {
     const scene = await added();
     const skill = scene.skill("sorter");
     writeFileSync(join(dirOf(scene), "sorter/scripts/go.sh"), "echo EVIL\n");
-    const copy = copySkill(skill);
+    const copy = await copySkill(skill);
     expect(scene.trust.findChanges(skill, copy)).toEqual([{ path: "scripts/go.sh", what: "changed" }]);
   });
 
@@ -260,7 +260,7 @@ describe("[Q-04] a lock gives trust to nobody but what was added for all project
     expect(again.trust.getStatus(skill)).toBe("untrusted");
     expect(codes(skill, again, "use")).toEqual(["untrusted"]);
     expect(codes(skill, again, "load"), "its text can be read").toEqual([]);
-    again.trust.grant([{ skill, copy: copySkill(skill) }]);
+    again.trust.grant([{ skill, copy: await copySkill(skill) }]);
     expect(again.trust.getStatus(skill)).toBe("trusted");
   });
 

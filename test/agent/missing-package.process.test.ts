@@ -43,15 +43,15 @@ describe("a hint for a missing package", () => {
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/helper.py": "",
     });
-    const hint = (stderr: string, by = "bubblewrap", exitCode = 1) =>
-      suggestMissingPackage({ stderr, exitCode }, found.skill("x"), found, { by } as Sandbox);
+    const hint = async (stderr: string, by = "bubblewrap", exitCode = 1) =>
+      await suggestMissingPackage({ stderr, exitCode }, found.skill("x"), found, { by } as Sandbox);
     for (const [stderr, command] of PRINTED) {
-      const notice = hint(stderr);
+      const notice = await hint(stderr);
       expect(notice?.fix.replace(/^.*?: skillet config set /, ""), stderr).toBe(command);
     }
     const [[pypdf = ""] = []] = PRINTED;
-    expect(hint(pypdf, "docker"), "an image has its own packages").toBeUndefined();
-    expect(hint(pypdf, "bubblewrap", 0)).toBeUndefined();
+    expect(await hint(pypdf, "docker"), "an image has its own packages").toBeUndefined();
+    expect(await hint(pypdf, "bubblewrap", 0)).toBeUndefined();
   });
 
   it("[S-45] keeps what the skill is given already, and proposes the versions that its own files list", async () => {
@@ -61,16 +61,16 @@ describe("a hint for a missing package", () => {
         "# needed\n-r other.txt\nPyPDF==5.1  # reads\nlxml\nhttps://example.org/a.whl\n./local\nuvloop; sys_platform == 'linux'\n",
       "home/.skillet/config.toml": '[skills.x]\npython = ["requests"]\n',
     });
-    const hint = (name: string) =>
-      suggestMissingPackage(
+    const hint = async (name: string) =>
+      await suggestMissingPackage(
         { stderr: `ModuleNotFoundError: No module named '${name}'`, exitCode: 1 },
         found.skill("x"),
         found,
         { by: "bubblewrap" } as Sandbox,
       );
-    expect(hint("pypdf")?.fix).toContain("skillet config set skills.x.python 'requests,PyPDF==5.1,lxml'");
-    expect(hint("numpy")?.fix).toContain("skillet config set skills.x.python requests,numpy");
-    expect(hint("requests"), "it is given").toBeUndefined();
+    expect((await hint("pypdf"))?.fix).toContain("skillet config set skills.x.python 'requests,PyPDF==5.1,lxml'");
+    expect((await hint("numpy"))?.fix).toContain("skillet config set skills.x.python requests,numpy");
+    expect(await hint("requests"), "it is given").toBeUndefined();
   });
 
   it("[S-45] is in the result of a script, for people and as JSON, and in that of a command in a run", async () => {

@@ -123,6 +123,6 @@ describe("skills that are unavailable here", () => {
   it("are visible to a program that says so itself", async () => {
     const found = await discoverIn(FILES, { SKILLS_DIR: temporaryFolder() });
     const isVisible = ({ name }: { name: string }) => name !== "other-system";
-    expect(disclose(found.catalog, "hello", { isVisible }).prefix).not.toContain("other-system");
+    expect((await disclose(found.catalog, "hello", { isVisible })).prefix).not.toContain("other-system");
   });
 });

@@ -185,7 +185,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(session)).toEqual([]);
     expect((await session.call("x.count", {})).code).toBe("tool-unknown");
     const skill = scene.skill("x");
-    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    scene.trust.grant([{ skill, copy: await copySkill(skill) }]);
     await session.load("x", { again: true });
     expect(names(session)).toEqual(["x.one", "x.count", "x.run"]);
     expect((await session.call("x.count", { args: ["2"] })).text).toContain("counted 2");

@@ -29,7 +29,7 @@ describe("values of a skill", () => {
     const later = await scene.again();
     const copy = later.skill("research");
     expect(copy.origin.scope).toBe("workspace");
-    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
+    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map(), instructions: "" } }]);
     for (const purpose of ["run", "use"] as const) {
       const [denial, ...more] = findDenials(copy, later, purpose);
       expect(more).toEqual([]);
@@ -73,7 +73,7 @@ describe("values of a skill", () => {
     const later = await scene.again();
     const copy = later.skill("plain");
     expect(copy.origin.scope).toBe("workspace");
-    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
+    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map(), instructions: "" } }]);
     expect(codes(copy, later, "use")).toEqual(["secret-other-source"]);
     expect(() => requireSecretOwner(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
   });

@@ -91,13 +91,13 @@ describe("a session with a skill that brings tools", () => {
     const own = Object.entries(ownSkill(one("1")));
     const files = Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text]));
     const { session, scene, edit } = await sessionIn(files);
-    const trust = () => scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
-    trust();
+    const trust = async () => scene.trust.grant([{ skill: scene.skill("x"), copy: await copySkill(scene.skill("x")) }]);
+    await trust();
     await session.load("x");
     expect((await session.call("x.one", {})).text).toContain("1");
     edit(one("2")["toolsets/index.ts"], "project/skills/x/toolsets/index.ts");
     expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "changed" });
-    trust();
+    await trust();
     await session.load("x", { again: true });
     expect((await session.call("x.one", {})).text).toContain("2");
     scene.trust.revoke([join(scene.root, "project/skills/x")]);

@@ -24,7 +24,7 @@ const render = (refs: readonly SkillRef[], expanded: readonly string[] = []) =>
     .render({ expanded });
 
 describe("a reference to a skill's folder", () => {
-  it("[N-06] knows where it leads, and what is there", () => {
+  it("[N-06] knows where it leads, and what is there", async () => {
     const root = temporaryFolder({ "skills/knots/SKILL.md": skillText("knots", { body: "Make a bowline." }) });
     const ref = skillRef({ path: "skills/knots", basePath: root });
     expect(ref).toMatchObject({
@@ -38,7 +38,7 @@ describe("a reference to a skill's folder", () => {
     });
     expect(ref.isEnabled()).toBe(true);
     expect(ref.validate()).toBeUndefined();
-    expect(ref.toSkill().body()).toBe("Make a bowline.");
+    expect(await ref.toSkill().body()).toBe("Make a bowline.");
     expect(skillRef(join(root, "skills/knots")).resolvedPath).toBe(join(root, "skills/knots"));
     expect(skillRef({ path: join(root, "skills/knots"), basePath: "/nowhere" }).name).toBe("knots");
   });
@@ -47,12 +47,12 @@ describe("a reference to a skill's folder", () => {
     expect(refError(() => skillRef("no/such/folder")).path).toBe(join(process.cwd(), "no/such/folder"));
   });
 
-  it("[N-06] reads a file that another system wrote: with a byte order mark and CR LF, in a folder of another name", () => {
+  it("[N-06] reads a file that another system wrote: with a byte order mark and CR LF, in a folder of another name", async () => {
     const text = `\ufeff${skillText("knots", { body: "One.\nTwo." }).replaceAll("\n", "\r\n")}`;
     const root = temporaryFolder({ "other/SKILL.md": text });
     const ref = skillRef(join(root, "other"));
     expect(ref.name).toBe("knots");
-    expect(ref.toSkill().body()).toBe("One.\nTwo.");
+    expect(await ref.toSkill().body()).toBe("One.\nTwo.");
   });
 
   const FOLDERS: Record<string, [reason: string, make: (folder: string) => void, details?: RegExp]> = {

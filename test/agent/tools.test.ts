@@ -230,7 +230,7 @@ describe("the tools that are offered", () => {
       ...{ skill, secrets: new Map(), redactor: found.enclosure.redactor, kind: "run", onProgress: () => {} },
       signal: new AbortController().signal,
     });
-    const tools = createWorkspaceTools(enclosure, { host: found.found, skill });
+    const tools = await createWorkspaceTools(enclosure, { host: found.found, skill });
     expect(tools.map(({ name }) => name)).toEqual(["bash"]);
     expect((await tools[0]?.execute({ command: "pwd" }))?.text).toContain("/home/skill");
   });

@@ -221,7 +221,7 @@ describe("a toolset", () => {
       { code: "untrusted", commands: [expect.stringContaining("skillet trust")] },
     ]);
     const { scene } = untrusted;
-    scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
+    scene.trust.grant([{ skill: scene.skill("x"), copy: await copySkill(scene.skill("x")) }]);
     expect(existsSync(marks)).toBe(false);
     const trusted = await openIn(scene);
     expect((await trusted.call("one")).text).toContain("1");
@@ -248,7 +248,7 @@ describe("a toolset", () => {
       "skills/x/node_modules/some-package/package.json": '{ "type": "module", "exports": "./main.js" }',
       "skills/x/node_modules/some-package/main.js": "export const word = 'there';",
     });
-    scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
+    scene.trust.grant([{ skill: scene.skill("x"), copy: await copySkill(scene.skill("x")) }]);
     const { problems } = await openIn(scene);
     expect(problems).toMatchObject([
       { code: "toolset-import", message: expect.stringContaining("not part of the trusted files") },

@@ -144,7 +144,7 @@ describe("what a use was judged by", () => {
     const use = () => useSkill(found.catalog, found, { skill: "w", model: "runbook" });
     expect((await use()).refusals).toMatchObject([{ code: "untrusted" }]);
     const skill = found.skill("w");
-    found.trust.grant([{ skill, copy: copySkill(skill) }]);
+    found.trust.grant([{ skill, copy: await copySkill(skill) }]);
     expect((await use()).content).toContain("one");
     const file = join(found.workspace, "skills/w/SKILL.md");
     writeFileSync(file, readFileSync(file, "utf8").replace("echo one", "echo two"));

@@ -15,22 +15,22 @@ describe("what changes while it is loaded", () => {
     const skill = await onlySkill(root);
     unlinkSync(`${root}/x/SKILL.md`);
     symlinkSync("../secret", `${root}/x/SKILL.md`);
-    expect(bodyOrError(skill)).not.toContain(SECRET);
+    expect(await bodyOrError(skill)).not.toContain(SECRET);
     unlinkSync(`${root}/x/SKILL.md`);
     writeFileSync(`${root}/x/SKILL.md`, skillText("x", { body: "The second." }));
-    expect(skill.body()).toBe("The second.");
+    expect(await skill.body()).toBe("The second.");
   });
 
   test("[Q-09] instructions that became a pipe, a folder or nothing are an error, at once", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
     const skill = await onlySkill(root);
     rmSync(`${root}/x/SKILL.md`);
-    expect(() => skill.body()).toThrow(/cannot be read: .* does not exist/);
+    await expect(async () => await skill.body()).rejects.toThrow(/cannot be read: .* does not exist/);
     makePipe(`${root}/x/SKILL.md`);
-    expect(() => skill.body()).toThrow(/cannot be read: .* is not a regular file/);
+    await expect(async () => await skill.body()).rejects.toThrow(/cannot be read: .* is not a regular file/);
     rmSync(`${root}/x/SKILL.md`);
     mkdirSync(`${root}/x/SKILL.md`);
-    expect(() => skill.body()).toThrow(/cannot be read: .* is not a regular file/);
+    await expect(async () => await skill.body()).rejects.toThrow(/cannot be read: .* is not a regular file/);
   });
 
   test("[Q-09] a file that is swapped while skills are loaded is never quoted when it is no skill", async () => {
@@ -45,7 +45,7 @@ describe("what changes while it is loaded", () => {
       if (skill) found++;
       else missed++;
       expect(JSON.stringify([diagnostics, skill?.description])).not.toContain(SECRET);
-      if (skill) expect(bodyOrError(skill)).not.toContain(SECRET);
+      if (skill) expect(await bodyOrError(skill)).not.toContain(SECRET);
       expect(JSON.stringify(checkPath(`${root}/x`))).not.toContain(SECRET);
     }
     expect(Math.min(found, missed)).toBeGreaterThan(0);
@@ -55,8 +55,8 @@ describe("what changes while it is loaded", () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/file": "" });
     const skill = await onlySkill(root);
     renameSync(`${root}/x`, `${root}/y`);
-    expect(skill.files().files).toEqual([]);
-    expect(codesOf(skill.files().findings)).toEqual(["file-skipped"]);
+    expect((await skill.files()).files).toEqual([]);
+    expect(codesOf((await skill.files()).findings)).toEqual(["file-skipped"]);
   });
 });
 
@@ -103,7 +103,7 @@ describe("while somebody swaps hard links in a workspace", () => {
     const seen = { inside: 0, refused: 0, secret: 0 };
     while (swap.goesOn(seen.refused > 0)) {
       for (let tries = 0; tries < 50; tries++) {
-        const text = name === "SKILL.md" ? bodyOrError(skill as Skill) : textOrError(skill as Skill, name);
+        const text = name === "SKILL.md" ? await bodyOrError(skill as Skill) : await textOrError(skill as Skill, name);
         seen[text.includes(SECRET) ? "secret" : text.includes("Inside.") ? "inside" : "refused"]++;
       }
     }
@@ -112,17 +112,17 @@ describe("while somebody swaps hard links in a workspace", () => {
   });
 });
 
-function textOrError(skill: Skill, path: string): string {
+async function textOrError(skill: Skill, path: string): Promise<string> {
   try {
-    return Buffer.from(skill.read(path)).toString();
+    return Buffer.from(await skill.read(path)).toString();
   } catch (error) {
     return String(error);
   }
 }
 
-function bodyOrError(skill: Skill): string {
+async function bodyOrError(skill: Skill): Promise<string> {
   try {
-    return skill.body();
+    return await skill.body();
   } catch (error) {
     return String(error);
   }

@@ -33,7 +33,11 @@ async function verdict(
   const checked = [...others, ...files.flatMap((file) => file.diagnostics)];
   const isValid = files.length === 1 && !checked.some(({ severity }) => severity === "error");
   expect(isValid).toBe(skills.some(({ origin }) => origin.file?.startsWith(`${root}/x/`)));
-  const said = JSON.stringify([diagnostics, checked, skills.map((skill) => [skill.description, skill.body()])]);
+  const said = JSON.stringify([
+    diagnostics,
+    checked,
+    await Promise.all(skills.map(async (skill) => [skill.description, await skill.body()])),
+  ]);
   return { names: skills.map(({ name }) => name), codes: codesOf(diagnostics), checked: codesOf(checked), said };
 }
 
@@ -189,7 +193,7 @@ describe("modes", () => {
     chmodSync(`${root}/x/group`, 0o2755);
     const { checked } = await verdict(root);
     expect(checked).toEqual(["file-mode"]);
-    const { files, findings } = (await onlySkill(root)).files();
+    const { files, findings } = await (await onlySkill(root)).files();
     expect(files.map(({ path, executable }) => [path, executable])).toEqual([
       ["group", true],
       ["plain", false],
@@ -228,7 +232,7 @@ describe("folders without end", () => {
     for (let index = 0; index < 10_000; index++) writeFileSync(`${root}/x/${index}`, "");
     const { names, checked } = await verdict(root);
     expect([names, checked]).toEqual([["x"], ["too-many-files"]]);
-    expect((await onlySkill(root)).files().files.length).toBe(2000);
+    expect((await (await onlySkill(root)).files()).files.length).toBe(2000);
   });
 
   test("[Q-10] 4,000 levels are not all searched, in a skill or in a folder of skills", async () => {
@@ -239,7 +243,7 @@ describe("folders without end", () => {
     onTestFinished(() => void execFileSync("rm", ["-rf", `${root}/x/deep`, `${root}/group`]));
     for (const folder of ["x/deep", "group"]) execFileSync(process.execPath, ["-e", dig, `${root}/${folder}`]);
     expect(await verdict(root)).toMatchObject({ names: ["x"], codes: ["too-deep"], checked: ["too-deep"] });
-    expect((await onlySkill(root)).files().files.map(({ path }) => path)).toEqual(["deep/file"]);
+    expect((await (await onlySkill(root)).files()).files.map(({ path }) => path)).toEqual(["deep/file"]);
   });
 });
 
@@ -247,6 +251,6 @@ test("[Q-09] files whose names hold line breaks are listed as they are", async (
   const root = temporaryFolder();
   writeFiles(root, { "x/SKILL.md": skillText("x"), "x/a\nb\r": "1", "x/c\td": "2" });
   const skill = await onlySkill(root);
-  expect(skill.files().files.map(({ path }) => path)).toEqual(["a\nb\r", "c\td"]);
-  expect(Buffer.from(skill.read("a\nb\r")).toString()).toBe("1");
+  expect((await skill.files()).files.map(({ path }) => path)).toEqual(["a\nb\r", "c\td"]);
+  expect(Buffer.from(await skill.read("a\nb\r")).toString()).toBe("1");
 });

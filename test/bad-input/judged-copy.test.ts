@@ -75,27 +75,30 @@ function swap(root: string, place: string, target: string): void {
 
 /** Everything that reads a skill's files from the disk, as text. */
 const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>> = {
-  "a file": (skill) => Buffer.from(skill.read("key")).toString(),
-  "a file below": (skill) => Buffer.from(skill.read("deep/key")).toString(),
-  "its instructions": (skill) => skill.body(),
-  "the list of its files": (skill) => JSON.stringify(withCurrentFiles(skill).files()),
-  "a copy": (skill) => [...copySkill(skill).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
-  "a copy of the files that there are now": (skill) =>
-    [...copySkill(withCurrentFiles(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
+  "a file": async (skill) => Buffer.from(await skill.read("key")).toString(),
+  "a file below": async (skill) => Buffer.from(await skill.read("deep/key")).toString(),
+  "its instructions": async (skill) => await skill.body(),
+  "the list of its files": async (skill) => JSON.stringify(await (await withCurrentFiles(skill)).files()),
+  "a copy": async (skill) =>
+    [...(await copySkill(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
+  "a copy of the files that there are now": async (skill) =>
+    [...(await copySkill(await withCurrentFiles(skill))).files.values()]
+      .map(({ bytes }) => Buffer.from(bytes).toString())
+      .join(),
   "its examples": (skill) => skill.examples().join(),
   "a published file": (skill) => String(readPublishedFile(skill, "key")),
   "the published files": (skill) => JSON.stringify(listPublishedFiles(skill)),
   "the published SKILL.md": async (skill) => String((await publishManifest(skill, "odd"))?.bytes),
-  "an export": (skill, root) => {
+  "an export": async (skill, root) => {
     const path = join(root, "out");
-    exportSkill({ skill, format: "agent-plugin", path });
+    await exportSkill({ skill, format: "agent-plugin", path });
     return readdirSync(path, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8"))
       .join();
   },
-  "a client's copy": (skill, root) => {
-    hashSkillCopy(skill, "");
+  "a client's copy": async (skill, root) => {
+    await hashSkillCopy(skill, "");
     const written = copyFolderTree({
       ...{ folder: skill.origin.folder ?? "", expected: getExpectedFolder(skill.origin), links: "inside" },
       ...{ to: join(root, "to"), target: join(root, "to"), isReadOnly: false },
@@ -119,7 +122,7 @@ describe("a skill whose place another folder takes", () => {
     ),
   )("[Q-09] [Q-31] %s is swapped: %s is never that of the other", async (_, reader, place, target) => {
     const { root, skill } = await scene();
-    skill.files();
+    await skill.files();
     swap(root, place, target);
     const given = await attempt(() => READERS[reader]?.(skill, root));
     expect(given).not.toContain(SECRET);
@@ -156,7 +159,7 @@ describe("a skill whose place another folder takes", () => {
     "[Q-09] %s is swapped all the time: every read gives its own bytes or none",
     async (_, place) => {
       const { root, skill } = await scene();
-      skill.files();
+      await skill.files();
       renameSync(join(root, place), join(root, "away"));
       symlinkSync(join(root, "away"), join(root, place));
       const below = place === "a/b/skills/odd" ? "private" : "elsewhere";
@@ -165,8 +168,10 @@ describe("a skill whose place another folder takes", () => {
       while (swapped.goesOn(true)) {
         looks++;
         for (const path of ["key", "deep/key"])
-          expect(await attempt(() => Buffer.from(skill.read(path)).toString())).not.toContain(SECRET);
-        expect(await attempt(() => JSON.stringify(withCurrentFiles(skill).files()))).not.toContain("name-of-secret");
+          expect(await attempt(async () => Buffer.from(await skill.read(path)).toString())).not.toContain(SECRET);
+        expect(await attempt(async () => JSON.stringify((await await withCurrentFiles(skill)).files()))).not.toContain(
+          "name-of-secret",
+        );
       }
       expect(looks).toBeGreaterThan(0);
     },
@@ -179,8 +184,10 @@ describe("a skill whose place another folder takes", () => {
     mkdirSync(join(root, "held")); // So that its inode is not that of the next folder.
     writeFiles(folder, { "SKILL.md": skillText("odd"), key: "made anew" });
     if (skill.origin.folderId !== (await catalog.reload()).get("odd").origin.folderId)
-      expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-changed" }));
-    expect(Buffer.from((await catalog.reload()).get("odd").read("key")).toString()).toBe("made anew");
+      await expect(async () => await skill.read("key")).rejects.toThrow(
+        expect.objectContaining({ code: "resource-changed" }),
+      );
+    expect(Buffer.from(await (await catalog.reload()).get("odd").read("key")).toString()).toBe("made anew");
     expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).text).toContain("made anew");
   });
 
@@ -188,12 +195,12 @@ describe("a skill whose place another folder takes", () => {
     const { root, skill, folder } = await scene();
     writeFileSync(`${folder}/key.new`, "edited");
     renameSync(`${folder}/key.new`, `${folder}/key`);
-    expect(Buffer.from(skill.read("key")).toString()).toBe("edited");
+    expect(Buffer.from(await skill.read("key")).toString()).toBe("edited");
     mkdirSync(`${root}/linked`);
     symlinkSync(folder, `${root}/linked/odd`);
     const linked = (await loadCatalog([createDirectorySource({ path: `${root}/linked` })])).get("odd");
-    expect(Buffer.from(linked.read("key")).toString()).toBe("edited");
-    expect(copySkill(linked).files.size).toBe(3);
+    expect(Buffer.from(await linked.read("key")).toString()).toBe("edited");
+    expect((await copySkill(linked)).files.size).toBe(3);
   });
 });
 
@@ -260,12 +267,16 @@ describe("a file with a second name", () => {
   it("[Q-09] outside is no file of a workspace's skill, and says so", async () => {
     const { found } = await linked("skills/x");
     const skill = found.skill("x");
-    expect(skill.files()).toEqual({ files: [], findings: [FINDING] });
-    expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
-    expect([...copySkill(skill).files.keys()]).toEqual(["SKILL.md"]);
-    expect(() => hashSkillCopy(skill, "")).toThrow(expect.objectContaining({ code: "not-copied" }));
+    expect(await skill.files()).toEqual({ files: [], findings: [FINDING] });
+    await expect(async () => await skill.read("key")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
+    expect([...(await copySkill(skill)).files.keys()]).toEqual(["SKILL.md"]);
+    await expect(async () => await hashSkillCopy(skill, "")).rejects.toThrow(
+      expect.objectContaining({ code: "not-copied" }),
+    );
     const path = join(found.root, "x.zip");
-    const { leftOut } = exportSkill({ skill, format: "skill-zip", path });
+    const { leftOut } = await exportSkill({ skill, format: "skill-zip", path });
     expect(leftOut).toEqual([expect.stringContaining("hard link")]);
     expect(readFileSync(path).includes(SECRET)).toBe(false);
   });
@@ -291,13 +302,17 @@ describe("a file with a second name", () => {
       "home/key": SECRET,
     });
     const skill = found.skill("x");
-    expect(skill.files().files).toHaveLength(1);
+    expect((await skill.files()).files).toHaveLength(1);
     const folder = join(found.root, "project/skills/x");
     rmSync(join(folder, "key"));
     linkSync(join(found.root, "home/key"), join(folder, "key"));
-    expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-outside" }));
+    await expect(async () => await skill.read("key")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-outside" }),
+    );
     expect(String(readPublishedFile(skill, "key"))).not.toContain(SECRET);
-    expect(() => copySkill(skill)).toThrow(expect.objectContaining({ code: "resource-outside" }));
+    await expect(async () => await copySkill(skill)).rejects.toThrow(
+      expect.objectContaining({ code: "resource-outside" }),
+    );
   });
 
   it("[Q-09, Q-31] outside is no skill of a workspace either, in any form, and says so", async () => {
@@ -330,7 +345,7 @@ describe("a file with a second name", () => {
     rmSync(at("project/other"));
     linkSync(at("project/skills/y/SKILL.md"), at("project/skills/y/again.md"));
     const skill = (await found.again()).skill("y");
-    expect(skill.files()).toMatchObject({ files: [{ path: "again.md" }], findings: [] });
+    expect(await skill.files()).toMatchObject({ files: [{ path: "again.md" }], findings: [] });
   });
 
   it("[Q-09] in the same skill is one of its files, as is any in the user's own folders", async () => {
@@ -339,11 +354,11 @@ describe("a file with a second name", () => {
     mkdirSync(join(folder, "deep"));
     linkSync(join(folder, "key"), join(folder, "deep/again"));
     const skill = (await found.again()).skill("x");
-    expect(skill.files().files.map(({ path }) => path)).toEqual(["deep/again", "key"]);
-    expect(Buffer.from(skill.read("deep/again")).toString()).toBe("harmless");
+    expect((await skill.files()).files.map(({ path }) => path)).toEqual(["deep/again", "key"]);
+    expect(Buffer.from(await skill.read("deep/again")).toString()).toBe("harmless");
     for (const own of ["home/.skillet/skills/x", "home/.skillet/installed/x", "home/.agent/skills/x"]) {
       const { found: other } = await linked(own);
-      expect(other.skill("x").files()).toMatchObject({ files: [{ path: "key" }], findings: [] });
+      expect(await other.skill("x").files()).toMatchObject({ files: [{ path: "key" }], findings: [] });
     }
   });
 });

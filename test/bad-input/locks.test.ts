@@ -102,7 +102,7 @@ describe("a lock that", () => {
       expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
       expect(denial?.fix).not.toBe("");
       expect(denial?.message).toContain(file);
-      expect(() => scene.trust.grant([{ skill, copy: { digest: "", files: new Map() } }])).toThrow(
+      expect(() => scene.trust.grant([{ skill, copy: { digest: "", files: new Map(), instructions: "" } }])).toThrow(
         expect.objectContaining({ code }),
       );
     }

@@ -41,9 +41,9 @@ const CASES = FILES.flatMap(([skill, file]) =>
   ),
 );
 
-function attempt(read: () => unknown): string {
+async function attempt(read: () => unknown): Promise<string> {
   try {
-    return String(read());
+    return String(await read());
   } catch (error) {
     return String(error);
   }
@@ -56,11 +56,11 @@ describe("a skill whose own file another one takes the place of", () => {
       for (const isRead of [false, true]) {
         const { root, catalog } = await scene();
         const skill = catalog.get(name);
-        if (isRead) skill.body();
+        if (isRead) await skill.body();
         rmSync(join(root, "skills", file));
         WAYS[way as keyof typeof WAYS](join(root, "private", target), join(root, "skills", file));
-        expect(attempt(() => skill.body())).toContain("is not the file that was discovered");
-        expect(attempt(() => copySkill(skill).files.get("SKILL.md")?.bytes)).toContain(
+        expect(await attempt(async () => await skill.body())).toContain("is not the file that was discovered");
+        expect(await attempt(async () => (await copySkill(skill)).files.get("SKILL.md")?.bytes)).toContain(
           "is not the file that was discovered",
         );
       }
@@ -71,7 +71,9 @@ describe("a skill whose own file another one takes the place of", () => {
     const { root, catalog } = await scene();
     renameSync(join(root, "skills"), join(root, "away"));
     symlinkSync(join(root, "private"), join(root, "skills"));
-    expect(attempt(() => catalog.get("flat").body())).toContain("is not the file that was discovered");
+    expect(await attempt(async () => await catalog.get("flat").body())).toContain(
+      "is not the file that was discovered",
+    );
   });
 
   it("[Q-09] a file that an editor replaces, or a link to one in the folder, is read as it is now", async () => {
@@ -79,13 +81,13 @@ describe("a skill whose own file another one takes the place of", () => {
     for (const [skill, file] of FILES.slice(0, 3)) {
       writeFileSync(join(root, "draft"), skillText(skill, { body: "Anew." }));
       renameSync(join(root, "draft"), join(root, "skills", file));
-      expect(catalog.get(skill).body()).toBe("Anew.");
+      expect(await catalog.get(skill).body()).toBe("Anew.");
     }
     const folder = join(root, "skills/folder");
     writeFileSync(join(folder, "text.md"), skillText("folder", { body: "By a link." }));
     rmSync(join(folder, "SKILL.md"));
     symlinkSync("text.md", join(folder, "SKILL.md"));
-    expect(catalog.get("folder").body()).toBe("By a link.");
+    expect(await catalog.get("folder").body()).toBe("By a link.");
   });
 
   it("[Q-09] a link to a skill's file elsewhere stays one, and a session finds it again when that file changes", async () => {
@@ -95,11 +97,13 @@ describe("a skill whose own file another one takes the place of", () => {
     mkdirSync(join(root, "skills/linked"));
     symlinkSync(shared, join(root, "skills/linked/SKILL.md"));
     const catalog = await loadCatalog([createDirectorySource({ path: `${root}/skills`, scope: "workspace" })]);
-    expect(catalog.get("linked").body()).toBe("The first.");
+    expect(await catalog.get("linked").body()).toBe("The first.");
     const session = openSession(catalog, { workspace: root });
     writeFileSync(shared, skillText("linked", { body: "The second, and longer." }));
-    expect(attempt(() => catalog.get("linked").body())).toContain("is not the file that was discovered");
-    expect((await catalog.reload()).get("linked").body()).toBe("The second, and longer.");
+    expect(await attempt(async () => await catalog.get("linked").body())).toContain(
+      "is not the file that was discovered",
+    );
+    expect(await (await catalog.reload()).get("linked").body()).toBe("The second, and longer.");
     const loaded = await session.tools
       .find(({ name }) => name === "load_skill")
       ?.execute({ skill: "linked" }, {} as never);

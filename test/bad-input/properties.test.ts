@@ -119,19 +119,19 @@ const definition = fc.record({
   frontmatter: fc.dictionary(fc.oneof(fc.constantFrom(...KEYS), anyText), value, { maxKeys: 4 }),
 });
 
-test("[Q-25] what toSkillMd writes is read again with the same values", () => {
+test("[Q-25] what toSkillMd writes is read again with the same values", async () => {
   let written = 0;
-  fc.assert(
-    fc.property(definition, (given) => {
+  await fc.assert(
+    fc.asyncProperty(definition, async (given) => {
       const skill = accepted(given);
       if (!skill) return;
       written++;
-      const document = parseMarkdownDocument(toSkillMd(skill));
+      const document = parseMarkdownDocument(await toSkillMd(skill));
       const read = validateSkill(document, { form: "folder", stem: given.name, profile: "load" });
       expect(read.isUsable).toBe(true);
       expect(read.name).toBe(skill.name);
       expect(read.description).toBe(skill.description);
-      expect(trimBody(document.body)).toBe(skill.body());
+      expect(trimBody(document.body)).toBe(await skill.body());
       const { instructions: _instructions, name: _name, description: _description, ...rest } = skill.manifest.data;
       const { name: _readName, description: _readDescription, ...others } = document.data;
       expect(sorted(others)).toEqual(sorted(rest));

@@ -47,7 +47,9 @@ describe("paths", () => {
 
   test.for(ROWS)("[Q-09] a skill has no file %j", async ([path]) => {
     const skill = await onlySkill(scene().beside);
-    expect(() => skill.read(path)).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
+    await expect(async () => await skill.read(path)).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
   });
 
   test.for([
@@ -94,12 +96,16 @@ describe("links", () => {
     symlinkSync(target(beside), `${root}/link`);
     expect(read(root, path)).toBe(code);
     const skill = await onlySkill(beside);
-    expect(skill.files().files.map((file) => file.path)).toEqual(["file", "sub/deep/file"]);
-    expect(skill.files().findings.map((finding) => finding.code)).toEqual([
+    expect((await skill.files()).files.map((file) => file.path)).toEqual(["file", "sub/deep/file"]);
+    expect((await skill.files()).findings.map((finding) => finding.code)).toEqual([
       code === "outside" ? "symlink-outside" : "file-skipped",
     ]);
-    expect(() => skill.read(path)).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
-    expect(() => skill.read("link")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
+    await expect(async () => await skill.read(path)).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
+    await expect(async () => await skill.read("link")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
   });
 
   test.for([
@@ -141,18 +147,20 @@ describe("links", () => {
     const { root, beside } = scene();
     symlinkSync("file", `${root}/link`);
     const skill = await onlySkill(beside);
-    expect(Buffer.from(skill.read("link")).toString()).toBe("inside");
+    expect(Buffer.from(await skill.read("link")).toString()).toBe("inside");
     unlinkSync(`${root}/link`);
     symlinkSync("../secret", `${root}/link`);
-    expect(() => skill.read("link")).toThrow(expect.objectContaining({ code: "resource-outside" }));
+    await expect(async () => await skill.read("link")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-outside" }),
+    );
   });
 
   test("[Q-09] a file that was added after the list was taken is not read", async () => {
     const { root, beside } = scene();
     const skill = await onlySkill(beside);
-    skill.files();
+    await skill.files();
     writeFileSync(`${root}/late`, "late");
-    expect(() => skill.read("late")).toThrow(
+    await expect(async () => await skill.read("late")).rejects.toThrow(
       expect.objectContaining({ code: "resource-unlisted", fix: "available files: file, sub/deep/file" }),
     );
   });
@@ -163,7 +171,7 @@ describe("what is no regular file", () => {
     const { root, beside } = scene();
     linkSync(`${root}/file`, `${root}/hard`);
     const skill = await onlySkill(beside);
-    expect(Buffer.from(skill.read("hard")).toString()).toBe("inside");
+    expect(Buffer.from(await skill.read("hard")).toString()).toBe("inside");
   });
 
   test("[Q-09] a pipe is neither listed nor waited for", async () => {
@@ -171,17 +179,21 @@ describe("what is no regular file", () => {
     makePipe(`${root}/pipe`);
     expect(read(root, "pipe")).toBe("not-a-file");
     const skill = await onlySkill(beside);
-    expect(skill.files().findings).toEqual([{ code: "file-skipped", message: '"pipe" is not a regular file' }]);
-    expect(() => skill.read("pipe")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
+    expect((await skill.files()).findings).toEqual([{ code: "file-skipped", message: '"pipe" is not a regular file' }]);
+    await expect(async () => await skill.read("pipe")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
   });
 
   test("[Q-09] a file that became a pipe is not waited for", async () => {
     const { root, beside } = scene();
     const skill = await onlySkill(beside);
-    skill.files();
+    await skill.files();
     unlinkSync(`${root}/file`);
     makePipe(`${root}/file`);
-    expect(() => skill.read("file")).toThrow(expect.objectContaining({ code: "resource-not-a-file" }));
+    await expect(async () => await skill.read("file")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-not-a-file" }),
+    );
   });
 
   test("[Q-09] a socket is neither listed nor read", async () => {
@@ -190,30 +202,34 @@ describe("what is no regular file", () => {
     await new Promise<void>((ready) => server.listen(`${root}/socket`, ready));
     onTestFinished(() => void server.close());
     expect(read(root, "socket")).toBe("not-a-file");
-    expect((await onlySkill(beside)).files().findings.map(({ code }) => code)).toEqual(["file-skipped"]);
+    expect((await (await onlySkill(beside)).files()).findings.map(({ code }) => code)).toEqual(["file-skipped"]);
   });
 
   test("[Q-09] a file of 10 GB is listed and not read", async () => {
     const { root, beside } = scene({ large: "" });
     truncateSync(`${root}/large`, 10 * 1024 ** 3);
     const skill = await onlySkill(beside);
-    expect(skill.files().files.find(({ path }) => path === "large")?.size).toBe(10 * 1024 ** 3);
-    expect(() => skill.read("large")).toThrow(expect.objectContaining({ code: "resource-too-large" }));
+    expect((await skill.files()).files.find(({ path }) => path === "large")?.size).toBe(10 * 1024 ** 3);
+    await expect(async () => await skill.read("large")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-too-large" }),
+    );
   });
 
   test("[Q-09] a file of exactly the limit is read, one byte more is not", async () => {
     const { root, beside } = scene({ large: "" });
     truncateSync(`${root}/large`, MAX_RESOURCE_BYTES);
     const skill = await onlySkill(beside);
-    expect(skill.read("large").length).toBe(MAX_RESOURCE_BYTES);
+    expect((await skill.read("large")).length).toBe(MAX_RESOURCE_BYTES);
     truncateSync(`${root}/large`, MAX_RESOURCE_BYTES + 1);
-    expect(() => skill.read("large")).toThrow(expect.objectContaining({ code: "resource-too-large" }));
+    await expect(async () => await skill.read("large")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-too-large" }),
+    );
   });
 
   test("[Q-09] a set-id program is read as bytes like any other", async () => {
     const { root, beside } = scene({ program: "#!/bin/sh\n" });
     chmodSync(`${root}/program`, 0o6755);
-    expect(Buffer.from((await onlySkill(beside)).read("program")).toString()).toBe("#!/bin/sh\n");
+    expect(Buffer.from(await (await onlySkill(beside)).read("program")).toString()).toBe("#!/bin/sh\n");
   });
 });
 

@@ -73,7 +73,7 @@ describe("read_skill_resource", () => {
 
   it("[P-11, Q-09] what changed since it was listed is refused, each with its code", async () => {
     const { call, folder, session } = await open({ a: "a", b: "b", c: "c", d: "d" });
-    session.catalog.get("odd").files();
+    await session.catalog.get("odd").files();
     for (const name of ["a", "b", "c"]) unlinkSync(`${folder}/${name}`);
     symlinkSync("../../../secret", `${folder}/a`);
     makePipe(`${folder}/b`);

@@ -305,9 +305,9 @@ describe("a folder that wants to run something", () => {
       env: process.env,
     });
     expect(readdirSync(join(fetched.folder, "greet"))).toEqual(["SKILL.md"]);
-    expect(() => prepareCandidate(findCandidate("greet", offer), fetched, join(work, "greet"))).toThrow(
-      expect.objectContaining({ code: "entry-kind" }),
-    );
+    await expect(
+      async () => await prepareCandidate(findCandidate("greet", offer), fetched, join(work, "greet")),
+    ).rejects.toThrow(expect.objectContaining({ code: "entry-kind" }));
   });
 
   it("gives nothing through a link, neither of a file nor of a folder in it", async () => {

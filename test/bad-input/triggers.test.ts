@@ -6,6 +6,7 @@ import type { FindingCode } from "../../src/errors/finding-codes.ts";
 import { defineSkill } from "../../src/skill/define-skill.ts";
 import { checkPath } from "../../src/skill/source/check-skills.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
+import { filterAsync } from "../../src/util/sequential.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
@@ -27,8 +28,8 @@ async function load({ paths = [], keywords = [], ...more }: Parts) {
   return { folder, codes, diagnostics, matcher: createMatcher(skills) };
 }
 
-function wakes(matcher: Matcher, query: string, files: readonly string[] = []): boolean {
-  return matcher.match(query, { files, limit: 0 }).matches.some(({ skill }) => skill.name === "odd");
+async function wakes(matcher: Matcher, query: string, files: readonly string[] = []): Promise<boolean> {
+  return (await matcher.match(query, { files, limit: 0 })).matches.some(({ skill }) => skill.name === "odd");
 }
 
 const many = (count: number, text: (index: number) => string) => Array.from({ length: count }, (_, at) => text(at));
@@ -82,8 +83,8 @@ describe("triggers that are no use", () => {
       expect.arrayContaining(codes),
     );
     for (const query of ["a rollout", "a rollout of {1}a in src/1/x.ts [:FOO:]x a)"])
-      expect(wakes(matcher, query)).toBe(true);
-    for (const query of ["", " ", "hello there", "a", "!?", "x.y"]) expect(wakes(matcher, query)).toBe(false);
+      expect(await wakes(matcher, query)).toBe(true);
+    for (const query of ["", " ", "hello there", "a", "!?", "x.y"]) expect(await wakes(matcher, query)).toBe(false);
   });
 
   it.each(WRONG)("[T-02] %s is thrown back at whoever defines it in code", (_, { paths, ...triggers }) => {
@@ -122,8 +123,8 @@ describe("triggers that are no use", () => {
       const manifest = { ...whole.manifest, paths };
       manifest.triggers = { ...manifest.triggers, keywords: ["rollout", ...keywords, "\u200b", "\u2060"], ...more };
       const catalog = await catalogOf([{ ...whole, manifest }]);
-      expect(disclose(catalog, "the rollout of {1}a").tier).toBe("full");
-      expect(disclose(catalog, "hello there").tier).toBe("breadcrumb");
+      expect((await disclose(catalog, "the rollout of {1}a")).tier).toBe("full");
+      expect((await disclose(catalog, "hello there")).tier).toBe("breadcrumb");
     }
   });
 });
@@ -153,9 +154,9 @@ describe("keywords are texts, whatever they look like", () => {
     ["שלום", "תגיד שלום לכולם", "תגיד שלומות"],
   ];
 
-  it.each(ROWS)("[T-02] %j is found in %j, not in %j", (keyword, found, notFound) => {
+  it.each(ROWS)("[T-02] %j is found in %j, not in %j", async (keyword, found, notFound) => {
     const matcher = createMatcher([sketch("odd", { keywords: [keyword] })]);
-    expect([wakes(matcher, found), wakes(matcher, notFound)]).toEqual([true, false]);
+    expect([await wakes(matcher, found), await wakes(matcher, notFound)]).toEqual([true, false]);
   });
 });
 
@@ -200,10 +201,10 @@ describe("queries", () => {
   it("[Q-11] take steps that grow with the length, whatever they look like", async () => {
     await expectLinearSteps(
       ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
-      ({ createMatcher, sketch }: Modules, [keywords, patterns, query]) => {
+      async ({ createMatcher, sketch }: Modules, [keywords, patterns, query]) => {
         const more = { paths: ["src/**/*.ts", "**/a/**/b/**/c"] };
         const odd = sketch("odd", { keywords, patterns, more });
-        createMatcher([odd, sketch("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
+        await createMatcher([odd, sketch("deploy", { keywords: ["odd one"] })]).match(query, { bodies: true });
       },
       WORST.map(([what, query]) => [
         what,
@@ -223,10 +224,10 @@ describe("queries", () => {
     const query = many(300, () => next() ?? "").join(" ");
     const [count] = await countSteps(
       ["src/catalog/search/matcher.ts", "test/support/skills.ts"],
-      ({ createMatcher, sketch }: Modules, [patterns, query]) => {
+      async ({ createMatcher, sketch }: Modules, [patterns, query]) => {
         const whole = sketch("odd", { keywords: ["rollout"] });
         const manifest = { ...whole.manifest, triggers: { ...whole.manifest.triggers, patterns } };
-        createMatcher([{ ...whole, manifest }]).match(query);
+        await createMatcher([{ ...whole, manifest }]).match(query);
       },
       [[patterns, query] as const],
     );
@@ -237,12 +238,15 @@ describe("queries", () => {
     const catalog = await catalogOf({ odd: { keywords: ["rollout"] } });
     for (const filler of ["x", "x ", "/", "\ud800", "あ", "."]) {
       const long = filler.repeat(1_000_000 / filler.length);
-      expect(disclose(catalog, `rollout ${long}`)).toMatchObject({ tier: "full", isCut: true });
-      expect(disclose(catalog, `${long} rollout`)).toMatchObject({ tier: "full", isCut: true });
-      expect(disclose(catalog, `${long} rollout ${long}`)).toMatchObject({ tier: "breadcrumb", isCut: true });
+      expect(await disclose(catalog, `rollout ${long}`)).toMatchObject({ tier: "full", isCut: true });
+      expect(await disclose(catalog, `${long} rollout`)).toMatchObject({ tier: "full", isCut: true });
+      expect(await disclose(catalog, `${long} rollout ${long}`)).toMatchObject({ tier: "breadcrumb", isCut: true });
     }
     const exact = "rollout".padEnd(MAX_QUERY_LENGTH, " x");
-    expect([disclose(catalog, exact).isCut, disclose(catalog, `${exact}x`).isCut]).toEqual([false, true]);
+    expect([(await disclose(catalog, exact)).isCut, (await disclose(catalog, `${exact}x`)).isCut]).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it.each([
@@ -251,14 +255,14 @@ describe("queries", () => {
     ["right-to-left text", "\u202eשלום\u202c rollout עולם"],
     ["emoji", "👩‍💻🏴󠁧󠁢󠁥󠁮󠁧󠁿rollout👍🏽"],
     ["a mark after it", "the rollout\u200b, now"],
-  ])("[T-02] a keyword is found beside %s", (_, query) => {
-    expect(wakes(createMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
+  ])("[T-02] a keyword is found beside %s", async (_, query) => {
+    expect(await wakes(createMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
   });
 
-  it("[T-03] a mention is seen wherever the name stands too", () => {
+  it("[T-03] a mention is seen wherever the name stands too", async () => {
     const matcher = createMatcher([sketch("odd", {})]);
     for (const query of ["this is odd: /odd now", "how odd, so use the odd skill", "src/odd and $odd"])
-      expect([query, matcher.match(query).matches[0]?.level]).toEqual([query, "explicit"]);
+      expect([query, (await matcher.match(query)).matches[0]?.level]).toEqual([query, "explicit"]);
   });
 });
 
@@ -280,10 +284,13 @@ describe("globs", () => {
     ["a\nb.ts", [], ["a", "b.ts", "ab.ts", "a b.ts"]],
   ];
 
-  it.each(ROWS)("[X-07] %j", (glob, fits, fitsNot) => {
+  it.each(ROWS)("[X-07] %j", async (glob, fits, fitsNot) => {
     const whole = sketch("odd", { keywords: ["rollout"] });
     const matcher = createMatcher([{ ...whole, manifest: { ...whole.manifest, paths: [glob] } }]);
     const found = (path: string) => wakes(matcher, "look", [path]);
-    expect([fits.filter((path) => !found(path)), fitsNot.filter(found)]).toEqual([[], []]);
+    expect([await filterAsync(fits, async (path) => !(await found(path))), await filterAsync(fitsNot, found)]).toEqual([
+      [],
+      [],
+    ]);
   });
 });

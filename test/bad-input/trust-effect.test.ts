@@ -65,11 +65,11 @@ describe.each([
 async function trusted(files: Record<string, string>, more = ""): Promise<Scene> {
   const own = Object.fromEntries(Object.entries(files).map(([path, text]) => [`skills/x/${path}`, text]));
   const found = await discoverIn({ "skills/x/SKILL.md": skillText("x", { more }), "home/readme": "", ...own });
-  found.trust.grant([{ skill: found.skill("x"), copy: copySkill(found.skill("x")) }]);
+  found.trust.grant([{ skill: found.skill("x"), copy: await copySkill(found.skill("x")) }]);
   return found;
 }
 
-const changesOf = (found: Scene) => found.trust.findChanges(found.skill("x"), copySkill(found.skill("x")));
+const changesOf = async (found: Scene) => found.trust.findChanges(found.skill("x"), await copySkill(found.skill("x")));
 
 async function edited(found: Scene, path: string): Promise<Scene> {
   writeFileSync(join(found.root, "project/skills/x", path), "Do something else.\n");
@@ -84,10 +84,10 @@ describe("what counts for trust", () => {
     ["toolsets", { "index.ts": "export const Tools = [];\n" }, 'toolsets: ["index:Tools"]\n'],
   ])("[Q-04] is every file where there are or is %s", async (_, files, more) => {
     const found = await trusted({ ...files, "notes.md": "Notes.\n", "deep/guide.markdown": "Guide.\n" }, more);
-    expect(changesOf(found)).toEqual([]);
+    expect(await changesOf(found)).toEqual([]);
     const again = await edited(found, "notes.md");
-    expect(changesOf(again)).toEqual([{ path: "notes.md", what: "changed" }]);
-    expect(changesOf(await edited(again, "new.md"))).toContainEqual({ path: "new.md", what: "added" });
+    expect(await changesOf(again)).toEqual([{ path: "notes.md", what: "changed" }]);
+    expect(await changesOf(await edited(again, "new.md"))).toContainEqual({ path: "new.md", what: "added" });
   });
 
   it.each([
@@ -103,13 +103,13 @@ describe("what counts for trust", () => {
       const text = readFileSync(file, "utf8");
       expect(text).toContain(before);
       writeFileSync(file, text.replace(before, after));
-      expect(changesOf(await found.again())).toEqual(changes);
+      expect(await changesOf(await found.again())).toEqual(changes);
     }
   });
 
   it("[Q-04] is no page of a skill without code", async () => {
     const found = await trusted({ "notes.md": "Notes.\n", "data.json": "{}\n" });
-    expect(changesOf(await edited(found, "notes.md"))).toEqual([]);
+    expect(await changesOf(await edited(found, "notes.md"))).toEqual([]);
   });
 
   it("[Q-04] a script does not run with a page that was changed", async () => {
@@ -129,11 +129,11 @@ describe("what counts for trust", () => {
     for (const entry of Object.values<{ files: Record<string, string> }>(record.skills)) delete entry.files["notes.md"];
     writeFileSync(file, JSON.stringify(record));
     const older = await found.again();
-    expect(changesOf(older)).toEqual([]);
+    expect(await changesOf(older)).toEqual([]);
     const again = await edited(older, "notes.md");
-    expect(changesOf(again)).toEqual([{ path: "notes.md", what: "added" }]);
-    again.trust.grant([{ skill: again.skill("x"), copy: copySkill(again.skill("x")) }]);
-    expect(changesOf(await again.again())).toEqual([]);
+    expect(await changesOf(again)).toEqual([{ path: "notes.md", what: "added" }]);
+    again.trust.grant([{ skill: again.skill("x"), copy: await copySkill(again.skill("x")) }]);
+    expect(await changesOf(await again.again())).toEqual([]);
   });
 });
 
@@ -150,7 +150,7 @@ async function loading(files: Record<string, string>) {
     "home/readme": "",
     ...Object.fromEntries(Object.entries(own).map(([path, text]) => [path.replace("home/.agent/", ""), text])),
   });
-  found.trust.grant([{ skill: found.skill("x"), copy: copySkill(found.skill("x")) }]);
+  found.trust.grant([{ skill: found.skill("x"), copy: await copySkill(found.skill("x")) }]);
   const opened = await openIn(found);
   return { found, load: (what: object) => opened.call("load", { input: JSON.stringify(what) }) };
 }
@@ -204,7 +204,7 @@ describe("a toolset that was trusted", () => {
     async (how) => {
       const mark = join(temporaryFolder(), "ran");
       const { found, load } = await loading({ "own.cjs": WORD, "data.json": "{}" });
-      const copy = storeVerifiedCopy(copySkill(found.skill("x")), getSkillStoreFolder(found.home));
+      const copy = storeVerifiedCopy(await copySkill(found.skill("x")), getSkillStoreFolder(found.home));
       writeFileSync(join(copy, "own.cjs"), evilAt(mark));
       expect(await load({ [how]: "../own.cjs" })).toMatchObject({
         isError: true,

@@ -36,7 +36,7 @@ async function trusted(files: Record<string, string>, more = "", extra: Record<s
     ...extra,
   });
   const skill = found.skill("x");
-  found.trust.grant([{ skill, copy: copySkill(skill) }]);
+  found.trust.grant([{ skill, copy: await copySkill(skill) }]);
   return found;
 }
 
@@ -116,7 +116,7 @@ describe("code that was trusted", () => {
 import { copySkill } from ${JSON.stringify(moduleOf("skill/source/skill-copy"))};
 import { defineSkill } from ${JSON.stringify(moduleOf("skill/define-skill"))};
 const skill = defineSkill({ name: "x", description: "x", instructions: "x" });
-try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings: [] }), origin: { ...skill.origin, form: "folder", file: process.argv[1] } }); } catch (error) { console.log(error.code); }`;
+try { await copySkill({ ...skill, body: async () => "x", files: async () => ({ files: [], findings: [] }), origin: { ...skill.origin, form: "folder", file: process.argv[1] } }); } catch (error) { console.log(error.code); }`;
     const { stdout, signal } = spawnSync(
       process.execPath,
       ["--no-warnings", "--input-type=module", "-e", waits, join(folderOf(piped), "SKILL.md")],
@@ -155,7 +155,7 @@ for (let turn = 0; ; turn++) {
     let passed = 0;
     for (let turn = 0; turn < 2000; turn++) {
       try {
-        const copy = copySkill(found.skill("x"));
+        const copy = await copySkill(found.skill("x"));
         if (found.trust.findChanges(found.skill("x"), copy).length > 0) continue;
         passed++;
         expect(Buffer.from(copy.files.get("scripts/go.sh")?.bytes ?? []).toString()).toBe(GOOD);
@@ -326,10 +326,10 @@ describe("trust", () => {
   it("[Q-04] is kept of a thousand skills and of long names", async () => {
     const found = await trusted({ "scripts/go.sh": GOOD });
     const skill = found.skill("x");
-    const copy = copySkill(skill);
+    const copy = await copySkill(skill);
     const { origin } = skill;
     const many = Array.from({ length: 1000 }, (_, index) => ({
-      skill: { ...withBody(skill), origin: { ...origin, folder: `/${"d".repeat(200)}/${index}` } },
+      skill: { ...withBody(skill, copy.instructions), origin: { ...origin, folder: `/${"d".repeat(200)}/${index}` } },
       copy,
     }));
     found.trust.grant(many);

@@ -222,9 +222,9 @@ describe("what was given to a skill", () => {
     const { refusals, content } = await useSkill(scene.catalog, scene, { skill: name });
     return refusals.length > 0 ? refusals.map(({ code }) => code) : content.split("\n")[0];
   };
-  const trusted = (scene: Scene) => {
+  const trusted = async (scene: Scene) => {
     const x = scene.skill("x");
-    scene.trust.grant([{ skill: x, copy: copySkill(x) }]);
+    scene.trust.grant([{ skill: x, copy: await copySkill(x) }]);
     return scene;
   };
 
@@ -238,7 +238,7 @@ describe("what was given to a skill", () => {
     const copy = join(first.root, "project/.skillet/skills/x");
     writeFiles(copy, { "SKILL.md": skill("evil") });
     expect(await codes(await first.again())).toEqual(["untrusted", "secret-other-source"]);
-    expect(await codes(trusted(await first.again()))).toEqual(["secret-other-source"]);
+    expect(await codes(await trusted(await first.again()))).toEqual(["secret-other-source"]);
     expect(await codes(await first.again(), "x@~/.skillet/skills")).toBe("got [K]");
     rmSync(copy, { recursive: true });
     const [home, elsewhere] = [join(first.root, "home/.skillet/skills"), join(first.root, "home/elsewhere")];
@@ -274,7 +274,7 @@ describe("what was given to a skill", () => {
       chmodSync(first.root, 0o755);
       expect(await codes(first)).toBe("mine");
       writeFiles(first.root, { "project/.skillet/skills/x/SKILL.md": skillText("x", { body: "!`touch PWN`" }) });
-      expect(await codes(trusted(await first.again()))).toEqual(["secret-other-source"]);
+      expect(await codes(await trusted(await first.again()))).toEqual(["secret-other-source"]);
       const said = await skillet(["trust", "--secrets", "x", "--yes"], {
         cwd: join(first.root, "project"),
         env: { HOME: join(first.root, "home") },

@@ -30,15 +30,15 @@ describe("the shipped skills github and gog", () => {
 
   it.each([github, gog])(
     "spell out no command: what is to be asked for takes a language model, and runbook says so",
-    (skill) => {
-      const commands = findInstructionCommands(skill.body(), { arguments: "", names: [] } as never);
+    async (skill) => {
+      const commands = findInstructionCommands(await skill.body(), { arguments: "", names: [] } as never);
       expect(commands).toEqual([]);
     },
   );
 
   it("[P-22] github names every operation that there is, and no other", async () => {
     const { capabilities } = await createGithubProvider().describe({ signal: new AbortController().signal });
-    const rows = github.body().match(/^\| (?:find|read|change) \|.*$/gm) ?? [];
+    const rows = (await github.body()).match(/^\| (?:find|read|change) \|.*$/gm) ?? [];
     expect(rows).toHaveLength(3);
     const named = rows.flatMap((row) =>
       row.split("·").flatMap((part) => {

@@ -137,7 +137,7 @@ describe("openCatalog", () => {
       createInlineSource(first.skills),
       { name: "void", scope: "user", load: () => undefined as never },
     ]);
-    expect(again.get("a").body()).toBe(first.get("a").body());
+    expect(await again.get("a").body()).toBe(await first.get("a").body());
     expect(again.definitions()).toEqual(first.definitions());
     expect(again.diagnostics).toMatchObject([{ code: "source-failed" }]);
   });

@@ -9,7 +9,7 @@ import { temporaryFolder } from "../support/folder.ts";
 import { catalogOf, type Sketch } from "../support/skills.ts";
 
 const told = async (skills: Record<string, Sketch>, query: string, options: DiscloseOptions = {}) =>
-  disclose(await catalogOf(skills), query, options);
+  await disclose(await catalogOf(skills), query, options);
 const triggered = {
   greet: { keywords: ["greet"], body: "Say hello." },
   plan: { keywords: ["plan"], body: "Plan it." },
@@ -186,7 +186,7 @@ describe("triggers that cannot be used", () => {
         '---\ndescription: Audits.\ntriggers:\n  patterns: ["(?=audit)", ".*"]\n  keywords: ["-"]\n---\nAudit.\n',
     });
     const catalog = await loadCatalog([createDirectorySource({ path: root })]);
-    expect(disclose(catalog, "licences")).toMatchObject({
+    expect(await disclose(catalog, "licences")).toMatchObject({
       tier: "registry",
       text: "[1 skills available]\n- a: Audits.",
     });
@@ -403,7 +403,7 @@ describe("a source of somebody else's", () => {
       },
     };
     const catalog = await catalogOf([broken]);
-    expect(disclose(catalog, "ferry").omitted.instructions).toEqual(["odd"]);
+    expect((await disclose(catalog, "ferry")).omitted.instructions).toEqual(["odd"]);
   });
 });
 
@@ -414,9 +414,12 @@ describe("a skill that can no longer be read", () => {
       "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [ferry]\n---\nBeta.\n",
     });
     const catalog = await loadCatalog([createDirectorySource({ path: root })]);
-    expect(disclose(catalog, "ferry").text).toContain("Alpha.");
+    expect((await disclose(catalog, "ferry")).text).toContain("Alpha.");
     const { rmSync } = await import("node:fs");
     rmSync(`${root}/a/SKILL.md`);
-    expect(disclose(catalog, "ferry")).toMatchObject({ shown: [{ name: "b" }], omitted: { instructions: ["a"] } });
+    expect(await disclose(catalog, "ferry")).toMatchObject({
+      shown: [{ name: "b" }],
+      omitted: { instructions: ["a"] },
+    });
   });
 });

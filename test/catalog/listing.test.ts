@@ -22,7 +22,7 @@ const catalogWith = (skills: readonly CuedSkill[]) =>
   );
 const ALL = cuedSkills();
 const tellOf = async (skills: readonly CuedSkill[], query: string, options: DiscloseOptions = {}) =>
-  disclose(await catalogWith(skills), query, { search: "search_skills", ...options });
+  await disclose(await catalogWith(skills), query, { search: "search_skills", ...options });
 
 /** Whether a text has the skill's line, and its cue in it. */
 function isListed(text: string, { name }: CuedSkill): boolean {
@@ -104,11 +104,13 @@ describe("the prefix and the suffix", () => {
   it("[A-04] are the text, and the query changes the suffix alone", async () => {
     for (const size of [1, 60, 300, 600]) {
       const catalog = await catalogWith(ALL.slice(0, size));
-      const prefixes = QUERIES.map((query) => {
-        const { prefix, suffix, text } = disclose(catalog, query, { search: "search_skills" });
-        expect(text).toBe(prefix + suffix);
-        return prefix;
-      });
+      const prefixes = await Promise.all(
+        QUERIES.map(async (query) => {
+          const { prefix, suffix, text } = await disclose(catalog, query, { search: "search_skills" });
+          expect(text).toBe(prefix + suffix);
+          return prefix;
+        }),
+      );
       expect(new Set(prefixes).size).toBe(1);
       expect(prefixes[0]).not.toBe("");
     }
@@ -117,7 +119,7 @@ describe("the prefix and the suffix", () => {
   it("[A-04] have no prefix where every skill has triggers: what is said of them depends on the query", async () => {
     const catalog = await catalogOf({ a: { keywords: ["ferry"] }, b: { keywords: ["lighthouse"] } });
     for (const query of ["hello", "ferry", "list skills"]) {
-      const { prefix, suffix, text } = disclose(catalog, query);
+      const { prefix, suffix, text } = await disclose(catalog, query);
       expect([prefix, suffix]).toEqual(["", text]);
     }
   });
@@ -130,24 +132,26 @@ describe("the prefix and the suffix", () => {
       [[nested], "none"],
     ] as const) {
       const catalog = await catalogOf([...skills]);
-      const [far, near] = ["Fix lib/main.ts", "Fix packages/app/main.ts"].map((query) => disclose(catalog, query));
+      const [far, near] = await Promise.all(
+        ["Fix lib/main.ts", "Fix packages/app/main.ts"].map(async (query) => await disclose(catalog, query)),
+      );
       expect(far).toMatchObject({ tier, suffix: "", prefix: near?.prefix });
       expect(near?.tier).toBe("registry");
       expect(near?.suffix.trim()).toBe(
         "Skills for the files in question:\n- ship: Ships it. Use when the app is shipped.",
       );
-      expect(disclose(catalog, "Fix it", { files: ["packages/app/x.ts"] }).suffix).toBe(near?.suffix);
+      expect((await disclose(catalog, "Fix it", { files: ["packages/app/x.ts"] })).suffix).toBe(near?.suffix);
     }
   });
 
   it("[A-04] change neither with what is used meanwhile nor with the order of questions", async () => {
     const skills = ALL.slice(0, 400);
     const usage = ["regex-test", "sql-review"];
-    const first = disclose(await catalogWith(skills), "hello", { usage, recent: ["regex-test"] });
+    const first = await disclose(await catalogWith(skills), "hello", { usage, recent: ["regex-test"] });
     const catalog = await catalogWith(skills);
-    for (const query of QUERIES) disclose(catalog, query, { usage, recent: ["sql-create"] });
-    expect(disclose(catalog, "hello", { usage, recent: ["oauth-debug"] }).prefix).toBe(first.prefix);
-    expect(disclose(catalog, "hello", { usage: ["seo-test"] }).prefix).not.toBe(first.prefix);
+    for (const query of QUERIES) await disclose(catalog, query, { usage, recent: ["sql-create"] });
+    expect((await disclose(catalog, "hello", { usage, recent: ["oauth-debug"] })).prefix).toBe(first.prefix);
+    expect((await disclose(catalog, "hello", { usage: ["seo-test"] })).prefix).not.toBe(first.prefix);
   });
 
   it("[A-04] are the same bytes in every process, language and version of Node", { timeout: 60_000 }, () => {

@@ -10,10 +10,8 @@ const matcherFor = (skills: Record<string, Sketch>) =>
   createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
 const said = ({ skill, level, reasons }: Match) =>
   `${skill.name} ${level}: ${reasons.map(({ kind, text }) => `${kind} ${text}`).join(", ")}`;
-const matched = (skills: Record<string, Sketch>, query: string, options = {}) =>
-  matcherFor(skills)
-    .match(query, { limit: 0, ...options })
-    .matches.map(said);
+const matched = async (skills: Record<string, Sketch>, query: string, options = {}) =>
+  (await matcherFor(skills).match(query, { limit: 0, ...options })).matches.map(said);
 
 describe("keywords and verbs", () => {
   it.each([
@@ -63,14 +61,14 @@ describe("keywords and verbs", () => {
     ["a.*(b|c)[", "find a.*(b|c)[ here", true],
     ["a.*(b|c)[", "find axxb here", false],
     ["$5", "it costs $5", true],
-  ])("[T-02] the keyword %s in %j: %s", (keyword, query, isFound) => {
-    expect(matched({ it: { keywords: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
-    expect(matched({ it: { verbs: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
+  ])("[T-02] the keyword %s in %j: %s", async (keyword, query, isFound) => {
+    expect(await matched({ it: { keywords: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
+    expect(await matched({ it: { verbs: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[T-02] says which of them was found", () => {
+  it("[T-02] says which of them was found", async () => {
     const skills = { hello: { keywords: ["greet", "greeting"], verbs: ["wave"], patterns: ["greet\\s+\\w+"] } };
-    expect(matched(skills, "Greet the team and wave")).toEqual([
+    expect(await matched(skills, "Greet the team and wave")).toEqual([
       "hello trigger: keyword greet, verb wave, pattern greet\\s+\\w+",
     ]);
   });
@@ -90,18 +88,18 @@ describe("patterns", () => {
     ["日本.", "日本語", true],
     ["ſtraße|STRASSE", "strasse", true],
     ["\\d{4}-\\d{2}", "in 2026-11", true],
-  ])("[T-02] %s in %j: %s", (pattern, query, isFound) => {
-    expect(matched({ it: { patterns: [pattern] } }, query)).toHaveLength(isFound ? 1 : 0);
+  ])("[T-02] %s in %j: %s", async (pattern, query, isFound) => {
+    expect(await matched({ it: { patterns: [pattern] } }, query)).toHaveLength(isFound ? 1 : 0);
   });
 
   it("[Q-11] takes a number of steps that grows with the length, also for a pattern that would hang other engines", async () => {
     const patterns = ["(a+)+$", "(a|aa)+$", "(.*a){20}"];
     const matcher = matcherFor({ evil: { patterns }, plain: { patterns: ["ab+c"] } });
-    expect(matcher.match(`${"a".repeat(5000)}!`, { limit: 0 }).matches).toHaveLength(1);
+    expect((await matcher.match(`${"a".repeat(5000)}!`, { limit: 0 })).matches).toHaveLength(1);
     await expectLinearSteps(
       MODULES,
-      ({ createMatcher, sketch }: Modules, [pattern, length]) => {
-        createMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
+      async ({ createMatcher, sketch }: Modules, [pattern, length]) => {
+        await createMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
       },
       patterns.map((pattern) => [pattern, [1000, 2000, 4000].map((length) => [pattern, length] as const)] as const),
     );
@@ -117,7 +115,7 @@ describe("a pattern on what the user says not to do", () => {
     "You must not deploy the shop.",
     "no uses deploy the shop",
     "n'utilise pas deploy the shop",
-  ])("does not select the skill: %j", (query) => expect(matched(skills, query)).toEqual([]));
+  ])("does not select the skill: %j", async (query) => expect(await matched(skills, query)).toEqual([]));
 
   it.each([
     "deploy the shop",
@@ -125,7 +123,7 @@ describe("a pattern on what the user says not to do", () => {
     "do not deploy the shop by hand; deploy the shop with the script",
     "do not wait, deploy the shop",
     "İ do not know: deploy the shop",
-  ])("selects it elsewhere: %j", (query) => expect(matched(skills, query)).toHaveLength(1));
+  ])("selects it elsewhere: %j", async (query) => expect(await matched(skills, query)).toHaveLength(1));
 });
 
 describe("paths", () => {
@@ -144,12 +142,12 @@ describe("paths", () => {
     [["*.{yml,yaml}"], "in ci.json", false],
     [["*.{yml"], "in ci.yml", false],
     [["a?.md", "[!b]x.md"], "ax.md", true],
-  ])("[X-07] %j in %j: %s", (paths, query, isFound) => {
-    expect(matched(skills(paths), query)).toHaveLength(isFound ? 1 : 0);
+  ])("[X-07] %j in %j: %s", async (paths, query, isFound) => {
+    expect(await matched(skills(paths), query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[X-07] also fit the files that the conversation is about", () => {
-    expect(matched(skills(["docs/**/*.md"]), "tidy this", { files: ["docs/a/b.md"] })).toEqual([
+  it("[X-07] also fit the files that the conversation is about", async () => {
+    expect(await matched(skills(["docs/**/*.md"]), "tidy this", { files: ["docs/a/b.md"] })).toEqual([
       "it weak: path docs/**/*.md",
     ]);
   });
@@ -186,8 +184,8 @@ describe("mentions", () => {
     ["use skill: deploy", "deploy"],
     ['load the skill called "code-review"', "code-review"],
     ["I test a lot; now use the test skill", "test"],
-  ])("[T-03] %j mentions %s", (query, name) => {
-    expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([
+  ])("[T-03] %j mentions %s", async (query, name) => {
+    expect((await matched(skills, query)).filter((line) => line.includes("explicit"))).toEqual([
       expect.stringMatching(new RegExp(`^${name} explicit: mention`)),
     ]);
   });
@@ -211,20 +209,20 @@ describe("mentions", () => {
     "the endpoint /deploy is slow",
     "cd /deploy && ls",
     "my writing skill is poor",
-  ])("%j mentions none", (query) => {
-    expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([]);
+  ])("%j mentions none", async (query) => {
+    expect((await matched(skills, query)).filter((line) => line.includes("explicit"))).toEqual([]);
   });
 });
 
 describe("several mentions, and refusals", () => {
   const skills = { deploy: { keywords: ["ship"] }, review: {}, test: {} };
-  it("takes every skill of a list", () => {
+  it("takes every skill of a list", async () => {
     for (const query of [
       "use the deploy and review skills",
       "Use deploy, test and review skills",
       "run the deploy skill and the review skill",
     ]) {
-      const names = matched(skills, query).filter((line) => line.includes("explicit"));
+      const names = (await matched(skills, query)).filter((line) => line.includes("explicit"));
       expect(names, query).toHaveLength(query.includes("test") ? 3 : 2);
     }
   });
@@ -236,33 +234,33 @@ describe("several mentions, and refusals", () => {
     "never use the deploy skill to ship",
     "please don't ever use the deploy skill to ship",
     "stop using the deploy skill, ship it",
-  ])("leaves out a skill that the query refuses: %j", (query) => {
-    const { matches, rejected: against } = matcherFor(skills).match(query);
+  ])("leaves out a skill that the query refuses: %j", async (query) => {
+    const { matches, rejected: against } = await matcherFor(skills).match(query);
     expect(matches.filter(({ level }) => level !== "words")).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "deploy" }, cue: "not the deploy skill" }]);
   });
 });
 
 describe("calls that are refused", () => {
-  it.each(["do not use /deploy", "don't /deploy yet", "not $deploy"])("%j", (query) => {
-    expect(matched({ deploy: {} }, query)).toEqual([]);
+  it.each(["do not use /deploy", "don't /deploy yet", "not $deploy"])("%j", async (query) => {
+    expect(await matched({ deploy: {} }, query)).toEqual([]);
   });
   it.each([
     "why not use the deploy skill?",
     "do not forget to use the deploy skill",
     "if you're not sure, use /deploy",
-  ])("but not %j", (query) => expect(matched({ deploy: {} }, query)).toHaveLength(1));
+  ])("but not %j", async (query) => expect(await matched({ deploy: {} }, query)).toHaveLength(1));
 });
 
 describe("the order of matches", () => {
-  it("[T-03] is explicit mention, then exact phrase, then trigger", () => {
+  it("[T-03] is explicit mention, then exact phrase, then trigger", async () => {
     const skills = {
       alpha: { keywords: ["report"] },
       beta: { keywords: ["weekly report"] },
       gamma: {},
       delta: { patterns: ["week\\w+"] },
     };
-    expect(matched(skills, "use the gamma skill for the weekly report")).toEqual([
+    expect(await matched(skills, "use the gamma skill for the weekly report")).toEqual([
       "gamma explicit: mention the gamma skill",
       "beta phrase: phrase weekly report",
       "alpha trigger: keyword report",
@@ -270,45 +268,45 @@ describe("the order of matches", () => {
     ]);
   });
 
-  it("[T-03, T-08] an exact name of several telling words, or a whole example, is an exact phrase; the words of a name are not", () => {
+  it("[T-03, T-08] an exact name of several telling words, or a whole example, is an exact phrase; the words of a name are not", async () => {
     const skills = { "code-review": {}, "how-to": {}, other: { examples: ["How do I review code?"] } };
-    expect(matched(skills, "the code-review we had")).toEqual(["code-review phrase: name code-review"]);
-    expect(matched(skills, "do a code review")).toEqual(["code-review weak: name code-review"]);
-    expect(matched(skills, "how to do it")).toEqual([]);
-    expect(matched(skills, "how do i review CODE")).toEqual(["other phrase: example how do i review CODE"]);
-    expect(matched({ emoji: { examples: ["🚀"] } }, "👍")).toEqual([]);
-    expect(matched({ emoji: { examples: ["🚀"] } }, "")).toEqual([]);
+    expect(await matched(skills, "the code-review we had")).toEqual(["code-review phrase: name code-review"]);
+    expect(await matched(skills, "do a code review")).toEqual(["code-review weak: name code-review"]);
+    expect(await matched(skills, "how to do it")).toEqual([]);
+    expect(await matched(skills, "how do i review CODE")).toEqual(["other phrase: example how do i review CODE"]);
+    expect(await matched({ emoji: { examples: ["🚀"] } }, "👍")).toEqual([]);
+    expect(await matched({ emoji: { examples: ["🚀"] } }, "")).toEqual([]);
   });
 
-  it("[T-03] goes by recent use within a level, then by words in common, then by name", () => {
+  it("[T-03] goes by recent use within a level, then by words in common, then by name", async () => {
     const skills = {
       alpha: { keywords: ["report"] },
       beta: { keywords: ["report"] },
       gamma: { keywords: ["report"], description: "Monthly sales." },
     };
-    const names = (query: string, recent: string[] = []) =>
-      matched(skills, query, { recent }).map((line) => line.split(" ")[0]);
-    expect(names("report")).toEqual(["alpha", "beta", "gamma"]);
-    expect(names("report", ["gamma", "beta"])).toEqual(["gamma", "beta", "alpha"]);
-    expect(names("monthly sales report")).toEqual(["gamma", "alpha", "beta"]);
-    expect(names("monthly sales report", ["beta"])).toEqual(["beta", "gamma", "alpha"]);
+    const names = async (query: string, recent: string[] = []) =>
+      (await matched(skills, query, { recent })).map((line) => line.split(" ")[0]);
+    expect(await names("report")).toEqual(["alpha", "beta", "gamma"]);
+    expect(await names("report", ["gamma", "beta"])).toEqual(["gamma", "beta", "alpha"]);
+    expect(await names("monthly sales report")).toEqual(["gamma", "alpha", "beta"]);
+    expect(await names("monthly sales report", ["beta"])).toEqual(["beta", "gamma", "alpha"]);
     const talkative = { ...skills, beta: { keywords: ["report"], body: "monthly sales report" } };
-    const order = (bodies: boolean) => matched(talkative, "monthly sales report", { bodies });
-    expect(order(true)).toEqual(order(false));
+    const order = async (bodies: boolean) => await matched(talkative, "monthly sales report", { bodies });
+    expect(await order(true)).toEqual(await order(false));
   });
 });
 
 describe("negative cues", () => {
   const skills = { pdf: { keywords: ["pdf"], negative: ["merge", "no pdf"] } };
-  it("speak against a skill, and are said", () => {
-    const { matches, rejected: against } = matcherFor(skills).match("merge this pdf");
+  it("speak against a skill, and are said", async () => {
+    const { matches, rejected: against } = await matcherFor(skills).match("merge this pdf");
     expect(matches).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "pdf" }, cue: "merge" }]);
-    expect(matched(skills, "sign this pdf")).toHaveLength(1);
+    expect(await matched(skills, "sign this pdf")).toHaveLength(1);
   });
 
-  it("do not speak against a skill that is mentioned", () => {
-    expect(matched(skills, "merge it with the pdf skill")).toEqual(["pdf explicit: mention the pdf skill"]);
+  it("do not speak against a skill that is mentioned", async () => {
+    expect(await matched(skills, "merge it with the pdf skill")).toEqual(["pdf explicit: mention the pdf skill"]);
   });
 });
 
@@ -322,35 +320,39 @@ describe("ranking by words", () => {
     recipes: { description: "Suggests dishes.", examples: ["what can I cook with leeks?"] },
     notes: { description: "Keeps notes.", body: "Talk to the kubernetes cluster." },
   };
-  const first = (query: string, options = {}) => matcherFor(skills).match(query, options).matches[0];
+  const first = async (query: string, options = {}) => (await matcherFor(skills).match(query, options)).matches[0];
 
-  it("knows a word in its other forms, and where it stands", () => {
-    expect(first("invoicing a customer")).toMatchObject({ skill: { name: "invoices" }, level: "words", words: 2 });
-    expect(first("invoicing a customer")?.reasons).toEqual([{ kind: "words", text: "invoicing, customer" }]);
-    expect(first("cooking leek soup")?.skill.name).toBe("recipes");
-    expect(matcherFor(skills).wordsIn(sketch("x", { description: "Finds flights." }), "a flight", {})).toEqual([
+  it("knows a word in its other forms, and where it stands", async () => {
+    expect(await first("invoicing a customer")).toMatchObject({
+      skill: { name: "invoices" },
+      level: "words",
+      words: 2,
+    });
+    expect((await first("invoicing a customer"))?.reasons).toEqual([{ kind: "words", text: "invoicing, customer" }]);
+    expect((await first("cooking leek soup"))?.skill.name).toBe("recipes");
+    expect(await matcherFor(skills).wordsIn(sketch("x", { description: "Finds flights." }), "a flight", {})).toEqual([
       { field: "description", words: ["flight"] },
     ]);
   });
 
-  it("[X-07] looks at when_to_use too", () => {
-    expect(first("I must be at the airport")?.skill.name).toBe("flight-search");
+  it("[X-07] looks at when_to_use too", async () => {
+    expect((await first("I must be at the airport"))?.skill.name).toBe("flight-search");
   });
 
-  it("looks into the instructions when asked to", () => {
-    expect(first("restart the k8s cluster")).toBeUndefined();
-    expect(first("restart the k8s cluster", { bodies: true })?.skill.name).toBe("notes");
+  it("looks into the instructions when asked to", async () => {
+    expect(await first("restart the k8s cluster")).toBeUndefined();
+    expect((await first("restart the k8s cluster", { bodies: true }))?.skill.name).toBe("notes");
   });
 
-  it("says nothing for a query of empty words", () => {
-    expect(matcherFor(skills).match("can you please help me with this").matches).toEqual([]);
-    expect(matcherFor(skills).match("").matches).toEqual([]);
-    expect(createMatcher([]).match("anything").matches).toEqual([]);
+  it("says nothing for a query of empty words", async () => {
+    expect((await matcherFor(skills).match("can you please help me with this")).matches).toEqual([]);
+    expect((await matcherFor(skills).match("")).matches).toEqual([]);
+    expect((await createMatcher([]).match("anything")).matches).toEqual([]);
   });
 
-  it("finds words of scripts without blanks", () => {
+  it("finds words of scripts without blanks", async () => {
     const japanese = { a: { description: "議事録を要約する" }, b: { description: "画像を編集する" } };
-    expect(matcherFor(japanese).match("会議の議事録をまとめて").matches[0]?.skill.name).toBe("a");
+    expect((await matcherFor(japanese).match("会議の議事録をまとめて")).matches[0]?.skill.name).toBe("a");
   });
 });
 
@@ -358,25 +360,25 @@ describe("a long query", () => {
   it("[Q-11] is looked at in steps that grow with its length, and cut at a limit that is said", async () => {
     await expectLinearSteps(
       MODULES,
-      ({ createMatcher, sketch }: Modules, words: number) => {
+      async ({ createMatcher, sketch }: Modules, words: number) => {
         const skills = Array.from({ length: 300 }, (_, index) =>
           sketch(`s${index}`, {
             keywords: [`word${index} word${index}`, "word1 word2 word3"],
             patterns: [`word${index}\\s+x`],
           }),
         );
-        createMatcher(skills).match(Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" "));
+        await createMatcher(skills).match(Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" "));
       },
       [["words", [200, 400, 800, 1600]]],
     );
     const matcher = matcherFor({ a: { keywords: ["word1"] } });
-    expect(matcher.match("word1 ".repeat(170_000)).isCut).toBe(true);
-    expect(matcher.match("short").isCut).toBe(false);
+    expect((await matcher.match("word1 ".repeat(170_000))).isCut).toBe(true);
+    expect((await matcher.match("short")).isCut).toBe(false);
   });
 });
 
 describe("patterns on a long text", () => {
-  it("fit where they would on the whole text, also across lines and blank ones", () => {
+  it("fit where they would on the whole text, also across lines and blank ones", async () => {
     const filler = Array.from({ length: 80 }, (_, at) => `line ${at} of something that was pasted here`);
     const long = (...lines: string[]) => [...filler, ...lines, ...filler].join("\n");
     const cases: [pattern: string, lines: string[], isFound: boolean][] = [
@@ -393,7 +395,7 @@ describe("patterns on a long text", () => {
       ["SHIP\\d+", ["Ship42"], true],
     ];
     for (const [pattern, lines, isFound] of cases)
-      expect(matched({ it: { patterns: [pattern] } }, long(...lines)), `${pattern} ${lines}`).toHaveLength(
+      expect(await matched({ it: { patterns: [pattern] } }, long(...lines)), `${pattern} ${lines}`).toHaveLength(
         isFound ? 1 : 0,
       );
   });
@@ -403,23 +405,25 @@ describe("a query that matches hundreds of skills", () => {
   const numbered = Array.from({ length: 150 }, (_, index) => String(index).padStart(3, "0"));
   const query = numbered.map((number) => `tool${number}`).join(" ");
 
-  it("returns the best 100 that it selects, and says that there are more", () => {
+  it("returns the best 100 that it selects, and says that there are more", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
-    const { matches, hasMore } = matcherFor(skills).match(query, { limit: 0 });
+    const { matches, hasMore } = await matcherFor(skills).match(query, { limit: 0 });
     expect(matches.map(({ skill }) => skill.name)).toEqual(numbered.slice(0, 100).map((number) => `s${number}`));
     expect(hasMore).toBe(true);
-    expect(matcherFor(skills).match("tool000 tool001", { limit: 0 })).toMatchObject({ hasMore: false });
+    expect(await matcherFor(skills).match("tool000 tool001", { limit: 0 })).toMatchObject({ hasMore: false });
   });
 
-  it("returns the best 100 at the level weak, beside those it selects", () => {
+  it("returns the best 100 at the level weak, beside those it selects", async () => {
     const common = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: ["write"] }]));
-    const { matches, hasMore } = matcherFor({ ...common, only: { keywords: ["tool000"] } }).match(`write ${query}`);
+    const { matches, hasMore } = await matcherFor({ ...common, only: { keywords: ["tool000"] } }).match(
+      `write ${query}`,
+    );
     expect(matches[0]?.skill.name).toBe("only");
     expect(matches.filter(({ level }) => level === "weak")).toHaveLength(100);
     expect(hasMore).toBe(true);
   });
 
-  it("puts a skill whose pattern does not match where its other triggers put it, or by words, or leaves it out", () => {
+  it("puts a skill whose pattern does not match where its other triggers put it, or by words, or leaves it out", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
     const all = {
       ...skills,
@@ -429,7 +433,7 @@ describe("a query that matches hundreds of skills", () => {
       "c-words": { description: "Handles zebra stripes", patterns: ["tool002 +tool003 +tool005"] },
       "d-nothing": { patterns: ["tool003 +tool004 +tool006"] },
     };
-    const { matches } = matcherFor(all).match(`write about zebra stripes and a gadget: ${query}`);
+    const { matches } = await matcherFor(all).match(`write about zebra stripes and a gadget: ${query}`);
     const found = Object.fromEntries(matches.map((match) => [match.skill.name, said(match)]));
     expect(found["a-first"]).toBe("a-first trigger: keyword gadget");
     expect(found["b-weak"]).toBe("b-weak weak: keyword write");
@@ -438,10 +442,10 @@ describe("a query that matches hundreds of skills", () => {
     expect(matches.filter(isSelectedMatch)).toHaveLength(100);
   });
 
-  it("finds a weak skill whose pattern would select it, if it matched, after the 100 that are selected", () => {
+  it("finds a weak skill whose pattern would select it, if it matched, after the 100 that are selected", async () => {
     const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
     const all = { ...skills, zoo: { keywords: ["write"], patterns: ["tool000 +tool001 +tool003"] } };
-    const { matches } = matcherFor(all).match(`write about ${query}`);
+    const { matches } = await matcherFor(all).match(`write about ${query}`);
     expect(matches.filter(({ level }) => level === "weak").map(said)).toEqual(["zoo weak: keyword write"]);
   });
 });

@@ -12,19 +12,17 @@ type Modules = { createMatcher: typeof createMatcher; evaluationMatcher: typeof 
 
 const matcherFor = (skills: Record<string, Sketch>) =>
   createMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
-const namesFor = (skills: Record<string, Sketch>, query: string, bodies = true) =>
-  matcherFor(skills)
-    .match(query, { bodies })
-    .matches.map(({ skill }) => skill.name);
+const namesFor = async (skills: Record<string, Sketch>, query: string, bodies = true) =>
+  (await matcherFor(skills).match(query, { bodies })).matches.map(({ skill }) => skill.name);
 
 describe("the words of a query", () => {
-  it("count as often as they occur", () => {
+  it("count as often as they occur", async () => {
     const skills = { invoices: { description: "Writes invoices." }, parcels: { description: "Sends parcels." } };
-    expect(namesFor(skills, "the parcel and the invoice: the invoice first, this invoice")[0]).toBe("invoices");
-    expect(namesFor(skills, "the invoice and the parcel: the parcel first, this parcel")[0]).toBe("parcels");
+    expect((await namesFor(skills, "the parcel and the invoice: the invoice first, this invoice"))[0]).toBe("invoices");
+    expect((await namesFor(skills, "the invoice and the parcel: the parcel first, this parcel"))[0]).toBe("parcels");
   });
 
-  it("are the 48 that tell most, however many there are", () => {
+  it("are the 48 that tell most, however many there are", async () => {
     const words = Array.from(
       { length: 60 },
       (_, at) => `qu${"abcdefghij"[at % 10]}${"klmnop"[Math.floor(at / 10)]}xor`,
@@ -34,11 +32,11 @@ describe("the words of a query", () => {
       half: { description: words.slice(0, 30).join(" ") },
       other: {},
     };
-    const { matches } = matcherFor(rare).match(words.join(" "), { bodies: true });
+    const { matches } = await matcherFor(rare).match(words.join(" "), { bodies: true });
     expect(matches.map(({ skill, words: count }) => `${skill.name} ${count}`)).toEqual(["all 48", "half 18"]);
   });
 
-  it("count less in pasted text than in the request before or after it", () => {
+  it("count less in pasted text than in the request before or after it", async () => {
     const request = "please bill the customer for ten hours";
     const paste = `\`\`\`\n${"kubernetes pod restarted, deployment of the cluster failed\n".repeat(30)}\`\`\``;
     const skills = {
@@ -46,8 +44,8 @@ describe("the words of a query", () => {
       clusters: { description: "Debugs a kubernetes cluster: deployment and pod." },
     };
     for (const query of [`${request}\n\n${paste}`, `${paste}\n\n${request}`])
-      expect(namesFor(skills, query)[0]).toBe("billing");
-    expect(namesFor(skills, paste)[0]).toBe("clusters");
+      expect((await namesFor(skills, query))[0]).toBe("billing");
+    expect((await namesFor(skills, paste))[0]).toBe("clusters");
   });
 
   it.each<[what: string, paste: string[]]>([
@@ -55,89 +53,93 @@ describe("the words of a query", () => {
     ["JSON", ["{", ...Array(9).fill('  "kubernetes": "the cluster deployment has a pod",'), "}"]],
     ["a diff", ["diff --git a/a.go b/a.go", ...Array(9).fill("+\tkubernetes cluster deployment pod"), "... 9 more"]],
     ["the head of a mail", ["From: Ann", "Subject: kubernetes cluster deployment pod", "", "Hello.", "x".repeat(300)]],
-  ])("count less in %s, whatever is on the other edge of the text", (_, paste) => {
+  ])("count less in %s, whatever is on the other edge of the text", async (_, paste) => {
     const skills = {
       billing: { description: "Bills a customer for hours." },
       clusters: { description: "Debugs a kubernetes cluster: deployment and pod." },
     };
     const [request, text] = ["please bill the customer for ten hours", paste.join("\n").padEnd(300)];
-    const read = [`${request}\n\n${text}`, `${text}\n\n${request}`].map((query) => namesFor(skills, query)[0]);
+    const read = await Promise.all(
+      [`${request}\n\n${text}`, `${text}\n\n${request}`].map(async (query) => (await namesFor(skills, query))[0]),
+    );
     expect(read).toEqual(["billing", "billing"]);
   });
 
-  it("are also read at the end of a query that is too long to be read as a whole", () => {
+  it("are also read at the end of a query that is too long to be read as a whole", async () => {
     const skills = {
       billing: { description: "Bills a customer for hours." },
       canal: { description: "History of a canal." },
     };
     const long = `${(PASTES[6] ?? "").repeat(30)}\n\nNow bill the customer for ten hours.`;
     expect(long.length).toBeGreaterThan(20_000);
-    expect(namesFor(skills, long)[0]).toBe("billing");
+    expect((await namesFor(skills, long))[0]).toBe("billing");
     expect(
-      matcherFor({ it: { keywords: ["zeppelin"] } }).match(`${"x ".repeat(20_000)} zeppelin`).matches,
+      (await matcherFor({ it: { keywords: ["zeppelin"] } }).match(`${"x ".repeat(20_000)} zeppelin`)).matches,
     ).toHaveLength(1);
   });
 
-  it("are found with a typing error, if nothing has them as they are written", () => {
+  it("are found with a typing error, if nothing has them as they are written", async () => {
     const skills = {
       invoices: { description: "Creates invoices." },
       kubernetes: { description: "Debugs kubernetes." },
     };
-    expect(namesFor(skills, "an invioce for Ann")).toEqual(["invoices"]);
-    expect(namesFor(skills, "my kuberntes is slow")).toEqual(["kubernetes"]);
-    expect(namesFor(skills, "my kuberntes is slow", false)).toEqual(["kubernetes"]);
-    expect(namesFor(skills, "a novice")).toEqual([]);
-    expect(namesFor({ ...skills, other: { description: "Kuberntes, misspelled." } }, "kuberntes")).toEqual(["other"]);
+    expect(await namesFor(skills, "an invioce for Ann")).toEqual(["invoices"]);
+    expect(await namesFor(skills, "my kuberntes is slow")).toEqual(["kubernetes"]);
+    expect(await namesFor(skills, "my kuberntes is slow", false)).toEqual(["kubernetes"]);
+    expect(await namesFor(skills, "a novice")).toEqual([]);
+    expect(await namesFor({ ...skills, other: { description: "Kuberntes, misspelled." } }, "kuberntes")).toEqual([
+      "other",
+    ]);
   });
 
-  it("are found as one word and as two", () => {
+  it("are found as one word and as two", async () => {
     const one = { setup: { description: "Writes a devcontainer." }, other: { description: "Paints." } };
     const two = { setup: { description: "Writes a dev container." }, other: { description: "Paints." } };
-    expect(namesFor(one, "I want a dev container")).toEqual(["setup"]);
-    expect(namesFor(two, "I want a devcontainer")).toEqual(["setup"]);
+    expect(await namesFor(one, "I want a dev container")).toEqual(["setup"]);
+    expect(await namesFor(two, "I want a devcontainer")).toEqual(["setup"]);
   });
 
-  it("include what files of a type are called", () => {
+  it("include what files of a type are called", async () => {
     const skills = { sheets: { description: "Edits spreadsheets." }, slides: { description: "Makes presentations." } };
-    expect(namesFor(skills, "fix the totals in reports/q3.xlsx.")).toEqual(["sheets"]);
-    expect(namesFor(skills, "shorten deck.pptx")).toEqual(["slides"]);
-    expect(namesFor(skills, "fix src/main.py")).toEqual([]);
+    expect(await namesFor(skills, "fix the totals in reports/q3.xlsx.")).toEqual(["sheets"]);
+    expect(await namesFor(skills, "shorten deck.pptx")).toEqual(["slides"]);
+    expect(await namesFor(skills, "fix src/main.py")).toEqual([]);
   });
 
-  it("count more in Latin letters between Japanese or Chinese ones, whose endings do not count", () => {
+  it("count more in Latin letters between Japanese or Chinese ones, whose endings do not count", async () => {
     const skills = {
       docker: { description: "Writes a Dockerfile." },
       japanese: { description: "日本語の文章をください。小さくしたいです。" },
     };
-    expect(namesFor(skills, "Dockerfileを小さくしたいです。見てください")[0]).toBe("docker");
-    expect(namesFor(skills, "Dockerfile 请优化")).toEqual(["docker"]);
-    expect(namesFor(skills, "文章を直して")).toEqual(["japanese"]);
-    expect(namesFor({ one: { description: "絵" }, two: { description: "Docker" } }, "絵 Docker")).toEqual([
+    expect((await namesFor(skills, "Dockerfileを小さくしたいです。見てください"))[0]).toBe("docker");
+    expect(await namesFor(skills, "Dockerfile 请优化")).toEqual(["docker"]);
+    expect(await namesFor(skills, "文章を直して")).toEqual(["japanese"]);
+    expect(await namesFor({ one: { description: "絵" }, two: { description: "Docker" } }, "絵 Docker")).toEqual([
       "two",
       "one",
     ]);
   });
 
-  it("do not count where they are function words of the query's language", () => {
+  it("do not count where they are function words of the query's language", async () => {
     const skills = { games: { description: "The player may die." }, rechnung: { description: "Rechnung, invoice." } };
-    expect(namesFor(skills, "Bitte schreibe die Rechnung für den Kunden")).toEqual(["rechnung"]);
-    expect(namesFor(skills, "why does the player die")).toEqual(["games"]);
+    expect(await namesFor(skills, "Bitte schreibe die Rechnung für den Kunden")).toEqual(["rechnung"]);
+    expect(await namesFor(skills, "why does the player die")).toEqual(["games"]);
   });
 });
 
 describe("a skill", () => {
-  it("comes first when the query has more of its name, and when it has neighbors of the query as neighbors", () => {
+  it("comes first when the query has more of its name, and when it has neighbors of the query as neighbors", async () => {
     const body = "Sorts names, lists, values.";
     const names = { "release-notes": { description: "Text.", body }, "meeting-notes": { description: "Text.", body } };
-    expect(namesFor(names, "notes for the release")[0]).toBe("release-notes");
+    expect((await namesFor(names, "notes for the release"))[0]).toBe("release-notes");
     const covered = { "fix-tests": { description: "Text.", body }, other: { description: "Tests, fix, slow.", body } };
     const others = Array.from({ length: 8 }, (_, at) => [`x${at}`, { description: at < 2 ? "Slow." : "Text.", body }]);
-    expect(namesFor({ ...covered, ...Object.fromEntries(others) }, "fix the slow tests")[0]).toBe("fix-tests");
+    expect((await namesFor({ ...covered, ...Object.fromEntries(others) }, "fix the slow tests"))[0]).toBe("fix-tests");
     const pairs = {
       apart: { description: "Tool.", body: "Check the access of users. Then the token. Refresh all." },
       beside: { description: "Tool.", body: "Check users. Then the access token. Refresh it all." },
     };
-    expect(namesFor(pairs, "the access token")[0]).toBe("beside");
+    expect((await namesFor(pairs, "the access token"))[0]).toBe("beside");
   });
 });
 
@@ -149,10 +151,10 @@ describe("the cost of a query", () => {
         .join(" ");
     const [none = 0, few = 0, many = 0] = await countSteps(
       MODULES,
-      ({ evaluationMatcher }: Modules, query: string) => {
+      async ({ evaluationMatcher }: Modules, query: string) => {
         const matcher = evaluationMatcher(400);
-        matcher.match("warm", { bodies: true });
-        matcher.match(query, { bodies: true });
+        await matcher.match("warm", { bodies: true });
+        await matcher.match(query, { bodies: true });
       },
       ["warm", words(400), words(1600)],
     );
@@ -163,9 +165,9 @@ describe("the cost of a query", () => {
   it("[Q-11] grows with the length of the query at most, also when no word of it is known", async () => {
     await expectLinearSteps(
       MODULES,
-      ({ evaluationMatcher }: Modules, count: number) => {
+      async ({ evaluationMatcher }: Modules, count: number) => {
         const unknown = Array.from({ length: count }, (_, at) => `qz${String.fromCharCode(97 + (at % 26))}xvkwq${at}`);
-        evaluationMatcher(64).match(unknown.join(" "), { bodies: true });
+        await evaluationMatcher(64).match(unknown.join(" "), { bodies: true });
       },
       [["unknown words", [250, 500, 1000, 2000]]],
     );
@@ -189,8 +191,8 @@ describe("the evaluation set", () => {
     [["paste"], 0.58, 0.78],
     [["typos"], 0.5, 0.75],
     [["german", "spanish", "japanese", "chinese"], 0.9, 0.97],
-  ])("finds the skill among 3,000 for %j", (kinds, first, five) => {
-    const { at } = measureHits(
+  ])("finds the skill among 3,000 for %j", async (kinds, first, five) => {
+    const { at } = await measureHits(
       matcherOf3000(),
       EVALUATION_REQUESTS.filter(({ kind }) => kinds.includes(kind)),
     );

@@ -13,7 +13,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { attachSearchStore, filterCatalog, loadCatalog, type SearchStore } from "../../src/catalog/catalog.ts";
 import { createMatcher } from "../../src/catalog/search/matcher.ts";
-import { buildPostings } from "../../src/catalog/search/postings.ts";
+import { type Postings, PostingsBuilder } from "../../src/catalog/search/postings.ts";
 import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search/search-index.ts";
 import { createInlineSource, type Skill } from "../../src/skill/skill.ts";
 import { createDirectorySource } from "../../src/skill/source/directory-source.ts";
@@ -65,21 +65,19 @@ function scene(texts = TEXTS) {
   };
 }
 
-const namesIn = (skills: readonly Skill[], query: string) =>
-  createMatcher(skills)
-    .match(query, { bodies: true })
-    .matches.map(({ skill }) => skill.name);
+const namesIn = async (skills: readonly Skill[], query: string) =>
+  (await createMatcher(skills).match(query, { bodies: true })).matches.map(({ skill }) => skill.name);
 
 describe("the search index", () => {
   it("[A-09] is kept: the first query of the next process reads no instructions", async () => {
     const { open, remove, store } = scene();
-    expect(namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
+    expect(await namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
     const again = await open();
     const kept = store.load();
     for (const name of Object.keys(TEXTS)) remove(name);
-    expect(namesIn(again, "zeppelin")).toEqual(["alpha"]);
-    expect(namesIn(again, "ultramarine")).toEqual(["beta"]);
-    expect(namesIn(again, "some broth")).toEqual(["gamma"]);
+    expect(await namesIn(again, "zeppelin")).toEqual(["alpha"]);
+    expect(await namesIn(again, "ultramarine")).toEqual(["beta"]);
+    expect(await namesIn(again, "some broth")).toEqual(["gamma"]);
     expect(store.load()).toEqual(kept);
   });
 
@@ -92,30 +90,30 @@ describe("the search index", () => {
     };
     const { whole, narrow } = await open();
     expect(filterCatalog(whole, () => true).skills).toBe(whole.skills);
-    namesIn(whole.skills, "zeppelin");
+    await namesIn(whole.skills, "zeppelin");
     const kept = store.load();
-    namesIn(narrow.skills, "zeppelin");
+    await namesIn(narrow.skills, "zeppelin");
     const again = await open();
     for (const name of Object.keys(TEXTS)) remove(name);
-    expect(namesIn(again.narrow.skills, "zeppelin")).toEqual(["alpha"]);
-    expect(namesIn(again.narrow.skills, "ultramarine")).toEqual([]);
-    expect(namesIn(again.whole.skills, "ultramarine")).toEqual(["beta"]);
+    expect(await namesIn(again.narrow.skills, "zeppelin")).toEqual(["alpha"]);
+    expect(await namesIn(again.narrow.skills, "ultramarine")).toEqual([]);
+    expect(await namesIn(again.whole.skills, "ultramarine")).toEqual(["beta"]);
     expect(store.load()).toEqual(kept);
   });
 
   it("[A-09] is updated for the skills that changed, came or went, and only these are read", async () => {
     const { open, write, remove, store } = scene();
-    namesIn(await open(), "zeppelin");
+    await namesIn(await open(), "zeppelin");
     write("beta", skillText("beta", { description: "Paints walls.", body: "Use the vermilion pigment." }), 30);
     write("delta", skillText("delta", { description: "Plants trees.", body: "Dig near the juniper." }), 30);
     remove("gamma");
     const changed = await open();
     remove("alpha");
-    expect(namesIn(changed, "vermilion")).toEqual(["beta"]);
-    expect(namesIn(changed, "juniper")).toEqual(["delta"]);
-    expect(namesIn(changed, "zeppelin")).toEqual(["alpha"]);
-    expect(namesIn(changed, "ultramarine")).toEqual([]);
-    expect(namesIn(changed, "parsnip")).toEqual([]);
+    expect(await namesIn(changed, "vermilion")).toEqual(["beta"]);
+    expect(await namesIn(changed, "juniper")).toEqual(["delta"]);
+    expect(await namesIn(changed, "zeppelin")).toEqual(["alpha"]);
+    expect(await namesIn(changed, "ultramarine")).toEqual([]);
+    expect(await namesIn(changed, "parsnip")).toEqual([]);
     expect(store.load()).toBeDefined();
   });
 
@@ -123,7 +121,7 @@ describe("the search index", () => {
     const { open, write, skills } = scene();
     write("alpha", skillText("alpha", { description: "Writes invoices.", body: "Ask the zeppelin registry." }), 0);
     const first = await open();
-    namesIn(first, "zeppelin");
+    await namesIn(first, "zeppelin");
     // As long as before, at the same time.
     const { mtime, size } = statSync(join(skills, "alpha/SKILL.md"));
     writeFileSync(
@@ -132,10 +130,10 @@ describe("the search index", () => {
     );
     utimesSync(join(skills, "alpha/SKILL.md"), mtime, mtime);
     expect(statSync(join(skills, "alpha/SKILL.md")).size).toBe(size);
-    expect(namesIn(await open(), "tangerin")).toEqual(["alpha"]);
+    expect(await namesIn(await open(), "tangerin")).toEqual(["alpha"]);
     const queries = [{ query: "varnish my door", should_trigger: true, split: "train" }];
     writeFiles(skills, { "beta/evals/triggers.json": JSON.stringify(queries) });
-    expect(namesIn(await open(), "varnish")).toEqual(["beta"]);
+    expect(await namesIn(await open(), "varnish")).toEqual(["beta"]);
   });
 
   it("[A-09] notices queries that changed in a folder that the link `evals` leads to", async () => {
@@ -148,21 +146,21 @@ describe("the search index", () => {
     };
     write("varnish my door", 60);
     symlinkSync("questions", join(skills, "beta/evals"));
-    expect(namesIn(await open(), "varnish")).toEqual(["beta"]);
+    expect(await namesIn(await open(), "varnish")).toEqual(["beta"]);
     write("lacquer my door", 30);
     const changed = await open();
-    expect([namesIn(changed, "lacquer"), namesIn(changed, "varnish")]).toEqual([["beta"], []]);
+    expect([await namesIn(changed, "lacquer"), await namesIn(changed, "varnish")]).toEqual([["beta"], []]);
     rmSync(join(skills, "beta/evals"));
-    expect(namesIn(await open(), "lacquer")).toEqual([]);
+    expect(await namesIn(await open(), "lacquer")).toEqual([]);
   });
 
   it("[A-09] keeps skills of a program too, by what they say", async () => {
     const { open } = scene();
     const inline = (body: string) => [sketch("inline", { description: "Sews.", body })];
-    expect(namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
-    expect(namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
+    expect(await namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
+    expect(await namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
     const changed = await open(inline("Use the thimble."));
-    expect([namesIn(changed, "bobbin"), namesIn(changed, "thimble")]).toEqual([[], ["inline"]]);
+    expect([await namesIn(changed, "bobbin"), await namesIn(changed, "thimble")]).toEqual([[], ["inline"]]);
   });
 
   it("[A-09] gives the same matches as without it, with and without instructions", async () => {
@@ -181,12 +179,14 @@ describe("the search index", () => {
       attachSearchStore(list, store);
       return createMatcher(list);
     };
-    withStore().match("once", { bodies: true });
+    await withStore().match("once", { bodies: true });
     const [kinds, fresh, loaded] = [[true, false], createMatcher(skills), withStore()];
     const queries = [...EVALUATION_REQUESTS.map(({ query }) => query), ...UNRELATED_PROMPTS];
     for (const query of queries) {
       for (const bodies of kinds) {
-        const [a, b] = [fresh, loaded].map((matcher) => matcher.match(query, { bodies }));
+        const [a, b] = await Promise.all(
+          [fresh, loaded].map(async (matcher) => await matcher.match(query, { bodies })),
+        );
         expect(b).toEqual(a);
       }
     }
@@ -214,37 +214,32 @@ describe("a search index that cannot be used", () => {
     },
     "may be written by others": (file) => chmodSync(file, 0o666),
     "is for other settings": (file) => {
-      const postings = buildPostings(1, () => ["zeppelin"]);
+      const postings = buildPostings([["zeppelin"]]);
       writeFileSync(file, encodeSearchIndex("other", { documents: "[]", cues: "[]", postings }), { mode: 0o600 });
     },
     "has other documents than it says": (file) => {
-      const postings = buildPostings(1, () => ["zeppelin"]);
+      const postings = buildPostings([["zeppelin"]]);
       writeFileSync(file, encodeSearchIndex("key", { documents: "[]", cues: "[0]", postings }), { mode: 0o600 });
     },
     "has documents that cannot be read": (file) => {
-      const postings = buildPostings(1, () => ["zeppelin"]);
+      const postings = buildPostings([["zeppelin"]]);
       writeFileSync(file, encodeSearchIndex("key", { documents: "[[", cues: "{}", postings }), { mode: 0o600 });
     },
   };
 
   it.each(Object.entries(DAMAGE))("[A-09] because it %s is built again", async (_, damage) => {
     const { open, indexFile, store } = scene();
-    namesIn(await open(), "zeppelin");
+    await namesIn(await open(), "zeppelin");
     damage(indexFile());
-    expect(namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
-    expect(namesIn(await open(), "ultramarine")).toEqual(["beta"]);
+    expect(await namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
+    expect(await namesIn(await open(), "ultramarine")).toEqual(["beta"]);
     if (statSync(indexFile()).isFile())
       expect(decodeSearchIndex("key", store.load() ?? new Uint8Array())).toBeDefined();
   });
 
   it("[A-09] is found out by any wrong byte and any length", () => {
-    const postings = buildPostings(3, (at) => [
-      `name${at}`,
-      "some words of a description",
-      "",
-      "",
-      "and naïve 日本語 body",
-    ]);
+    const texts = (at: number) => [`name${at}`, "some words of a description", "", "", "and naïve 日本語 body"];
+    const postings = buildPostings([0, 1, 2].map(texts));
     const whole = encodeSearchIndex("key", { documents: "[1,2,3]", cues: "[0,0,0]", postings });
     expect(decodeSearchIndex("key", whole)).toEqual({ documents: "[1,2,3]", cues: "[0,0,0]", postings });
     const unaligned = new Uint8Array(whole.length + 1);
@@ -259,3 +254,9 @@ describe("a search index that cannot be used", () => {
     expect(decodeSearchIndex("key", Uint8Array.from([...whole, ...new Uint8Array(8)]))).toBeUndefined();
   });
 });
+
+function buildPostings(documents: readonly (readonly string[])[]): Postings {
+  const builder = new PostingsBuilder();
+  for (const texts of documents) builder.add(texts);
+  return builder.build();
+}

@@ -16,11 +16,11 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
     catalog = await catalogOf(skills);
   });
 
-  it("[T-08] gives no task the instructions of a skill for a glob or common words alone", () => {
+  it("[T-08] gives no task the instructions of a skill for a glob or common words alone", async () => {
     expect(TASKS).toHaveLength(50);
     const reached = { glob: 0, words: 0 };
     for (const { task } of TASKS) {
-      const { shown, matches } = disclose(catalog, task);
+      const { shown, matches } = await disclose(catalog, task);
       const weak = matches.flatMap(({ skill, level }) => (level === "weak" ? skill.name : []));
       if (weak.includes("python-style")) reached.glob++;
       if (weak.includes("assistant")) reached.words++;
@@ -34,19 +34,19 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
     expect(reached.words).toBeGreaterThanOrEqual(25);
   });
 
-  it("[T-08] gives each task the instructions of the skill whose specific trigger it holds, first", () => {
+  it("[T-08] gives each task the instructions of the skill whose specific trigger it holds, first", async () => {
     for (const { name, task } of TASKS) {
-      const { tier, shown } = disclose(catalog, task);
+      const { tier, shown } = await disclose(catalog, task);
       expect([tier, shown[0]?.name], task).toEqual(["full", name]);
     }
   });
 
-  it("ranks the skill whose words fit the task before one that a glob or a common word fits, where nobody has triggers", () => {
+  it("ranks the skill whose words fit the task before one that a glob or a common word fits, where nobody has triggers", async () => {
     const plain = TASKS.map(({ name, description }) => sketch(name, { description }));
     const matcher = createMatcher([...plain, sketch("python-style", PYTHON_STYLE), sketch("assistant", KEYWORDS)]);
     let ranked = 0;
     for (const { name, task } of TASKS) {
-      const names = matcher.match(task, { limit: 60 }).matches.map(({ skill }) => skill.name);
+      const names = (await matcher.match(task, { limit: 60 })).matches.map(({ skill }) => skill.name);
       if (!names.includes(name)) continue;
       ranked++;
       const before = names.slice(0, names.indexOf(name));
@@ -60,23 +60,23 @@ describe("a catalog of 52 skills, two of them with broad triggers", () => {
 
   it("offers a skill for a file by name, and lists one that has nothing but broad triggers", async () => {
     const skills = { ferry: { keywords: ["ferry"] }, terraform: { more: { paths: ["infra/**/*.tf"] } } };
-    expect(disclose(await catalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
+    expect(await disclose(await catalogOf(skills), "tidy infra/prod/main.tf")).toMatchObject({
       tier: "breadcrumb",
       reason: "no trigger that matches is selective enough",
       text: "[2 skills available]\nThese may fit. Take one, or none:\n- terraform: Skill terraform.",
     });
-    expect(disclose(await catalogOf(skills), "tidy it").text).toBe("[2 skills available]");
+    expect((await disclose(await catalogOf(skills), "tidy it")).text).toBe("[2 skills available]");
     for (const broad of [{ keywords: ["write", "find"] }, { patterns: ["\\?$"] }, { more: { paths: ["**/*.py"] } }])
-      expect(disclose(await catalogOf({ ...skills, broad }), "hm")).toMatchObject({ tier: "registry" });
+      expect(await disclose(await catalogOf({ ...skills, broad }), "hm")).toMatchObject({ tier: "registry" });
   });
 });
 
 describe("the weight of a trigger", () => {
   const others = (count: number, description: string) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`other-${index}`, { description }]));
-  const reason = (skills: Record<string, Sketch>, query: string) => {
+  const reason = async (skills: Record<string, Sketch>, query: string) => {
     const list = Object.entries(skills).map(([name, parts]) => sketch(name, parts));
-    const { matches } = createMatcher(list).match(query, { limit: 0 });
+    const { matches } = await createMatcher(list).match(query, { limit: 0 });
     const match = matches.find(({ skill }) => skill.name === "it");
     return { level: match?.level, ...match?.reasons[0] };
   };
@@ -92,14 +92,14 @@ describe("the weight of a trigger", () => {
     ["how to", 0],
     ["find the", 0.2],
     ["the code", 0.2],
-  ])("[T-08] %s is a common word, alone or among function words", (keyword, weight) => {
+  ])("[T-08] %s is a common word, alone or among function words", async (keyword, weight) => {
     const query = `please ${keyword} now`;
-    expect(reason({ it: { keywords: [keyword] } }, query)).toMatchObject({
+    expect(await reason({ it: { keywords: [keyword] } }, query)).toMatchObject({
       level: "weak",
       weight,
       weak: "common-word",
     });
-    expect(reason({ it: { verbs: [keyword] } }, query)).toMatchObject({ level: "weak", weight });
+    expect(await reason({ it: { verbs: [keyword] } }, query)).toMatchObject({ level: "weak", weight });
   });
 
   it.each([
@@ -111,49 +111,53 @@ describe("the weight of a trigger", () => {
     ["write tests", "phrase"],
     ["my inbox", "phrase"],
     ["on the web", "phrase"],
-  ])("[T-08] %s is specific", (keyword, level) => {
-    expect(reason({ it: { keywords: [keyword] } }, `please ${keyword} now`)).toMatchObject({ level, weight: 1 });
+  ])("[T-08] %s is specific", async (keyword, level) => {
+    expect(await reason({ it: { keywords: [keyword] } }, `please ${keyword} now`)).toMatchObject({ level, weight: 1 });
   });
 
-  it("[T-08] common words do not add up, also not with a glob", () => {
+  it("[T-08] common words do not add up, also not with a glob", async () => {
     const it = { keywords: ["write", "find", "code", "file"], more: { paths: ["src/**"] } };
-    expect(reason({ it }, "write code to find a file in src/a/b.py").level).toBe("weak");
-    expect(reason({ it: { ...it, keywords: ["write", "quaternion"] } }, "write a quaternion in src/b.py").level).toBe(
-      "trigger",
-    );
+    expect((await reason({ it }, "write code to find a file in src/a/b.py")).level).toBe("weak");
+    expect(
+      (await reason({ it: { ...it, keywords: ["write", "quaternion"] } }, "write a quaternion in src/b.py")).level,
+    ).toBe("trigger");
   });
 
-  it("[T-08] falls with the number of skills that hold the word: up to the square root of all select one", () => {
+  it("[T-08] falls with the number of skills that hold the word: up to the square root of all select one", async () => {
     const catalog = (number: number) => ({
       it: { keywords: ["docker"] },
       ...others(number - 1, "Works with docker."),
       ...Object.fromEntries(Array.from({ length: 64 - number }, (_, index) => [`far-${index}`, {}])),
     });
-    expect(reason(catalog(1), "docker")).toMatchObject({ level: "trigger", weight: 1, skills: 1, of: 64 });
-    expect(reason(catalog(4), "docker")).toMatchObject({ level: "trigger", weight: 0.67, skills: 4 });
-    expect(reason(catalog(8), "docker")).toMatchObject({ level: "trigger", weight: 0.5, skills: 8 });
-    expect(reason(catalog(9), "docker")).toEqual({
+    expect(await reason(catalog(1), "docker")).toMatchObject({ level: "trigger", weight: 1, skills: 1, of: 64 });
+    expect(await reason(catalog(4), "docker")).toMatchObject({ level: "trigger", weight: 0.67, skills: 4 });
+    expect(await reason(catalog(8), "docker")).toMatchObject({ level: "trigger", weight: 0.5, skills: 8 });
+    expect(await reason(catalog(9), "docker")).toEqual({
       ...{ level: "weak", kind: "keyword", text: "docker" },
       ...{ weight: 0.47, weak: "many-skills", skills: 9, of: 64 },
     });
-    expect(reason(catalog(64), "docker")).toMatchObject({ level: "weak", weight: 0 });
+    expect(await reason(catalog(64), "docker")).toMatchObject({ level: "weak", weight: 0 });
   });
 
-  it("[T-08] counts all forms of a word, and a phrase as a whole, also where hyphens join it", () => {
+  it("[T-08] counts all forms of a word, and a phrase as a whole, also where hyphens join it", async () => {
     const skills = {
       it: { keywords: ["deployment", "docker compose", "議事録"] },
       ...others(30, "Deployments with docker, and how to compose a song. 会議の議事録。"),
       more: { description: "Starts docker-compose." },
     };
-    expect(reason(skills, "a deployment")).toMatchObject({ weak: "many-skills", skills: 31, of: 32 });
-    expect(reason(skills, "the docker compose file")).toMatchObject({ level: "phrase", skills: 2, of: 32 });
-    expect(reason(skills, "議事録を書く")).toMatchObject({ weak: "many-skills", skills: 31 });
+    expect(await reason(skills, "a deployment")).toMatchObject({ weak: "many-skills", skills: 31, of: 32 });
+    expect(await reason(skills, "the docker compose file")).toMatchObject({ level: "phrase", skills: 2, of: 32 });
+    expect(await reason(skills, "議事録を書く")).toMatchObject({ weak: "many-skills", skills: 31 });
   });
 
-  it("[T-08] of a word that five skills of a small catalog share still selects", () => {
+  it("[T-08] of a word that five skills of a small catalog share still selects", async () => {
     const five = Object.fromEntries(["it", "b", "c", "d", "e"].map((name) => [name, { keywords: ["ferry"] }]));
-    expect(reason(five, "ferry")).toMatchObject({ level: "trigger", weight: 0.5, skills: 5, of: 5 });
-    expect(reason({ ...five, f: five["it"] ?? {} }, "ferry")).toMatchObject({ weak: "many-skills", skills: 6, of: 6 });
+    expect(await reason(five, "ferry")).toMatchObject({ level: "trigger", weight: 0.5, skills: 5, of: 5 });
+    expect(await reason({ ...five, f: five["it"] ?? {} }, "ferry")).toMatchObject({
+      weak: "many-skills",
+      skills: 6,
+      of: 6,
+    });
   });
 
   it.each([
@@ -167,9 +171,9 @@ describe("the weight of a trigger", () => {
     ["issue #\\d+", "issue #12", undefined],
     ["\\d{4}-\\d{2}", "in 2026-11", undefined],
     ["how (is|are) (the|our) (server|machine)", "how is the server", undefined],
-  ])("[T-08] a pattern is judged by the words that it needs: %s", (pattern, query, weak) => {
+  ])("[T-08] a pattern is judged by the words that it needs: %s", async (pattern, query, weak) => {
     const skills = { it: { patterns: [pattern] }, ...others(30, "Nothing but painting.") };
-    const found = reason(skills, query);
+    const found = await reason(skills, query);
     expect([found.level, found.weak]).toEqual([weak ? "weak" : "trigger", weak]);
   });
 
@@ -180,10 +184,10 @@ describe("the weight of a trigger", () => {
     ["**/*.tf", 0.4],
     ["docs/**", 0.4],
     ["Dockerfile", 0.4],
-  ])("[T-08] the glob %s never selects", (glob, weight) => {
+  ])("[T-08] the glob %s never selects", async (glob, weight) => {
     const files = ["src/a.py", "src/a.md", "src/a.tsx", "src/a.tf", "docs/a", "Dockerfile"];
     const matcher = createMatcher([sketch("it", { more: { paths: [glob] } })]);
-    expect(matcher.match("tidy up", { files, limit: 0 }).matches).toMatchObject([
+    expect((await matcher.match("tidy up", { files, limit: 0 })).matches).toMatchObject([
       { level: "weak", weight, reasons: [{ kind: "path", text: glob, weak: "glob" }] },
     ]);
   });
@@ -192,8 +196,8 @@ describe("the weight of a trigger", () => {
 describe("a name in a query", () => {
   const skills = ["code-review", "canvas-design", "deploy", "deploy-app", "summarize", "fix", "report"];
   const matcher = createMatcher(skills.map((name) => sketch(name, {})));
-  const read = (query: string) => {
-    const { matches, rejected: against } = matcher.match(query, { limit: 0 });
+  const read = async (query: string) => {
+    const { matches, rejected: against } = await matcher.match(query, { limit: 0 });
     return [
       ...matches.map(({ skill, level }) => `${skill.name} ${level}`),
       ...against.map(({ skill }) => `not ${skill.name}`),
@@ -210,11 +214,13 @@ describe("a name in a query", () => {
     "run node --canvas-design",
     "import canvas_design",
     "There is no canvas design yet",
-  ])("[T-08] in passing selects nothing: %j", (query) => expect(read(query)).toEqual(["canvas-design weak"]));
+  ])("[T-08] in passing selects nothing: %j", async (query) =>
+    expect(await read(query)).toEqual(["canvas-design weak"]),
+  );
 
   it.each(["deploy it", "there is no report", "without report", "fix: a typo", "report the bug"])(
     "[T-08] of one word is a word among others: %j",
-    (query) => expect(read(query)).toEqual([]),
+    async (query) => expect(await read(query)).toEqual([]),
   );
 
   it.each([
@@ -238,18 +244,18 @@ describe("a name in a query", () => {
     "do not just run code-review, also read it",
     "nutze code-review",
     "warum nicht code-review verwenden? Starte code-review",
-  ])("[T-03] that is asked for is an explicit mention: %j", (query) => {
-    expect(read(query)).toEqual(["code-review explicit"]);
+  ])("[T-03] that is asked for is an explicit mention: %j", async (query) => {
+    expect(await read(query)).toEqual(["code-review explicit"]);
   });
 
-  it("[T-03] of one word is asked for as a heading, but not where commits begin so", () => {
-    expect(read("summarize: this long text")).toEqual(["summarize explicit"]);
-    expect(read("fix: this long text")).toEqual([]);
+  it("[T-03] of one word is asked for as a heading, but not where commits begin so", async () => {
+    expect(await read("summarize: this long text")).toEqual(["summarize explicit"]);
+    expect(await read("fix: this long text")).toEqual([]);
   });
 
   it.each(["the code-review was long", "Don't skip code-review", "CODE-REVIEW, please", '"code-review"'])(
     "[T-08] written exactly selects it: %j",
-    (query) => expect(read(query)).toEqual(["code-review phrase"]),
+    async (query) => expect(await read(query)).toEqual(["code-review phrase"]),
   );
 
   it.each([
@@ -292,15 +298,15 @@ describe("a name in a query", () => {
     "ne pas utiliser code-review",
     "fais-le sans code-review",
     "code-review n'est pas nécessaire",
-  ])("[T-08] that is refused in the same clause leaves the skill out: %j", (query) => {
-    expect(read(query)).toEqual(["not code-review"]);
+  ])("[T-08] that is refused in the same clause leaves the skill out: %j", async (query) => {
+    expect(await read(query)).toEqual(["not code-review"]);
   });
 
-  it("[T-08] refuses each name of a list, and a name of one word that is told not to", () => {
-    expect(read("don't run deploy-app or code-review")).toEqual(["not deploy-app", "not code-review"]);
+  it("[T-08] refuses each name of a list, and a name of one word that is told not to", async () => {
+    expect(await read("don't run deploy-app or code-review")).toEqual(["not deploy-app", "not code-review"]);
     for (const query of ["don't deploy yet", "do not deploy", "don't use deploy", "skip deploy", "never deploy it"])
-      expect(read(query), query).toEqual(["not deploy"]);
-    expect(read("do not deploy but run code-review")).toEqual(["code-review explicit", "not deploy"]);
+      expect(await read(query), query).toEqual(["not deploy"]);
+    expect(await read("do not deploy but run code-review")).toEqual(["code-review explicit", "not deploy"]);
   });
 
   it("[T-08] that is refused silences the skill's triggers too", async () => {
@@ -308,8 +314,8 @@ describe("a name in a query", () => {
       "code-review": { keywords: ["code review", "diff"] },
       ferry: { keywords: ["ferry"] },
     });
-    expect(disclose(catalog, "run code-review on the diff").tier).toBe("full");
-    expect(disclose(catalog, "explain the diff, but do not run code-review")).toMatchObject({
+    expect((await disclose(catalog, "run code-review on the diff")).tier).toBe("full");
+    expect(await disclose(catalog, "explain the diff, but do not run code-review")).toMatchObject({
       tier: "breadcrumb",
       shown: [],
       rejected: [{ skill: { name: "code-review" }, cue: "not code-review" }],
@@ -318,7 +324,7 @@ describe("a name in a query", () => {
 
   it("[T-08] is not needed to forbid what a trigger is for, while a report of a failure is no order", async () => {
     const catalog = await catalogOf({ shop: { keywords: ["deploy the shop"], verbs: ["deploy"] }, ferry: {} });
-    const shown = (query: string) => disclose(catalog, query).shown.length;
+    const shown = async (query: string) => (await disclose(catalog, query)).shown.length;
     for (const query of [
       "do not deploy the shop",
       "Please don't deploy the shop yet",
@@ -326,7 +332,7 @@ describe("a name in a query", () => {
       "we should not deploy the shop today",
       "look at it, but don't deploy the shop",
     ])
-      expect(shown(query), query).toBe(0);
+      expect(await shown(query), query).toBe(0);
     for (const query of [
       "it does not deploy the shop",
       "I can't deploy the shop",
@@ -336,11 +342,11 @@ describe("a name in a query", () => {
       "don't deploy the shop to staging, deploy the shop to production",
       "why don't you deploy the shop?",
     ])
-      expect(shown(query), query).toBe(1);
+      expect(await shown(query), query).toBe(1);
   });
 
   it("[T-08] common words of German select nothing either", async () => {
     const catalog = await catalogOf({ greedy: { keywords: ["schreib", "bitte", "suche", "mach"] }, ferry: {} });
-    expect(disclose(catalog, "schreib bitte einen Text und suche Bilder").shown).toEqual([]);
+    expect((await disclose(catalog, "schreib bitte einen Text und suche Bilder")).shown).toEqual([]);
   });
 });

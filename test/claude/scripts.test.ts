@@ -20,15 +20,23 @@ const promptOf = (...paths: string[]) =>
   }).bind();
 
 describe("scripts of referenced skills", () => {
-  it("[N-32] can be run by default where a sandbox holds them, and no other command", () => {
+  it("[N-32] can be run by default where a sandbox holds them, and no other command", async () => {
     const folder = root();
-    expect(planScripts(promptOf(join(folder, "scan")), true, undefined).tools).toEqual(
+    expect((await planScripts(promptOf(join(folder, "scan")), true, undefined)).tools).toEqual(
       findSandboxProblem() ? ["Read", "Glob", "Grep"] : ["Read", "Glob", "Grep", "Bash"],
     );
-    expect(planScripts(promptOf(join(folder, "plain")), true, undefined).tools).toEqual(["Read", "Glob", "Grep"]);
-    expect(planScripts(promptOf(join(folder, "scan")), false, undefined).tools).toEqual(["Read", "Glob", "Grep"]);
+    expect((await planScripts(promptOf(join(folder, "plain")), true, undefined)).tools).toEqual([
+      "Read",
+      "Glob",
+      "Grep",
+    ]);
+    expect((await planScripts(promptOf(join(folder, "scan")), false, undefined)).tools).toEqual([
+      "Read",
+      "Glob",
+      "Grep",
+    ]);
     const skill = skillRef(join(folder, "scan")).toSkill();
-    const grants = listScriptGrants(new Map([["scan", skill]]), "/home/x/.claude/skills");
+    const grants = await listScriptGrants(new Map([["scan", skill]]), "/home/x/.claude/skills");
     const may = (command: string) => grants.some((grant) => isToolCallGranted([grant], "bash", { command }));
     expect(may("/home/x/.claude/skills/scan/scripts/scan.sh src")).toBe(true);
     expect(may("bash /home/x/.claude/skills/scan/scripts/scan.sh")).toBe(true);
@@ -36,7 +44,7 @@ describe("scripts of referenced skills", () => {
       expect(may(other), other).toBe(false);
   });
 
-  it("[N-32] need programs, and a missing one is a problem that names its package", () => {
+  it("[N-32] need programs, and a missing one is a problem that names its package", async () => {
     expect(findSandboxProblem("linux", () => "/usr/bin/x")).toBeUndefined();
     expect(findSandboxProblem("darwin", () => undefined)).toBeUndefined();
     const problem = findSandboxProblem("linux", (program) => (program === "bwrap" ? "/usr/bin/bwrap" : undefined));
@@ -45,7 +53,7 @@ describe("scripts of referenced skills", () => {
       message: expect.stringContaining("socat is not installed"),
       fix: "install the package: apt-get install socat",
     });
-    const planned = planScripts(promptOf(join(root(), "scan")), true, problem);
+    const planned = await planScripts(promptOf(join(root(), "scan")), true, problem);
     expect(planned).toEqual({ tools: ["Read", "Glob", "Grep"], problem });
   });
 });

@@ -51,7 +51,7 @@ describe("work that lets nothing else happen", () => {
     expect(written.at(-1)).toBe("\r\x1b[2K");
   });
 
-  it("says how far it is: to check skills, and to measure them", () => {
+  it("says how far it is: to check skills, and to measure them", async () => {
     const names = ["a", "b", "c"];
     const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
     const checked: number[] = [];
@@ -59,7 +59,7 @@ describe("work that lets nothing else happen", () => {
     const skills = names.map((name) => defineSkill({ name, description: `Does ${name}.`, instructions: "Do it." }));
     const queries = [{ query: "do it", shouldTrigger: true, isHeldOut: true }];
     const scored: number[] = [];
-    evaluateTriggers(
+    await evaluateTriggers(
       createMatcher(skills),
       skills.map((skill) => ({ skill, queries })),
       { onScored: (done) => scored.push(done) },

@@ -89,7 +89,7 @@ describe("a skill that is put into a project", () => {
     const lock = readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8");
     const place = { folder: join(cwd, ".agents/skills"), isProject: true, shown: "" };
     const trust = createTrustStore(skilletHome, [], createSkillLocks(skilletHome));
-    trustApplied(coming, place, trust);
+    await trustApplied(coming, place, trust);
     expect(trust.list()).toEqual([]);
     expect(readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8")).toBe(lock);
   });

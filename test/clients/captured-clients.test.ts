@@ -83,7 +83,7 @@ describe.each(captured)("a request that %s sent to its model", (id, request) => 
     const lines = request.listing.map((line) => plain(line).replace(/<\/description>$| \(file: [^)]*\)$/, ""));
     for (const name of Object.keys(request.exported)) {
       const skill = catalog.get(name) as Skill;
-      const { skillMd, files: more } = adaptSkill(skill, client);
+      const { skillMd, files: more } = await adaptSkill(skill, client);
       const { description, when_to_use: cue } = parseMarkdownDocument(skillMd).data;
       const isHidden =
         !skill.manifest.invocation.byModel &&

@@ -21,8 +21,9 @@ const CLIENTS = Object.entries(NATIVE_CLIENTS);
 const client = (name: string) => NATIVE_CLIENTS[name] as NativeClient;
 const profileOf = (name: string): Profile =>
   name === "claude" ? "claude-upload" : name === "vscode" ? "vscode" : "agentskills";
-const dataOf = (skill: Skill, name: string) => parseMarkdownDocument(adaptSkill(skill, client(name)).skillMd).data;
-const notesOf = (skill: Skill, name: string) => adaptSkill(skill, client(name)).notes.join("\n");
+const dataOf = async (skill: Skill, name: string) =>
+  parseMarkdownDocument((await adaptSkill(skill, client(name))).skillMd).data;
+const notesOf = async (skill: Skill, name: string) => (await adaptSkill(skill, client(name))).notes.join("\n");
 
 /** What a profile has against a text. */
 function against(text: string, name: string): string[] {
@@ -45,14 +46,14 @@ describe("conform", () => {
     const { skills } = await source.load();
     expect(skills.length).toBeGreaterThan(5);
     for (const skill of skills) {
-      const { skillMd } = adaptSkill(skill, client(name));
+      const { skillMd } = await adaptSkill(skill, client(name));
       expect(against(skillMd, name), skill.name).toEqual([]);
       const read = parseMarkdownDocument(skillMd);
       const folder = client(name).skillDir ?? "$SKILL_DIR";
-      const explained = client(name).skillDir === undefined && skill.body().includes("$SKILL_DIR");
+      const explained = client(name).skillDir === undefined && (await skill.body()).includes("$SKILL_DIR");
       const body = explained ? trimBody(read.body).replace(/^.*\n\n/, "") : trimBody(read.body);
       expect(read.body.includes("stands for the folder of this SKILL.md")).toBe(explained);
-      expect(body).toBe(skill.body().replaceAll("$SKILL_DIR", () => folder));
+      expect(body).toBe((await skill.body()).replaceAll("$SKILL_DIR", () => folder));
       expect(read.data["name"]).toBe(skill.name);
       expect(read.data["description"]).toBe(skill.description);
       const { tags, version, triggers, whenToUse, authors } = skill.manifest;
@@ -68,7 +69,7 @@ describe("conform", () => {
     );
     const folder = join(temporaryFolder(), "notes");
     mkdirSync(folder);
-    writeFileSync(join(folder, "SKILL.md"), adaptSkill(skill, client("claude")).skillMd);
+    writeFileSync(join(folder, "SKILL.md"), (await adaptSkill(skill, client("claude"))).skillMd);
     const { files } = checkPath(folder, { profile: "claude-upload" });
     expect(files).toMatchObject([{ name: "notes", isValid: true }]);
   });
@@ -111,20 +112,27 @@ describe("conform", () => {
     );
   const name = fc.stringMatching(/^[a-z0-9]{1,12}(-[a-z0-9]{1,12}){0,3}$/).filter((value) => !findNameProblem(value));
 
-  it("[Q-25] is read back as it was: names, descriptions, instructions and what went under metadata", () => {
-    fc.assert(
-      fc.property(name, text, text, text, fc.constantFrom(...CLIENTS), (own, description, body, value, [, taker]) => {
-        const skill = sketch(own, { description, body, more: { homepage: value, rationale: `${value}: x` } });
-        fc.pre(!taker.reserved.includes(own) && !/^(?:con|prn|aux|nul|com\d|lpt\d)$/.test(own));
-        const read = parseMarkdownDocument(adaptSkill(skill, taker).skillMd);
-        expect(read.findings).toEqual([]);
-        expect(read.data).toEqual({
-          name: own,
-          description: skill.description,
-          metadata: { homepage: value, rationale: `${value}: x` },
-        });
-        expect(trimBody(read.body)).toBe(skill.body());
-      }),
+  it("[Q-25] is read back as it was: names, descriptions, instructions and what went under metadata", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        name,
+        text,
+        text,
+        text,
+        fc.constantFrom(...CLIENTS),
+        async (own, description, body, value, [, taker]) => {
+          const skill = sketch(own, { description, body, more: { homepage: value, rationale: `${value}: x` } });
+          fc.pre(!taker.reserved.includes(own) && !/^(?:con|prn|aux|nul|com\d|lpt\d)$/.test(own));
+          const read = parseMarkdownDocument((await adaptSkill(skill, taker)).skillMd);
+          expect(read.findings).toEqual([]);
+          expect(read.data).toEqual({
+            name: own,
+            description: skill.description,
+            metadata: { homepage: value, rationale: `${value}: x` },
+          });
+          expect(trimBody(read.body)).toBe(await skill.body());
+        },
+      ),
       { numRuns: 300 },
     );
   });
@@ -132,7 +140,7 @@ describe("conform", () => {
   it("[Q-25] reads a description with a line of --- in it as one", async () => {
     const description = "One.\n---\nname: other\n---\nTwo: 'three' \"four\" # five";
     const skill = sketch("notes", { description });
-    for (const [one] of CLIENTS) expect(dataOf(skill, one)).toEqual({ name: "notes", description });
+    for (const [one] of CLIENTS) expect(await dataOf(skill, one)).toEqual({ name: "notes", description });
   });
 
   it("keeps the client's own keys where they are, in its spelling, and puts all others under metadata", async () => {
@@ -162,41 +170,45 @@ describe("conform", () => {
     };
     const moved = { env: ["KEY"], allowed_tools: ["bash"], triggers: { keywords: ["note"] }, colour: "blue" };
     const before = { version: "1.0.0", tags: ["a"] };
-    expect(dataOf(skill, "claude")).toEqual({
+    expect(await dataOf(skill, "claude")).toEqual({
       ...standard,
       "disable-model-invocation": true,
       "argument-hint": "[file]",
       metadata: { ...before, ...moved, model: "opus" },
     });
-    expect(dataOf(skill, "vscode")).toEqual({
+    expect(await dataOf(skill, "vscode")).toEqual({
       ...standard,
       "disable-model-invocation": true,
       "argument-hint": "[file]",
       metadata: { ...before, ...moved, model: "opus" },
     });
-    expect(dataOf(skill, "codex")).toEqual({
+    expect(await dataOf(skill, "codex")).toEqual({
       ...standard,
       metadata: { ...before, ...moved, model: "opus", disable_model_invocation: true, "argument-hint": "[file]" },
     });
-    expect(Object.keys(dataOf(skill, "codex")).slice(0, 2)).toEqual(["name", "description"]);
-    expect(readManifest(dataOf(skill, "codex")).triggers.keywords).toEqual(["note"]);
+    expect(Object.keys(await dataOf(skill, "codex")).slice(0, 2)).toEqual(["name", "description"]);
+    expect(readManifest(await dataOf(skill, "codex")).triggers.keywords).toEqual(["note"]);
   });
 
   it("lets what stood at the top count before what stood under metadata, as it did", async () => {
     const skill = await written("name: notes\ndescription: d\nversion: 2.0.0\nmetadata: { version: 1.0.0 }");
     expect(skill.manifest.version).toBe("2.0.0");
-    expect(dataOf(skill, "codex")["metadata"]).toEqual({ version: "2.0.0" });
+    expect((await dataOf(skill, "codex"))["metadata"]).toEqual({ version: "2.0.0" });
   });
 
   it("keeps the model of sub-agents away from a conversation", async () => {
     const skill = await written("name: notes\ndescription: d\nmodel: openai/gpt-5");
-    expect(dataOf(skill, "claude")).toEqual({ name: "notes", description: "d", metadata: { model: "openai/gpt-5" } });
-    expect(notesOf(skill, "claude")).toContain('its model, "openai/gpt-5", is for sub-agents of skillet');
+    expect(await dataOf(skill, "claude")).toEqual({
+      name: "notes",
+      description: "d",
+      metadata: { model: "openai/gpt-5" },
+    });
+    expect(await notesOf(skill, "claude")).toContain('its model, "openai/gpt-5", is for sub-agents of skillet');
   });
 
   it("keeps keys that reach for a prototype as data", async () => {
     const skill = await written("name: notes\ndescription: d\n__proto__: { polluted: yes }\nconstructor: x");
-    const { skillMd } = adaptSkill(skill, client("codex"));
+    const { skillMd } = await adaptSkill(skill, client("codex"));
     const metadata = parseMarkdownDocument(skillMd).data["metadata"] as object;
     expect(Object.keys(metadata)).toEqual(["__proto__", "constructor"]);
     expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
@@ -207,24 +219,24 @@ describe("conform", () => {
     ["skills/notes.yaml", "name: notes\ndescription: d\ninstructions: Do it.\n"],
   ])("makes one SKILL.md of %s", async (file, content) => {
     const scene = await discoverIn({ [file]: content });
-    expect(adaptSkill(scene.skill("notes"), client("codex")).skillMd).toBe(
+    expect((await adaptSkill(scene.skill("notes"), client("codex"))).skillMd).toBe(
       "---\nname: notes\ndescription: d\n---\n\nDo it.\n",
     );
   });
 
   it("writes the name that the skill has, also where its file says none", async () => {
     const skill = await written("description: d", "Do it.", "skills/diary/SKILL.md");
-    expect(dataOf(skill, "codex")).toEqual({ name: "diary", description: "d" });
+    expect(await dataOf(skill, "codex")).toEqual({ name: "diary", description: "d" });
   });
 
   it("refuses only names that cannot be listed or written, and says what to do", async () => {
     const refused = expect.objectContaining({ code: "name-format", fix: expect.stringContaining("rename it") });
-    expect(() => adaptSkill(sketch("con"), client("codex"))).toThrow(refused);
+    await expect(async () => await adaptSkill(sketch("con"), client("codex"))).rejects.toThrow(refused);
     const skill = await written("name: übersicht\ndescription: d");
     for (const one of ["copilot", "vscode", "agents"])
-      expect(() => adaptSkill(skill, client(one)), one).toThrow(refused);
+      await expect(async () => await adaptSkill(skill, client(one)), one).rejects.toThrow(refused);
     for (const one of ["claude", "codex", "gemini", "opencode", "cursor"])
-      expect(dataOf(skill, one)["name"], one).toBe("übersicht");
+      expect((await dataOf(skill, one))["name"], one).toBe("übersicht");
   });
 
   it("warns of a name outside of the standard, which every client lists", async () => {
@@ -232,21 +244,21 @@ describe("conform", () => {
       const skill = await written(`name: ${own}\ndescription: d`);
       expect(STANDARD_NAME.test(own)).toBe(false);
       for (const [one] of CLIENTS) {
-        expect(dataOf(skill, one)["name"]).toBe(own);
-        expect(notesOf(skill, one)).toContain("its name does not follow the standard");
+        expect((await dataOf(skill, one))["name"]).toBe(own);
+        expect(await notesOf(skill, one)).toContain("its name does not follow the standard");
       }
     }
   });
 
-  it("refuses a name that the client has for something of its own", () => {
+  it("refuses a name that the client has for something of its own", async () => {
     const refused = expect.objectContaining({
       code: "name-reserved",
       message: 'Skill "login" has a name that Claude Code reserves for itself',
       fix: expect.stringContaining("my-login"),
     });
-    expect(() => adaptSkill(sketch("login"), client("claude"))).toThrow(refused);
-    expect(adaptSkill(sketch("login"), client("gemini")).notes).toEqual([]);
-    expect(notesOf(sketch("code-review"), "claude")).toContain(
+    await expect(async () => await adaptSkill(sketch("login"), client("claude"))).rejects.toThrow(refused);
+    expect((await adaptSkill(sketch("login"), client("gemini"))).notes).toEqual([]);
+    expect(await notesOf(sketch("code-review"), "claude")).toContain(
       'Claude Code has a built-in skill or command "code-review"',
     );
   });
@@ -262,8 +274,8 @@ describe("conform", () => {
   it("takes descriptions of any length for clients that do", async () => {
     const skill = await written(`name: notes\ndescription: ${solid(3000)}`);
     for (const one of ["gemini", "opencode", "cursor"]) {
-      expect(dataOf(skill, one)["description"]).toBe(skill.description);
-      expect(notesOf(skill, one)).toBe("");
+      expect((await dataOf(skill, one))["description"]).toBe(skill.description);
+      expect(await notesOf(skill, one)).toBe("");
     }
   });
 
@@ -273,17 +285,17 @@ describe("conform", () => {
       ["copilot", "GitHub Copilot CLI"],
       ["vscode", "VS Code"],
     ] as const)
-      expect(() => adaptSkill(skill, client(one))).toThrow(
+      await expect(async () => await adaptSkill(skill, client(one))).rejects.toThrow(
         expect.objectContaining({
           code: "description-too-long",
           message: `Skill "notes" has a description of 1025 characters; ${title} takes 1024`,
         }),
       );
-    expect(dataOf(await written(`name: notes\ndescription: ${solid(1024)}`), "copilot")["description"]).toHaveLength(
-      1024,
-    );
-    expect(dataOf(skill, "codex")["description"]).toBe(skill.description);
-    expect(notesOf(skill, "codex")).toBe(
+    expect(
+      (await dataOf(await written(`name: notes\ndescription: ${solid(1024)}`), "copilot"))["description"],
+    ).toHaveLength(1024);
+    expect((await dataOf(skill, "codex"))["description"]).toBe(skill.description);
+    expect(await notesOf(skill, "codex")).toBe(
       "it has a description of 1025 characters; Codex takes 1024, and cuts the rest",
     );
   });
@@ -295,51 +307,53 @@ describe("conform", () => {
     ["claude", 1536],
   ])("shortens a description for %s to its limit of %i, keeps the cue, and says so", async (one, limit) => {
     const fits = await written(`name: notes\ndescription: ${wordy(limit)}`);
-    expect(dataOf(fits, one)["description"]).toBe(fits.description);
-    expect(notesOf(fits, one)).toBe("");
+    expect((await dataOf(fits, one))["description"]).toBe(fits.description);
+    expect(await notesOf(fits, one)).toBe("");
     const long = await written(`name: notes\ndescription: ${wordy(limit + 1)}`);
-    const text = String(dataOf(long, one)["description"]);
+    const text = String((await dataOf(long, one))["description"]);
     expect(text.length).toBeLessThanOrEqual(limit);
     expect(text.length, "only as many sentences go as have to").toBeGreaterThan(limit - 150);
     expect(text).toContain(CUE);
-    expect(notesOf(long, one)).toContain(`a description of ${limit + 1} characters`);
-    expect(notesOf(long, one)).toContain(`it is shortened to ${text.length}`);
+    expect(await notesOf(long, one)).toContain(`a description of ${limit + 1} characters`);
+    expect(await notesOf(long, one)).toContain(`it is shortened to ${text.length}`);
   });
 
   it("writes when_to_use into the description of clients that do not read it, within their limit", async () => {
     const skill = await written(`name: notes\ndescription: Takes notes\nwhen_to_use: ${CUE}`);
-    expect(dataOf(skill, "claude")).toEqual({ name: "notes", description: "Takes notes", when_to_use: CUE });
-    expect(notesOf(skill, "claude")).toBe("");
+    expect(await dataOf(skill, "claude")).toEqual({ name: "notes", description: "Takes notes", when_to_use: CUE });
+    expect(await notesOf(skill, "claude")).toBe("");
     for (const [one, { title }] of CLIENTS.filter(([id]) => id !== "claude")) {
-      expect(dataOf(skill, one)).toEqual({ name: "notes", description: `Takes notes. ${CUE}` });
-      expect(notesOf(skill, one)).toBe(`${title} ignores when_to_use: it is written at the end of the description`);
+      expect(await dataOf(skill, one)).toEqual({ name: "notes", description: `Takes notes. ${CUE}` });
+      expect(await notesOf(skill, one)).toBe(
+        `${title} ignores when_to_use: it is written at the end of the description`,
+      );
     }
     const long = await written(`name: notes\ndescription: ${wordy(1000).replace(CUE, "Done.")}\nwhen-to-use: ${CUE}`);
-    const text = String(dataOf(long, "copilot")["description"]);
+    const text = String((await dataOf(long, "copilot"))["description"]);
     expect(text.length).toBeLessThanOrEqual(1024);
     expect(text).toContain(CUE);
-    expect(dataOf(long, "gemini")["description"]).toBe(`${long.description} ${CUE}`);
+    expect((await dataOf(long, "gemini"))["description"]).toBe(`${long.description} ${CUE}`);
   });
 
   it("counts when_to_use for Claude Code, which cuts both together", async () => {
     const skill = await written(`name: notes\ndescription: ${wordy(1500)}\nwhen_to_use: ${solid(40)}`);
-    const { description, when_to_use } = dataOf(skill, "claude");
+    const { description, when_to_use } = await dataOf(skill, "claude");
     expect(`${description} - ${when_to_use}`.length).toBeLessThanOrEqual(1536);
-    expect(notesOf(skill, "claude")).toContain("a description of 1543 characters; Claude Code takes 1536");
+    expect(await notesOf(skill, "claude")).toContain("a description of 1543 characters; Claude Code takes 1536");
   });
 
   it("lists every key that the client does not read", async () => {
     const skill = await written(
       "name: notes\ndescription: d\npaths: [a]\nuser_invocable: false\nversion: 1.0.0\nwhen_to_use: Use when asked.\ndisable-model-invocation: true",
     );
-    expect(adaptSkill(skill, client("codex")).lost).toEqual(["paths", "user_invocable", "version"]);
-    expect(adaptSkill(skill, client("cursor")).lost).toEqual(["user_invocable", "version"]);
-    expect(adaptSkill(skill, client("claude")).lost).toEqual(["version"]);
-    expect(notesOf(skill, "gemini")).toContain(
+    expect((await adaptSkill(skill, client("codex"))).lost).toEqual(["paths", "user_invocable", "version"]);
+    expect((await adaptSkill(skill, client("cursor"))).lost).toEqual(["user_invocable", "version"]);
+    expect((await adaptSkill(skill, client("claude"))).lost).toEqual(["version"]);
+    expect(await notesOf(skill, "gemini")).toContain(
       "Gemini CLI ignores disable-model-invocation: a model may choose it there by itself",
     );
     const allowed = await written("name: notes\ndescription: d\nuser-invocable: true\ndisable-model-invocation: false");
-    expect(notesOf(allowed, "codex")).toBe("");
+    expect(await notesOf(allowed, "codex")).toBe("");
   });
 
   it("tells Codex in agents/openai.yaml that a model may not choose the skill, and keeps the rest of the file", async () => {
@@ -349,7 +363,7 @@ describe("conform", () => {
         "skills/notes/SKILL.md": text,
         ...(yaml === undefined ? {} : { "skills/notes/agents/openai.yaml": yaml }),
       });
-      return adaptSkill(scene.skill("notes"), client("codex"));
+      return await adaptSkill(scene.skill("notes"), client("codex"));
     };
     expect((await conformed()).files).toEqual({
       "agents/openai.yaml": "policy:\n  allow_implicit_invocation: false\n",
@@ -365,27 +379,27 @@ describe("conform", () => {
     const broken = await conformed("policy: [");
     expect(broken.files).toEqual({});
     expect(broken.notes.join("\n")).toContain("its own agents/openai.yaml cannot be parsed");
-    expect(adaptSkill(sketch("notes"), client("codex")).files).toEqual({});
+    expect((await adaptSkill(sketch("notes"), client("codex"))).files).toEqual({});
   });
 
   it("writes a description without angle brackets where uploads refuse them, and says so", async () => {
     const skill = await written('name: notes\ndescription: "Fills <name> in, if a < b -> c. Use when asked."');
-    expect(dataOf(skill, "claude")["description"]).toBe("Fills name in, if a ‹ b -› c. Use when asked.");
-    expect(against(adaptSkill(skill, client("claude")).skillMd, "claude")).toEqual([]);
-    expect(notesOf(skill, "claude")).toContain("angle brackets");
-    expect(dataOf(skill, "codex")["description"]).toBe(skill.description);
-    expect(notesOf(skill, "codex")).toBe("");
+    expect((await dataOf(skill, "claude"))["description"]).toBe("Fills name in, if a ‹ b -› c. Use when asked.");
+    expect(against((await adaptSkill(skill, client("claude"))).skillMd, "claude")).toEqual([]);
+    expect(await notesOf(skill, "claude")).toContain("angle brackets");
+    expect((await dataOf(skill, "codex"))["description"]).toBe(skill.description);
+    expect(await notesOf(skill, "codex")).toBe("");
   });
 
   it("moves what is longer than the standard lets it be", async () => {
     const skill = await written(`name: notes\ndescription: d\ncompatibility: ${"y".repeat(501)}`);
-    expect(dataOf(skill, "codex")).toEqual({
+    expect(await dataOf(skill, "codex")).toEqual({
       name: "notes",
       description: "d",
       metadata: { compatibility: "y".repeat(501) },
     });
-    expect(against(adaptSkill(skill, client("codex")).skillMd, "codex")).toEqual([]);
-    expect(notesOf(skill, "codex")).toContain("compatibility is longer than 500 characters");
+    expect(against((await adaptSkill(skill, client("codex"))).skillMd, "codex")).toEqual([]);
+    expect(await notesOf(skill, "codex")).toContain("compatibility is longer than 500 characters");
   });
 
   it.each([
@@ -405,27 +419,27 @@ describe("conform", () => {
     ["default_enabled: false", "in Codex it is enabled"],
   ])("says what %s means there", async (line, said) => {
     const skill = await written(`name: notes\ndescription: d\n${line}`);
-    expect(notesOf(skill, "codex")).toContain(said);
-    expect(notesOf(await written("name: notes\ndescription: d"), "codex")).toBe("");
+    expect(await notesOf(skill, "codex")).toContain(said);
+    expect(await notesOf(await written("name: notes\ndescription: d"), "codex")).toBe("");
   });
 
   it("says what in the instructions means something else there", async () => {
     const body = 'Now: !`date`\n\nRun "$SKILL_DIR/x.sh" for $ARGUMENTS.';
     const skill = await written("name: notes\ndescription: d\nhooks: { Stop: [] }", body);
-    const { skillMd, notes } = adaptSkill(skill, client("codex"));
+    const { skillMd, notes } = await adaptSkill(skill, client("codex"));
     expect(skillMd.endsWith(`\n\n${body}\n`)).toBe(true);
     expect(notes).toEqual([
       "Codex ignores hooks: its hooks do not run",
       expect.stringContaining("the commands in !`…` are kept"),
       expect.stringContaining("$SKILL_DIR"),
     ]);
-    expect(notesOf(skill, "claude")).toContain("its hooks are commands that Claude Code runs itself");
+    expect(await notesOf(skill, "claude")).toContain("its hooks are commands that Claude Code runs itself");
   });
 
   it("names the skill's folder as the client fills it in, where it does", async () => {
     const body = 'Run "$SKILL_DIR/x.sh", then ${SKILL_DIR}/y.sh; $SKILL_DIRECTORY is another.';
     const skill = await written("name: notes\ndescription: d", body);
-    const { skillMd, notes } = adaptSkill(skill, client("claude"));
+    const { skillMd, notes } = await adaptSkill(skill, client("claude"));
     expect(skillMd).toContain(
       'Run "${CLAUDE_SKILL_DIR}/x.sh", then ${CLAUDE_SKILL_DIR}/y.sh; $SKILL_DIRECTORY is another.',
     );
@@ -436,12 +450,12 @@ describe("conform", () => {
     const body = 'Run "${CLAUDE_SKILL_DIR}/x.sh", then $SKILL_DIR/y.sh; $CLAUDE_SKILL_DIRECTORY is another.';
     const skill = await written("name: notes\ndescription: d", body);
     for (const [one, { title }] of CLIENTS.filter(([id]) => id !== "claude")) {
-      const { skillMd, notes } = adaptSkill(skill, client(one));
+      const { skillMd, notes } = await adaptSkill(skill, client(one));
       expect(skillMd).toContain("---\n\nIn these instructions `$SKILL_DIR` stands for the folder of this SKILL.md.");
       expect(skillMd).toContain('Run "$SKILL_DIR/x.sh", then $SKILL_DIR/y.sh; $CLAUDE_SKILL_DIRECTORY is another.');
       expect(notes).toEqual([expect.stringContaining(`${title} sets no variable for the skill's folder`)]);
     }
-    expect(adaptSkill(skill, client("claude")).skillMd).toContain(
+    expect((await adaptSkill(skill, client("claude"))).skillMd).toContain(
       'Run "${CLAUDE_SKILL_DIR}/x.sh", then ${CLAUDE_SKILL_DIR}/y.sh',
     );
   });

@@ -16,7 +16,7 @@ it("[Q-12] nothing is put behind a link that took the place of the folder after 
     return undefined;
   };
   const install = () => writeClientCopies({ target, installs, skills: [skill("one")], findRefusal: refuses });
-  expect(install).toThrow(/Skill "one" .*the folder was replaced by a link to/);
+  await expect(install()).rejects.toThrow(/Skill "one" .*the folder was replaced by a link to/);
   expect(readdirSync(elsewhere)).toEqual([]);
 });
 
@@ -35,9 +35,9 @@ it("[Q-12] a skill that changes between the look at it and its copy is not insta
       },
     });
   const change = () => writeFileSync(join(root, "project/skills/one/run.sh"), "echo never looked at\n");
-  expect(() => install(change)).toThrow(/Skill "one" .*its files changed while they were copied/);
+  await expect(install(change)).rejects.toThrow(/Skill "one" .*its files changed while they were copied/);
   expect(existsSync(target.folder)).toBe(false);
   expect(installs.entries()).toEqual({});
-  expect(install(() => {}).map(({ action }) => action)).toEqual(["install", "install"]);
-  expect(install(() => {}).map(({ action }) => action)).toEqual(["unchanged", "unchanged"]);
+  expect((await install(() => {})).map(({ action }) => action)).toEqual(["install", "install"]);
+  expect((await install(() => {})).map(({ action }) => action)).toEqual(["unchanged", "unchanged"]);
 });

@@ -48,7 +48,7 @@ describe("a skill as a zip", () => {
       leftOut,
       notes: said,
       path,
-    } = exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("notes.zip") });
+    } = await exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("notes.zip") });
     const read = unzip(readFileSync(path));
     expect([...read.keys()]).toEqual(all.map((file) => `notes/${file}`));
     expect(files).toEqual([...read.keys()]);
@@ -65,39 +65,46 @@ describe("a skill as a zip", () => {
 
   it("has the same bytes each time", async () => {
     const { skill, out, again } = await notes();
-    const first = exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("a.zip") });
-    const second = exportSkill({ skill: (await again()).skill("notes"), format: "skill-zip", path: out("b.zip") });
+    const first = await exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("a.zip") });
+    const second = await exportSkill({
+      skill: (await again()).skill("notes"),
+      format: "skill-zip",
+      path: out("b.zip"),
+    });
     expect(readFileSync(second.path)).toEqual(readFileSync(first.path));
   });
 
   it("is refused when the upload would be", async () => {
     const path = join(temporaryFolder(), "x.zip");
     const wrong = refused("name-vendor", "would be refused when it is uploaded");
-    expect(() => exportSkill({ skill: sketch("claude-notes"), format: "skill-zip", path })).toThrow(wrong);
+    await expect(
+      async () => await exportSkill({ skill: sketch("claude-notes"), format: "skill-zip", path }),
+    ).rejects.toThrow(wrong);
     expect(existsSync(path)).toBe(false);
   });
 
   it("takes the place of another zip with --force, and of nothing else", async () => {
     const { skill, out } = await notes();
     const request = { skill: skill("notes"), format: "skill-zip", path: out("notes.zip") } as const;
-    exportSkill(request);
+    await exportSkill(request);
     const before = readFileSync(request.path);
-    expect(() => exportSkill(request)).toThrow(refused("exists", "already exists"));
-    exportSkill({ ...request, skill: sketch("notes"), isForced: true });
+    await expect(async () => await exportSkill(request)).rejects.toThrow(refused("exists", "already exists"));
+    await exportSkill({ ...request, skill: sketch("notes"), isForced: true });
     expect([...unzip(readFileSync(request.path)).keys()]).toEqual(["notes/SKILL.md"]);
     expect(readFileSync(request.path)).not.toEqual(before);
     writeFiles(dirname(request.path), { "letter.txt": "dear Ada", "folder/x": "" });
     for (const name of ["letter.txt", "folder"])
-      expect(() => exportSkill({ ...request, path: out(name), isForced: true }), name).toThrow(
-        refused("exists", "is not a zip file"),
-      );
+      await expect(
+        async () => await exportSkill({ ...request, path: out(name), isForced: true }),
+        name,
+      ).rejects.toThrow(refused("exists", "is not a zip file"));
     expect(readFileSync(out("letter.txt"), "utf8")).toBe("dear Ada");
   });
 
   it("leaves out, and names, what leaves the folder or would be a path elsewhere", async () => {
     const { root, again, out } = await notes({ "skills/notes/a\\..\\..\\evil": "x", elsewhere: "secret" });
     symlinkSync("../../elsewhere", join(root, "project/skills/notes/linked"));
-    const { files, leftOut } = exportSkill({
+    const { files, leftOut } = await exportSkill({
       skill: (await again()).skill("notes"),
       format: "skill-zip",
       path: out("x.zip"),
@@ -111,7 +118,7 @@ describe("a skill as a zip", () => {
     const many = Object.fromEntries(Array.from({ length: 2001 }, (_, index) => [`skills/notes/data/${index}`, ""]));
     const { skill, out } = await notes(many);
     const path = out("x.zip");
-    expect(() => exportSkill({ skill: skill("notes"), format: "skill-zip", path })).toThrow(
+    await expect(async () => await exportSkill({ skill: skill("notes"), format: "skill-zip", path })).rejects.toThrow(
       refused("too-many-files", "2000 files"),
     );
     expect(existsSync(path)).toBe(false);
@@ -122,7 +129,7 @@ describe("a skill as a zip", () => {
       [1, 2, 3, 4, 5].map((index) => [`skills/notes/data/${index}`, "x".repeat(7_000_000)]),
     );
     const { skill, out } = await notes(large);
-    const { notes: said } = exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("x.zip") });
+    const { notes: said } = await exportSkill({ skill: skill("notes"), format: "skill-zip", path: out("x.zip") });
     expect(said.at(-1)).toMatch(/^it has 35,\d+,\d+ bytes: claude\.ai may refuse more than 30,000,000$/);
   });
 
@@ -131,9 +138,10 @@ describe("a skill as a zip", () => {
     const folder = join(root, "project/skills/notes");
     symlinkSync(folder, join(root, "link"));
     for (const path of [join(folder, "notes.zip"), join(root, "link/new/notes.zip")])
-      expect(() => exportSkill({ skill: skill("notes"), format: "skill-zip", path }), path).toThrow(
-        refused("output-inside-skill", "would become part of the skill"),
-      );
+      await expect(
+        async () => await exportSkill({ skill: skill("notes"), format: "skill-zip", path }),
+        path,
+      ).rejects.toThrow(refused("output-inside-skill", "would become part of the skill"));
     expect(readdirSync(folder).sort()).toEqual([".env", "SKILL.md", "references", "scripts"]);
   });
 
@@ -142,7 +150,7 @@ describe("a skill as a zip", () => {
     writeFiles(root, { "out/file": "x" });
     for (const format of ["skill-zip", "agent-plugin"] as const) {
       const path = resolveExportPath(skill("notes"), format, { cwd: root, output: "out/file/below" });
-      expect(() => exportSkill({ skill: skill("notes"), format, path }), format).toThrow(
+      await expect(async () => await exportSkill({ skill: skill("notes"), format, path }), format).rejects.toThrow(
         refused("unwritable", "cannot be written"),
       );
     }
@@ -154,9 +162,9 @@ describe("a skill as a plugin", () => {
   const plugin = async () => {
     const scene = await notes();
     const request = { skill: scene.skill("notes"), format: "agent-plugin", path: scene.out("notes-plugin") } as const;
-    return { ...scene, request, exported: exportSkill(request) };
+    return { ...scene, request, exported: await exportSkill(request) };
   };
-  const force = (request: Parameters<typeof exportSkill>[0]) => exportSkill({ ...request, isForced: true });
+  const force = async (request: Parameters<typeof exportSkill>[0]) => await exportSkill({ ...request, isForced: true });
 
   it("[Q-25] says who made it, and holds the skill as Claude Code takes it", async () => {
     const { request, exported } = await plugin();
@@ -192,9 +200,9 @@ describe("a skill as a plugin", () => {
     expect(skills.map(({ name, description: told }) => [name, told])).toEqual([["notes", description]]);
   });
 
-  it("keeps the keys that Claude Code knows, and a name that it has for itself", () => {
+  it("keeps the keys that Claude Code knows, and a name that it has for itself", async () => {
     const path = join(temporaryFolder(), "p");
-    exportSkill({
+    await exportSkill({
       skill: sketch("login", { more: { "argument-hint": "x", env: ["KEY"] } }),
       format: "agent-plugin",
       path,
@@ -206,10 +214,10 @@ describe("a skill as a plugin", () => {
 
   it("takes the place of what it made itself, with --force alone", async () => {
     const { request, root } = await plugin();
-    expect(() => exportSkill(request)).toThrow(refused("exists", "already exists"));
-    force({ ...request, skill: sketch("notes") });
+    await expect(async () => await exportSkill(request)).rejects.toThrow(refused("exists", "already exists"));
+    await force({ ...request, skill: sketch("notes") });
     expect(existsSync(join(request.path, "skills/notes/scripts"))).toBe(false);
-    force(request);
+    await force(request);
     expect(existsSync(join(request.path, "skills/notes/scripts"))).toBe(true);
     expect(readdirSync(join(root, "out"))).toEqual(["notes-plugin"]);
   });
@@ -218,26 +226,36 @@ describe("a skill as a plugin", () => {
     const { request, out } = await plugin();
     const mine = out("mine");
     writeFiles(mine, { "thesis.txt": "years of work" });
-    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "was not created by `skillet export`"));
+    await expect(async () => await force({ ...request, path: mine })).rejects.toThrow(
+      refused("exists", "was not created by `skillet export`"),
+    );
     writeFiles(mine, { ".claude-plugin/skillet.json": '{"files":{}}' });
-    expect(() => force({ ...request, path: mine })).toThrow(refused("exists", "has a new file, thesis.txt"));
+    await expect(async () => await force({ ...request, path: mine })).rejects.toThrow(
+      refused("exists", "has a new file, thesis.txt"),
+    );
     expect(readFileSync(join(mine, "thesis.txt"), "utf8")).toBe("years of work");
     writeFileSync(out("file"), "");
-    expect(() => force({ ...request, path: out("file") })).toThrow(refused("exists", "is not a folder"));
+    await expect(async () => await force({ ...request, path: out("file") })).rejects.toThrow(
+      refused("exists", "is not a folder"),
+    );
     const script = join(request.path, "skills/notes/scripts/run.sh");
     writeFileSync(script, "edited");
-    expect(() => force(request)).toThrow(
+    await expect(async () => await force(request)).rejects.toThrow(
       refused("exists", "was changed since it was created, in skills/notes/scripts/run.sh"),
     );
     expect(readFileSync(script, "utf8")).toBe("edited");
     mkdirSync(out("empty"));
-    expect(() => force({ ...request, path: out("empty") })).toThrow(refused("exists", "was not created by"));
+    await expect(async () => await force({ ...request, path: out("empty") })).rejects.toThrow(
+      refused("exists", "was not created by"),
+    );
   });
 
   it("does not follow a link to a folder that it made", async () => {
     const { request, out } = await plugin();
     symlinkSync(request.path, out("link"));
-    expect(() => force({ ...request, path: out("link") })).toThrow(refused("exists", "is not a folder"));
+    await expect(async () => await force({ ...request, path: out("link") })).rejects.toThrow(
+      refused("exists", "is not a folder"),
+    );
   });
 
   it("[Q-12] is made where no link of somebody else's waits", async () => {
@@ -245,7 +263,7 @@ describe("a skill as a plugin", () => {
     const elsewhere = temporaryFolder();
     mkdirSync(out("."), { recursive: true });
     symlinkSync(elsewhere, out(`.p.${process.pid}.new`));
-    exportSkill({ skill: skill("notes"), format: "agent-plugin", path: out("p") });
+    await exportSkill({ skill: skill("notes"), format: "agent-plugin", path: out("p") });
     expect(readdirSync(elsewhere)).toEqual([]);
     expect(lstatSync(out("p")).isDirectory()).toBe(true);
     expect(readdirSync(out(".")).sort()).toEqual([`.p.${process.pid}.new`, "p"]);

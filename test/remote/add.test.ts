@@ -61,11 +61,15 @@ function scene(): Scene {
       const place = resolveSkillsDir(around, isProject);
       return withStagingFolder(around.skilletHome, async (work) => {
         const supply = await fetchListing({ kind: "folder", path: join(root, source) }, work, { env: {} });
-        const prepared = prepareCandidate(findCandidate("x", supply.listing), supply.fetched, join(work, "skills/x"));
+        const prepared = await prepareCandidate(
+          findCandidate("x", supply.listing),
+          supply.fetched,
+          join(work, "skills/x"),
+        );
         const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
         const originals = createBlobCache(around.skilletHome);
         const locked = readLockedSkills(place);
-        const planned = planAddition({
+        const planned = await planAddition({
           prepared,
           provenance,
           place,

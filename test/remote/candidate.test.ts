@@ -22,8 +22,11 @@ async function offered(
   return { ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })), work };
 }
 
-function prepared({ listing: offer, fetched, work }: FetchedListing & { work: string }, name = "x"): PreparedCandidate {
-  return prepareCandidate(findCandidate(name, offer), fetched, join(work, "skills", name));
+async function prepared(
+  { listing: offer, fetched, work }: FetchedListing & { work: string },
+  name = "x",
+): Promise<PreparedCandidate> {
+  return await prepareCandidate(findCandidate(name, offer), fetched, join(work, "skills", name));
 }
 
 /** What it is said to hold is what lies in its folder, and the lock's digest is over that. */
@@ -46,7 +49,7 @@ describe("a skill of a source", () => {
     chmodSync(join(folder, "skills/x/scripts/go.sh"), 0o775);
     const work = temporaryFolder();
     const supply = await fetchListing({ kind: "folder", path: folder }, work, { env: {} });
-    const one = prepared({ ...supply, work });
+    const one = await prepared({ ...supply, work });
     expect(one.path).toBe("skills/x");
     expect(Object.keys(expectWhole(one)).sort()).toEqual([
       ".dot",
@@ -59,7 +62,7 @@ describe("a skill of a source", () => {
 
   it("is the source itself, where that has a SKILL.md", async () => {
     const supply = await offered({ "SKILL.md": skillText("x"), "a.md": "a", "skills/y/SKILL.md": skillText("y") });
-    const one = prepared(supply);
+    const one = await prepared(supply);
     expect(one.path).toBe("");
     expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md", "skills/y/SKILL.md"]);
   });
@@ -68,7 +71,7 @@ describe("a skill of a source", () => {
     ["skills/x.md", skillText("x")],
     ["skills/x.yaml", "name: x\ndescription: Does x.\ninstructions: Do it.\n"],
   ])("that is one file, %s, becomes a folder", async (path, text) => {
-    const one = prepared(await offered({ [path]: text, "other.txt": "" }));
+    const one = await prepared(await offered({ [path]: text, "other.txt": "" }));
     expect(one.path).toBe(path);
     const files = expectWhole(one);
     expect(Object.keys(files)).toEqual(["SKILL.md"]);
@@ -77,15 +80,15 @@ describe("a skill of a source", () => {
   });
 
   it("whose file is called skill.md has it as SKILL.md", async () => {
-    const one = prepared(await offered({ "x/skill.md": skillText("x"), "x/a.md": "a" }));
+    const one = await prepared(await offered({ "x/skill.md": skillText("x"), "x/a.md": "a" }));
     expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md"]);
   });
 
   it("that is the source itself, or a folder that a plugin names, keeps its files with a skill.md too", async () => {
-    const whole = prepared(await offered({ "skill.md": skillText("x"), "scripts/go.sh": "echo" }));
+    const whole = await prepared(await offered({ "skill.md": skillText("x"), "scripts/go.sh": "echo" }));
     expect([whole.path, Object.keys(expectWhole(whole)).sort()]).toEqual(["", ["SKILL.md", "scripts/go.sh"]]);
     for (const file of ["SKILL.md", "skill.md"]) {
-      const plugin = prepared(
+      const plugin = await prepared(
         await offered({
           ".claude-plugin/plugin.json": JSON.stringify({ name: "p", skills: ["./my/x"] }),
           [`my/x/${file}`]: skillText("x"),
@@ -99,10 +102,12 @@ describe("a skill of a source", () => {
 
   it("whose SKILL.md is a link to a file of its own is taken whole, with a copy of that", async () => {
     const files = { "s/AGENTS.md": skillText("x"), "s/scripts/go.sh": "echo" };
-    const one = prepared(await offered(files, { "s/SKILL.md": "l.md", "s/l.md": "./AGENTS.md" }));
+    const one = await prepared(await offered(files, { "s/SKILL.md": "l.md", "s/l.md": "./AGENTS.md" }));
     expect(one.path).toBe("s");
     expect(Object.keys(expectWhole(one)).sort()).toEqual(["AGENTS.md", "SKILL.md", "l.md", "scripts/go.sh"]);
-    const root = prepared(await offered({ "AGENTS.md": skillText("x"), "go.sh": "" }, { "SKILL.md": "AGENTS.md" }));
+    const root = await prepared(
+      await offered({ "AGENTS.md": skillText("x"), "go.sh": "" }, { "SKILL.md": "AGENTS.md" }),
+    );
     expect([root.path, Object.keys(expectWhole(root)).sort()]).toEqual(["", ["AGENTS.md", "SKILL.md", "go.sh"]]);
   });
 
@@ -125,7 +130,7 @@ describe("a skill of a source", () => {
       "x/chain.md": "z-last.md",
       "x/z-last.md": "./docs/../docs/real.md",
     };
-    const one = prepared(
+    const one = await prepared(
       await offered({ "x/SKILL.md": skillText("x"), "x/docs/real.md": "real", "x/top.md": "top" }, links),
     );
     expect(expectWhole(one)).toMatchObject({
@@ -150,7 +155,7 @@ describe("a skill of a source", () => {
   ])("is refused with a link that leads %s", async (_, target) => {
     const links = { "x/a.md": target, ...(target === "b.md" ? { "x/b.md": "a.md" } : {}) };
     const supply = await offered({ "x/SKILL.md": skillText("x"), "x/docs/d.md": "", "secret.md": "secret" }, links);
-    expect(() => prepared(supply)).toThrow(
+    await expect(async () => await prepared(supply)).rejects.toThrow(
       expect.objectContaining({ code: "symlink-outside", message: expect.stringContaining('x" contains a symlink, ') }),
     );
     expect(existsSync(join(supply.work, "skills"))).toBe(false);
@@ -161,16 +166,20 @@ describe("a skill of a source", () => {
       { "x/SKILL.md": skillText("x"), "xy/SKILL.md": skillText("xy") },
       { "xy/a.md": "/etc/passwd", "..x.md": "/etc" },
     );
-    expect(Object.keys(expectWhole(prepared(supply)))).toEqual(["SKILL.md"]);
-    expect(() => prepared(supply, "xy")).toThrow(expect.objectContaining({ code: "symlink-outside" }));
+    expect(Object.keys(expectWhole(await prepared(supply)))).toEqual(["SKILL.md"]);
+    await expect(async () => await prepared(supply, "xy")).rejects.toThrow(
+      expect.objectContaining({ code: "symlink-outside" }),
+    );
   });
 
   it("is refused with more files than anybody can look at", async () => {
     const many = Object.fromEntries(Array.from({ length: 2001 }, (_, number) => [`x/f${number}`, ""]));
     const supply = await offered({ "x/SKILL.md": skillText("x"), ...many });
-    expect(() => prepared(supply)).toThrow(expect.objectContaining({ code: "too-many-files" }));
+    await expect(async () => await prepared(supply)).rejects.toThrow(
+      expect.objectContaining({ code: "too-many-files" }),
+    );
     const { "x/f0": _, ...fewer } = many;
-    expect(prepared(await offered({ "x/SKILL.md": skillText("x"), ...fewer })).tree.size).toBe(2001);
+    expect((await prepared(await offered({ "x/SKILL.md": skillText("x"), ...fewer }))).tree.size).toBe(2001);
   });
 
   it.each([
@@ -219,7 +228,7 @@ describe("a skill of a source", () => {
     ["con", "entry-device"],
   ])("is refused when no folder can be called so everywhere: %s", async (name, code) => {
     const supply = await offered({ "x/SKILL.md": skillText(name) });
-    expect(() => prepared(supply, name)).toThrow(expect.objectContaining({ code }));
+    await expect(async () => await prepared(supply, name)).rejects.toThrow(expect.objectContaining({ code }));
   });
 
   it("is not offered under the name of the lock", async () => {
@@ -283,12 +292,15 @@ describe("two skills of one name in a source", () => {
 describe("what comes of a source", () => {
   it("is the same digest each time, whoever may read the files here", async () => {
     const files = { "x/SKILL.md": skillText("x"), "x/a/b.md": "b" };
-    const first = prepared(await offered(files));
+    const first = await prepared(await offered(files));
     const folder = temporaryFolder();
     writeFiles(folder, files);
     chmodSync(join(folder, "x/SKILL.md"), 0o600);
     const work = temporaryFolder();
-    const second = prepared({ ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })), work });
+    const second = await prepared({
+      ...(await fetchListing({ kind: "folder", path: folder }, work, { env: {} })),
+      work,
+    });
     expect(second.digest).toBe(first.digest);
   });
 });

@@ -34,11 +34,16 @@ export function changing(orders: Orders, starting?: Starting): Promise<Outcome> 
 }
 
 /** A skill in a folder of ours, as it is put into its place. */
-export function putOf(name: string, folder: string, more: Partial<LockedSkill> = {}, before?: string): SkillWrite {
+export async function putOf(
+  name: string,
+  folder: string,
+  more: Partial<LockedSkill> = {},
+  before?: string,
+): Promise<SkillWrite> {
   const tree = readTree(folder);
   const files = toLockedFiles(tree);
   const read = readFolderSkill(folder, { scope: "installed", source: "installed" });
-  const grants = read && "skill" in read ? listLockGrants(read.skill) : [];
+  const grants = read && "skill" in read ? listLockGrants(read.skill, (await read.skill.files()).files) : [];
   const entry = { source: "/source", digest: digestTree(files), files, grants, ...more };
   return { name, entry, folder, originals: [{ files, tree }], ...(before === undefined ? {} : { before }) };
 }
@@ -55,9 +60,12 @@ const STEPS = [
   "linkSync",
 ] as const;
 
-function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orders): Omit<Outcome, "signal"> {
-  const puts = Object.entries(put).map(([name, { folder, before, source }]) =>
-    putOf(name, folder, source === undefined ? {} : { source }, before),
+async function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orders): Promise<Omit<Outcome, "signal">> {
+  const puts = await Promise.all(
+    Object.entries(put).map(
+      async ([name, { folder, before, source }]) =>
+        await putOf(name, folder, source === undefined ? {} : { source }, before),
+    ),
   );
   const steps = countSteps(killAt);
   try {
@@ -90,5 +98,5 @@ function countSteps(killAt: number | undefined): () => number {
 }
 
 if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {
-  process.stdout.write(JSON.stringify(carryOut(JSON.parse(process.argv[2]))));
+  process.stdout.write(JSON.stringify(await carryOut(JSON.parse(process.argv[2]))));
 }

@@ -61,8 +61,10 @@ function scene(root = realpathSync(temporaryFolder())): Scene {
 }
 
 /** Carries the orders out in this process. */
-function carryOut({ place, home, orders: { put = {}, remove = {} } }: Scene): void {
-  const puts = Object.entries(put).map(([name, { folder, before }]) => putOf(name, folder, {}, before));
+async function carryOut({ place, home, orders: { put = {}, remove = {} } }: Scene): Promise<void> {
+  const puts = await Promise.all(
+    Object.entries(put).map(async ([name, { folder, before }]) => await putOf(name, folder, {}, before)),
+  );
   applySkillsDirChanges({ place, put: puts, remove, skilletHome: home });
 }
 
@@ -75,10 +77,10 @@ function agrees({ place, skillsDir }: Scene): boolean {
 }
 
 describe("a change of a folder of skills", () => {
-  it("[Q-12] puts, replaces and takes away with its lock, and leaves nothing else behind", () => {
+  it("[Q-12] puts, replaces and takes away with its lock, and leaves nothing else behind", async () => {
     const one = scene();
     const before = lockIn(one.skillsDir);
-    carryOut(one);
+    await carryOut(one);
     expect(readdirSync(one.skillsDir).sort()).toEqual(["kept", "skills.lock", "x", "y"]);
     expect(everything(join(one.skillsDir, "x"))).toEqual({
       "SKILL.md": skillText("x", { body: "new" }),
@@ -93,9 +95,9 @@ describe("a change of a folder of skills", () => {
     expect(readdirSync(one.home).sort()).toEqual(["installed", "originals"]);
   });
 
-  it("keeps what was agreed to for later, and forgets what nobody needs any more", () => {
+  it("keeps what was agreed to for later, and forgets what nobody needs any more", async () => {
     const one = scene();
-    carryOut(one);
+    await carryOut(one);
     const lock = lockIn(one.skillsDir);
     const originals = createBlobCache(one.home);
     const old = lock?.["x"]?.files ?? {};
@@ -109,15 +111,15 @@ describe("a change of a folder of skills", () => {
     expect(originals.read(lock?.["y"]?.files ?? {})?.size).toBe(2);
   });
 
-  it("makes the folder and its lock where there is none", () => {
+  it("makes the folder and its lock where there is none", async () => {
     const { root, home } = scene();
     const folder = join(root, "project/.agents/skills");
     const place = { folder, isProject: true, shown: "" };
-    applySkillsDirChanges({ place, put: [putOf("y", join(root, "given/y"))], skilletHome: home });
+    applySkillsDirChanges({ place, put: [await putOf("y", join(root, "given/y"))], skilletHome: home });
     expect(Object.keys(lockIn(folder) ?? {})).toEqual(["y"]);
   });
 
-  it.runIf(OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", () => {
+  it.runIf(OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", async () => {
     const skillsDir = mkdtempSync(`${OTHER_DISK}/skillet-test-`);
     onTestFinished(() => rmSync(skillsDir, { recursive: true, force: true }));
     const { root, home } = scene();
@@ -125,8 +127,8 @@ describe("a change of a folder of skills", () => {
     writeFiles(given, { ".hg/store": "data", ".svn/x": "", "docs/a/b.md": "b" });
     chmodSync(join(given, "docs/a/b.md"), 0o600);
     const place = { folder: skillsDir, isProject: true, shown: "" };
-    applySkillsDirChanges({ place, put: [putOf("x", given)], skilletHome: home });
-    expect(verifySkill(place, "x", lockIn(skillsDir)?.["x"] ?? putOf("x", given).entry)).toEqual({
+    applySkillsDirChanges({ place, put: [await putOf("x", given)], skilletHome: home });
+    expect(verifySkill(place, "x", lockIn(skillsDir)?.["x"] ?? (await putOf("x", given)).entry)).toEqual({
       name: "x",
       is: "as-locked",
     });
@@ -147,11 +149,11 @@ describe("a change of a folder of skills", () => {
       "the lock is of another version",
       ({ skillsDir }) => writeFileSync(join(skillsDir, "skills.lock"), '{"version":9}'),
     ],
-  ])("[Q-12] changes nothing when, since it was looked at, %s", (_, edit) => {
+  ])("[Q-12] changes nothing when, since it was looked at, %s", async (_, edit) => {
     const one = scene();
     edit(one);
     const before = everything(one.skillsDir);
-    expect(() => carryOut(one)).toThrow();
+    await expect(async () => await carryOut(one)).rejects.toThrow();
     expect(everything(one.skillsDir)).toEqual(before);
     expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
   });
@@ -166,12 +168,12 @@ describe("a change of a folder of skills", () => {
       },
     ],
     ["a link to nothing", (file) => symlinkSync(`${file}.nowhere`, file)],
-  ])("[Q-12] changes nothing when %s stands in the place of the lock", (_, stand) => {
+  ])("[Q-12] changes nothing when %s stands in the place of the lock", async (_, stand) => {
     const one = scene();
     rmSync(join(one.skillsDir, "skills.lock"));
     stand(join(one.skillsDir, "skills.lock"));
     const before = everything(one.skillsDir);
-    expect(() => carryOut(one)).toThrow(/skills\.lock/);
+    await expect(async () => await carryOut(one)).rejects.toThrow(/skills\.lock/);
     expect(everything(one.skillsDir)).toEqual(before);
     expect(existsSync(join(one.skillsDir, "skills.lock.nowhere"))).toBe(false);
   });
@@ -200,12 +202,12 @@ describe("a change of a folder of skills", () => {
     expect(readdirSync(one.skillsDir).filter((name) => name.startsWith("."))).toEqual([]);
   });
 
-  it("[Q-12] writes nothing elsewhere when a link was put in the place of the folder", () => {
+  it("[Q-12] writes nothing elsewhere when a link was put in the place of the folder", async () => {
     const one = scene();
     const elsewhere = temporaryFolder();
     rmSync(one.skillsDir, { recursive: true });
     symlinkSync(elsewhere, one.skillsDir);
-    expect(() => carryOut({ ...one, orders: { ...one.orders, remove: {} } })).toThrow();
+    await expect(async () => await carryOut({ ...one, orders: { ...one.orders, remove: {} } })).rejects.toThrow();
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 
@@ -269,7 +271,7 @@ describe("a change whose process is killed", () => {
     const before = lockIn(one.skillsDir);
     await changing({ ...one.orders, killAt: 20 });
     const next = temporaryFolder({ "n/SKILL.md": skillText("n") });
-    applySkillsDirChanges({ place: one.place, put: [putOf("n", join(next, "n"))], skilletHome: one.home });
+    applySkillsDirChanges({ place: one.place, put: [await putOf("n", join(next, "n"))], skilletHome: one.home });
     expect(lockIn(one.skillsDir)).toMatchObject({ ...before, n: {} });
     expect(agrees(one)).toBe(true);
   });

@@ -32,24 +32,24 @@ interface Scene {
   folder: string;
   home: string;
   skillsDir: string;
-  plan(files: Record<string, string>, more?: Partial<UpdateRequest>): UpdatePlan;
+  plan(files: Record<string, string>, more?: Partial<UpdateRequest>): Promise<UpdatePlan>;
   /** Plans, and does it. */
-  update(files: Record<string, string>, more?: Partial<UpdateRequest>): UpdatePlan;
+  update(files: Record<string, string>, more?: Partial<UpdateRequest>): Promise<UpdatePlan>;
   /** The user edits a file; agrees to it or not. */
   edit(path: string, text: string, isAgreed?: boolean): void;
 }
 
 /** The skill `x` was added from its source, with these files. */
-function scene(): Scene {
+async function scene(): Promise<Scene> {
   const root = realpathSync(temporaryFolder());
   const [home, skillsDir] = [root, join(root, "installed")];
   const folder = join(skillsDir, "x");
   const place = { folder: skillsDir, isProject: false, shown: "" };
   writeFiles(join(root, "given/x"), FILES);
   const provenance = { source: "/source", ref: "main", commit: "1" };
-  applySkillsDirChanges({ place, put: [putOf("x", join(root, "given/x"), provenance)], skilletHome: home });
+  applySkillsDirChanges({ place, put: [await putOf("x", join(root, "given/x"), provenance)], skilletHome: home });
   let count = 0;
-  const plan: Scene["plan"] = (files, more = {}) => {
+  const plan: Scene["plan"] = async (files, more = {}) => {
     const from = join(root, `from-${++count}`);
     writeFiles(join(from, "x"), files);
     const read = readFolderSkill(join(from, "x"), { scope: "installed", source: "installed" });
@@ -61,11 +61,11 @@ function scene(): Scene {
       refused: new Map(),
       notes: [],
     } as const;
-    return planUpdate({
+    return await planUpdate({
       name: "x",
-      entry: lockIn(skillsDir)?.["x"] ?? putOf("x", folder).entry,
+      entry: lockIn(skillsDir)?.["x"] ?? (await putOf("x", folder)).entry,
       place,
-      prepared: prepareCandidate({ skill: read.skill, path: "x" }, fetched, join(root, `prepared-${count}`)),
+      prepared: await prepareCandidate({ skill: read.skill, path: "x" }, fetched, join(root, `prepared-${count}`)),
       provenance: { ...provenance, commit: String(count + 1) },
       originals: createBlobCache(home),
       work: join(root, `merged-${count}`),
@@ -74,8 +74,8 @@ function scene(): Scene {
   };
   return {
     ...{ folder, home, skillsDir, plan },
-    update(files, more) {
-      const planned = plan(files, more);
+    async update(files, more) {
+      const planned = await plan(files, more);
       if (planned.is === "update") applySkillsDirChanges({ place, put: [planned.put], skilletHome: home });
       const entry = lockIn(skillsDir)?.["x"];
       if (planned.is === "update")
@@ -97,20 +97,20 @@ const at = (index: number, text: string) => LINES.map((line, number) => (number 
 const NEWER = { ...FILES, "notes.md": `${at(0, "ONE")}\n`, "new.md": "new\n" };
 
 describe("an update", () => {
-  it("is none where the source has what came from it, edited here or not", () => {
-    const one = scene();
-    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
+  it("is none where the source has what came from it, edited here or not", async () => {
+    const one = await scene();
+    expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("notes.md", "mine\n", true);
-    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
+    expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("mine.md", "mine\n");
-    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: true });
+    expect(await one.update(FILES)).toEqual({ is: "up-to-date", isChanged: true });
     expect(everything(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
   });
 
-  it("brings what is new, takes away what is gone, and tells the difference", () => {
-    const one = scene();
+  it("brings what is new, takes away what is gone, and tells the difference", async () => {
+    const one = await scene();
     const { "old.md": _, ...files } = NEWER;
-    const done = one.update(files);
+    const done = await one.update(files);
     expect(done.is).toBe("update");
     expect(everything(one.folder)).toEqual(files);
     expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ commit: "2" });
@@ -126,12 +126,12 @@ describe("an update", () => {
     ["not agreed to yet", false],
   ])(
     "keeps edits that were %s: in other lines, in other files, files that were added, and what was removed",
-    (_, isAgreed) => {
-      const one = scene();
+    async (_, isAgreed) => {
+      const one = await scene();
       rmSync(join(one.folder, "old.md"));
       one.edit("mine/own.md", "mine\n");
       one.edit("notes.md", `${at(6, "MINE")}\n`, isAgreed);
-      const done = one.update(NEWER);
+      const done = await one.update(NEWER);
       if (done.is !== "update") throw new Error(done.is);
       expect(done.difference.kept).toEqual(["mine/own.md", "notes.md", "old.md"]);
       const after = everything(one.folder);
@@ -143,39 +143,39 @@ describe("an update", () => {
       const entry = lockIn(one.skillsDir)?.["x"];
       expect(Object.keys(entry?.upstream?.files ?? {})).toEqual(["SKILL.md", "new.md", "notes.md", "old.md"]);
       // What came is known still, so that the next one can tell apart too.
-      const again = one.update({ ...NEWER, "new.md": "newer\n" });
+      const again = await one.update({ ...NEWER, "new.md": "newer\n" });
       expect(again.is).toBe("update");
       expect(everything(one.folder)).toEqual({ ...after, "new.md": "newer\n" });
     },
   );
 
-  it("keeps who may read what the user added, and what may be run", () => {
-    const one = scene();
+  it("keeps who may read what the user added, and what may be run", async () => {
+    const one = await scene();
     one.edit("secret.txt", "mine");
     one.edit("run.sh", "mine");
     chmodSync(join(one.folder, "secret.txt"), 0o600);
     chmodSync(join(one.folder, "run.sh"), 0o750);
-    one.update(NEWER);
+    await one.update(NEWER);
     expect(statSync(join(one.folder, "secret.txt")).mode & 0o777).toBe(0o600);
     expect(statSync(join(one.folder, "run.sh")).mode & 0o777).toBe(0o750);
     expect(lockIn(one.skillsDir)?.["x"]?.files["run.sh"]?.mode).toBe("755");
   });
 
-  it.each([true, false])("changes nothing over a conflict, agreed to: %s", (isAgreed) => {
-    const one = scene();
+  it.each([true, false])("changes nothing over a conflict, agreed to: %s", async (isAgreed) => {
+    const one = await scene();
     one.edit("notes.md", `${at(0, "MINE")}\n`, isAgreed);
     const before = everything(one.skillsDir);
-    const done = one.update(NEWER);
+    const done = await one.update(NEWER);
     expect(done).toMatchObject({ is: "conflict", conflicts: [{ path: "notes.md", why: "both-changed" }] });
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("lets the user's stand where they say so, and theirs with what the user had given back", () => {
+  it("lets the user's stand where they say so, and theirs with what the user had given back", async () => {
     for (const conflicts of ["mine", "theirs"] as const) {
-      const one = scene();
+      const one = await scene();
       one.edit("notes.md", `${at(0, "MINE")}\n`);
       one.edit("own.md", "mine\n");
-      const done = one.update(NEWER, { conflicts });
+      const done = await one.update(NEWER, { conflicts });
       if (done.is !== "update") throw new Error(done.is);
       expect(everything(one.folder)).toMatchObject({
         "notes.md": `${at(0, conflicts === "mine" ? "MINE" : "ONE")}\n`,
@@ -187,12 +187,12 @@ describe("an update", () => {
     }
   });
 
-  it("takes what both changed for a conflict when what came first is not known any more", () => {
-    const one = scene();
+  it("takes what both changed for a conflict when what came first is not known any more", async () => {
+    const one = await scene();
     one.edit("notes.md", `${at(6, "MINE")}\n`);
     rmSync(join(one.home, "originals"), { recursive: true });
     const before = everything(one.skillsDir);
-    const done = one.update(NEWER);
+    const done = await one.update(NEWER);
     expect(done).toMatchObject({
       is: "conflict",
       conflicts: [{ path: "notes.md", why: "no-base" }],
@@ -200,28 +200,30 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("shows all of it as new where what was agreed to is not known, and somebody has changed it since", () => {
-    const one = scene();
+  it("shows all of it as new where what was agreed to is not known, and somebody has changed it since", async () => {
+    const one = await scene();
     one.edit("notes.md", "EVIL\n");
     rmSync(join(one.home, "originals"), { recursive: true });
-    const done = one.plan(NEWER, { conflicts: "mine" });
+    const done = await one.plan(NEWER, { conflicts: "mine" });
     if (done.is !== "update") throw new Error(done.is);
     expect([...done.difference.before.keys()]).toEqual([]);
     expect([...done.difference.after.keys()]).toContain("notes.md");
   });
 
-  it("of a skill whose folder is gone brings it back", () => {
-    const one = scene();
+  it("of a skill whose folder is gone brings it back", async () => {
+    const one = await scene();
     rmSync(one.folder, { recursive: true });
-    expect(one.update(FILES).is).toBe("update");
+    expect((await one.update(FILES)).is).toBe("update");
     expect(everything(one.folder)).toEqual(FILES);
   });
 
-  it("is refused when what comes of both edits is no skill of that name, and nothing changes", () => {
-    const one = scene();
+  it("is refused when what comes of both edits is no skill of that name, and nothing changes", async () => {
+    const one = await scene();
     one.edit("SKILL.md", FILES["SKILL.md"].replace("description: Does x. Use when asked for x.\n", ""));
     const before = everything(one.skillsDir);
-    expect(() => one.update(NEWER)).toThrow(expect.objectContaining({ code: "merge-broken" }));
+    await expect(async () => await one.update(NEWER)).rejects.toThrow(
+      expect.objectContaining({ code: "merge-broken" }),
+    );
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
@@ -235,26 +237,28 @@ describe("an update", () => {
         writeFileSync(folder, "mine");
       },
     ],
-  ])("is refused over what cannot be kept: %s", (_, put) => {
-    const one = scene();
+  ])("is refused over what cannot be kept: %s", async (_, put) => {
+    const one = await scene();
     put(one.folder);
     const before = everything(one.skillsDir);
-    expect(() => one.update(NEWER)).toThrow(expect.objectContaining({ fix: expect.stringMatching(/\S/) }));
+    await expect(async () => await one.update(NEWER)).rejects.toThrow(
+      expect.objectContaining({ fix: expect.stringMatching(/\S/) }),
+    );
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("is refused over a link in the place of its folder, which stays", () => {
-    const one = scene();
+  it("is refused over a link in the place of its folder, which stays", async () => {
+    const one = await scene();
     renameSync(one.folder, join(one.home, "moved"));
     symlinkSync(join(one.home, "moved"), one.folder);
     const before = everything(join(one.home, "moved"));
-    expect(() => one.update(NEWER)).toThrow();
+    await expect(async () => await one.update(NEWER)).rejects.toThrow();
     expect(everything(join(one.home, "moved"))).toEqual(before);
   });
 
-  it("is refused when somebody edits it between the plan and the move, and the edit stays", () => {
-    const one = scene();
-    const planned = one.plan(NEWER);
+  it("is refused when somebody edits it between the plan and the move, and the edit stays", async () => {
+    const one = await scene();
+    const planned = await one.plan(NEWER);
     if (planned.is !== "update") throw new Error(planned.is);
     appendFileSync(join(one.folder, "notes.md"), "mine\n");
     const before = everything(one.skillsDir);
@@ -265,29 +269,29 @@ describe("an update", () => {
     expect(everything(one.skillsDir)).toEqual(before);
   });
 
-  it("goes on with bits that no file should have, which it does not keep", () => {
-    const one = scene();
+  it("goes on with bits that no file should have, which it does not keep", async () => {
+    const one = await scene();
     one.edit("own.md", "mine\n");
     chmodSync(join(one.folder, "own.md"), 0o4666);
-    expect(one.update(NEWER).is).toBe("update");
+    expect((await one.update(NEWER)).is).toBe("update");
     expect(statSync(join(one.folder, "own.md")).mode & 0o7002).toBe(0);
     expect(everything(one.folder)["own.md"]).toBe("mine\n");
   });
 
-  it("follows another ref from then on, also where that has the same files, and keeps edits", () => {
-    const one = scene();
+  it("follows another ref from then on, also where that has the same files, and keeps edits", async () => {
+    const one = await scene();
     one.edit("own.md", "mine\n");
-    const done = one.update(FILES, { provenance: { source: "/source", ref: "v2", commit: "9" } });
+    const done = await one.update(FILES, { provenance: { source: "/source", ref: "v2", commit: "9" } });
     expect(done.is).toBe("update");
     expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({ ref: "v2", commit: "9" });
     expect(everything(one.folder)).toEqual({ ...FILES, "own.md": "mine\n" });
   });
 
-  it("writes nothing while it plans, but into a folder of ours", () => {
-    const one = scene();
+  it("writes nothing while it plans, but into a folder of ours", async () => {
+    const one = await scene();
     one.edit("own.md", "mine\n");
     const before = everything(one.skillsDir);
-    one.plan(NEWER);
+    await one.plan(NEWER);
     expect(everything(one.skillsDir)).toEqual(before);
   });
 });

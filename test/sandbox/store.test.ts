@@ -28,6 +28,7 @@ function copyOf(files: Record<string, { text: string; executable?: boolean }>): 
         { bytes: Buffer.from(text), executable },
       ]),
     ),
+    instructions: "",
   };
 }
 

@@ -153,14 +153,14 @@ describe("the packages of a monorepo", () => {
     write(join(repository, "packages/app/.claude/skills"), "ship");
     write(join(repository, ".claude/skills"), "common");
     const { catalog } = await find(repository);
-    const told = (query: string, files: string[] = []) => disclose(catalog, query, { files }).text;
-    expect(told("How is the weather?")).toContain("common");
-    expect(told("How is the weather?")).not.toContain("ship");
+    const told = async (query: string, files: string[] = []) => (await disclose(catalog, query, { files })).text;
+    expect(await told("How is the weather?")).toContain("common");
+    expect(await told("How is the weather?")).not.toContain("ship");
     for (const query of ["Fix packages/app/main.ts", "look into `packages/app`", "see ./packages/app/x.ts:3"])
-      expect(told(query)).toContain("ship");
-    expect(told("Fix it", ["packages/app/main.ts"])).toContain("ship");
-    expect(told("Fix packages/application/main.ts")).not.toContain("ship");
-    expect(told("/ship it")).toContain("Do it");
+      expect(await told(query)).toContain("ship");
+    expect(await told("Fix it", ["packages/app/main.ts"])).toContain("ship");
+    expect(await told("Fix packages/application/main.ts")).not.toContain("ship");
+    expect(await told("/ship it")).toContain("Do it");
     expect(isOfferedByDefault(catalog.get("common"))).toBe(true);
   });
 

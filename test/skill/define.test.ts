@@ -33,7 +33,7 @@ describe("defineSkill", () => {
     expect(skill.manifest.title).toBe("T");
   });
 
-  it("[W-32] takes every field of a definition with its type, and reads it as a file's", () => {
+  it("[W-32] takes every field of a definition with its type, and reads it as a file's", async () => {
     const skill = defineSkill({
       ...valid,
       authors: ["alice", "bob"],
@@ -49,7 +49,7 @@ describe("defineSkill", () => {
       sensitive: true,
       access: { chatTypes: ["private"] },
     });
-    const { data } = parseMarkdownDocument(toSkillMd(skill));
+    const { data } = parseMarkdownDocument(await toSkillMd(skill));
     expect(data).toEqual({
       name: "code-review",
       description: "Reviews code.",
@@ -87,14 +87,14 @@ describe("defineSkill", () => {
     );
   });
 
-  it("[N-05] renders a SKILL.md that parses back to the same name, description and body", () => {
+  it("[N-05] renders a SKILL.md that parses back to the same name, description and body", async () => {
     const skill = defineSkill({
       name: "tricky",
       description: 'Quotes "all", colons: yes, # and - : {} [] | > % @ ` \' \\ no.',
       instructions: "# Title\n\n---\n\nname: not frontmatter\n\n  indented\n",
       frontmatter: { tags: ["yes", "no", "1.0", "~", "2024-01-01"], metadata: { version: "1.0.0" } },
     });
-    const document = parseMarkdownDocument(toSkillMd(skill));
+    const document = parseMarkdownDocument(await toSkillMd(skill));
     expect(document.findings).toEqual([]);
     expect(document.data).toEqual({
       name: "tricky",
@@ -102,6 +102,6 @@ describe("defineSkill", () => {
       tags: ["yes", "no", "1.0", "~", "2024-01-01"],
       metadata: { version: "1.0.0" },
     });
-    expect(document.body.trim()).toBe(skill.body());
+    expect(document.body.trim()).toBe(await skill.body());
   });
 });

@@ -35,7 +35,9 @@ describe("directorySource", () => {
     const { skills, names, codes } = await load(folder);
     expect(names).toEqual(["flat", "one", "second", "summarize"]);
     expect(codes).toEqual([]);
-    expect(Object.fromEntries(skills.map((skill) => [skill.name, skill.body()]))).toEqual({
+    expect(
+      Object.fromEntries(await Promise.all(skills.map(async (skill) => [skill.name, await skill.body()]))),
+    ).toEqual({
       summarize: "Do it.",
       flat: "Do it.",
       one: "Do one.",
@@ -84,9 +86,9 @@ describe("directorySource", () => {
     const folder = temporaryFolder({ "a/SKILL.md": skillText("a", { body: "first" }) });
     const { skills } = await load(folder);
     writeFiles(folder, { "a/SKILL.md": skillText("a", { body: "second, and longer" }) });
-    expect(skills[0]?.body()).toBe("second, and longer");
+    expect(await skills[0]?.body()).toBe("second, and longer");
     writeFiles(folder, { "a/SKILL.md": skillText("a", { body: "third, and longer still" }) });
-    expect(skills[0]?.body()).toBe("third, and longer still");
+    expect(await skills[0]?.body()).toBe("third, and longer still");
   });
 
   it("[P-15] refuses a skill without a name where the shipped profile holds, and takes the folder's elsewhere", async () => {
@@ -169,11 +171,15 @@ describe("directorySource", () => {
       "a/run.sh": "#!/bin/sh\n",
     });
     const [skill] = (await load(folder)).skills;
-    expect(skill?.files().files.map(({ path }) => path)).toEqual(["references/b.md", "run.sh"]);
-    expect(Buffer.from(skill?.read("references/b.md") ?? []).toString()).toBe("b");
+    expect((await skill?.files())?.files.map(({ path }) => path)).toEqual(["references/b.md", "run.sh"]);
+    expect(Buffer.from((await skill?.read("references/b.md")) ?? []).toString()).toBe("b");
     writeFiles(folder, { "a/later.md": "x" });
-    expect(() => skill?.read("later.md")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
-    expect(() => skill?.read("SKILL.md")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
+    await expect(async () => await skill?.read("later.md")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
+    await expect(async () => await skill?.read("SKILL.md")).rejects.toThrow(
+      expect.objectContaining({ code: "resource-unlisted" }),
+    );
   });
 });
 
@@ -207,15 +213,15 @@ describe("the index", () => {
     ]);
     const indexFolder = join(folder, "index");
     const plain = await load(skills);
-    const shape = ({ skills, diagnostics }: Awaited<ReturnType<typeof load>>) => ({
+    const shape = async ({ skills, diagnostics }: Awaited<ReturnType<typeof load>>) => ({
       skills: skills
         .map(({ name, description, manifest, origin, findings }) => ({ name, description, manifest, origin, findings }))
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
       diagnostics: [...diagnostics].sort((a, b) => (a.file < b.file ? -1 : 1)),
-      bodies: skills.map((skill) => skill.body()).sort(),
+      bodies: (await Promise.all(skills.map(async (skill) => await skill.body()))).sort(),
     });
     for (const round of ["first", "second", "third"]) {
-      expect(shape(await load(skills, { indexFolder })), round).toEqual(shape(plain));
+      expect(await shape(await load(skills, { indexFolder })), round).toEqual(await shape(plain));
     }
     const stamp = statSync(join(skills, "a/SKILL.md"));
     writeFileSync(join(skills, "a/SKILL.md"), skillText("renamed"));

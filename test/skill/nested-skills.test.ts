@@ -92,11 +92,11 @@ describe("a SKILL.md inside the folder of a skill", () => {
     const { skills } = await load(folder);
     const outer = byName(skills, "outer-name") as Skill;
     const inner = byName(skills, "inner") as Skill;
-    expect(outer.files().files.map(({ path }) => path)).toContain("parts/inner/SKILL.md");
-    expect(inner.files().files.map(({ path }) => path)).toEqual(["deep/innermost/SKILL.md", "run.sh"]);
-    const before = copySkill(outer).digest;
+    expect((await outer.files()).files.map(({ path }) => path)).toContain("parts/inner/SKILL.md");
+    expect((await inner.files()).files.map(({ path }) => path)).toEqual(["deep/innermost/SKILL.md", "run.sh"]);
+    const before = (await copySkill(outer)).digest;
     writeFiles(folder, { "outer/parts/inner/run.sh": "#!/bin/sh\nexit 1\n" });
-    expect(copySkill(outer).digest).not.toBe(before);
+    expect((await copySkill(outer)).digest).not.toBe(before);
   });
 
   it("loads also where the skill around it does not", async () => {

@@ -10,9 +10,9 @@ describe("a skill as a SKILL.md", () => {
     ["mappings over lines", "metadata:\n  x:\n    y: 1\n"],
   ])("[Q-25] has all that was read from its file: %s", async (_, more) => {
     const found = await discoverIn({ "home/.skillet/skills/a/SKILL.md": skillText("a", { more }) });
-    const text = toSkillMd(found.skill("a"));
+    const text = await toSkillMd(found.skill("a"));
     const again = await discoverIn({ "home/.skillet/skills/a/SKILL.md": text });
     expect(again.skill("a").manifest.data).toEqual(found.skill("a").manifest.data);
-    expect(again.skill("a").body()).toBe(found.skill("a").body());
+    expect(await again.skill("a").body()).toBe(await found.skill("a").body());
   });
 });

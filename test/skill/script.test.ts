@@ -25,7 +25,7 @@ describe("the scripts of a skill", () => {
       "skills/x/scripts/notes.md": "",
       "skills/x/scripts/data.json": "",
     });
-    expect(listSkillScripts(skill("x"))).toEqual([
+    expect(await listSkillScripts(skill("x"))).toEqual([
       { path: "tools/report.py", name: "report" },
       { path: "scripts/a.sh", name: "alpha", description: "Does a" },
       { path: "scripts/deep/b.mjs", name: "b" },

@@ -50,10 +50,10 @@ export async function enclose(found: Scene, host: Host, signal = new AbortContro
   const skill = found.skill("x");
   const secrets = resolveVariables(skill, host);
   const enclosure = await openRunSandbox(host, {
-    ...{ skill, copy: copySkill(skill), secrets, redactor: createRedactor(secrets), kind: "run", signal },
+    ...{ skill, copy: await copySkill(skill), secrets, redactor: createRedactor(secrets), kind: "run", signal },
     onProgress: () => {},
   });
-  const tools = createWorkspaceTools(enclosure, { host, skill });
+  const tools = await createWorkspaceTools(enclosure, { host, skill });
   const tool = (name: string) => {
     const found = tools.find((candidate) => candidate.name === name);
     if (!found) throw new Error(`no tool ${name} is offered`);

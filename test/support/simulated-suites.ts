@@ -46,7 +46,7 @@ export async function simulateSuites({ suites, pairs, seed = 1, ...chances }: Si
   const { model } = await resolveModel(host, undefined);
   const skill = defineSkill({ name: "trick", description: "Knows it.", instructions: "The trick is known." });
   const catalog = await loadCatalog([createInlineSource([skill])]);
-  const arms = [await createBaselineArm(host), createSkillArm("skill", { skill, catalog, host })] as const;
+  const arms = [await createBaselineArm(host), await createSkillArm("skill", { skill, catalog, host })] as const;
   const suite: EvalSuite = {
     ...{ file: "", format: "skillet", folder: "/", notes: [] },
     cases: [

@@ -82,7 +82,7 @@ export async function openIn(
   const printed: string[] = [];
   const toolsets = await openToolsets(
     { ...scene, ...host },
-    { skill, copy: copySkill(skill), onPrinted: (text) => void printed.push(text) },
+    { skill, copy: await copySkill(skill), onPrinted: (text) => void printed.push(text) },
   );
   onTestFinished(() => toolsets.close());
   const tool = (id: string) => {

@@ -16,6 +16,7 @@ import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { hashFolder } from "../../store/folder-copy.ts";
 import { freezeObject, isJsonObject, type JsonObject } from "../../util/objects.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { findSystemProgram } from "../../util/system.ts";
 import { READING_TOOLS } from "./claude-permissions.ts";
 import type { IsolationOptions } from "./claude-sdk.ts";
@@ -271,22 +272,30 @@ interface ScriptPlan {
 }
 
 /** Decides whether commands are offered, so that scripts of referenced skills can run: only in a sandbox. */
-export function planScripts(prompt: Prompt, isInstalled: boolean, problem = findSandboxProblem()): ScriptPlan {
-  const hasScripts =
-    isInstalled && prompt.skills().some((one) => one.kind === "ref" && listSkillScripts(one.toSkill()).length > 0);
+export async function planScripts(
+  prompt: Prompt,
+  isInstalled: boolean,
+  problem = findSandboxProblem(),
+): Promise<ScriptPlan> {
+  const refs = prompt.skills().flatMap((one) => (one.kind === "ref" ? one.toSkill() : []));
+  const hasScripts = isInstalled && (await mapAsync(refs, listSkillScripts)).flat().length > 0;
   if (!hasScripts) return { tools: READING_TOOLS };
   return problem ? { tools: READING_TOOLS, problem } : { tools: [...READING_TOOLS, BASH_TOOL] };
 }
 
 /** Returns the rules that allow Claude to run the scripts of these skills, and no other command. */
-export function listScriptGrants(installed: ReadonlyMap<string, Skill>, skillsDir: string | undefined): string[] {
+export async function listScriptGrants(
+  installed: ReadonlyMap<string, Skill>,
+  skillsDir: string | undefined,
+): Promise<string[]> {
   if (skillsDir === undefined) return [];
-  return [...installed].flatMap(([name, skill]) =>
-    listSkillScripts(skill).flatMap(({ path }) =>
+  const grants = await mapAsync(installed, async ([name, skill]) =>
+    (await listSkillScripts(skill)).flatMap(({ path }) =>
       [skillsDir, "~/.claude/skills"].flatMap((folder) => {
         const script = `${folder}/${name}/${path}`;
         return ["", "bash ", "sh ", "python3 ", "node "].map((program) => `${BASH_TOOL}(${program}${script}:*)`);
       }),
     ),
   );
+  return grants.flat();
 }

@@ -122,7 +122,7 @@ async function runEvaluation(prompt: Prompt, options: ClaudeOptions, work: Evalu
   };
   const { seconds = DEFAULT_RUN_LIMITS.seconds, maxTurns: iterations = DEFAULT_RUN_LIMITS.iterationCap } = options;
   const limits = { seconds, iterations };
-  const allowedTools = [...(options.allowedTools ?? []), ...listScriptGrants(installed, ground.skillsDir)];
+  const allowedTools = [...(options.allowedTools ?? []), ...(await listScriptGrants(installed, ground.skillsDir))];
   const runOptions = { ...options, allowedTools };
   const scene = {
     run,
@@ -169,7 +169,7 @@ async function prepareEvaluation(
   const cwd = resolveWorkingFolder(options.cwd ?? process.cwd());
   const planned = planClaudeHome(prompt, options.isolation);
   const { isInstalled } = planned;
-  const scripts = planScripts(prompt, isInstalled);
+  const scripts = await planScripts(prompt, isInstalled);
   const tools = listClaudeTools({ tools: scripts.tools, ...omitUndefined({ tools: options.tools }) }, isInstalled);
   const unsandboxed =
     isSandboxed(options) && tools.some((name) => PROGRAM_TOOLS.has(name)) ? findSandboxProblem() : undefined;

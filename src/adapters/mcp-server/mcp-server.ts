@@ -62,7 +62,7 @@ interface SharedServerState {
   /** Returns an additional note for the model about the served skills. */
   note?(): string | undefined;
   /** Returns the names of the skills that the client lists itself. They are omitted from its lists. */
-  listedByClient?(client: ListingClient): ReadonlySet<string>;
+  listedByClient?(client: ListingClient): Promise<ReadonlySet<string>>;
 }
 
 /**
@@ -102,9 +102,9 @@ export function createMcpServerHandle(
     listings = () => new WeakMap(),
     note = () => undefined,
   } = shared;
-  const leftOut = () => {
+  const leftOut = async () => {
     const client = findListingClient(clientName);
-    return (client && shared.listedByClient?.(client)) ?? new Set<string>();
+    return (client && (await shared.listedByClient?.(client))) ?? new Set<string>();
   };
   const { scopes } = shared;
   const canLoad = scopes?.has("load") !== false;
@@ -129,12 +129,12 @@ export function createMcpServerHandle(
   let clientName: string | undefined;
   /** The description of load_skill that the client has. */
   let listed: string | undefined;
-  const listing = () =>
+  const listing = async () =>
     getServedListing(session, getListingRoom(clientName), listings(), {
       before: options.instructions,
       after: note(),
       loadDescription: formatLoadDescription(session),
-      omitted: leftOut(),
+      omitted: await leftOut(),
     });
   trackClient(mcp, {
     onClient(name) {
@@ -162,8 +162,8 @@ export function createMcpServerHandle(
     asking,
     note,
     clientName: () => clientName,
-    list() {
-      const names = leftOut();
+    async list() {
+      const names = await leftOut();
       const room = getListingRoom(clientName).toolResult - LIST_OVERHEAD - (note() ?? "").length;
       return session.listSkills({
         room,

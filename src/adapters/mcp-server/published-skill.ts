@@ -25,7 +25,7 @@ export interface PublishedManifest {
  */
 export async function publishManifest(skill: Skill, name: string): Promise<PublishedManifest | undefined> {
   if (!(skill instanceof FileSkill))
-    return tryOrUndefined(() => renderStandardManifest(name, { skill, ...createPartsFromCode(skill) }));
+    return tryOrUndefined(async () => renderStandardManifest(name, { skill, ...(await createPartsFromCode(skill)) }));
   const { form } = skill.origin;
   const read = withOwnFile(skill.origin, readSkillText);
   if (!read || "finding" in read) return undefined;
@@ -96,9 +96,9 @@ interface ManifestParts {
   body: string;
 }
 
-function createPartsFromCode(skill: Skill): Omit<ManifestParts, "skill"> {
+async function createPartsFromCode(skill: Skill): Promise<Omit<ManifestParts, "skill">> {
   const { instructions: _, ...data } = skill.manifest.data;
-  return { description: skill.description, data, body: skill.body() };
+  return { description: skill.description, data, body: await skill.body() };
 }
 
 /** Renders a standard SKILL.md with the same content. */
@@ -228,16 +228,18 @@ const AMBIGUOUS_VALUES: readonly RegExp[] = [
 ];
 
 /** Lists the current files of a skill except SKILL.md: the skill's own list may be cached. */
-export function listPublishedFiles(skill: Skill): readonly SkillFile[] {
+export async function listPublishedFiles(skill: Skill): Promise<readonly SkillFile[]> {
   const { folder, file } = skill.origin;
   const isInFolder = skill instanceof FileSkill && folder !== undefined && file !== undefined;
-  const files = isInFolder ? listSkillFiles(skill.origin).files : (tryOrUndefined(() => skill.files().files) ?? []);
+  const files = isInFolder
+    ? listSkillFiles(skill.origin).files
+    : ((await tryOrUndefined(() => skill.files()))?.files ?? []);
   return files.filter(({ path }) => path !== MANIFEST_FILE && !isPrivateFile(path));
 }
 
 /** Reads a listed file for publication. Undefined if it cannot be read or has too many invisible characters. */
-export function readPublishedFile(skill: Skill, path: string): Uint8Array | undefined {
-  const bytes = readRawFile(skill, path);
+export async function readPublishedFile(skill: Skill, path: string): Promise<Uint8Array | undefined> {
+  const bytes = await readRawFile(skill, path);
   if (!bytes || !isTextBytes(bytes)) return bytes;
   const text = Buffer.from(bytes).toString("utf8");
   if (isMostlyHidden(text)) return undefined;
@@ -275,7 +277,7 @@ export function getMimeType(path: string): string | undefined {
   return MIME_TYPES.get(extname(path).toLowerCase());
 }
 
-function readRawFile(skill: Skill, path: string): Uint8Array | undefined {
+async function readRawFile(skill: Skill, path: string): Promise<Uint8Array | undefined> {
   if (skill instanceof FileSkill) {
     const result = readSkillFile(skill.origin, path);
     return "bytes" in result ? result.bytes : undefined;
@@ -284,9 +286,9 @@ function readRawFile(skill: Skill, path: string): Uint8Array | undefined {
 }
 
 /** Calls a method of an untrusted skill; undefined if it throws. */
-export function tryOrUndefined<T>(call: () => T): T | undefined {
+export async function tryOrUndefined<T>(call: () => T | Promise<T>): Promise<T | undefined> {
   try {
-    return call();
+    return await call();
   } catch {
     return undefined;
   }

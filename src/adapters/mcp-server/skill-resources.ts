@@ -136,16 +136,16 @@ async function readSkillContent(skill: Skill, { name, path }: SkillAddress): Pro
     return manifest && { text: Buffer.from(manifest.bytes).toString("utf8"), mimeType: "text/markdown" };
   }
   if (!(await listServedFiles(skill, name)).includes(path)) return undefined;
-  const bytes = readPublishedFile(skill, path);
+  const bytes = await readPublishedFile(skill, path);
   if (!bytes) return undefined;
   const mimeType = omitUndefined({ mimeType: getMimeType(path) });
   return isTextBytes(bytes) ? { text: Buffer.from(bytes).toString("utf8"), ...mimeType } : { bytes, ...mimeType };
 }
 
 /** Reads a file of a remote skill, byte for byte as its server lists it. A file with hidden characters is not served. */
-function readRelayedFile(skill: RemoteSkill, path: string): SkillReadResult | undefined {
-  const isListed = path === MANIFEST_FILE || listPublishedFiles(skill).some((file) => file.path === path);
-  const bytes = isListed ? tryOrUndefined(() => skill.read(path)) : undefined;
+async function readRelayedFile(skill: RemoteSkill, path: string): Promise<SkillReadResult | undefined> {
+  const isListed = path === MANIFEST_FILE || (await listPublishedFiles(skill)).some((file) => file.path === path);
+  const bytes = isListed ? await tryOrUndefined(() => skill.read(path)) : undefined;
   if (!bytes) return undefined;
   const mimeType = omitUndefined({ mimeType: getMimeType(path) });
   if (!isTextBytes(bytes)) return { bytes, ...mimeType };
@@ -218,9 +218,9 @@ export const PUBLISH_LIMITS = { files: 512, bytes: 16 * 1024 * 1024 };
  * cached for all clients until a file changes.
  */
 export async function publishSkill(skill: Skill, name: string): Promise<PublishedSkill | undefined> {
-  if (skill instanceof RemoteSkill && skill.name === name) return { entry: createRelayedEntry(skill, name) };
+  if (skill instanceof RemoteSkill && skill.name === name) return { entry: await createRelayedEntry(skill, name) };
   await skill.fetch?.("all");
-  const files = listPublishedFiles(skill);
+  const files = await listPublishedFiles(skill);
   const stamp = fingerprintSkill(
     skill,
     files.map(({ path }) => path),
@@ -230,16 +230,16 @@ export async function publishSkill(skill: Skill, name: string): Promise<Publishe
   if (cached && cached.stamp === stamp.text) return cached.published;
   const manifest = await publishManifest(skill, name);
   if (!manifest) return undefined;
-  const published = createPublishedEntry({ skill, name, manifest, paths: files });
+  const published = await createPublishedEntry({ skill, name, manifest, paths: files });
   if (!stamp.isFresh) cacheSkill(key, { published, stamp: stamp.text, own: stamp.own });
   return published;
 }
 
 /** Creates the entry of a remote skill from that of its server: nothing is fetched until a client reads it. */
-function createRelayedEntry(skill: RemoteSkill, name: string): PublishedSkill["entry"] {
+async function createRelayedEntry(skill: RemoteSkill, name: string): Promise<PublishedSkill["entry"]> {
   const { frontmatter } = skill.entry;
   const uri = formatSkillUri(name);
-  const files = skill.files().files.flatMap(({ path }) => {
+  const files = (await skill.files()).files.flatMap(({ path }) => {
     const at = isPrivateFile(path) ? undefined : formatSkillFileUri(name, path);
     const listed = skill.resourceAt(path);
     return at !== undefined && listed ? [{ uri: at, digest: listed.digest, size: listed.size }] : [];
@@ -259,7 +259,7 @@ function getManifestSize(skill: Skill, name: string): number | undefined {
 
 /** Lists the served files except SKILL.md, in order. */
 export async function listServedFiles(skill: Skill, name: string): Promise<readonly string[]> {
-  const files = listPublishedFiles(skill).filter(({ path }) => formatSkillFileUri(name, path) !== undefined);
+  const files = (await listPublishedFiles(skill)).filter(({ path }) => formatSkillFileUri(name, path) !== undefined);
   const total = files.reduce((sum, { size }) => sum + size, 0);
   const paths = files.map(({ path }) => path);
   if (paths.length < PUBLISH_LIMITS.files && total * MAX_GROWTH < PUBLISH_LIMITS.bytes - MAX_MANIFEST_BYTES)
@@ -281,7 +281,7 @@ interface SkillMaterial {
 
 // A skill over a limit is published with the files that fit: a client may refuse a larger one, and lose all of it. The other files
 // are not published; read_skill_resource still reads them.
-function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): PublishedSkill {
+async function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): Promise<PublishedSkill> {
   const uri = formatSkillUri(name);
   const resources: SkillResourceEntry[] = [createResourceEntry(uri, manifest.bytes)];
   const leftOut: { path: string; why: string }[] = [];
@@ -292,7 +292,7 @@ function createPublishedEntry({ skill, name, manifest, paths }: SkillMaterial): 
     if (at === undefined) leaveOut("its name cannot be part of a URI");
     else if (resources.length >= PUBLISH_LIMITS.files || size > room) leaveOut(OVER_LIMIT_REASON);
     else {
-      const bytes = readPublishedFile(skill, path);
+      const bytes = await readPublishedFile(skill, path);
       if (!bytes) leaveOut(UNREADABLE_REASON);
       else if (bytes.length > room) leaveOut(OVER_LIMIT_REASON);
       else {

@@ -34,7 +34,7 @@ export interface SkillServerOptions extends Omit<McpServerOptions, "isStateless"
    * Returns the names of the skills that a client reads from its own folders: they are omitted from its lists, and can still be loaded. For
    * clients on this machine, in this workspace. Defaults to none.
    */
-  listedByClient?(client: ListingClient, catalog: Catalog): ReadonlySet<string>;
+  listedByClient?(client: ListingClient, catalog: Catalog): ReadonlySet<string> | Promise<ReadonlySet<string>>;
 }
 
 /** Skills for any number of clients, each with its own session. */
@@ -118,12 +118,12 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     const { length = 0 } = last?.untrusted ?? [];
     return length === 0 ? undefined : formatWaitingNote(length);
   };
-  const lists = new WeakMap<Catalog, Map<ListingClient, ReadonlySet<string>>>();
+  const lists = new WeakMap<Catalog, Map<ListingClient, Promise<ReadonlySet<string>>>>();
   /** Computed once for each catalog: it reads the folders' contents. */
   const leftOutFor = (client: ListingClient) => {
     const of = last?.of ?? found;
-    const known = lists.get(of) ?? new Map<ListingClient, ReadonlySet<string>>();
-    const names = known.get(client) ?? listedByClient(client, of);
+    const known = lists.get(of) ?? new Map<ListingClient, Promise<ReadonlySet<string>>>();
+    const names = known.get(client) ?? Promise.resolve(listedByClient(client, of));
     lists.set(of, known.set(client, names));
     return names;
   };
@@ -179,7 +179,7 @@ export function createSkillServer(found: Catalog, host: Host, options: SkillServ
     },
     async createListing(client) {
       const session = openSession(catalog, host, choices);
-      const leftOut = leftOutFor(client);
+      const leftOut = await leftOutFor(client);
       const texts = {
         before: rest.instructions,
         after: note(),

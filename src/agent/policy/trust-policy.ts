@@ -2,9 +2,10 @@ import { dirname, join } from "node:path";
 import type { Host } from "../../config/host.ts";
 import { type Problem, pickProblem, SkillError } from "../../errors/problem.ts";
 import { findVariableProblem, listDeclaredVariables } from "../../skill/requirements.ts";
-import type { Skill } from "../../skill/skill.ts";
+import type { Skill, SkillFile } from "../../skill/skill.ts";
 import { statIfExists } from "../../skill/source/read-file.ts";
-import { copySkill, listCurrentFiles, withCurrentFiles } from "../../skill/source/skill-copy.ts";
+import { copySkillFolder } from "../../skill/source/skill-copy.ts";
+import { listSkillFiles } from "../../skill/source/skill-files.ts";
 import type { OwnRefusal } from "../../store/own-folders.ts";
 import { getSkillLocation, needsSecretGrant, type SecretOwner } from "../../store/trust.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
@@ -193,7 +194,7 @@ export function createTextTrust(host: Host): (skill: Skill) => Problem | undefin
     if (skill.origin.remote) return undefined; // Each file is verified when it is read, so it is the trusted version.
     const place = getSkillLocation(skill);
     // The current files: an added skill is served by its path before the sources are read again.
-    const stamp = `${host.trust.getEntry(skill)?.at} ${fingerprintPaths(listSkillPaths(skill, listCurrentFiles(skill)))}`;
+    const stamp = `${host.trust.getEntry(skill)?.at} ${fingerprintPaths(listSkillPaths(skill, listSkillFiles(skill.origin).files))}`;
     const before = known.get(place);
     if (before?.stamp === stamp) return before.why;
     const why = isAsTrusted(skill, host) ? undefined : createNotTrustedProblem(skill);
@@ -213,8 +214,7 @@ function createNotApprovedProblem({ name, origin: { source } }: Skill): Problem 
 
 function isAsTrusted(skill: Skill, { trust }: Host): boolean {
   try {
-    const now = withCurrentFiles(skill);
-    return trust?.findChanges(now, copySkill(now)).length === 0;
+    return trust?.findChanges(skill, copySkillFolder(skill)).length === 0;
   } catch {
     return false; // A skill that cannot be compared does not count as trusted.
   }
@@ -237,9 +237,8 @@ export function describeTrustChange(skill: Skill, changes: readonly { path: stri
   };
 }
 
-/** Returns the skill's file, its other files, and their folders. */
-export function listSkillPaths(skill: Skill, { files: listed } = skill.files()): string[] {
-  const { folder, file } = skill.origin;
+/** Returns the paths of the skill's file and of these others, and their folders. */
+export function listSkillPaths({ origin: { folder, file } }: Skill, listed: readonly SkillFile[]): string[] {
   if (folder === undefined || file === undefined) return [];
   const files = [file, ...listed.map(({ path }) => join(folder, path))];
   return [...new Set([folder, ...files.flatMap((path) => [path, dirname(path)])])];

@@ -3,10 +3,12 @@ import { isAbsolute, join, resolve } from "node:path";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { getErrorMessage, SkillError } from "../../errors/problem.ts";
 import { defineSkill } from "../../skill/define-skill.ts";
-import { toSkillMd } from "../../skill/frontmatter-yaml.ts";
+import { renderSkillMd } from "../../skill/frontmatter-yaml.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { readInstructions } from "../../skill/source/file-skill.ts";
 import { createFileFingerprint, isSameFingerprint, statIfExists } from "../../skill/source/read-file.ts";
 import { type FolderSkill, readFolderSkill } from "../../skill/source/read-skill.ts";
+import { listSkillFiles } from "../../skill/source/skill-files.ts";
 import { freezeObject } from "../../util/objects.ts";
 import { sanitizeLine, wrapInTag } from "../../util/untrusted-text.ts";
 import {
@@ -78,15 +80,15 @@ export function skill<
       skill: name,
     },
   );
-  const toSkill = (params: PromptParams = {}) =>
-    defineSkill({ name, description, instructions: renderSkillBody(result, params) });
+  const render = (params: PromptParams = {}) => renderSkillBody(result, params);
+  const toSkill = (params?: PromptParams) => defineSkill({ name, description, instructions: render(params) });
   const result: SkillSection<never> = freezeObject({
     ...section,
     kind: "skill",
     name,
     description: validated.description,
     toSkill,
-    toSkillMd: (params) => toSkillMd(toSkill(params)),
+    toSkillMd: (params) => renderSkillMd(toSkill(params), render(params)),
     rebuild: (parts) => skill<P>(mergeSectionParts(options, section, parts)),
   });
   return result as SkillSection<never> as never;
@@ -237,9 +239,9 @@ function createRefSection(ref: SkillRef): Section<unknown> {
   // Read only when the section is opened.
   const body = () => {
     const skill = ref.toSkill();
-    const location =
-      skill.files().files.length > 0 ? `\n\nThe files of this skill are in ${sanitizeLine(resolvedPath)}.` : "";
-    return `${wrapInTag("skill_content", { name }, skill.body())}${location}`;
+    const { files } = listSkillFiles(skill.origin);
+    const location = files.length > 0 ? `\n\nThe files of this skill are in ${sanitizeLine(resolvedPath)}.` : "";
+    return `${wrapInTag("skill_content", { name }, readInstructions(skill).text)}${location}`;
   };
   return {
     kind: "skill",

@@ -5,6 +5,7 @@ import { listDeclaredVariables } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { listSkillScripts } from "../../skill/skill-code.ts";
 import { expandToolNames, isOtherClientTool, resolveEntryTool, toDottedToolName } from "../../skill/tool-names.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findInstructionCommands, RUNBOOK_NAME } from "../models/runbook.ts";
@@ -97,10 +98,10 @@ async function checkRunResources(
   const { checkCodeAccess } = await import("./run-checks.ts");
   const model = await checkModel(skill, host, request);
   const code = await checkCodeAccess(skill, host);
-  const limits = { name: "limits", detail: formatLimits(skill, host, request), refusals: [] };
+  const limits = { name: "limits", detail: await formatLimits(skill, host, request), refusals: [] };
   return {
     checks: [model.check, ...code.checks, limits],
-    warnings: [...model.warnings, ...warnMissingTools(skill, host), ...code.warnings],
+    warnings: [...model.warnings, ...(await warnMissingTools(skill, host)), ...code.warnings],
   };
 }
 
@@ -184,7 +185,7 @@ async function checkModel(
     const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
     return {
       check: { name: "model", detail, refusals: [] },
-      warnings: [...warnings, ...warnModelNeeded(skill, model.name)],
+      warnings: [...warnings, ...(await warnModelNeeded(skill, model.name))],
     };
   } catch (error) {
     return { check: { name: "model", detail: "", refusals: [toProblem(error)] }, warnings: [] };
@@ -206,12 +207,15 @@ export async function findModelProblem(
   const resolved = await resolveUseModel(skill, { host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
   if (resolved?.model.name !== RUNBOOK_NAME) return undefined;
   const checked = await checkUse({ catalog, host, request, chain: ROOT_CONTEXT }).catch(() => undefined);
-  return checked && "skill" in checked ? warnModelNeeded(checked.skill, RUNBOOK_NAME)[0] : undefined;
+  return checked && "skill" in checked ? (await warnModelNeeded(checked.skill, RUNBOOK_NAME))[0] : undefined;
 }
 
 /** Warns that the runbook model cannot follow the skill: its instructions contain no commands. Each line fits in 80 columns. */
-function warnModelNeeded(skill: Skill, model: string): Problem[] {
-  if (model !== RUNBOOK_NAME || findInstructionCommands(skill.body(), { names: skill.manifest.arguments }).length > 0)
+async function warnModelNeeded(skill: Skill, model: string): Promise<Problem[]> {
+  if (
+    model !== RUNBOOK_NAME ||
+    findInstructionCommands(await skill.body(), { names: skill.manifest.arguments }).length > 0
+  )
     return [];
   return [
     {
@@ -222,25 +226,25 @@ function warnModelNeeded(skill: Skill, model: string): Problem[] {
   ];
 }
 
-function formatLimits(skill: Skill, host: Host, request: UseRequest): string {
+async function formatLimits(skill: Skill, host: Host, request: UseRequest): Promise<string> {
   const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
   const bounds = [
     formatCount(iterations, "iteration"),
     formatCount(seconds, "second"),
     ...(tokens === undefined ? [] : [formatCount(tokens, "token")]),
   ];
-  return `${bounds.join(", ")}; its instructions: about ${formatNumber(estimateTokens(skill.body()))} tokens`;
+  return `${bounds.join(", ")}; its instructions: about ${formatNumber(estimateTokens(await skill.body()))} tokens`;
 }
 
 /** Warns about tools under `allowed_tools` that no run of the skill can have here. Used before a run, in it, and when a skill is checked. */
-export function warnMissingTools(skill: Skill, host: Host): Problem[] {
+export async function warnMissingTools(skill: Skill, host: Host): Promise<Problem[]> {
   const { allowed } = skill.manifest.tools;
   const isMissing = (entry: string) =>
     resolveEntryTool(entry) !== "*" && !isOtherClientTool(entry) && !canProvideTool(entry, host, skill);
-  return allowed.filter(isMissing).flatMap((entry): Problem | Problem[] => {
+  const warnings = await mapAsync(allowed.filter(isMissing), async (entry): Promise<Problem | Problem[]> => {
     const isClosed =
       resolveEntryTool(entry) === "web_fetch" && host.hasBuiltInTools !== false && !isToolDisabled("web_fetch", host);
-    if (isClosed) return warnClosedNetwork(skill);
+    if (isClosed) return await warnClosedNetwork(skill);
     const meant = findNearest(
       resolveEntryTool(entry),
       BUILT_IN_TOOLS.map(({ name }) => name),
@@ -252,10 +256,11 @@ export function warnMissingTools(skill: Skill, host: Host): Problem[] {
       fix: !isOurs && meant ? `did you mean ${meant}?` : formatToolFix(resolveEntryTool(entry), host, skill),
     };
   });
+  return warnings.flat();
 }
 
 /** Warns about tools under `allowed_tools` that match no available tool and would be dropped silently. */
-export function warnUnmatchedTools(skill: Skill, names: readonly string[], host: Host): Problem[] {
+export async function warnUnmatchedTools(skill: Skill, names: readonly string[], host: Host): Promise<Problem[]> {
   const { name, manifest } = skill;
   const { tools } = manifest;
   const isOurs = (entry: string) => BUILT_IN_TOOLS.some((tool) => tool.name === resolveEntryTool(entry));
@@ -288,15 +293,15 @@ export function warnUnmatchedTools(skill: Skill, names: readonly string[], host:
             : "add an MCP server that provides it under [tools.mcp.NAME] in config.toml",
         };
   });
-  return [...warnMissingTools(skill, host), ...dynamic];
+  return [...(await warnMissingTools(skill, host)), ...dynamic];
 }
 
 /** Warns about a closed network if the skill's code looks like it needs one. A required tool is refused elsewhere. */
-export function warnClosedNetwork(skill: Skill): Problem[] {
+export async function warnClosedNetwork(skill: Skill): Promise<Problem[]> {
   const { tools, compatibility = "" } = skill.manifest;
   if (tools.required.some(isWebFetch)) return [];
-  const scripts = readScriptTexts(skill);
-  const code = [...scripts, ...findInstructionCommands(skill.body(), {})];
+  const scripts = await readScriptTexts(skill);
+  const code = [...scripts, ...findInstructionCommands(await skill.body(), {})];
   const isNamed = [...tools.allowed, ...tools.preapproved].some(isWebFetch);
   if (!isNamed && !code.some((text) => NETWORK_CALLS.test(text))) return [];
   const said = [compatibility, ...code].join("\n");
@@ -322,12 +327,13 @@ export function isWebFetch(entry: string): boolean {
   return resolveEntryTool(entry) === "web_fetch";
 }
 
-function readScriptTexts(skill: Skill): string[] {
-  return listSkillScripts(skill).flatMap(({ path }) => {
+async function readScriptTexts(skill: Skill): Promise<string[]> {
+  const texts = await mapAsync(await listSkillScripts(skill), async ({ path }) => {
     try {
-      return [Buffer.from(skill.read(path)).toString()];
+      return [Buffer.from(await skill.read(path)).toString()];
     } catch {
       return []; // The file is gone; a run reports it.
     }
   });
+  return texts.flat();
 }

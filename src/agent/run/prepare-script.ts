@@ -52,7 +52,7 @@ export async function prepareScript(host: Host, given: PrepareScriptOptions): Pr
   const { sandbox, root, mounts } = enclosure;
   const path = mapSandboxPath(sandbox, mounts, `${SANDBOX_SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
-  const isDeclaring = findDeclaringScripts(skill, copy).some((one) => one.script.path === script.path);
+  const isDeclaring = (await findDeclaringScripts(skill, copy)).some((one) => one.script.path === script.path);
   const declaring = hasUv(host) ? createUvCommand(path) : ["python3", path];
   const argv = isDeclaring ? declaring : resolveScriptCommand(path, bytes, { skill, host, script, sandbox, root });
   const outside = warnHiddenArguments(given.args, host, { ...enclosure, skill });

@@ -56,7 +56,7 @@ export async function checkCodeAccess(
   ];
   return {
     checks,
-    warnings: open.length === 0 && !skill.manifest.tools.allowed.some(isWebFetch) ? warnClosedNetwork(skill) : [],
+    warnings: open.length === 0 && !skill.manifest.tools.allowed.some(isWebFetch) ? await warnClosedNetwork(skill) : [],
   };
 }
 
@@ -124,8 +124,8 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const { capabilities } = skill.manifest;
   const packages = listSkillPackages(skill, host);
   const kept = getPackageFolders(host);
-  const { libraries, missing } = findSkillLibraries(host, packages, {
-    ...{ skill, copy: copySkill(skill), sandbox, places: kept },
+  const { libraries, missing } = await findSkillLibraries(host, packages, {
+    ...{ skill, copy: await copySkill(skill), sandbox, places: kept },
   });
   const root = sandbox.by === "bubblewrap" ? findPackageRoot(packages.system, kept) : undefined;
   const limits = getCommandLimits(host);

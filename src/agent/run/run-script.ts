@@ -112,13 +112,13 @@ async function checkScript(
   own: SkillSecrets,
 ): Promise<CheckedScript | { refusals: Problem[] }> {
   const { skill, args = [] } = request;
-  const script = requireScript(skill, request.script);
+  const script = await requireScript(skill, request.script);
   const denied = findDenials(skill, host, "run");
   if (denied.length > 0) return { refusals: denied };
   if (own.problem !== undefined) throw own.problem;
   checkScriptArguments(args, getCommandLimits(host));
   await skill.fetch?.("all");
-  const copy = copySkill(skill);
+  const copy = await copySkill(skill);
   const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return { refusals: [describeTrustChange(skill, changes)] };
   requireSecretOwner(skill, host);
@@ -152,7 +152,7 @@ async function executeScript(
     .finally(async () => (request.around ? undefined : await broker?.close()));
   const isWhole = outcome.ending === "exit";
   const { suggestMissingPackage } = await import("../workspace/package-hints.ts");
-  const missing = isWhole ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
+  const missing = isWhole ? await suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
   const isReadOnly = hasFailedToWrite(outcome.stderr, sandbox) ? [createReadOnlyProblem(sandbox, host, skill)] : [];
   const hints = [...isReadOnly, ...(missing ? [missing] : [])];
   const warnings = [...warnShortSecrets(secrets), ...warnNoIsolation(outcome.isolation), ...seen, ...hints, ...notices];
@@ -205,8 +205,8 @@ const SCRIPT_NOT_RUN = {
   view: undefined,
 } as const;
 
-function requireScript(skill: Skill, wanted: string): SkillScript {
-  const scripts = listSkillScripts(skill);
+async function requireScript(skill: Skill, wanted: string): Promise<SkillScript> {
+  const scripts = await listSkillScripts(skill);
   const script = findScript(scripts, wanted);
   if (script) return script;
   const names = scripts.map(({ path }) => path);

@@ -144,7 +144,7 @@ async function runPreparedAgent(
     model: prepared.alias,
     findRevocation,
   });
-  const others = collectTools(use, prepared, place, { chain: next, brought: contributed, brokered: [] });
+  const others = await collectTools(use, prepared, place, { chain: next, brought: contributed, brokered: [] });
   const hasShell = canUseCapabilityCommand(chain, skill, {
     names: others.map(({ name }) => name),
     own: contributed.ownNames,
@@ -154,7 +154,9 @@ async function runPreparedAgent(
       ? await createCapabilityTools(broker, host.settings.limits.toolOutput)
       : [];
   const all =
-    brokered.length > 0 ? collectTools(use, prepared, place, { chain: next, brought: contributed, brokered }) : others;
+    brokered.length > 0
+      ? await collectTools(use, prepared, place, { chain: next, brought: contributed, brokered })
+      : others;
   const own = [...contributed.ownNames, ...brokered.map(({ name }) => name)];
   const there = all.map(({ name }) => name);
   const toolPolicies = createToolPolicies(chain.toolPolicies, skill, { names: there, own });
@@ -172,7 +174,7 @@ async function runPreparedAgent(
     const printed = await runDynamicCommands(sandbox, { skill, host, arguments: message, signal });
     const variables = [...secrets.keys()];
     const { maxIterations: iterations } = bounds;
-    const instructions = formatSystemPrompt({
+    const instructions = await formatSystemPrompt({
       skill,
       arguments: message,
       commandOutputs: printed,
@@ -195,7 +197,7 @@ async function runPreparedAgent(
     skill: skill.name,
     source: skill.origin.source,
     ...{ host, steps, model, redactor, toolPolicies, limits: bounds, taint, start, signal },
-    warnings: [...warnings, ...warnUnmatchedTools(skill, there, host)],
+    warnings: [...warnings, ...(await warnUnmatchedTools(skill, there, host))],
     tools: () => tools,
     // Completing the run is always allowed.
     findRevocation: (tool) =>
@@ -209,7 +211,13 @@ async function runPreparedAgent(
     instructions: brief.instructions,
     messages: [{ role: "user", text: brief.message, ...(context?.trim() ? { userText } : {}) }],
     task: {
-      skill: { name: skill.name, body: skill.body(), arguments: message, names: skill.manifest.arguments, folder },
+      skill: {
+        name: skill.name,
+        body: await skill.body(),
+        arguments: message,
+        names: skill.manifest.arguments,
+        folder,
+      },
       message: message ?? "",
     },
     effort: skill.manifest.effort,
@@ -311,7 +319,7 @@ function needsSandbox(skill: Skill, host: Host): boolean {
 }
 
 /** Collects all tools; the tool policies decide which of them are offered. */
-function collectTools(
+async function collectTools(
   { host, catalog, signal, steps }: StartedUse,
   { skill, redactor }: PreparedUse,
   { sandbox, broker }: SubAgentResources,
@@ -320,11 +328,11 @@ function collectTools(
     brought: contributed,
     brokered,
   }: { chain: RunContext; brought: ContributedTools; brokered: readonly Tool[] },
-): Tool[] {
+): Promise<Tool[]> {
   const max = host.settings.limits.toolOutput;
   const isForModel = (other: Skill) => isInvocableBy("model", other) && findUnavailability(other, host) === undefined;
   const ours = [
-    ...(sandbox ? createWorkspaceTools(sandbox, { skill, host, broker, waited: () => steps.waited() }) : []),
+    ...(sandbox ? await createWorkspaceTools(sandbox, { skill, host, broker, waited: () => steps.waited() }) : []),
     ...(host.hasBuiltInTools === false ? [] : [createWebSearchTool(host, redactor) ?? []].flat()),
     createResourceTool(
       async (name) => (name === undefined || name === skill.name ? skill : refuseOtherSkill(skill)),

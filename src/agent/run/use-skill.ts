@@ -228,7 +228,7 @@ export async function checkUse(
     if (early.length > 0) return { refusals: early };
     await found.fetch("all");
   }
-  const skill = withBody(found);
+  const skill = withBody(found, await found.body());
   const { secrets, problem } = readSkillSecrets(skill, host);
   const denied = findDenials(skill, host, "use");
   // A skill that is hidden from this caller is not described to it, and neither is its input.
@@ -248,14 +248,14 @@ export async function checkUse(
   const unready = await findUnreadyCapabilities(skill, use);
   // An aborted check does not mean that the provider is not ready.
   if (unready.length > 0 && !use.signal?.aborted) return { refusals: unready };
-  const copy = copySkill(skill);
+  const copy = await copySkill(skill);
   const changes = host.trust?.findChanges(skill, copy) ?? [];
   if (changes.length > 0) return { refusals: [describeTrustChange(skill, changes)] };
   const { value: input, hasTakenContext = false } = read;
-  const warnings = [...resolved.warnings, ...warnReplacedCopy(skill, catalog), ...warnSkippedFile(skill)];
+  const warnings = [...resolved.warnings, ...warnReplacedCopy(skill, catalog), ...(await warnSkippedFile(skill))];
   // From here on only the copy is read: code of the run may replace the skill's folder.
   return {
-    skill: withCopy(skill, copy),
+    skill: await withCopy(skill, copy),
     copy,
     secrets,
     redactor: createHostRedactor(host, secrets),
@@ -273,8 +273,8 @@ function warnReplacedCopy({ name }: Skill, catalog: Catalog): Problem[] {
 }
 
 /** Warns that a file is not part of the copy that the run works with. */
-function warnSkippedFile(skill: Skill): Problem[] {
-  const found = skill.files().findings.find(({ code }) => code === "hard-link-outside");
+async function warnSkippedFile(skill: Skill): Promise<Problem[]> {
+  const found = (await skill.files()).findings.find(({ code }) => code === "hard-link-outside");
   if (!found) return [];
   return [{ code: found.code, message: `Skill '${skill.name}': ${found.message}`, fix: FINDING_CODES[found.code].fix }];
 }

@@ -15,11 +15,12 @@ import { type Host, type HostOptions, tryCompleteHost } from "../../config/host.
 import { formatProblem } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { readCacheFile, writeCacheFile } from "../../store/json-store.ts";
+import { filterAsync } from "../../util/sequential.ts";
 import { shortHash } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findFirstDenial, findUnavailability } from "../policy/skill-policies.ts";
 import { createTextTrust, trustPolicy } from "../policy/trust-policy.ts";
-import { canUseSkills, getDisclosureMode } from "./session-disclosure.ts";
+import { canUseSkills, getDisclosureMode, withSteadyTrust } from "./session-disclosure.ts";
 
 /** The maximum length of an advice, in characters. Claude Code and Cursor accept 10,000 from a hook, including the text that they add. */
 export const ADVICE_LIMIT = 9500;
@@ -46,7 +47,7 @@ export interface AdviseContext {
   /** True when the client has just summarized the conversation: texts that it received are sent again when needed. Defaults to false. */
   isSummarized?: boolean;
   /** Returns true when the skill's current instructions are in the conversation. */
-  isLoaded?: (skill: Skill) => boolean;
+  isLoaded?: (skill: Skill) => Promise<boolean>;
 }
 
 /** A skill in an advice. */
@@ -79,12 +80,12 @@ export async function advise(prompt: string, context: AdviseContext): Promise<Ad
   if (getDisclosureMode(host.settings, canUseSkills(host)) === "static")
     return createNoAdvice("the disclosure mode is static: all skills are in the list of skills");
   if (prompt.trim() === "") return createNoAdvice("the prompt is empty");
-  const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);
+  const { selected, ranked } = await findSkills(prompt, catalog, host, context.files ?? []);
   if (isListIntent(prompt, host.settings.disclosure.listIntents) && selected[0]?.level !== "explicit")
     return createNoAdvice("the prompt asks for a list of skills: list_skills answers it");
   if (selected.length + ranked.length === 0) return createNoAdvice("no skill fits the prompt well enough");
   const received = (conversation !== undefined && (await memory?.received(conversation))) || NOTHING_RECEIVED;
-  const { digests, ...advice } = decideAdvice({ prompt, selected, ranked, received, context, host });
+  const { digests, ...advice } = await decideAdvice({ prompt, selected, ranked, received, context, host });
   if (conversation !== undefined && digests.length > 0) await memory?.add(conversation, digests);
   return advice;
 }
@@ -97,26 +98,32 @@ interface FoundSkills {
 }
 
 /** Finds the skills that may be offered: a skill that is disabled, unavailable or not trusted is treated as if it did not exist. */
-function findSkills(prompt: string, catalog: Catalog, host: Host, files: readonly string[]): FoundSkills {
-  const find = (): FoundSkills => {
+async function findSkills(
+  prompt: string,
+  catalog: Catalog,
+  host: Host,
+  files: readonly string[],
+): Promise<FoundSkills> {
+  const isVisible = (skill: Skill) =>
+    isInvocableBy("model", skill) &&
+    isOfferedByDefault(skill, prompt, files) &&
+    findUnavailability(skill, host) === undefined;
+  const { offered, visible } = withSteadyTrust(host, () => {
     const offered = filterOfferedCatalog(catalog, host);
-    const { matches } = getMatcher(offered).match(prompt, {
-      files,
-      bodies: true,
-      isVisible: (skill) =>
-        isInvocableBy("model", skill) &&
-        isOfferedByDefault(skill, prompt, files) &&
-        findUnavailability(skill, host) === undefined,
-      isCallable: (skill) => isInvocableBy("user", skill) && findFirstDenial(skill, host)?.kind !== "access",
-    });
-    // Comparing a skill with its trusted version reads its files, so only the few candidates are compared.
-    const isServed = ({ skill }: Match) => getTextTrust(host)(skill) === undefined;
-    return {
-      selected: matches.filter(isSelectedMatch).slice(0, MAX_COMPARED_SKILLS).filter(isServed),
-      ranked: selectShortlist(matches, prompt, offered.skills.length).matches.filter(isServed),
-    };
-  };
-  return host.trust ? host.trust.withCache(find) : find();
+    return { offered, visible: new Set(offered.skills.filter(isVisible)) };
+  });
+  const { matches } = await getMatcher(offered).match(prompt, {
+    files,
+    bodies: true,
+    isVisible: (skill) => visible.has(skill),
+    isCallable: (skill) => isInvocableBy("user", skill) && findFirstDenial(skill, host)?.kind !== "access",
+  });
+  // Comparing a skill with its trusted version reads its files, so only the few candidates are compared.
+  const isServed = ({ skill }: Match) => getTextTrust(host)(skill) === undefined;
+  return withSteadyTrust(host, () => ({
+    selected: matches.filter(isSelectedMatch).slice(0, MAX_COMPARED_SKILLS).filter(isServed),
+    ranked: selectShortlist(matches, prompt, offered.skills.length).matches.filter(isServed),
+  }));
 }
 
 /** Returns the catalog without text that waits for approval: its words would change the ranking of other skills. */
@@ -163,17 +170,18 @@ interface AdviceDecision extends Advice {
   digests: readonly string[];
 }
 
-function decideAdvice(decision: AdviceContext): AdviceDecision {
+async function decideAdvice(decision: AdviceContext): Promise<AdviceDecision> {
   const { selected, ranked, context } = decision;
   const [first, second] = selected;
-  if (!first) return createShortlistAdvice(ranked, decision, ranked.map(formatMatchReason));
+  if (!first) return await createShortlistAdvice(ranked, decision, ranked.map(formatMatchReason));
   // If skills match equally well, the model chooses.
   const isClear = MATCH_LEVELS.indexOf(first.level) < MATCH_LEVELS.indexOf(second?.level ?? "words");
-  if (!isClear) return createShortlistAdvice(selected, decision, selected.map(formatMatchReason));
-  if (context.isLoaded?.(first.skill))
+  if (!isClear) return await createShortlistAdvice(selected, decision, selected.map(formatMatchReason));
+  if (await context.isLoaded?.(first.skill))
     return { ...createNoAdvice(`${first.skill.name} is loaded already`), digests: [] };
-  const text = formatAdvisedInstructions(first, decision);
-  if ("problem" in text) return createShortlistAdvice(selected, decision, [formatMatchReason(first), text.problem]);
+  const text = await formatAdvisedInstructions(first, decision);
+  if ("problem" in text)
+    return await createShortlistAdvice(selected, decision, [formatMatchReason(first), text.problem]);
   const { skill } = first;
   const digest = digestAdvice(skill, text.content);
   if (decision.received.has(digest))
@@ -188,10 +196,10 @@ function decideAdvice(decision: AdviceContext): AdviceDecision {
 }
 
 /** Returns the text with the skill's instructions, or the reason why a hook cannot send them. */
-function formatAdvisedInstructions(
+async function formatAdvisedInstructions(
   match: Match,
   { prompt, context, host }: AdviceContext,
-): { content: string } | { problem: string } {
+): Promise<{ content: string } | { problem: string }> {
   const { skill, reasons } = match;
   const { limit = ADVICE_LIMIT, gives = "instructions" } = context;
   if (gives === "shortlist") return { problem: "the client does not accept instructions from a hook" };
@@ -199,10 +207,10 @@ function formatAdvisedInstructions(
   if (skill.origin.remote)
     return { problem: `${skill.name} is remote: its instructions are fetched when a model loads it` };
   try {
-    if (findDynamicCommands(skill.body()).length > 0)
+    if (findDynamicCommands(await skill.body()).length > 0)
       return { problem: `${skill.name} has commands that run when it is loaded` };
     const values = parseInvocationArguments(prompt, skill, reasons);
-    const body = formatSkillContent(skill, {
+    const body = await formatSkillContent(skill, {
       arguments: values,
       folder: host.resolveFolder?.(skill),
       toolsets: "on-load",
@@ -218,18 +226,18 @@ function formatAdvisedInstructions(
 }
 
 /** Creates an advice with the descriptions that the conversation has not received, within the limit; no advice if it received all. */
-function createShortlistAdvice(
+async function createShortlistAdvice(
   matches: readonly Match[],
   decision: AdviceContext,
   reasons: readonly string[],
-): AdviceDecision {
+): Promise<AdviceDecision> {
   const { context, received } = decision;
   const { limit = ADVICE_LIMIT, loadWith = "call load_skill with its name" } = context;
-  const isKnown = ({ skill }: Match) =>
-    received.has(digestAdvice(skill, formatSkillLine(skill))) || context.isLoaded?.(skill) === true;
+  const isKnown = async ({ skill }: Match) =>
+    received.has(digestAdvice(skill, formatSkillLine(skill))) || (await context.isLoaded?.(skill)) === true;
   // A model cannot load a skill that only users may invoke.
   const offered = matches.filter(({ skill }) => isInvocableBy("model", skill)).slice(0, MAX_ADVISED_SKILLS);
-  const known = offered.filter(isKnown);
+  const known = await filterAsync(offered, isKnown);
   const heading = `Skills that may fit this request. Take one or none. To use one, ${loadWith}, then follow its instructions:`;
   const before =
     known.length === 0
@@ -239,7 +247,7 @@ function createShortlistAdvice(
     [heading, ...shown.map(({ skill }) => formatSkillLine(skill)), ...before].join("\n");
   const shown: Match[] = [];
   for (const match of offered) {
-    if (!isKnown(match) && measureText(textOf([...shown, match]), context) <= limit) shown.push(match);
+    if (!known.includes(match) && measureText(textOf([...shown, match]), context) <= limit) shown.push(match);
   }
   if (shown.length === 0) {
     const why = known.length > 0 ? "the conversation already has the descriptions" : "no description fits the limit";

@@ -17,6 +17,7 @@ import {
 import type { Host } from "../../config/host.ts";
 import type { Settings } from "../../config/settings.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
+import { readInstructions } from "../../skill/source/file-skill.ts";
 import type { ToolResult } from "../../skill/tool.ts";
 import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
@@ -36,27 +37,27 @@ export interface DisclosureContext {
 }
 
 /** Discloses the skills that are available on this host, according to its settings. Loads no code that runs skills. */
-export function discloseForHost(
+export async function discloseForHost(
   catalog: Catalog,
   host: Host,
   query: string,
   { context: { contextWindow, ...context }, options }: { context: DisclosureContext; options: QueryOptions },
-): Disclosure {
+): Promise<Disclosure> {
   const { settings, resolveFolder: folderOf } = host;
-  return withSteadyTrust(host, () =>
-    disclose(catalog, query, {
-      toolsets: "on-load",
-      ...settings.disclosure,
-      ...omitUndefined({ listingBudget: getListingBudget(settings, contextWindow) }),
-      ...options,
-      ...(folderOf ? { folderOf } : {}),
-      ...context,
-      mode: getDisclosureMode(settings, context.canFork),
-      isVisible: (skill) => isSkillAvailable(skill, host),
-      isCallable: (skill) => isSkillVisible(skill, host),
-      search: "search_skills",
-    }),
-  );
+  const isForModel = (skill: Skill) => isInvocableBy("model", skill) && isSkillAvailable(skill, host);
+  const visible = new Set(withSteadyTrust(host, () => catalog.skills.filter(isForModel)));
+  return disclose(catalog, query, {
+    toolsets: "on-load",
+    ...settings.disclosure,
+    ...omitUndefined({ listingBudget: getListingBudget(settings, contextWindow) }),
+    ...options,
+    ...(folderOf ? { folderOf } : {}),
+    ...context,
+    mode: getDisclosureMode(settings, context.canFork),
+    isVisible: (skill) => visible.has(skill),
+    isCallable: (skill) => isSkillVisible(skill, host),
+    search: "search_skills",
+  });
 }
 
 /** Lists the skills that a model may know, the same for every query, within the budget and at most `room` characters. Empty for no skills. */
@@ -323,7 +324,7 @@ export function isSameCatalog(a: Catalog, b: Catalog): boolean {
 /** Returns true if its file can still be read: a link to a changed file cannot. */
 function canReadSkill(skill: Skill): boolean {
   try {
-    skill.body();
+    readInstructions(skill);
     return true;
   } catch {
     return false;

@@ -9,9 +9,10 @@ import { isFolderReplaced } from "../../skill/source/skill-files.ts";
 import { type CallOptions, catchToolErrors, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { formatWireName } from "../../skill/tool-names.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { createTurns } from "../../util/sequential.ts";
 import { shortHash } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
-import { findDenials, findFirstDenial, findToolRevocation } from "../policy/skill-policies.ts";
+import { findFirstDenial, findToolRevocation } from "../policy/skill-policies.ts";
 import { trustPolicy } from "../policy/trust-policy.ts";
 import { createEventSink, createHostRedactor } from "../run/redaction.ts";
 import { type DynamicCommandContext, listAllowedCommands, runCommandsForLoading } from "../run/run-instructions.ts";
@@ -20,7 +21,6 @@ import type { ScriptRequest } from "../run/run-script.ts";
 import {
   createRunContext,
   describeUnknownSkill,
-  findInvocationDenials,
   type ParentRun,
   runUse,
   type UseRequest,
@@ -52,8 +52,11 @@ import {
   type RecentSkills,
 } from "./session-disclosure.ts";
 import {
+  createHandOverResult,
+  createLoadedResult,
   createOwnTools,
   filterPermittedTools,
+  findSessionDenial,
   formatToolLines,
   joinToolsBySkill,
   type LoadedTools,
@@ -92,6 +95,8 @@ export class SessionState {
   readonly #options: SessionOptions;
   /** The tools of a skill other than its toolsets, while the skill is unchanged. */
   readonly #ownTools = new WeakMap<Skill, readonly Tool[]>();
+  /** Loads one skill at a time: of many concurrent loads, one does the work. */
+  readonly #loadInTurn = createTurns();
 
   constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>, options: SessionOptions = {}) {
     this.catalog = catalog;
@@ -122,6 +127,7 @@ export class SessionState {
   async reload(): Promise<Catalog> {
     const next = await this.catalog.reload();
     if (!isSameCatalog(this.catalog, next)) this.catalog = next;
+    await this.#prepareOwnTools();
     return this.catalog;
   }
 
@@ -139,11 +145,10 @@ export class SessionState {
     findSessionDenial(skill, this.host, this.#disclosedSkills.has(skill.name) ? undefined : "model");
 
   async load(name: string, options: LoadOptions & LoadTask = {}, parent?: ParentRun): Promise<ToolResult> {
-    const { by = "model", arguments: written, again, signal, task, call } = options;
+    const { by = "model", arguments: written, signal, task, call } = options;
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
     this.#recent.note(skill.name);
-    const values = written === undefined ? {} : { arguments: written };
     return catchToolErrors(async () => {
       await skill.fetch?.().catch(async (error) => {
         await this.reload(); // The server may list another version by now. The next call uses it.
@@ -154,41 +159,46 @@ export class SessionState {
           return createHandOverResult(skill, written);
         return this.use({ skill: name, by, ...omitUndefined({ message: written ?? task, signal }) }, parent, call);
       }
-      if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
-        return createLoadedResult(skill, formatToolLines(await this.#mountTools(skill)));
-      const dynamic = { skill, host: this.host, arguments: written, signal };
-      // Awaited only if there is something to wait for: of many concurrent loads, one does the work.
-      const printed =
-        !this.isReadOnly && listAllowedCommands(dynamic).length > 0
-          ? await runLoadCommands(dynamic, parent)
-          : undefined;
-      const content = formatSkillContent(skill, {
-        ...values,
-        folder: this.host.resolveFolder?.(skill),
-        printed,
-        toolsets: "there",
-        scripts: this.isReadOnly ? "They cannot be run here." : describeScriptUse(this.host, skill),
-      });
-      this.#disclosedSkills.add(skill.name);
-      this.#active.delete(skill.name);
-      this.#active.set(skill.name, {
-        name: skill.name,
-        source: skill.origin.source,
-        stamp: fingerprintInstructions(skill),
-        ...values,
-      });
-      await runOnce("loaded", parent, () => notifySkillLoaded(this.host, skill));
-      const replaced = findReplacedCopy(this.catalog, skill.name);
-      const notes = replaced ? [formatReplacedNote(replaced)] : [];
-      const isUntrusted = skill.origin.remote !== undefined && trustPolicy(skill, this.host) !== undefined;
-      const lines = [content, ...formatToolLines(await this.#mountTools(skill)), ...notes];
-      notifyListeners(this.listeners);
-      return {
-        text: lines.join("\n"),
-        isError: false,
-        ...(isUntrusted ? { isUntrusted } : {}),
-      };
+      return this.#loadInTurn(skill.name, () => this.#loadInstructions(skill, options, parent));
     });
+  }
+
+  async #loadInstructions(skill: Skill, options: LoadOptions, parent: ParentRun | undefined): Promise<ToolResult> {
+    const { arguments: written, again, signal } = options;
+    const values = omitUndefined({ arguments: written });
+    if ((await this.#isLoaded(skill)) && this.#active.get(skill.name)?.arguments === written && !again)
+      return createLoadedResult(skill, formatToolLines(await this.#mountTools(skill)));
+    const dynamic = { skill, host: this.host, arguments: written, signal };
+    const printed =
+      !this.isReadOnly && (await listAllowedCommands(dynamic)).length > 0
+        ? await runLoadCommands(dynamic, parent)
+        : undefined;
+    const content = await formatSkillContent(skill, {
+      ...values,
+      folder: this.host.resolveFolder?.(skill),
+      printed,
+      toolsets: "there",
+      scripts: this.isReadOnly ? "They cannot be run here." : await describeScriptUse(this.host, skill),
+    });
+    this.#disclosedSkills.add(skill.name);
+    this.#active.delete(skill.name);
+    this.#active.set(skill.name, {
+      name: skill.name,
+      source: skill.origin.source,
+      stamp: await fingerprintInstructions(skill),
+      ...values,
+    });
+    await runOnce("loaded", parent, () => notifySkillLoaded(this.host, skill));
+    const replaced = findReplacedCopy(this.catalog, skill.name);
+    const notes = replaced ? [formatReplacedNote(replaced)] : [];
+    const isUntrusted = skill.origin.remote !== undefined && trustPolicy(skill, this.host) !== undefined;
+    const lines = [content, ...formatToolLines(await this.#mountTools(skill)), ...notes];
+    notifyListeners(this.listeners);
+    return {
+      text: lines.join("\n"),
+      isError: false,
+      ...(isUntrusted ? { isUntrusted } : {}),
+    };
   }
 
   unload(name: string): boolean {
@@ -200,19 +210,19 @@ export class SessionState {
   /** Mounts the tools of a skill. Returns them, or the problems. */
   async #mountTools(skill: Skill): Promise<LoadedTools> {
     if (this.isReadOnly) return { tools: [], problems: [] };
-    if (this.#options.toolsetLoading === "background") return this.#startMount(skill);
+    if (this.#options.toolsetLoading === "background") return await this.#startMount(skill);
     const { tools, problems } = await this.mounts.mount(skill);
     if (!this.#active.has(skill.name)) {
       this.mounts.unmount(skill.name); // The skill was unloaded in the meantime.
       return { tools: [], problems: [] };
     }
-    return { tools: joinToolsBySkill(tools, this.#isWhole ? [this.#ownOf(skill)] : []), problems };
+    return { tools: joinToolsBySkill(tools, this.#isWhole ? [await this.#ownOf(skill)] : []), problems };
   }
 
   /** Starts to mount the tools of a skill. Returns the tools known so far. */
-  #startMount(skill: Skill): LoadedTools {
-    const { tools, problems, loading } = this.mounts.startMount(skill);
-    const known = joinToolsBySkill(tools, this.#isWhole ? [this.#ownOf(skill)] : []);
+  async #startMount(skill: Skill): Promise<LoadedTools> {
+    const { tools, problems, loading } = await this.mounts.startMount(skill);
+    const known = joinToolsBySkill(tools, this.#isWhole ? [await this.#ownOf(skill)] : []);
     if (!loading) {
       this.#awaited.delete(skill.name); // The result of this load is complete.
       return { tools: known, problems };
@@ -251,16 +261,30 @@ export class SessionState {
   /** Adds the script and run tools of the loaded skills to those of the toolsets. */
   addOwnTools(toolsets: readonly Tool[]): readonly Tool[] {
     if (!this.#isWhole) return toolsets;
-    const loaded = [...this.#active.values()].flatMap(({ name, source }) => {
-      const skill = this.catalog.copies(name).find(({ origin }) => origin.source === source);
-      return skill ? [this.#ownOf(skill)] : [];
-    });
+    const loaded = this.#listActiveSkills().map((skill) =>
+      this.#permitOwnTools(skill, this.#ownTools.get(skill) ?? []),
+    );
     return joinToolsBySkill(toolsets, loaded);
   }
 
-  #ownOf(skill: Skill): OwnTools {
-    const known = this.#ownTools.get(skill) ?? createOwnTools(skill, this);
+  #listActiveSkills(): Skill[] {
+    return [...this.#active.values()].flatMap(
+      ({ name, source }) => this.catalog.copies(name).find(({ origin }) => origin.source === source) ?? [],
+    );
+  }
+
+  /** Creates the script and run tools of loaded skills that were read again, or loaded by an earlier session. */
+  async #prepareOwnTools(): Promise<void> {
+    if (this.#isWhole) for (const skill of this.#listActiveSkills()) await this.#ownOf(skill);
+  }
+
+  async #ownOf(skill: Skill): Promise<OwnTools> {
+    const known = this.#ownTools.get(skill) ?? (await createOwnTools(skill, this));
     this.#ownTools.set(skill, known);
+    return this.#permitOwnTools(skill, known);
+  }
+
+  #permitOwnTools(skill: Skill, known: readonly Tool[]): OwnTools {
     return { skill: skill.name, tools: filterPermittedTools(known, skill, this) };
   }
 
@@ -289,6 +313,7 @@ export class SessionState {
   /** Returns the tools of all loaded skills, including those that an earlier session loaded. */
   async mountLoaded(): Promise<readonly Tool[]> {
     if (this.isReadOnly) return [];
+    await this.#prepareOwnTools();
     for (const { name, source } of this.#active.values()) {
       const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
       if (skill?.origin.source === source && !findSessionDenial(skill, this.host, undefined))
@@ -320,7 +345,7 @@ export class SessionState {
       contextWindow: this.#options.contextWindow,
     };
     const options = { isLoaded: (skill: Skill) => this.#isLoaded(skill), ...more };
-    const disclosure = discloseForHost(this.catalog, this.host, query, { context, options });
+    const disclosure = await discloseForHost(this.catalog, this.host, query, { context, options });
     for (const { name } of [...disclosure.shown, ...disclosure.mentioned].reverse()) this.#recent.note(name);
     for (const { name } of disclosure.shown) this.#disclosedSkills.add(name);
     if (disclosure.matches.length > 0) {
@@ -368,8 +393,7 @@ export class SessionState {
 
   /** Lists the skills that a model may know, the same for every query. */
   async listing({ room, isOmitted }: ListingLimits = {}): Promise<string> {
-    const { contextWindow } = this.#options;
-    const context = { usage: await this.#usage(), contextWindow, canFork: this.canUse };
+    const context = { usage: await this.#usage(), contextWindow: this.#options.contextWindow, canFork: this.canUse };
     return formatHostListing(this.catalog, this.host, { ...context, ...omitUndefined({ room, isOmitted }) });
   }
 
@@ -387,9 +411,9 @@ export class SessionState {
   }
 
   /** Returns true if the current instructions are loaded. */
-  #isLoaded(skill: Skill): boolean {
+  async #isLoaded(skill: Skill): Promise<boolean> {
     const known = this.#active.get(skill.name);
-    return known !== undefined && known.stamp === fingerprintInstructions(skill);
+    return known !== undefined && known.stamp === (await fingerprintInstructions(skill));
   }
 }
 
@@ -421,24 +445,6 @@ async function runLoadCommands(
   return (await (parent ? parent.steps.step("commands", run) : run())) ?? undefined;
 }
 
-function fingerprintInstructions(skill: Skill): string {
-  return skill.origin.remote?.digest ?? shortHash(skill.body());
-}
-
-function createLoadedResult({ name }: Skill, tools: readonly string[]): ToolResult {
-  const content = `Skill '${sanitizeLine(name, 64)}' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true.`;
-  return { text: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
-}
-
-/** Tells a model to hand the task to a skill that runs in a sub-agent. */
-function createHandOverResult({ name }: Skill, written: string | undefined): ToolResult {
-  const task = written === undefined ? "" : `, with this task:\n\n${written}`;
-  const content = `Skill '${sanitizeLine(name, 64)}' runs in a sub-agent: hand the task over with use_skill${task}`;
-  return { text: content, isError: false, code: "runs-as-subagent" };
-}
-
-/** Returns the reason to refuse a skill. `by` is undefined if its instructions are already in the conversation. */
-function findSessionDenial(skill: Skill, host: Host, by: Invoker | undefined): ToolResult | undefined {
-  const refusals = [...findDenials(skill, host), ...findInvocationDenials(skill, by)];
-  return refusals.length === 0 ? undefined : createRefusalResult(refusals);
+async function fingerprintInstructions(skill: Skill): Promise<string> {
+  return skill.origin.remote?.digest ?? shortHash(await skill.body());
 }

@@ -20,8 +20,9 @@ import { type JsonObject, omitUndefined } from "../../util/objects.ts";
 import { isInside } from "../../util/safe-path.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { findDenials, isToolDisabled } from "../policy/skill-policies.ts";
+import { createRefusalResult } from "../run/run-result.ts";
 import type { ScriptRequest } from "../run/run-script.ts";
-import type { UseRequest } from "../run/use-skill.ts";
+import { findInvocationDenials, type UseRequest } from "../run/use-skill.ts";
 import {
   createListTool,
   createResourceTool,
@@ -35,6 +36,7 @@ import {
   needsWriteApproval,
   WRITES_PARAMETER,
 } from "../workspace/sandbox-permissions.ts";
+import type { Invoker } from "./session.ts";
 import { createSkillListResult } from "./session-disclosure.ts";
 import type { SessionState } from "./session-state.ts";
 
@@ -94,7 +96,7 @@ function createAllTools(state: SessionState): readonly Tool[] {
       },
       async ({ query, limit = 10 }) => {
         const max = Math.min(50, Math.max(1, Math.floor(limit)));
-        const { matches, isCut } = getMatcher(await state.reload()).match(query, {
+        const { matches, isCut } = await getMatcher(await state.reload()).match(query, {
           bodies: true,
           limit: max,
           isVisible: isForModel,
@@ -134,13 +136,14 @@ function createAllTools(state: SessionState): readonly Tool[] {
       "Checks a skill's structure and metadata. Reports each problem, its position and a fix.",
       { ...SUBJECT_PARAMETERS, profile: PROFILE_PARAMETER },
       async ({ profile = "agentskills", ...what }) =>
-        checkSkillForModel("structure", { ...what, profile: profile as Profile }, await state.reload(), state),
+        await checkSkillForModel("structure", { ...what, profile: profile as Profile }, await state.reload(), state),
     ),
     tool(
       "lint_skill",
       "Checks the style of a skill's instructions. Reports each finding with its rule, line and fix.",
       SUBJECT_PARAMETERS,
-      async (what) => checkSkillForModel("style", { ...what, profile: "agentskills" }, await state.reload(), state),
+      async (what) =>
+        await checkSkillForModel("style", { ...what, profile: "agentskills" }, await state.reload(), state),
     ),
   ];
 }
@@ -165,11 +168,24 @@ function createRunScriptTool(state: SessionState): Tool {
   );
 }
 
+/** Answers a load that changes nothing. */
+export function createLoadedResult({ name }: Skill, tools: readonly string[]): ToolResult {
+  const content = `Skill '${sanitizeLine(name, 64)}' is already loaded in this conversation, and has not changed. If you no longer see its instructions, load it with again: true.`;
+  return { text: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
+}
+
+/** Tells a model to hand the task to a skill that runs in a sub-agent. */
+export function createHandOverResult({ name }: Skill, written: string | undefined): ToolResult {
+  const task = written === undefined ? "" : `, with this task:\n\n${written}`;
+  const content = `Skill '${sanitizeLine(name, 64)}' runs in a sub-agent: hand the task over with use_skill${task}`;
+  return { text: content, isError: false, code: "runs-as-subagent" };
+}
+
 const OWN_TOOL_CATEGORY = "skills";
 
 /** Creates the tools of a loaded skill other than its toolsets: one for each script, and one that hands a task to it. */
-export function createOwnTools(skill: Skill, state: SessionState): readonly Tool[] {
-  const scripts = createScriptTools(skill, state);
+export async function createOwnTools(skill: Skill, state: SessionState): Promise<readonly Tool[]> {
+  const scripts = await createScriptTools(skill, state);
   const run =
     isInvocableBy("model", skill) && !scripts.some(({ name }) => name === getRunToolName(skill))
       ? [createOwnRunTool(skill, state)]
@@ -204,8 +220,8 @@ export function joinToolsBySkill(toolsets: readonly Tool[], own: readonly OwnToo
   return [...toolsets.filter(({ owner }) => !skills.has(owner?.name)), ...grouped];
 }
 
-function createScriptTools(skill: Skill, state: SessionState): Tool[] {
-  const scripts = listSkillScripts(skill);
+async function createScriptTools(skill: Skill, state: SessionState): Promise<Tool[]> {
+  const scripts = await listSkillScripts(skill);
   const counts = Map.groupBy(scripts.flatMap(listScriptNames), (name) => name);
   return scripts.map((script) => {
     const name = listScriptNames(script).find((name) => counts.get(name)?.length === 1) ?? script.path;
@@ -326,12 +342,12 @@ interface CheckToolContext {
 const MAX_CHECKED_FILES = 50;
 
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
-function checkSkillForModel(
+async function checkSkillForModel(
   kind: CheckKind,
   request: CheckToolRequest,
   catalog: Catalog,
   { host, findRefusal: refusalOf }: CheckToolContext,
-): ToolResult {
+): Promise<ToolResult> {
   const { skill, path, content, profile } = request;
   const skillsFolders = catalog.sources.flatMap((source) => source.path ?? []);
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
@@ -350,7 +366,7 @@ function checkSkillForModel(
   const refusal = named && refusalOf(named);
   if (refusal) return refusal;
   if (named && named.origin.file === undefined)
-    return createCheckReport([checkText(toSkillMd(named), { profile })], kind, profile);
+    return createCheckReport([checkText(await toSkillMd(named), { profile })], kind, profile);
   const file = named ? named.origin.file : findBrokenSkill(catalog, skill ?? "")?.file;
   if (file !== undefined) return createPathReport(file, kind, { profile, skillsFolders });
   const why = catalog.leftOut?.(skill ?? "");
@@ -415,4 +431,10 @@ function createCheckReport(files: readonly CheckedFile[], kind: CheckKind, profi
 
 function createCheckRefusal(code: ErrorCode, content: string): ToolResult {
   return { text: content, isError: true, code };
+}
+
+/** Returns the reason to refuse a skill. `by` is undefined if its instructions are already in the conversation. */
+export function findSessionDenial(skill: Skill, host: Host, by: Invoker | undefined): ToolResult | undefined {
+  const refusals = [...findDenials(skill, host), ...findInvocationDenials(skill, by)];
+  return refusals.length === 0 ? undefined : createRefusalResult(refusals);
 }

@@ -327,7 +327,7 @@ async function activateTopic(state: SessionState, topic: string, options: LoadOp
   const { settings } = state.host;
   const max = settings.disclosure.maxSkills ?? DISCLOSURE_DEFAULTS.maxSkills;
   const { isForModel } = state;
-  const { matches } = getMatcher(await state.reload()).match(topic, {
+  const { matches } = await getMatcher(await state.reload()).match(topic, {
     limit: max,
     isVisible: isForModel,
     isCallable: isForModel,

@@ -37,10 +37,12 @@ export class ToolsetMounts {
    * Starts to import the toolsets of a skill. Returns the tools that are known at once, those that the same files had before, and a
    * promise that resolves when the import has ended.
    */
-  startMount(skill: Skill): { tools: readonly Tool[]; problems: readonly Problem[]; loading?: Promise<void> } {
+  async startMount(
+    skill: Skill,
+  ): Promise<{ tools: readonly Tool[]; problems: readonly Problem[]; loading?: Promise<void> }> {
     const mount = this.#mountOf(skill);
     if (!mount) return { tools: [], problems: [] };
-    const loading = mount.begin();
+    const { loading } = await mount.begin();
     return loading ? { tools: mount.tools, problems: [], loading } : { tools: mount.tools, problems: mount.problems };
   }
 
@@ -114,6 +116,8 @@ class ToolsetMount {
   readonly #host: Host;
   readonly #find: (name: string) => Promise<Skill | undefined>;
   #skill: Skill;
+  /** The paths of its files when they were last opened, and their fingerprint. */
+  #paths: readonly string[] = [];
   #fingerprint = "";
   #ownFingerprint: string | undefined;
   #opened: OpenedMount | undefined;
@@ -143,7 +147,7 @@ class ToolsetMount {
   /** Returns true if its files, or the reasons to refuse it, have changed. */
   isStale(): boolean {
     if (this.#opened === undefined || this.#getDenialCode() !== this.#lastDenialCode) return true;
-    return this.#fingerprint !== fingerprintPaths(listSkillPaths(this.#skill));
+    return this.#fingerprint !== fingerprintPaths(this.#paths);
   }
 
   #denial(): Problem | undefined {
@@ -161,24 +165,24 @@ class ToolsetMount {
     return this.#loading !== undefined;
   }
 
-  /** Starts to open them after the caller has returned. Returns a promise, or undefined if they are open. */
-  begin(): Promise<void> | undefined {
+  /** Starts to open them after the caller has returned. Returns a promise in an object, or none if they are open. */
+  async begin(): Promise<{ loading?: Promise<void> }> {
     const isOver = this.#problems.length > 0 || this.#opened?.getEndReason() !== undefined;
-    if (!this.#loading && !this.#refreshing && !isOver && !this.isStale()) return undefined;
-    if (this.#tools.length === 0) this.#listCachedTools();
+    if (!this.#loading && !this.#refreshing && !isOver && !this.isStale()) return {};
+    if (this.#tools.length === 0) await this.#listCachedTools();
     const before = this.#opened;
     this.#loading ??= new Promise((resolve) => setImmediate(resolve))
       .then(() => this.refresh({ isAgain: this.#opened === before }))
       .finally(() => {
         this.#loading = undefined;
       });
-    return this.#loading;
+    return { loading: this.#loading };
   }
 
   /** Lists the tools that the same files had before. Their code is imported before a call. */
-  #listCachedTools(): void {
+  async #listCachedTools(): Promise<void> {
     try {
-      const copy = copySkill(withCurrentFiles(this.#skill));
+      const copy = await copySkill(await withCurrentFiles(this.#skill));
       if (trustPolicy(this.#skill, this.#host) || (this.#host.trust?.findChanges(this.#skill, copy) ?? []).length > 0)
         return;
       const { name, origin } = this.#skill;
@@ -213,9 +217,9 @@ class ToolsetMount {
 
   async #open(isOver: boolean): Promise<void> {
     try {
-      const skill = withCurrentFiles(await this.#findCurrent());
+      const skill = await withCurrentFiles(await this.#findCurrent());
       this.#skill = skill;
-      this.#fingerprint = fingerprintPaths(listSkillPaths(skill)); // Taken before reading, so that a concurrent change is detected next time.
+      await this.#recordPaths(skill); // Before reading, so that a concurrent change is detected next time.
       const denialCode = this.#getDenialCode();
       const isSameDenial = denialCode === this.#lastDenialCode;
       this.#lastDenialCode = denialCode;
@@ -226,17 +230,22 @@ class ToolsetMount {
         if (untrusted) return this.#replace({ ...NO_TOOLSETS, problems: [untrusted] });
         await skill.fetch("all");
       }
-      const copy = copySkill(skill);
+      const copy = await copySkill(skill);
       if (!isOver && isSameDenial && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
       const { openToolsets } = await import("../toolsets/open-toolsets.ts"); // Loaded on demand.
       const opened = await openToolsets(this.#host, { skill, copy });
       this.#replace({ ...opened, digest: copy.digest, copy, skill, calls: 0, isOld: false });
     } catch (error) {
-      this.#fingerprint = fingerprintPaths(listSkillPaths(this.#skill));
+      await this.#recordPaths(this.#skill).catch(() => {}); // The reason is the first error.
       const problem = toProblem(error);
       this.#replace({ ...NO_TOOLSETS, problems: [problem] });
       if (problem.code === GONE_CODE) this.#tools = [];
     }
+  }
+
+  async #recordPaths(skill: Skill): Promise<void> {
+    this.#paths = listSkillPaths(skill, (await skill.files()).files);
+    this.#fingerprint = fingerprintPaths(this.#paths);
   }
 
   /** Returns the current skill. Looked up again only when its own file changed. */

@@ -31,7 +31,7 @@ export function createReadFileTool(context: SandboxToolContext): Tool {
     async ({ path, ...given }, { signal }) => {
       const offset = Math.max(1, Math.floor(given.offset ?? 1));
       const limit = Math.max(1, Math.floor(given.limit ?? Number.POSITIVE_INFINITY));
-      refuseScriptPath(context, path);
+      await refuseScriptPath(context, path);
       // A UTF-16 code unit is at most three bytes of UTF-8.
       const bytes = max * 3 + 4;
       const { path: place, outcome } = await runFileProgram(context, {
@@ -61,10 +61,15 @@ export function createReadFileTool(context: SandboxToolContext): Tool {
 }
 
 /** Refuses to read a script: scripts are run, not read. */
-function refuseScriptPath({ skill, sandbox: { visiblePaths, folder } }: SandboxToolContext, path: string): void {
+async function refuseScriptPath(
+  { skill, sandbox: { visiblePaths, folder } }: SandboxToolContext,
+  path: string,
+): Promise<void> {
   if (!skill || visiblePaths.skill === undefined) return;
   const whole = posix.resolve(folder, path);
-  const script = listSkillScripts(skill).find((candidate) => whole === `${visiblePaths.skill}/${candidate.path}`);
+  const script = (await listSkillScripts(skill)).find(
+    (candidate) => whole === `${visiblePaths.skill}/${candidate.path}`,
+  );
   if (!script) return;
   throw new SkillError("resource-script", {
     message: `${quotePath(script.path)} is a script of the skill`,

@@ -113,7 +113,7 @@ export function createResourceTool(
       if ("refusal" in found) return found.refusal;
       const path = resource.replace(/^(?:\.\/)+/, "");
       await found.fetch?.([path]);
-      return readResource(found, path, Math.max(0, Math.floor(offset)));
+      return await readResource(found, path, Math.max(0, Math.floor(offset)));
     },
   );
 }
@@ -155,12 +155,12 @@ export function createSkillTool<P extends ToolParameters>(
 const MAX_RESOURCE_CHARACTERS = 48_000;
 
 /** Reads a file of a skill for a model. Throws a SkillError for a file that the skill does not list. */
-function readResource(skill: Skill, path: string, offset: number): ToolResult {
-  if (listSkillScripts(skill).some((script) => script.path === path)) {
+async function readResource(skill: Skill, path: string, offset: number): Promise<ToolResult> {
+  if ((await listSkillScripts(skill)).some((script) => script.path === path)) {
     const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is a script: run it with run_skill_script; scripts cannot be read.`;
     return { text: content, isError: true, code: "resource-script" };
   }
-  const bytes = skill.read(path);
+  const bytes = await skill.read(path);
   if (isPrivateFile(path)) {
     const content = `"${sanitizeLine(path)}" of skill '${sanitizeLine(skill.name, 64)}' is private: its name starts with a dot.`;
     return { text: content, isError: true, code: "resource-private" };

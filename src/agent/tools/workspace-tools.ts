@@ -30,7 +30,10 @@ import { createProgramResult, formatProblemLines } from "./tool-output.ts";
 import { createWebFetchTool } from "./web-tools.ts";
 
 /** Creates the built-in tools that can work in this run. */
-export function createWorkspaceTools(sandbox: RunSandbox, given: Omit<SandboxToolContext, "sandbox">): Tool[] {
+export async function createWorkspaceTools(
+  sandbox: RunSandbox,
+  given: Omit<SandboxToolContext, "sandbox">,
+): Promise<Tool[]> {
   const context: SandboxToolContext = { ...given, sandbox };
   const { access, visiblePaths, network } = sandbox;
   const { skill } = given;
@@ -41,8 +44,8 @@ export function createWorkspaceTools(sandbox: RunSandbox, given: Omit<SandboxToo
     ...(access === "read-write" ? [createWriteFileTool(context), createEditFileTool(context)] : []),
     ...(hasFiles ? [createListFilesTool(context), createGrepTool(context)] : []),
     ...(network.length > 0 ? [createWebFetchTool(context)] : []),
-    ...(skill && visiblePaths.skill !== undefined && listSkillScripts(skill).length > 0
-      ? [createSkillScriptTool(context, skill)]
+    ...(skill && visiblePaths.skill !== undefined && (await listSkillScripts(skill)).length > 0
+      ? [await createSkillScriptTool(context, skill)]
       : []),
   ];
 }
@@ -92,7 +95,7 @@ function createBashTool(context: SandboxToolContext): Tool {
         signal: options.signal,
         callId: readCallId(options),
       });
-      const result = formatCommandResult("bash", outcome, context);
+      const result = await formatCommandResult("bash", outcome, context);
       if (!isReading || !hasFailedToWrite(outcome.stderr, sandbox, { access: "read" })) return result;
       return {
         ...result,
@@ -129,10 +132,15 @@ function describeNetwork({ sandbox: { network } }: SandboxToolContext): string {
 }
 
 /** Formats the outcome of a command for a model. */
-function formatCommandResult(tool: string, outcome: RunCommandOutcome, context: SandboxToolContext): ToolResult {
+async function formatCommandResult(
+  tool: string,
+  outcome: RunCommandOutcome,
+  context: SandboxToolContext,
+): Promise<ToolResult> {
   const { host, sandbox, skill } = context;
   const { ms, isTruncated, ending } = outcome;
-  const missing = skill && ending === "exit" ? suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
+  const missing =
+    skill && ending === "exit" ? await suggestMissingPackage(outcome, skill, host, sandbox.sandbox) : undefined;
   const notices = [...(outcome.notices ?? []), ...(missing ? [missing] : [])];
   const details = [`${(ms / 1000).toFixed(1)} s`, ...(isTruncated ? ["output cut"] : [])];
   const printed = createProgramResult(outcome, {
@@ -148,8 +156,11 @@ function formatCommandResult(tool: string, outcome: RunCommandOutcome, context: 
 }
 
 /** Creates the tool that runs scripts of the run's own skill. */
-function createSkillScriptTool({ host, sandbox, broker, waited = () => 0 }: SandboxToolContext, skill: Skill): Tool {
-  const said = listSkillScripts(skill)
+async function createSkillScriptTool(
+  { host, sandbox, broker, waited = () => 0 }: SandboxToolContext,
+  skill: Skill,
+): Promise<Tool> {
+  const said = (await listSkillScripts(skill))
     .slice(0, 20)
     .map(({ path, description }) => sanitizeLine(description === undefined ? path : `${path}: ${description}`, 200));
   return createTool(

@@ -11,6 +11,7 @@ import { findStaleFetches, findUnusedFetches, removeFetches } from "../../sandbo
 import type { Skill } from "../../skill/skill.ts";
 import { SANDBOX_SKILL_FOLDER } from "../../skill/skill-code.ts";
 import { copySkill, type SkillCopy } from "../../skill/source/skill-copy.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { getPackageFolders, resolveSandbox } from "./run-sandbox.ts";
 import { listSkillPackages, resolveSkilletHome } from "./sandbox-permissions.ts";
 import {
@@ -43,7 +44,7 @@ export async function buildSkillLibraries(
   skill: Skill,
   options: SkillLibraryOptions,
 ): Promise<SkillLibraries> {
-  const { copy, declaring } = readDeclarations(skill);
+  const { copy, declaring } = await readDeclarations(skill);
   const sets = createSetsFor(host, skill, declaring);
   if (sets.length === 0 && declaring.length === 0) return { scripts: [], layers: [] };
   const sandbox = await resolveSandbox(host);
@@ -74,9 +75,9 @@ export interface UnusedLibraries {
   fetched: string[];
 }
 
-export function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): UnusedLibraries {
+export async function findUnusedSkillLibraries(host: Host, skills: readonly Skill[]): Promise<UnusedLibraries> {
   const places = getPackageFolders(host);
-  const found = skills.map((skill) => ({ skill, ...readDeclarations(skill) }));
+  const found = await mapAsync(skills, async (skill) => ({ skill, ...(await readDeclarations(skill)) }));
   const scripts = found.flatMap(({ copy, declaring }) =>
     copy ? declaring.map(({ script }) => createUvScript(host, script, copy)) : [],
   );
@@ -91,8 +92,8 @@ export function pruneSkillLibraries(host: Host, { layers, fetched }: UnusedLibra
 }
 
 /** Lists the sets that a skill uses, including those that its scripts declare. */
-export function listSkillLibrarySets(host: Host, skill: Skill): LibrarySet[] {
-  return createSetsFor(host, skill, readDeclarations(skill).declaring);
+export async function listSkillLibrarySets(host: Host, skill: Skill): Promise<LibrarySet[]> {
+  return createSetsFor(host, skill, (await readDeclarations(skill)).declaring);
 }
 
 function createSetsFor(host: Host, skill: Skill, declaring: readonly DeclaringScript[]): LibrarySet[] {
@@ -106,8 +107,8 @@ function listWantedPackages(host: Host, skill: Skill, declaring: readonly Declar
     : { ...configured, python: [...configured.python, ...listPlainDependencies(declaring)] };
 }
 
-function readDeclarations(skill: Skill): { copy?: SkillCopy; declaring: DeclaringScript[] } {
-  if (!skill.files().files.some(({ path }) => /\.py$/i.test(path))) return { declaring: [] };
-  const copy = copySkill(skill);
-  return { copy, declaring: findDeclaringScripts(skill, copy) };
+async function readDeclarations(skill: Skill): Promise<{ copy?: SkillCopy; declaring: DeclaringScript[] }> {
+  if (!(await skill.files()).files.some(({ path }) => /\.py$/i.test(path))) return { declaring: [] };
+  const copy = await copySkill(skill);
+  return { copy, declaring: await findDeclaringScripts(skill, copy) };
 }

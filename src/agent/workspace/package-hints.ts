@@ -13,6 +13,7 @@ import {
   parseRequirementsTxt,
 } from "../../skill/requirements.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 
 type PackageKey = "python" | "npm" | "packages";
@@ -31,15 +32,16 @@ const PACKAGE_FILES = [
 ] as const;
 
 /** Proposes the packages listed in `requirements.txt` and `package.json`, at the top of a skill's folder or in `scripts`. */
-export function proposePackages(skill: Skill, host: Pick<Host, "settings">): PackageProposal[] {
-  const paths = new Set(skill.files().files.map(({ path }) => path));
-  return PACKAGE_FILES.flatMap(({ name, key, read }) => {
+export async function proposePackages(skill: Skill, host: Pick<Host, "settings">): Promise<PackageProposal[]> {
+  const paths = new Set((await skill.files()).files.map(({ path }) => path));
+  const proposals = await mapAsync(PACKAGE_FILES, async ({ name, key, read }) => {
     const file = [name, `scripts/${name}`].find((path) => paths.has(path));
-    const listed = file === undefined ? [] : read(readSkillText(skill, file)).slice(0, MAX_PACKAGES);
+    const listed = file === undefined ? [] : read(await readSkillText(skill, file)).slice(0, MAX_PACKAGES);
     const wanted = listed.filter((one) => !isPackageGiven(key, one, skill, host));
     if (file === undefined || wanted.length === 0) return [];
     return [{ key, file, wanted, command: formatPackagesCommand(skill, host, key, wanted) }];
   });
+  return proposals.flat();
 }
 
 /** Formats the command that adds packages to those configured for a skill. */
@@ -75,9 +77,9 @@ function getPackageName(key: PackageKey, specifier: string): string {
       : specifier;
 }
 
-function readSkillText(skill: Skill, path: string): string {
+async function readSkillText(skill: Skill, path: string): Promise<string> {
   try {
-    return Buffer.from(skill.read(path)).toString("utf8");
+    return Buffer.from(await skill.read(path)).toString("utf8");
   } catch {
     return ""; // Too large, or removed: propose nothing.
   }
@@ -94,18 +96,19 @@ interface MissingPackage {
 }
 
 /** Names the missing package, with the command that adds it. Reads the error output of interpreters and shells. */
-export function suggestMissingPackage(
+export async function suggestMissingPackage(
   { stderr, exitCode }: { stderr: string; exitCode: number | undefined },
   skill: Skill,
   host: Host,
   sandbox: Sandbox,
-): Problem | undefined {
+): Promise<Problem | undefined> {
   if (exitCode === 0 || exitCode === undefined || sandbox.by !== "bubblewrap") return undefined;
-  const missing = findMissingPackage(stderr, skill);
+  const missing = await findMissingPackage(stderr, skill);
   if (!missing) return undefined;
   const { key, asked, wanted, isSure } = missing;
   if (wanted !== undefined && isPackageGiven(key, wanted, skill, host)) return undefined;
-  const proposal = wanted === undefined ? undefined : proposePackages(skill, host).find((one) => one.key === key);
+  const proposal =
+    wanted === undefined ? undefined : (await proposePackages(skill, host)).find((one) => one.key === key);
   const isListed =
     proposal?.wanted.some((one) => getPackageName(key, one) === getPackageName(key, wanted ?? "")) ?? false;
   const command =
@@ -254,19 +257,21 @@ const MISSING_SIGNS: readonly MissingSign[] = [
   { pattern: /\bspawn(?:Sync)? ([\w+][\w.+-]*) ENOENT/, read: readMissingCommand },
 ];
 
-function findMissingPackage(stderr: string, skill: Skill): MissingPackage | undefined {
+async function findMissingPackage(stderr: string, skill: Skill): Promise<MissingPackage | undefined> {
   for (const { pattern, read } of MISSING_SIGNS) {
     const asked = pattern.exec(stderr)?.[1];
     const found = asked === undefined ? undefined : read(asked);
     if (asked === undefined || !found) continue;
-    return found.key === "python" && isOwnModule(asked, skill) ? undefined : { ...found, asked };
+    return found.key === "python" && (await isOwnModule(asked, skill)) ? undefined : { ...found, asked };
   }
   return undefined;
 }
 
 /** Returns true for a module of the skill itself: it is missing for another reason. */
-function isOwnModule(name: string, skill: Skill): boolean {
-  return skill.files().files.some(({ path }) => path.split("/").some((part) => part === name || part === `${name}.py`));
+async function isOwnModule(name: string, skill: Skill): Promise<boolean> {
+  return (await skill.files()).files.some(({ path }) =>
+    path.split("/").some((part) => part === name || part === `${name}.py`),
+  );
 }
 
 function readPythonModule(name: string): ReturnType<MissingSign["read"]> {

@@ -243,8 +243,8 @@ export function describeScriptView(host: Host, skill?: Skill): string {
 }
 
 /** Describes for a model how to run the scripts of a loaded skill. */
-export function describeScriptUse(host: Host, skill: Skill): string | undefined {
-  if (listSkillScripts(skill).length === 0) return undefined;
+export async function describeScriptUse(host: Host, skill: Skill): Promise<string | undefined> {
+  if ((await listSkillScripts(skill)).length === 0) return undefined;
   return `run_skill_script runs one of them, with args. ${describeScriptView(host, skill)}`;
 }
 

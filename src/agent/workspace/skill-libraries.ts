@@ -79,7 +79,7 @@ export async function resolveSkillLibraries(
   const problems: Problem[] = [];
   // Third-party packages are fetched only for code that may run.
   const mayRun = skill && copy && mount && !["untrusted", "changed"].includes(host.trust?.getStatus(skill) ?? "own");
-  const declaring = mayRun ? findDeclaringScripts(skill, copy) : [];
+  const declaring = mayRun ? await findDeclaringScripts(skill, copy) : [];
   const ours = declaring.find((one) => one.script.path === script?.path);
   if (ours && sandbox.by !== "bubblewrap") {
     throw new SkillError("python-packages", {
@@ -117,13 +117,13 @@ export async function resolveSkillLibraries(
 }
 
 /** Returns the same for libraries that are already built, and the missing packages. */
-export function findSkillLibraries(
+export async function findSkillLibraries(
   host: Host,
   configured: SkillPackages,
   { skill, copy, sandbox, places }: Pick<SkillLibraryRequest, "sandbox" | "places"> & { skill: Skill; copy: SkillCopy },
-): { libraries: LibraryAccess; missing: readonly string[] } {
+): Promise<{ libraries: LibraryAccess; missing: readonly string[] }> {
   if (sandbox.by !== "bubblewrap") return { libraries: { mounts: [], env: {} }, missing: [] };
-  const declaring = findDeclaringScripts(skill, copy);
+  const declaring = await findDeclaringScripts(skill, copy);
   const isByUv = hasUv(host);
   const inline = isByUv ? [] : listPlainDependencies(declaring);
   const sets = createLibrarySets({ ...configured, python: [...configured.python, ...inline] });
@@ -228,9 +228,9 @@ interface FetchDeclaredOptions {
 }
 
 /** Finds the scripts of a skill that declare Python packages. */
-export function findDeclaringScripts(skill: Skill, copy: SkillCopy): DeclaringScript[] {
+export async function findDeclaringScripts(skill: Skill, copy: SkillCopy): Promise<DeclaringScript[]> {
   if (![...copy.files.keys()].some((path) => /(?:\.py|\/[^.]+)$/i.test(path))) return [];
-  return listSkillScripts(skill).flatMap((script) => {
+  return (await listSkillScripts(skill)).flatMap((script) => {
     const declared = readDependencies(script, copy);
     return declared ? [{ script, declared }] : [];
   });

@@ -51,7 +51,11 @@ export function createEmbeddedMatcher(
   return {
     async match(query, options = {}) {
       const { limit = 10, bodies = true } = options;
-      const found = words.match(query, { ...options, bodies, limit: limit === 0 ? 0 : Math.max(limit, MAX_FUSED) });
+      const found = await words.match(query, {
+        ...options,
+        bodies,
+        limit: limit === 0 ? 0 : Math.max(limit, MAX_FUSED),
+      });
       if (limit === 0) return found;
       try {
         const [own, [queryVector]] = [await embedSkills(), await embedAll(embedder, [truncateQuery(query)])];

@@ -87,13 +87,13 @@ export interface Matches {
 export interface Matcher {
   /** The skills with a trigger that can select or offer them. Unusable triggers and common words do not count. */
   readonly triggered: ReadonlySet<Skill>;
-  match(query: string, options?: MatchOptions): Matches;
+  match(query: string, options?: MatchOptions): Promise<Matches>;
   /** Returns the query words in each field of the skill. */
   wordsIn(
     skill: Skill,
     query: string,
     options?: { bodies?: boolean },
-  ): readonly { field: string; words: readonly string[] }[];
+  ): Promise<readonly { field: string; words: readonly string[] }[]>;
 }
 
 /** The weights of name, description, triggers, examples and body in the ranking. */
@@ -118,11 +118,7 @@ const MAX_MATCHES = 100;
 /** Prepares skills for matching. Contract: a matcher belongs to these skills as they are now. */
 export function createMatcher(skills: readonly Skill[]): Matcher {
   const store = getSearchStore(skills);
-  const textsOf = (at: number, hasBody: boolean) => {
-    const skill = skills[at] as Skill;
-    const fields = listFieldTexts(skill, index.cuesOf(at)?.examples ?? []);
-    return hasBody ? [...fields, readSearchableBody(skill)] : fields;
-  };
+  const textsOf = (at: number) => listFieldTexts(skills[at] as Skill, index.cuesOf(at)?.examples ?? []);
   const index = new SkillIndex(skills, textsOf, store);
   const cues = new TriggerIndex();
   for (const [at, { name }] of skills.entries()) cues.add(at, name, index.cuesOf(at));
@@ -130,10 +126,10 @@ export function createMatcher(skills: readonly Skill[]): Matcher {
   const nameOf = (at: number) => (skills[at] as Skill).name;
   // Lazy: most queries do not need the word index, because a skill is triggered or nothing is shown.
   const rank = memoize(() => new Bm25Index(index.own, FIELD_WEIGHTS));
-  const wideRank = memoize(() => new Bm25Index(index.whole, FIELD_WEIGHTS_WITH_BODY));
+  const wideRank = memoize(async () => new Bm25Index(await index.readWhole(), FIELD_WEIGHTS_WITH_BODY));
   const search = memoize(() => new FullTextSearch(rank(), nameOf, false));
-  const wideSearch = memoize(() => new FullTextSearch(wideRank(), nameOf, true));
-  const selectivity = new TriggerSelectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
+  const wideSearch = memoize(async () => new FullTextSearch(await wideRank(), nameOf, true));
+  const selectivity = new TriggerSelectivity(skills.length, (at) => textsOf(at).join("\n"), rank);
   const weigh = createCueWeigher(selectivity, cues.size);
   const order = memoize(() => rankByName(skills));
   const compareNames = (a: number, b: number) => (order()[a] as number) - (order()[b] as number);
@@ -144,14 +140,15 @@ export function createMatcher(skills: readonly Skill[]): Matcher {
       return triggered();
     },
     match: (query, matchOptions = {}) => matchQuery(indexes, query, matchOptions),
-    wordsIn(skill, query, { bodies: withBodies = false } = {}) {
+    async wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = parseQuery(query).words;
       const place = places().get(skill);
-      const ranked = withBodies ? wideRank() : rank();
+      const ranked = withBodies ? await wideRank() : rank();
+      const body = withBodies && place === undefined ? await readSearchableBody(skill) : "";
       return FIELD_NAMES.slice(0, withBodies ? 5 : 4).flatMap((field, at) => {
         const words =
           place === undefined
-            ? [...new Set(extractTerms(getFieldText(skill, at)))].flatMap((term) => wanted.get(term)?.word ?? [])
+            ? [...new Set(extractTerms(getFieldText(skill, body, at)))].flatMap((term) => wanted.get(term)?.word ?? [])
             : Array.from(wanted.values()).flatMap(({ term, word }) =>
                 unpackCount(ranked.countsIn(place, term), at) > 0 ? word : [],
               );
@@ -165,12 +162,12 @@ interface MatcherIndexes {
   skills: readonly Skill[];
   cues: TriggerIndex;
   search(): FullTextSearch;
-  wideSearch(): FullTextSearch;
+  wideSearch(): Promise<FullTextSearch>;
   weigh: WeighCue;
   compareNames(a: number, b: number): number;
 }
 
-function matchQuery(indexes: MatcherIndexes, fullQuery: string, options: MatchOptions): Matches {
+async function matchQuery(indexes: MatcherIndexes, fullQuery: string, options: MatchOptions): Promise<Matches> {
   const { skills } = indexes;
   const { recent = [], limit = 10, isVisible = () => true } = options;
   const query = truncateQuery(fullQuery);
@@ -183,7 +180,7 @@ function matchQuery(indexes: MatcherIndexes, fullQuery: string, options: MatchOp
   const isWide = options.bodies === true && limit > 0;
   const own =
     parsed && (!isWide || found.skills.length > 0) ? indexes.search().search(parsed, searchOptions) : NO_RESULT;
-  const widest = parsed && isWide ? indexes.wideSearch().search(parsed, { ...searchOptions, limit }) : own;
+  const widest = parsed && isWide ? (await indexes.wideSearch()).search(parsed, { ...searchOptions, limit }) : own;
   const rarest = Math.log(1 + skills.length);
   const totalOf = (index: number) => (widest.scores[index] ?? 0) + (found.wordlessWeights[index] as number) * rarest;
   const selected = selectBest(found, (level) => level < WEAK, createStrengthOrder(indexes, found, own, recent));
@@ -321,8 +318,8 @@ function listFieldTexts({ name, description, manifest }: Skill, examples: readon
   ];
 }
 
-function getFieldText(skill: Skill, field: number): string {
-  return field === 4 ? readSearchableBody(skill) : (listFieldTexts(skill, skill.examples())[field] ?? "");
+function getFieldText(skill: Skill, body: string, field: number): string {
+  return field === 4 ? body : (listFieldTexts(skill, skill.examples())[field] ?? "");
 }
 
 function memoize<T>(make: () => T): () => T {

@@ -82,13 +82,8 @@ export class PostingsBuilder {
     this.#pairs.push(Uint16Array.from(pairs).sort());
   }
 
-  /** Adds `size` documents: those with a number in `from` are copied from other postings, the rest are read from their texts. */
-  addAll(
-    other: Postings,
-    from: readonly (number | undefined)[],
-    size: number,
-    textsOf: (document: number) => readonly string[],
-  ): void {
+  /** Copies the terms of the documents that have a number in `from`. Each of them must then be added with `copyDocument`. */
+  copyTerms(other: Postings, from: readonly (number | undefined)[]): void {
     const places = new Int32Array(other.size).fill(-1);
     for (const [document, old] of from.entries()) if (old !== undefined) places[old] = document;
     const vocabulary = other.starts.length - 1;
@@ -103,16 +98,14 @@ export class PostingsBuilder {
         this.#counts.push(other.counts[at] as number);
       }
     }
-    for (let document = 0; document < size; document++) {
-      const old = from[document];
-      if (old === undefined) this.add(textsOf(document));
-      else {
-        this.#size++;
-        for (let field = 0; field < FIELD_COUNT; field++)
-          this.#lengths.push(other.lengths[old * FIELD_COUNT + field] as number);
-        this.#pairs.push(other.pairs.slice(other.pairStarts[old], other.pairStarts[old + 1]));
-      }
-    }
+  }
+
+  /** Adds a document of other postings, whose terms were copied. */
+  copyDocument(other: Postings, document: number): void {
+    this.#size++;
+    for (let field = 0; field < FIELD_COUNT; field++)
+      this.#lengths.push(other.lengths[document * FIELD_COUNT + field] as number);
+    this.#pairs.push(other.pairs.slice(other.pairStarts[document], other.pairStarts[document + 1]));
   }
 
   build(): Postings {
@@ -191,13 +184,6 @@ export class PostingsBuilder {
     if (unpackCount(packed, field) < (COUNT_MASKS[field] as number))
       this.#counts.set(entry, packed + (COUNT_UNITS[field] as number));
   }
-}
-
-/** Builds the postings of documents, read one by one. */
-export function buildPostings(size: number, textsOf: (document: number) => readonly string[]): Postings {
-  const builder = new PostingsBuilder();
-  for (let document = 0; document < size; document++) builder.add(textsOf(document));
-  return builder.build();
 }
 
 /** Returns the id of a term; -1 if no document has it. */

@@ -1,11 +1,10 @@
 import type { Skill } from "../../skill/skill.ts";
-import { shortHash } from "../../util/text.ts";
 import type { SearchStore } from "../catalog.ts";
-import { buildPostings, type Postings, PostingsBuilder } from "./postings.ts";
+import { type Postings, PostingsBuilder } from "./postings.ts";
 import { readSkillTriggers, type SkillTriggers } from "./trigger-index.ts";
 
-/** Returns the texts of a skill, one per field; the last is its body. */
-type GetSkillTexts = (index: number, hasBody: boolean) => readonly string[];
+/** Returns the texts of a skill, one per field, without its body. */
+type GetSkillTexts = (index: number) => readonly string[];
 
 /**
  * The cues and terms of skills. With a store, those of unchanged skills are loaded from it, and new ones are saved for the next process,
@@ -22,6 +21,7 @@ export class SkillIndex {
   readonly #storedCues: readonly (SkillTriggers | 0)[];
   readonly #cues: (SkillTriggers | undefined)[] = [];
   #whole: Postings | undefined;
+  #reading: Promise<Postings> | undefined;
   #own: Postings | undefined;
 
   constructor(skills: readonly Skill[], textsOf: GetSkillTexts, store: SearchStore | undefined) {
@@ -47,28 +47,37 @@ export class SkillIndex {
     return this.#cues[index];
   }
 
-  /** The terms of every field. Reads the instructions of skills that are not in the store. */
-  get whole(): Postings {
-    this.#whole ??= this.#readWhole();
+  /** Returns the terms of every field. The first call reads the instructions of skills that are not in the store. */
+  async readWhole(): Promise<Postings> {
+    this.#reading ??= this.#readWhole();
+    this.#whole = await this.#reading;
     return this.#whole;
   }
 
-  /** The terms of every field except the body, which may be included. */
+  /** The terms of every field except the body, which may be included. Reads no instructions. */
   get own(): Postings {
-    if (this.#stored || this.#whole) return this.whole;
-    this.#own ??= buildPostings(this.#skills.length, (index) => this.#textsOf(index, false));
+    this.#own ??= this.#whole ?? this.#buildOwn();
     return this.#own;
   }
 
-  #readWhole(): Postings {
-    const { length } = this.#skills;
-    if (!this.#store) return buildPostings(length, (index) => this.#textsOf(index, true));
+  #buildOwn(): Postings {
     if (this.#stored && this.#isUnchanged(this.#stored)) return this.#stored.postings;
-    const builder = new PostingsBuilder();
-    if (this.#stored)
-      builder.addAll(this.#stored.postings, this.#places, length, (index) => this.#textsOf(index, true));
-    else for (let index = 0; index < length; index++) builder.add(this.#textsOf(index, true));
+    const builder = this.#startBuilder();
+    for (const index of this.#skills.keys()) this.#addDocument(builder, index);
+    return builder.build();
+  }
+
+  async #readWhole(): Promise<Postings> {
+    if (this.#stored && this.#isUnchanged(this.#stored)) return this.#stored.postings;
+    const builder = this.#startBuilder();
+    const { length } = this.#skills;
+    for (let start = 0; start < length; start += MAX_PARALLEL_READS) {
+      const end = Math.min(start + MAX_PARALLEL_READS, length);
+      const bodies = await this.#readNewBodies(start, end);
+      for (let index = start; index < end; index++) this.#addDocument(builder, index, bodies[index - start]);
+    }
     const postings = builder.build();
+    if (!this.#store) return postings;
     const cues = this.#skills.map((_, index) => this.cuesOf(index) ?? 0);
     // A file that changes twice within a clock tick keeps its fingerprint, so recently changed files are read again.
     const recent = this.#store.now() - CLOCK_TICK_MS;
@@ -79,6 +88,27 @@ export class SkillIndex {
     const index = { documents: JSON.stringify(documents), cues: JSON.stringify(cues), postings };
     this.#store.save(encodeSearchIndex(this.#store.key, index));
     return postings;
+  }
+
+  #startBuilder(): PostingsBuilder {
+    const builder = new PostingsBuilder();
+    if (this.#stored) builder.copyTerms(this.#stored.postings, this.#places);
+    return builder;
+  }
+
+  #addDocument(builder: PostingsBuilder, index: number, body = ""): void {
+    const place = this.#places[index];
+    if (this.#stored && place !== undefined) builder.copyDocument(this.#stored.postings, place);
+    else builder.add([...this.#textsOf(index), body]);
+  }
+
+  /** Reads the instructions of some skills at the same time. Waits for nothing if all of them are in the store. */
+  #readNewBodies(start: number, end: number): Promise<readonly string[]> | readonly string[] {
+    const skills = this.#skills.slice(start, end);
+    if (skills.every((_, at) => this.#places[start + at] !== undefined)) return [];
+    return Promise.all(
+      skills.map(async (skill, at) => (this.#places[start + at] === undefined ? await readSearchableBody(skill) : "")),
+    );
   }
 
   #isUnchanged({ postings }: SearchIndex): boolean {
@@ -96,9 +126,7 @@ interface IndexedDocument {
 function describeDocument(skill: Skill): IndexedDocument {
   const found = skill.fingerprint?.();
   if (found) return { entry: [found.file, found.value], changedAt: found.changedAt };
-  const { name, description, manifest } = skill;
-  const value = shortHash(JSON.stringify([description, manifest, skill.examples(), readSearchableBody(skill)]));
-  return { entry: [`code:${name}`, value], changedAt: 0 };
+  return { entry: [`code:${skill.name}`, ""], changedAt: 0 }; // Without a fingerprint, it is always read again.
 }
 
 /** Returns the position of each document in the stored index; undefined for a new or changed one. Returns undefined for an invalid index. */
@@ -106,12 +134,16 @@ function findStoredPlaces(
   stored: SearchIndex,
   documents: readonly IndexedDocument[],
 ): (number | undefined)[] | undefined {
-  if (stored.documents === JSON.stringify(documents.map(({ entry }) => entry))) return documents.map((_, at) => at);
+  const isKnown = documents.every(({ entry: [, fingerprint] }) => fingerprint !== "");
+  if (isKnown && stored.documents === JSON.stringify(documents.map(({ entry }) => entry)))
+    return documents.map((_, at) => at);
   try {
     const entries: [string, string][] = JSON.parse(stored.documents);
     if (entries.length !== stored.postings.size) return undefined;
     const places = new Map(entries.map(([key, fingerprint], place) => [`${key}\n${fingerprint}`, place]));
-    return documents.map(({ entry: [key, fingerprint] }) => places.get(`${key}\n${fingerprint}`));
+    return documents.map(({ entry: [key, fingerprint] }) =>
+      fingerprint === "" ? undefined : places.get(`${key}\n${fingerprint}`),
+    );
   } catch {
     return undefined;
   }
@@ -126,11 +158,14 @@ function parseStoredTriggers({ cues, postings }: SearchIndex): (SkillTriggers | 
   }
 }
 
+/** The number of skills whose instructions are read at the same time: a source may be a server. */
+const MAX_PARALLEL_READS = 16;
+
 /** Returns the instructions; empty if they cannot be read. Those of a remote skill are not searched: they may not be fetched yet. */
-export function readSearchableBody(skill: Skill): string {
+export async function readSearchableBody(skill: Skill): Promise<string> {
   if (skill.origin.remote) return "";
   try {
-    return skill.body();
+    return await skill.body();
   } catch {
     return "";
   }

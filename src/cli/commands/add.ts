@@ -27,6 +27,7 @@ import { createFingerprintCache } from "../../store/lock-diff.ts";
 import type { LockedSkill } from "../../store/lock-file.ts";
 import { createSignerStore, type SignerStore } from "../../store/signers.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
   createListingVerdicts,
@@ -139,12 +140,12 @@ async function addFromSource(context: CommandContext<AddOptions>): Promise<numbe
     const supply = await fetchWithProgress(io, source, (signal) =>
       fetchListing(address, work, { env: io.env, names, signal, allowPrivate }),
     );
-    if (options.list) return listSource(io, supply, { options, work });
+    if (options.list) return await listSource(io, supply, { options, work });
     const refused: RefusedSkill[] = [];
     const verdicts = createListingVerdicts(supply.fetched, work);
     const chosen = await chooseCandidates(io, supply, names, { found, options, refused, verdicts });
     const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
-    const { additions, problems } = planAdditions(chosen, planning);
+    const { additions, problems } = await planAdditions(chosen, planning);
     refused.push(...problems);
     const [first] = refused;
     if (first && additions.length === 0) throw printNothingAddable(io, refused);
@@ -197,22 +198,22 @@ async function exportAdded(
 }
 
 /** Prints every skill of a source with its verdict, and adds nothing. */
-function listSource(
+async function listSource(
   io: CommandIo,
   { listing: offer, fetched }: FetchedListing,
   { options, work }: { options: AddOptions & CommonOptions; work: string },
-): number {
+): Promise<number> {
   const verdicts = createListingVerdicts(fetched, work);
   const candidates = selectOutermost(offer.candidates);
   if (options.json) {
     printJson(
       io.stdout,
-      candidates.map((candidate) => toVerdictJson(candidate, verdicts.of(candidate))),
+      await mapAsync(candidates, async (candidate) => toVerdictJson(candidate, await verdicts.of(candidate))),
     );
     return EXIT.fine;
   }
   const out = createPrinter(io.stdout, io.env);
-  printListing(out, candidates, { verdicts, isNumbered: false });
+  await printListing(out, candidates, { verdicts, isNumbered: false });
   out.line`${formatCount(candidates.length, "skill")}`;
   for (const note of offer.notes) printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
   return EXIT.fine;
@@ -288,7 +289,7 @@ async function askForCandidates(
 ): Promise<RemoteCandidate[]> {
   const out = createPrinter(io.stderr, io.env);
   const candidates = [...outer, ...inside];
-  printListing(out, candidates.slice(0, MAX_LISTED_SKILLS), { verdicts, isNumbered: true });
+  await printListing(out, candidates.slice(0, MAX_LISTED_SKILLS), { verdicts, isNumbered: true });
   const more = candidates.length - MAX_LISTED_SKILLS;
   if (more > 0) out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --list has all`)}`;
   for (let left = MAX_ANSWERS; left > 0; left--) {

@@ -27,7 +27,7 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   const added = [...new Set(ids)].filter((id) => !capabilities.isGranted(id, skill)).sort(compareText);
   const given = [...before, ...added];
   if (added.length > 0) {
-    printGrantSkill(createPrinter(options.json ? io.stderr : io.stdout, io.env), skill, added, found);
+    await printGrantSkill(createPrinter(options.json ? io.stderr : io.stdout, io.env), skill, added, found);
     if (!options.yes && !(await isConfirmed(io, `Grant ${skill.name} ${added.join(", ")}?`)))
       throw createNotApprovedError(io, "nothing was granted", "review the skill, then add --yes");
     await editConfig(getUserConfigPath(found.around), { parts: ["skills", skill.name, "capabilities"], value: given });
@@ -38,7 +38,7 @@ export async function grantCapability({ io, options, args }: CommandContext<{ ye
   if (added.length > 0) grants.claim(skill);
   const reached = added.length > 0 ? await waitUntilApplied(getUserConfigPath(found.around), found.around) : undefined;
   const other = findOtherOwner(skill, grants);
-  const facts = { name: skill.name, digest: computeSkillDigest(skill), added, capabilities: given };
+  const facts = { name: skill.name, digest: await computeSkillDigest(skill), added, capabilities: given };
   if (options.json) printJson(io.stdout, { ...facts, ...toConfigReachJson(reached) });
   else {
     const out = createPrinter(io.stdout, io.env);
@@ -108,15 +108,15 @@ function formatGrantQuestion(name: string, ids: readonly string[], copy: string)
 }
 
 /** Prints the skill, and the providers of the capabilities to grant. */
-function printGrantSkill(
+async function printGrantSkill(
   out: Printer,
   skill: Skill,
   ids: readonly string[],
   { capabilities, around }: CommandHost,
-): void {
+): Promise<void> {
   out.line`${out.bold(skill.name)}  ${truncateLine(skill.description, 200)}`;
   out.line`  ${out.dim("source     ")} ${skill.origin.source}, ${formatDisplayPath(getSkillLocation(skill), around)}`;
-  out.line`  ${out.dim("digest     ")} ${computeSkillDigest(skill)}`;
+  out.line`  ${out.dim("digest     ")} ${await computeSkillDigest(skill)}`;
   for (const id of ids) {
     const provider = capabilities.findProvider(id, skill);
     out.line`  ${out.dim("to grant   ")} ${out.cyan(id)}, ${provider ? formatProviderOrigin(provider) : "which has no provider yet"}`;

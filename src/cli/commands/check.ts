@@ -130,7 +130,7 @@ async function printMissingTools(io: CommandIo, paths: readonly string[], around
     for (const skill of skills) {
       for (const problem of [
         requiredToolPolicy(skill, { settings }) ?? [],
-        warnMissingTools(skill, { settings }),
+        await warnMissingTools(skill, { settings }),
       ].flat()) {
         error.line`${error.yellow("!")} ${problem.message}`;
         error.line`  ${formatFix(problem)}`;

@@ -24,6 +24,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { SkillError } from "../../errors/problem.ts";
 import { isTextOnly } from "../../skill/skill-code.ts";
 import { type Environment, formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
+import { filterAsync } from "../../util/sequential.ts";
 import { formatCount } from "../../util/text.ts";
 import {
   type CommandContext,
@@ -357,14 +358,14 @@ async function printConnectAdvice(
       "skillet config set mcp.use_client_key true",
     );
   const own = LISTING_CLIENTS.find((id) => id === at.client);
-  const listed = own && !("url" in server) ? findNamesListedByClient(found, own) : new Set<string>();
+  const listed = own && !("url" in server) ? await findNamesListedByClient(found, own) : new Set<string>();
   if (listed.size > 0 && !serveOptions.includes("--all"))
     advise(
       `${row.title} reads ${formatCount(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
       `To list ${listed.size === 1 ? "it" : "them"} twice`,
       `skillet connect ${at.client} -- --all`,
     );
-  const waiting = "url" in server ? undefined : findUntrustedCode(found);
+  const waiting = "url" in server ? undefined : await findUntrustedCode(found);
   if (waiting)
     advise(
       `The code of ${formatCount(waiting.skills, "skill")} is not trusted yet: ${row.title} gets the instructions, but cannot run scripts or tools`,
@@ -374,7 +375,10 @@ async function printConnectAdvice(
   const plain =
     row.copiesWorkBetter === undefined
       ? []
-      : found.catalog.skills.filter((skill) => isTextOnly(skill) && !listed.has(skill.name));
+      : await filterAsync(
+          found.catalog.skills.filter(({ name }) => !listed.has(name)),
+          isTextOnly,
+        );
   const [first] = plain;
   if (first)
     advise(

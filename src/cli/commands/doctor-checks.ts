@@ -210,7 +210,7 @@ export interface RemoteSkillFacts {
 // Scanning takes about half a millisecond per skill, and doctor is interactive.
 const MAX_SCANNED = 1000;
 
-export function collectRemoteSkillFacts(found: DiscoverResult): RemoteSkillFacts {
+export async function collectRemoteSkillFacts(found: DiscoverResult): Promise<RemoteSkillFacts> {
   const stamps = createFingerprintCache(found.home);
   const places = openAllLockedDirs(found);
   const notAsLocked = places.flatMap(({ place, skills }) => [
@@ -223,7 +223,7 @@ export function collectRemoteSkillFacts(found: DiscoverResult): RemoteSkillFacts
   const findings = { high: 0, medium: 0, low: 0 };
   const flagged: string[] = [];
   for (const skill of foreign.slice(0, MAX_SCANNED)) {
-    const found = scanForFindings(skill);
+    const found = await scanForFindings(skill);
     for (const { weight } of found) findings[weight]++;
     if (found.some(({ weight }) => weight === "high")) flagged.push(skill.name);
   }
@@ -249,9 +249,9 @@ function openAllLockedDirs({ around }: DiscoverResult): LockedSkillsDir[] {
   });
 }
 
-function scanForFindings(skill: Skill): readonly ScanFinding[] {
+async function scanForFindings(skill: Skill): Promise<readonly ScanFinding[]> {
   try {
-    return scanSkill(createScanSubject(skill, copySkill(skill)));
+    return scanSkill(createScanSubject(skill, await copySkill(skill)));
   } catch (error) {
     if (error instanceof SkillError) return []; // Unreadable skills are reported as findings.
     throw error;

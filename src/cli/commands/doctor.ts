@@ -90,9 +90,9 @@ export async function collectDoctorFacts(io: CommandIo, found: CommandHost) {
   const capabilities = await runWithWaitIndicator(io, "checking capability providers", () =>
     collectCapabilityFacts(io, found),
   );
-  const supply = collectRemoteSkillFacts(found);
+  const supply = await collectRemoteSkillFacts(found);
   const connections = await readConnectionFacts(io, found);
-  return { ...collectFacts(found), models, capabilities, supply, connections };
+  return { ...(await collectFacts(found)), models, capabilities, supply, connections };
 }
 
 /** Returns the value of `doctor --json`. */
@@ -104,7 +104,7 @@ function toCapabilitiesJson({ audit: { verdict, ...audit }, ...capabilities }: C
   return { ...capabilities, audit: { ...audit, ...(verdict ? { verdict: toAuditVerdictJson(verdict) } : {}) } };
 }
 
-function collectFacts(found: DiscoverResult) {
+async function collectFacts(found: DiscoverResult) {
   const { catalog, around, configuration } = found;
   const places: Location[] = [...found.locations];
   const extra = configuration.settings.sources.map(({ name, path }) => ({
@@ -133,7 +133,7 @@ function collectFacts(found: DiscoverResult) {
       isThere: existsSync(folder),
       skills: catalog.sources.find(({ name, path }) => name === place.name && path === folder)?.skills ?? 0,
     })),
-    code: collectCodeFacts(found),
+    code: await collectCodeFacts(found),
     servers: listMcpServers(found),
     configuration: configuration.files.map(toConfigFileJson),
     diagnostics: [...configuration.diagnostics, ...findUndeclaredSettings(found), ...catalog.diagnostics],
@@ -141,11 +141,11 @@ function collectFacts(found: DiscoverResult) {
 }
 
 /** Collects the facts on running code: the sandbox, and skills that are not trusted yet. */
-function collectCodeFacts(found: DiscoverResult) {
+async function collectCodeFacts(found: DiscoverResult) {
   const { settings, system, around } = found;
   const missing = system.missingEngine();
   const usual = getDefaultSandbox(system.platform);
-  const waiting = findUntrustedCode(found);
+  const waiting = await findUntrustedCode(found);
   return {
     level: settings.sandbox.level ?? usual.level,
     engine: settings.sandbox.engine ?? usual.engine,
@@ -159,7 +159,15 @@ function collectCodeFacts(found: DiscoverResult) {
 
 function printCodeFacts(
   out: Printer,
-  { level, engine, missing, hasUv, waitingForTrust, trustCommand, ownFolders }: ReturnType<typeof collectCodeFacts>,
+  {
+    level,
+    engine,
+    missing,
+    hasUv,
+    waitingForTrust,
+    trustCommand,
+    ownFolders,
+  }: Awaited<ReturnType<typeof collectCodeFacts>>,
 ): void {
   out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tests the sandbox")}`;
   if (level === "none") out.line`  ${out.red('✗ code is not isolated: level = "none" under [sandbox]')}`;
@@ -201,7 +209,7 @@ function printModelFacts(out: Printer, models: readonly ModelAlias[], configurat
 function printDoctorFacts(
   io: CommandIo,
   found: DiscoverResult,
-  facts: ReturnType<typeof collectFacts> & { models: readonly ModelAlias[] },
+  facts: Awaited<ReturnType<typeof collectFacts>> & { models: readonly ModelAlias[] },
   { printMore, problems }: { printMore: (out: Printer) => void; problems: CapabilityFacts["problems"] },
 ): void {
   const out = createPrinter(io.stdout, io.env);

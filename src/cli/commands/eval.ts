@@ -173,10 +173,10 @@ async function evaluateSkillTriggers({ io, options, args }: CommandContext<EvalO
   const { catalog, skills, names, maxSkills } = await loadEvalSkills(io, options, args);
   const { subjects, problems, training } = collectTriggerQueries(catalog, names);
   const report = createEvalReport("route", { workspace: resolveCommandEnvironment(io, options).workspace });
-  const evaluation = await runWithWaitIndicator(io, "measuring", ({ at }) => {
+  const evaluation = await runWithWaitIndicator(io, "measuring", async ({ at }) => {
     const onScored = (done: number) =>
       at(`measuring ${formatNumber(done)} of ${formatCount(subjects.length, "skill")}`);
-    return evaluateTriggers(createMatcher(skills), subjects, { maxSkills, onScored });
+    return await evaluateTriggers(createMatcher(skills), subjects, { maxSkills, onScored });
   });
   const error = createPrinter(io.stderr, io.env);
   printQueryProblems(error, problems);

@@ -22,6 +22,7 @@ import { formatFix, SkillError } from "../../errors/problem.ts";
 import { stopsLoading } from "../../skill/diagnostics.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { estimateTokens, formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, printConfigurationWarnings } from "../command-host.ts";
@@ -89,7 +90,7 @@ async function explainQuery({ io, options, args }: CommandContext<ExplainOptions
     else printSkillExplanation(io, one);
   } else if (options.json) printJson(io.stdout, toExplainJson(facts));
   else if (options.text) io.stdout.write(facts.told.text === "" ? "" : `${facts.told.text}\n`);
-  else printExplainFacts(io, facts);
+  else await printExplainFacts(io, facts);
   return code;
 }
 
@@ -105,7 +106,7 @@ export async function collectExplanation(
     canFork: canUseSkills(found),
     contextWindow: await readContextWindow(found),
   };
-  return withSteadyTrust(found, () => collectExplainFacts(query, found, { ...options, context }));
+  return collectExplainFacts(query, found, { ...options, context });
 }
 
 /** Returns the context window of the chat model. Read only if models are configured. */
@@ -114,10 +115,10 @@ async function readContextWindow(found: DiscoverResult): Promise<number | undefi
   return (await import("../../agent/models/model-providers.ts")).getDefaultContextWindow(found);
 }
 
-type ExplainFacts = ReturnType<typeof collectExplainFacts>;
+type ExplainFacts = Awaited<ReturnType<typeof collectExplainFacts>>;
 type ExplainedMatch = ExplainFacts["matches"][number];
 
-function collectExplainFacts(
+async function collectExplainFacts(
   query: string,
   found: DiscoverResult,
   { context, ...options }: ExplainOptions & { context: DisclosureContext },
@@ -134,17 +135,16 @@ function collectExplainFacts(
       : { listingBudget: parseWholeNumber(options.listingBudget, "--listing-budget") }),
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
   };
-  const told: Disclosure = discloseForHost(found.catalog, found, query, { context, options: tellOptions });
-  const visible = new Set(
-    found.catalog.skills.filter((skill) => isInvocableBy("model", skill) && isSkillAvailable(skill, found)),
-  );
+  const told: Disclosure = await discloseForHost(found.catalog, found, query, { context, options: tellOptions });
+  const isVisible = (skill: Skill) => isInvocableBy("model", skill) && isSkillAvailable(skill, found);
+  const visible = new Set(withSteadyTrust(found, () => found.catalog.skills.filter(isVisible)));
   const isCallable = (skill: Skill) => isInvocableBy("user", skill) && findDenials(skill, found).length === 0;
   const matcher = getMatcher(found.catalog);
   const {
     matches,
     hasMore,
     rejected: against,
-  } = matcher.match(query, {
+  } = await matcher.match(query, {
     recent,
     files,
     bodies: true,
@@ -167,13 +167,13 @@ function collectExplainFacts(
       getListingBudget(found.settings, context.contextWindow) ??
       DISCLOSURE_DEFAULTS.listingBudget,
     visible: visible.size,
-    matches: matches.map((match, index) => ({
+    matches: await mapAsync(matches.entries(), async ([index, match]) => ({
       ...match,
       rank: index + 1,
       isShown: shown.has(match.skill),
       isShortlisted: shortlist.has(match.skill),
       isRecent: recent.includes(match.skill.name),
-      fields: matcher.wordsIn(match.skill, query, { bodies: true }),
+      fields: await matcher.wordsIn(match.skill, query, { bodies: true }),
     })),
     notConsidered: [
       ...against.flatMap(({ skill, cue }) =>
@@ -252,7 +252,7 @@ const TIER_DESCRIPTIONS: Record<Tier, (told: Disclosure, visible: number) => str
       : `a note on ${noted.map(({ name }) => name).join(", ")}`,
 };
 
-function printExplainFacts(io: CommandIo, facts: ExplainFacts): void {
+async function printExplainFacts(io: CommandIo, facts: ExplainFacts): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
   const { told, tier } = facts;
   const said = `${TIER_DESCRIPTIONS[tier](told, facts.visible)}: ${told.reason} ~${told.tokens} tokens`;
@@ -268,13 +268,13 @@ function printExplainFacts(io: CommandIo, facts: ExplainFacts): void {
   if (cut.length > 0) out.line`${out.yellow("!")} to fit: ${cut.join(", ")}`;
   if (facts.isCut) out.line`${out.yellow("!")} ${QUERY_CUT_NOTE}`;
   if (facts.hasMore) out.line`${out.yellow("!")} more skills match; only the best 100 are shown`;
-  printMatches(out, "Matched", facts.matches.filter(isSelectedMatch));
-  printMatches(
+  await printMatches(out, "Matched", facts.matches.filter(isSelectedMatch));
+  await printMatches(
     out,
     "Not selective enough: ranked, never included in full",
     facts.matches.filter(({ level }) => level === "weak"),
   );
-  printMatches(
+  await printMatches(
     out,
     "By text alone: offered or found by search_skills, never included in full",
     facts.matches.filter(({ level }) => level === "words"),
@@ -289,13 +289,13 @@ function printExplainFacts(io: CommandIo, facts: ExplainFacts): void {
 
 const MAX_BY_WORDS = 10;
 
-function printMatches(out: Printer, title: string, matches: readonly ExplainedMatch[]): void {
+async function printMatches(out: Printer, title: string, matches: readonly ExplainedMatch[]): Promise<void> {
   if (matches.length === 0) return;
   out.line`\n${out.bold(title)}`;
   const widest = Math.min(32, Math.max(...matches.map(({ skill }) => skill.name.length)));
   for (const match of matches) {
     const mark = match.isShown ? out.green("✓") : match.isShortlisted ? out.green("+") : out.dim("·");
-    const cost = !isSelectedMatch(match) ? "" : ` ~${estimateTokens(readSearchableBody(match.skill))} tokens`;
+    const cost = !isSelectedMatch(match) ? "" : ` ~${estimateTokens(await readSearchableBody(match.skill))} tokens`;
     const name = match.skill.name.padEnd(widest);
     const before = out.text`${mark} ${String(match.rank).padStart(2)}  ${name}  ${match.level.padEnd(8)}  `;
     printHanging(out, before, [`${formatReasons(match)}${cost}`], { indent: 6, start: name.length + 18 });

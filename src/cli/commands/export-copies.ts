@@ -13,6 +13,7 @@ import type { DiscoverResult } from "../../config/discover.ts";
 import { type Problem, SkillError } from "../../errors/problem.ts";
 import { isInvocableBy, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CopyOutcome, printCopyOutcomes } from "../client-copies.ts";
 import type { CommandContext, CommonOptions } from "../command-definition.ts";
@@ -57,7 +58,7 @@ export async function exportSkillCopies(context: CommandContext<CopyOptions>): P
   }));
   if (named.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
   const planned = new Set<string>();
-  const outcomes = jobs.map((job) => exportToClient(job, { io, options, found, planned }));
+  const outcomes = await mapAsync(jobs, (job) => exportToClient(job, { io, options, found, planned }));
   return printCopyOutcomes(io, outcomes, options);
 }
 
@@ -116,14 +117,14 @@ interface CopyContext {
   planned?: Set<string>;
 }
 
-export function exportToClient(
+export async function exportToClient(
   { target, skills }: CopyJob,
   { io, options, found, planned = new Set() }: CopyContext,
-): CopyOutcome {
+): Promise<CopyOutcome> {
   const where = { around: found.around, isProject: options.project ?? false, planned };
   const waiting = createWaitIndicator(io, `checking ${formatCount(skills.length, "skill")} for ${target.client.title}`);
   try {
-    const steps = writeClientCopies({
+    const steps = await writeClientCopies({
       target,
       installs: found.installs,
       skills,
@@ -162,12 +163,12 @@ function listDefaultSkills(found: DiscoverResult, { folder }: ClientTarget): Ski
 }
 
 /** Returns why a skill must not be given to another program: it is disabled or not trusted. */
-function findExportRefusal(skill: Skill, found: DiscoverResult): Problem | undefined {
+async function findExportRefusal(skill: Skill, found: DiscoverResult): Promise<Problem | undefined> {
   const remote = findRemoteRefusal(skill);
   if (remote) return remote;
   const [denial] = [findFirstDenial(skill, found) ?? trustPolicy(skill, found) ?? []].flat();
   if (denial || found.trust.getStatus(skill) !== "trusted") return denial;
-  const unseen = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
+  const unseen = (await skill.files()).findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unseen) {
     return {
       code: unseen.code,
@@ -175,7 +176,7 @@ function findExportRefusal(skill: Skill, found: DiscoverResult): Problem | undef
       fix: "remove unneeded files from its folder",
     };
   }
-  const changes = found.trust.findChanges(skill, copySkill(skill));
+  const changes = found.trust.findChanges(skill, await copySkill(skill));
   return changes.length === 0 ? undefined : describeTrustChange(skill, changes);
 }
 
@@ -191,7 +192,7 @@ export async function askForExportTrust(
   const clients = new Set<string>();
   for (const { target, skills } of jobs) {
     const asking = skills.filter((skill) => found.trust.getStatus(skill) === "untrusted");
-    const given = listExportable({ target, skills: asking }, found, force);
+    const given = await listExportable({ target, skills: asking }, found, force);
     for (const skill of given) waiting.add(skill);
     if (given.length > 0) clients.add(target.client.title);
   }
@@ -199,9 +200,13 @@ export async function askForExportTrust(
     await askForTrust(io, found, [...waiting], formatExportQuestion(io, [...waiting], [...clients]));
 }
 
-function listExportable({ target, skills }: CopyJob, found: DiscoverResult, force: boolean | undefined): Skill[] {
+async function listExportable(
+  { target, skills }: CopyJob,
+  found: DiscoverResult,
+  force: boolean | undefined,
+): Promise<Skill[]> {
   try {
-    const steps = writeClientCopies({
+    const steps = await writeClientCopies({
       target,
       installs: found.installs,
       skills,

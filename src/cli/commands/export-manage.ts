@@ -14,6 +14,7 @@ import { getErrnoCode, type Problem, SkillError } from "../../errors/problem.ts"
 import { formatHomePath } from "../../skill/source/locations.ts";
 import { type ClientCopyStore, createClientCopyStore } from "../../store/copy-records.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { compareText, findNearest } from "../../util/text.ts";
 import {
   COPY_STATES,
@@ -46,10 +47,10 @@ export async function listExportedCopies({ io, options, args }: CommandContext<L
   const clients = options.to === undefined ? [] : parseClientIds(options.to, "name one: --to claude");
   for (const id of clients) getNativeClient(id);
   const all = listRecordedCopies(found.installs, found.around, options.workspace);
-  const rows = all
+  const named = all
     .filter(({ client, skill }) => isNamed(client, clients) && isNamed(skill, args))
-    .filter(({ where }) => !options.project || where === "project")
-    .map((row): ListedCopy => ({ ...row, state: readCopyState(row, found) }));
+    .filter(({ where }) => !options.project || where === "project");
+  const rows = await mapAsync(named, async (row) => ({ ...row, state: await readCopyState(row, found) }));
   if (options.json) printJson(io.stdout, toExportListJson(rows));
   else printListedCopies(createPrinter(io.stdout, io.env), rows, found.around.home);
   if (options.json) return EXIT.fine;
@@ -75,9 +76,9 @@ function toExportListJson(rows: readonly ListedCopy[]) {
 }
 
 /** Returns the value of `export SKILL --list --json`. */
-export function collectExportedCopies(found: DiscoverResult, skill: string) {
+export async function collectExportedCopies(found: DiscoverResult, skill: string) {
   const all = listRecordedCopies(found.installs, found.around, undefined).filter((row) => row.skill === skill);
-  return toExportListJson(all.map((row) => ({ ...row, state: readCopyState(row, found) })));
+  return toExportListJson(await mapAsync(all, async (row) => ({ ...row, state: await readCopyState(row, found) })));
 }
 
 function toListedCopyJson({ skill, client, source, original, copy, at, folder, state }: ListedCopy) {
@@ -128,16 +129,23 @@ export async function updateExportedCopies({ io, options, args }: CommandContext
   const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
   if (rows.length === 0 && !options.json)
     createPrinter(io.stderr, io.env).line`no copies found: \`skillet export --list\` shows all`;
-  const jobs = [...Map.groupBy(rows, ({ client }) => client)].map(([client, copies]) => {
-    const judged = copies.map((row) => ({ row, state: readCopyState(row, found), skill: findOriginal(row, found) }));
-    const going = judged.flatMap(({ state, skill }) => (skill && UPDATABLE_STATES.has(state) ? [skill] : []));
-    const left = judged.filter(({ state, skill }) => !skill || !UPDATABLE_STATES.has(state));
-    return { target: resolveClientTarget(client, { around, isProject }), skills: going, left };
-  });
+  const jobs = await mapAsync(
+    Map.groupBy(rows, ({ client }) => client),
+    async ([client, copies]) => {
+      const judged = await mapAsync(copies, async (row) => ({
+        row,
+        state: await readCopyState(row, found),
+        skill: findOriginal(row, found),
+      }));
+      const going = judged.flatMap(({ state, skill }) => (skill && UPDATABLE_STATES.has(state) ? [skill] : []));
+      const left = judged.filter(({ state, skill }) => !skill || !UPDATABLE_STATES.has(state));
+      return { target: resolveClientTarget(client, { around, isProject }), skills: going, left };
+    },
+  );
   if (args.length > 0 && !options.dryRun) await askForExportTrust(io, found, jobs, options.force);
-  const outcomes = jobs.map((job): CopyOutcome => {
+  const outcomes = await mapAsync(jobs, async (job): Promise<CopyOutcome> => {
     const outcome =
-      job.skills.length === 0 ? { target: job.target, steps: [] } : exportToClient(job, { io, options, found });
+      job.skills.length === 0 ? { target: job.target, steps: [] } : await exportToClient(job, { io, options, found });
     const left = job.left.map(({ row, state }) => createSkippedCopy(row, state, around.home));
     return { ...outcome, steps: [...outcome.steps, ...left].sort((a, b) => compareText(a.name, b.name)) };
   });

@@ -9,6 +9,7 @@ import {
 import { SkillError } from "../../errors/problem.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { formatDisplayPath } from "../../skill/source/locations.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { findNearest, formatCount, formatNumber } from "../../util/text.ts";
 import {
@@ -137,10 +138,10 @@ async function exportFiles(
   const code = printConfigurationWarnings(io, found) ? EXIT.fine : EXIT.usage;
   const missing = args.find((name) => !found.catalog.find(name));
   if (missing !== undefined) return failMissingSkill(io, found, missing);
-  const written = args.map((name) => {
+  const written = await mapAsync(args, async (name) => {
     const skill = found.catalog.get(name);
     const path = resolveExportPath(skill, format, { cwd: io.cwd, ...(output === undefined ? {} : { output }) });
-    return { skill, exported: exportSkill({ skill, format, path, isForced: force, isDryRun }) };
+    return { skill, exported: await exportSkill({ skill, format, path, isForced: force, isDryRun }) };
   });
   if (options.json) {
     printJson(io.stdout, {

@@ -14,6 +14,7 @@ import { getSandboxPath } from "../../skill/skill-code.ts";
 import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.ts";
 import type { TrustStore } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { filterAsync, mapAsync } from "../../util/sequential.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import {
@@ -243,8 +244,12 @@ async function printUnlisted(
     if (denial) return [skill.name, `${denial.message}; ${formatFix(denial)}`];
   });
   const { findSkillLocations } = await import("../command-host.ts");
-  printListSection(out, "Identical copies in several places", catalog.skills, (skill) => {
-    const places = catalog.copies(skill.name).length > 1 ? findSkillLocations(skill, catalog) : [];
+  const several = catalog.skills.filter(({ name }) => catalog.copies(name).length > 1);
+  const copies = await mapAsync(several, async (skill) => ({
+    skill,
+    places: await findSkillLocations(skill, catalog),
+  }));
+  printListSection(out, "Identical copies in several places", copies, ({ skill, places }) => {
     if (places.length > 1)
       return [skill.name, places.map(({ source, file = source }) => formatDisplayPath(file, around)).join(", ")];
   });
@@ -272,9 +277,9 @@ function printListSection<T>(
 async function findRealShadows(found: DiscoverResult, care: "quick" | "exact" = "exact"): Promise<Skill[]> {
   const { isSameSkill } = await import("../../skill/source/skill-copy.ts");
   const { catalog } = found;
-  return catalog.shadowed.filter((skill) => {
+  return filterAsync(catalog.shadowed, async (skill) => {
     const winner = catalog.copies(skill.name)[0];
-    return !winner || !isSameSkill(winner, skill, care);
+    return !winner || !(await isSameSkill(winner, skill, care));
   });
 }
 
@@ -299,17 +304,16 @@ export async function toListJson(
   const { catalog } = found;
   const { findSkillLocations } = await import("../command-host.ts");
   const visible = isAll ? catalog.skills.filter(isWanted) : listed;
-  const skills = found.trust.withCache(() =>
-    visible.map((skill) => {
-      const denial = isDenied(skill);
-      return {
-        ...toSkillJson(skill),
-        places: findSkillLocations(skill, catalog),
-        trust: found.trust.getStatus(skill),
-        ...(denial ? { denial } : {}),
-      };
-    }),
-  );
+  const trust = found.trust.withCache(() => visible.map(found.trust.getStatus));
+  const skills = await mapAsync(visible.entries(), async ([at, skill]) => {
+    const denial = isDenied(skill);
+    return {
+      ...toSkillJson(skill),
+      places: await findSkillLocations(skill, catalog),
+      trust: trust[at],
+      ...(denial ? { denial } : {}),
+    };
+  });
   if (!isAll) return { skills };
   const shadowed = (await findRealShadows(found)).filter(isWanted).map(toSkillJson);
   return { skills, shadowed, diagnostics: catalog.diagnostics, configuration: found.configuration.diagnostics };

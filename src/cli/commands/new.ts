@@ -115,7 +115,8 @@ async function trustNewSkill(io: CommandIo, options: CommonOptions, folder: stri
   const found = await discoverForCommand(io, options);
   const place = realpathSync(folder);
   const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === place);
-  if (skill && found.trust.getStatus(skill) === "untrusted") found.trust.grant([{ skill, copy: copySkill(skill) }]);
+  if (skill && found.trust.getStatus(skill) === "untrusted")
+    found.trust.grant([{ skill, copy: await copySkill(skill) }]);
 }
 
 /** Returns the problems caused by the chosen description, with the first profile that reports each. */

@@ -26,6 +26,7 @@ import { createProgramCancelError } from "../../sandbox/process.ts";
 import { type PackageFolders, resolvePackageFolders } from "../../sandbox/sandbox-folders.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { formatCount } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
 import { discoverForCommand, formatSkillsFolder, printConfigurationWarnings } from "../command-host.ts";
@@ -124,7 +125,7 @@ async function buildSkillPackages({ io, options, args }: CommandContext<BuildPac
   }
   if (options.json) printJson(io.stdout, { sets: results, python, libraries, problems: failures });
   printFailures(io, failures);
-  if (!options.json) printProposals(io, found, skills);
+  if (!options.json) await printProposals(io, found, skills);
   if (asked.length + python.length + libraries.length + failures.length === 0) printNothingDeclared(io, args, found);
   if (failures.length > 0) return EXIT.findings;
   return isConfigured ? EXIT.fine : EXIT.usage;
@@ -180,10 +181,10 @@ function planLibraries(found: DiscoverResult, skills: readonly Skill[]): Library
 }
 
 /** Prints packages that files of a skill list and that are not configured for it. */
-function printProposals(io: CommandIo, found: DiscoverResult, skills: readonly Skill[]): void {
+async function printProposals(io: CommandIo, found: DiscoverResult, skills: readonly Skill[]): Promise<void> {
   const error = createPrinter(io.stderr, io.env);
   for (const skill of skills) {
-    for (const { file, wanted, command } of proposePackages(skill, found))
+    for (const { file, wanted, command } of await proposePackages(skill, found))
       printWrappedLine(error, `${skill.name}: ${file} lists ${wanted.join(", ")}; to add them: ${command}`);
   }
 }
@@ -220,9 +221,9 @@ async function listPackages({ io, options }: CommandContext<object>): Promise<nu
     ...layer,
     skills: usersOf(layer.names),
   }));
-  const sets = listEnabledSkills(found).map((skill) => ({
+  const sets = await mapAsync(listEnabledSkills(found), async (skill) => ({
     name: skill.name,
-    sets: listSkillLibrarySets(found, skill),
+    sets: await listSkillLibrarySets(found, skill),
   }));
   const libraries = listLibraryLayers(resolvePackageFolders(found.around)).map((library) => ({
     ...library,
@@ -260,7 +261,7 @@ async function prunePackages({ io, options }: CommandContext<PrunePackagesOption
   const places = resolvePackageFolders(found.around);
   // An invalid set cannot have been built.
   const sets = collectRequests(found.catalog.skills, found).asked.map(({ names }) => names);
-  const libraries = findUnusedSkillLibraries(found, found.catalog.skills);
+  const libraries = await findUnusedSkillLibraries(found, found.catalog.skills);
   const planned = { ...findUnusedLayers(places, sets), libraries };
   const [out, error] = [createPrinter(io.stdout, io.env), createPrinter(io.stderr, io.env)];
   const isNothing = countUnused(planned) === 0;

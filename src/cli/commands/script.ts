@@ -62,7 +62,7 @@ async function runSkillScript({ io, options, args }: CommandContext<ScriptOption
   requireConfiguration(io, found);
   const skill = found.catalog.find(name);
   if (!skill) return failMissingSkill(io, found, name);
-  if (file === undefined) return listScripts(io, skill, options.json ?? false);
+  if (file === undefined) return await listScripts(io, skill, options.json ?? false);
   if (file.startsWith("-")) {
     throw new SkillError("usage", {
       message: `"${file}" is in the place of the script's name`,
@@ -93,8 +93,8 @@ async function runSkillScript({ io, options, args }: CommandContext<ScriptOption
   return getScriptExitCode(result);
 }
 
-function listScripts(io: CommandIo, skill: Skill, asJson: boolean): number {
-  const scripts = listSkillScripts(skill);
+async function listScripts(io: CommandIo, skill: Skill, asJson: boolean): Promise<number> {
+  const scripts = await listSkillScripts(skill);
   if (asJson) printJson(io.stdout, { name: skill.name, scripts });
   else {
     const out = createPrinter(io.stdout, io.env);

@@ -75,12 +75,12 @@ async function showSkill({ io, options, args }: CommandContext<ShowOptions>): Pr
   }
   if (file !== undefined) await skill.fetch?.([file]);
   else if (options.body) await skill.fetch?.();
-  if (file !== undefined) printSkillFile(io, skill, file, options.json ?? false);
+  if (file !== undefined) await printSkillFile(io, skill, file, options.json ?? false);
   else if (options.json) printJson(io.stdout, await toShowJson(skill, found, { hasBody: options.body === true }));
-  else if (options.body) printSkillText(io, skill.body());
+  else if (options.body) printSkillText(io, await skill.body());
   else {
     const signed = await readSignatureState(skill, found);
-    printSkillFacts(io, skill, found, { workspace: options.workspace, signed: signed?.text });
+    await printSkillFacts(io, skill, found, { workspace: options.workspace, signed: signed?.text });
   }
   return code;
 }
@@ -129,24 +129,24 @@ function isAboutSkill({ file }: Diagnostic, name: string): boolean {
 export async function toShowJson(skill: Skill, found: CommandHost, { hasBody = false } = {}) {
   const signed = await readSignatureState(skill, found);
   return {
-    ...collectSkillFacts(skill, found),
+    ...(await collectSkillFacts(skill, found)),
     ...(signed ? { signature: toSignatureJson(signed.state) } : {}),
-    ...(hasBody ? { body: skill.body() } : {}),
+    ...(hasBody ? { body: await skill.body() } : {}),
   };
 }
 
-function collectSkillFacts(skill: Skill, found: CommandHost) {
-  const { files, findings } = skill.files();
+async function collectSkillFacts(skill: Skill, found: CommandHost) {
+  const { files, findings } = await skill.files();
   const added = readAddedFacts(skill, found);
   return {
     ...toSkillJson(skill),
-    places: findSkillLocations(skill, found.catalog),
+    places: await findSkillLocations(skill, found.catalog),
     frontmatter: skill.manifest.data,
-    tokens: countSkillTokens(skill),
+    tokens: await countSkillTokens(skill),
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
-    scripts: listSkillScripts(skill),
+    scripts: await listSkillScripts(skill),
     packages: listSkillPackages(skill, found),
-    proposed: proposePackages(skill, found),
+    proposed: await proposePackages(skill, found),
     trust: found.trust.getStatus(skill),
     ...(added ? { added } : {}),
     capabilities: readTrustFacts(skill, found),
@@ -157,13 +157,13 @@ function collectSkillFacts(skill: Skill, found: CommandHost) {
 }
 
 /** Estimates the tokens of a skill in a list, and of its instructions. */
-export function countSkillTokens(skill: Skill) {
-  return { listed: estimateTokens(formatPromptListing([skill])), full: countFullTokens(skill) };
+export async function countSkillTokens(skill: Skill) {
+  return { listed: estimateTokens(formatPromptListing([skill])), full: await countFullTokens(skill) };
 }
 
 /** Estimates the tokens of the instructions, by their size if they are remote. */
-function countFullTokens(skill: Skill): number {
-  return skill instanceof RemoteSkill ? Math.ceil(skill.ownSize() / 4) : estimateTokens(skill.body());
+async function countFullTokens(skill: Skill): Promise<number> {
+  return skill instanceof RemoteSkill ? Math.ceil(skill.ownSize() / 4) : estimateTokens(await skill.body());
 }
 
 /** Returns the source of an added skill and its lock state. */
@@ -208,7 +208,8 @@ function formatTrust(skill: Skill, found: CommandHost, workspace: string | undef
 /** Returns the signer of a skill and the state of the signature; undefined without a signature. */
 async function readSignatureState(skill: Skill, { home }: CommandHost) {
   const { folder } = skill.origin;
-  if (folder === undefined || !skill.files().files.some(({ path }) => path === SIGNATURE_FILE)) return undefined;
+  if (folder === undefined || !(await skill.files()).files.some(({ path }) => path === SIGNATURE_FILE))
+    return undefined;
   const [{ checkSignature, formatSignature }, { createSignerStore }] = await Promise.all([
     import("../../remote/signature.ts"),
     import("../../store/signers.ts"),
@@ -225,10 +226,15 @@ interface PrintedFacts {
   signed: string | undefined;
 }
 
-function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { workspace, signed }: PrintedFacts): void {
+async function printSkillFacts(
+  io: CommandIo,
+  skill: Skill,
+  found: CommandHost,
+  { workspace, signed }: PrintedFacts,
+): Promise<void> {
   const out = createPrinter(io.stdout, io.env);
   const { manifest, origin } = skill;
-  const { tokens, files, places, denials: denied, diagnostics } = collectSkillFacts(skill, found);
+  const { tokens, files, places, denials: denied, diagnostics } = await collectSkillFacts(skill, found);
   const row = (label: string, value: string | undefined) => {
     if (value) printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
   };
@@ -241,12 +247,7 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   row("tags", manifest.tags.join(", "));
   row("authors", manifest.authors.join(", "));
   row("model", manifest.model);
-  row(
-    "scripts",
-    listSkillScripts(skill)
-      .map(({ path }) => path)
-      .join(", "),
-  );
+  row("scripts", (await listSkillScripts(skill)).map(({ path }) => path).join(", "));
   if (manifest.toolsets.length > 0) {
     row("toolsets", `${manifest.toolsets.join(", ")}; their tools: skillet tools ${skill.name}`);
     row("", "its tools run as you, without a sandbox");
@@ -262,7 +263,7 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   row("packages", given.system.join(", "));
   row("python", given.python.join(", "));
   row("npm", given.npm.join(", "));
-  for (const { file, wanted, command } of proposePackages(skill, found))
+  for (const { file, wanted, command } of await proposePackages(skill, found))
     row("proposed", `${file} lists ${truncateLine(wanted.join(", "), 400)}; to add them: ${command}`);
   for (const text of formatTrust(skill, found, workspace)) row("may use", text);
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
@@ -283,7 +284,7 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   const length =
     skill instanceof RemoteSkill
       ? formatCount(skill.ownSize(), "byte")
-      : formatCount(skill.body().split("\n").length, "line");
+      : formatCount((await skill.body()).split("\n").length, "line");
   row("size", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
   // Reasons that hide the skill come first: the others matter only after those are fixed.
   const hidden = denied.filter(({ kind }) => kind === "access");
@@ -304,15 +305,15 @@ function printSkillFacts(io: CommandIo, skill: Skill, found: CommandHost, { work
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, found.around);
 }
 
-function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boolean): void {
-  const file = toSkillFileJson(skill, path);
+async function printSkillFile(io: CommandIo, skill: Skill, path: string, asJson: boolean): Promise<void> {
+  const file = await toSkillFileJson(skill, path);
   if (asJson) printJson(io.stdout, file);
   else printSkillText(io, file.text);
 }
 
 /** Returns the value of `show SKILL FILE --json`. Throws a SkillError for a file that is not text. */
-export function toSkillFileJson(skill: Skill, path: string) {
-  const bytes = skill.read(path);
+export async function toSkillFileJson(skill: Skill, path: string) {
+  const bytes = await skill.read(path);
   if (!isUtf8(bytes) || bytes.includes(0)) {
     throw new SkillError("resource-binary", {
       message: `"${path}" is not text (${formatCount(bytes.length, "byte")})`,

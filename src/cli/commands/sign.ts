@@ -17,6 +17,7 @@ import { formatDisplayPath, formatHomePath } from "../../skill/source/locations.
 import { readFolderSkill } from "../../skill/source/read-skill.ts";
 import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createSignerStore, decodeBase64, fingerprintKey, parsePublicKey, type Signer } from "../../store/signers.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { findNearest, truncateLine } from "../../util/text.ts";
 import { type CommandContext, type CommandDefinition, EXIT, formatExamples } from "../command-definition.ts";
@@ -65,8 +66,8 @@ async function signSkills({ io, options, args }: CommandContext<SignOptions>): P
     out.line`${out.green("✓")} created ${formatHomePath(file, around.home)}`;
     out.line`  keep a backup in a safe place: it cannot be restored`;
   }
-  const signed = targets.map((skill) => {
-    const done = signKeepingTrust(skill, key, found);
+  const signed = await mapAsync(targets, async (skill) => {
+    const done = await signKeepingTrust(skill, key, found);
     if (!options.json) {
       out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${formatDisplayPath(done.file, { ...around, workspace: io.cwd })}`;
       out.line`  ${out.dim(done.digest)}`;
@@ -102,14 +103,18 @@ function printPublicKey(out: Printer, { fingerprint, publicKey }: { fingerprint:
 }
 
 /** Signs a skill and keeps its trust: the only new file is the signature. */
-function signKeepingTrust(skill: Skill, privateKey: KeyObject, { catalog, trust }: DiscoverResult): SignedSkill {
+async function signKeepingTrust(
+  skill: Skill,
+  privateKey: KeyObject,
+  { catalog, trust }: DiscoverResult,
+): Promise<SignedSkill> {
   const { folder = "" } = skill.origin;
   const known = [...catalog.skills, ...catalog.shadowed].find(({ origin }) => origin.folder === folder);
   const isTrusted =
-    known && trust.getStatus(known) === "trusted" && trust.findChanges(known, copySkill(known)).length === 0;
+    known && trust.getStatus(known) === "trusted" && trust.findChanges(known, await copySkill(known)).length === 0;
   const signed = signSkill({ folder, name: skill.name, privateKey });
   const now = isTrusted && readSkillSafely(folder, known.origin);
-  if (now && "skill" in now) trust.grant([{ skill: now.skill, copy: copySkill(now.skill) }]);
+  if (now && "skill" in now) trust.grant([{ skill: now.skill, copy: await copySkill(now.skill) }]);
   return signed;
 }
 

@@ -163,7 +163,7 @@ async function openToolsOfSkill(
     const [untrusted] = skill.fetch ? [trustPolicy(skill, found) ?? []].flat() : [];
     if (untrusted) return { ...head, tools: [], problems: [untrusted], close: () => {} };
     await skill.fetch?.("all");
-    const copy = copySkill(skill);
+    const copy = await copySkill(skill);
     const { tools, problems, close } = await openToolsets(found, { skill, copy, onPrinted });
     return { ...head, tools: filterDisabledTools(found, tools), problems, of: { skill, copy }, close };
   } catch (error) {

@@ -16,6 +16,7 @@ import { copySkill } from "../../skill/source/skill-copy.ts";
 import { getSkillLocation, type SecretOwner } from "../../store/trust.ts";
 import { checkFileOwner } from "../../util/file-access.ts";
 import { isInside, resolveRealPath } from "../../util/safe-path.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { getUserHome } from "../../util/system.ts";
 import { findNearest, formatCount, truncateLine } from "../../util/text.ts";
 import { type CommonOptions, createNotApprovedError, EXIT } from "../command-definition.ts";
@@ -165,12 +166,14 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
   if (!options.yes && !(await isConfirmed(io, `Trust the skills in ${where} and their code as your own work?`)))
     throw createNotApprovedError(io, "not trusted", "review the skills (skillet show NAME), then add --yes");
   trust.own.add(folder, skills.map(getSkillLocation));
-  const uncovered = skills.flatMap((skill) => {
-    const why = recordOwnFolder(skill, found);
-    return why === undefined ? [] : [{ name: skill.name, why }];
-  });
+  const recorded = await mapAsync(skills, async (skill) => ({
+    name: skill.name,
+    why: await recordOwnFolder(skill, found),
+  }));
+  const uncovered = recorded.flatMap(({ name, why }) => (why === undefined ? [] : [{ name, why }]));
   for (const skill of skills)
-    if (!uncovered.some(({ name }) => name === skill.name)) storeSkillCopy(copySkill(skill), getSkillStoreFolder(home));
+    if (!uncovered.some(({ name }) => name === skill.name))
+      storeSkillCopy(await copySkill(skill), getSkillStoreFolder(home));
   if (options.json) {
     printJson(io.stdout, { mine: folder, skills: skills.map(({ name }) => name), uncovered });
   } else {
@@ -183,12 +186,12 @@ async function approveOwnFolder(io: CommandIo, found: DiscoverResult, options: T
 }
 
 /** Checks and records the trust of a skill. Returns the reason if it is not trusted. */
-function recordOwnFolder(skill: Skill, { trust }: DiscoverResult): string | undefined {
+async function recordOwnFolder(skill: Skill, { trust }: DiscoverResult): Promise<string | undefined> {
   try {
     const state = trust.getStatus(skill);
     if (state === "own") return undefined;
     if (state === "changed") return "it does not match its lock file";
-    const changes = trust.findChanges(skill, copySkill(skill));
+    const changes = trust.findChanges(skill, await copySkill(skill));
     const refusal = trust.findRefusal(skill);
     if (refusal) return formatOwnRefusal(refusal);
     return changes.length > 0 ? "it cannot be compared" : undefined;

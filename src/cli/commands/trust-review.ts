@@ -22,6 +22,7 @@ import {
 } from "../../store/trust.ts";
 import { diffLines } from "../../util/diff.ts";
 import { readRegularFile } from "../../util/file-access.ts";
+import { filterAsync, mapAsync } from "../../util/sequential.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { formatCount, formatNumber, truncateLine } from "../../util/text.ts";
 import { foldColumns, formatSomeNames, wrapText } from "../format.ts";
@@ -40,7 +41,7 @@ export interface TrustSubject {
 }
 
 /** Prints the instructions and code: all of it the first time, then the changes. */
-export function printTrustSubject(out: Printer, subject: TrustSubject, found: DiscoverResult): void {
+export async function printTrustSubject(out: Printer, subject: TrustSubject, found: DiscoverResult): Promise<void> {
   const { skill, copy, before, changes } = subject;
   out.line`${out.bold(skill.name)}  ${formatDisplayPath(getSkillLocation(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
   for (const [what, values] of listRequirementRows(skill, found))
@@ -48,9 +49,9 @@ export function printTrustSubject(out: Printer, subject: TrustSubject, found: Di
   for (const said of formatGrantedValues(skill, found))
     printHanging(out, out.text`  ${out.yellow("!")} `, [said], { indent: 4 });
   if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
-  if (!before) printInstructions(out, skill);
+  if (!before) await printInstructions(out, skill);
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
-  if (!before || kinds.has("SKILL.md")) printDynamicCommands(out, skill);
+  if (!before || kinds.has("SKILL.md")) await printDynamicCommands(out, skill);
   const isCovered = createCoverageCheck(skill, copy.files);
   for (const [path, file] of copy.files) {
     const { bytes } = file;
@@ -113,8 +114,8 @@ const MAX_DIFF_LINES = 80;
 /** Without arguments this placeholder would be replaced by nothing, and the shown command would differ from the written one. */
 const ARGUMENTS_PLACEHOLDER = "\ue000ARGUMENTS";
 
-function printInstructions(out: Printer, skill: Skill, max = MAX_INSTRUCTIONS): void {
-  const lines = splitContentLines(skill.body());
+async function printInstructions(out: Printer, skill: Skill, max = MAX_INSTRUCTIONS): Promise<void> {
+  const lines = splitContentLines(await skill.body());
   out.line`  instructions  ${out.dim(formatCount(lines.length, "line"))}`;
   for (const line of lines.slice(0, max)) printContentLine(out, line);
   const more = lines.length - max;
@@ -122,8 +123,8 @@ function printInstructions(out: Printer, skill: Skill, max = MAX_INSTRUCTIONS): 
 }
 
 /** Prints the commands in the instructions: these run with any model. */
-function printDynamicCommands(out: Printer, skill: Skill, max = MAX_COMMANDS): void {
-  const lines = findInstructionCommands(skill.body().replaceAll("$ARGUMENTS", ARGUMENTS_PLACEHOLDER), {})
+async function printDynamicCommands(out: Printer, skill: Skill, max = MAX_COMMANDS): Promise<void> {
+  const lines = findInstructionCommands((await skill.body()).replaceAll("$ARGUMENTS", ARGUMENTS_PLACEHOLDER), {})
     .flatMap(splitContentLines)
     .map((line) => line.replaceAll(ARGUMENTS_PLACEHOLDER, "$ARGUMENTS"));
   if (lines.length === 0) return;
@@ -159,9 +160,13 @@ function splitContentLines(text: string): string[] {
 }
 
 /** Prints all instructions and code of a skill that is not written yet, without omissions: no other command can show it. */
-export function printSkillContents(out: Printer, skill: Skill, files: ReadonlyMap<string, CopiedFile>): void {
-  printInstructions(out, skill, Number.POSITIVE_INFINITY);
-  printDynamicCommands(out, skill, Number.POSITIVE_INFINITY);
+export async function printSkillContents(
+  out: Printer,
+  skill: Skill,
+  files: ReadonlyMap<string, CopiedFile>,
+): Promise<void> {
+  await printInstructions(out, skill, Number.POSITIVE_INFINITY);
+  await printDynamicCommands(out, skill, Number.POSITIVE_INFINITY);
   const isCovered = createCoverageCheck(skill, files);
   for (const [path, file] of files) {
     if (path === "SKILL.md") continue;
@@ -232,8 +237,8 @@ interface TrustGroup {
 }
 
 /** Groups skills by risk, highest first. */
-export function groupByRisk(subjects: readonly TrustSubject[]): TrustGroup[] {
-  const summaries = subjects.map(summarizeSubject);
+export async function groupByRisk(subjects: readonly TrustSubject[]): Promise<TrustGroup[]> {
+  const summaries = await mapAsync(subjects, summarizeSubject);
   return TRUST_RISKS.flatMap((risk) => {
     const group = summaries.filter((summary) => summary.risk === risk);
     return group.length === 0
@@ -242,14 +247,14 @@ export function groupByRisk(subjects: readonly TrustSubject[]): TrustGroup[] {
   });
 }
 
-function summarizeSubject(subject: TrustSubject): TrustSummary {
+async function summarizeSubject(subject: TrustSubject): Promise<TrustSummary> {
   const { skill, copy } = subject;
   const { name, description, manifest } = skill;
   const code = [...copy.files].filter(([path, file]) => path !== "SKILL.md" && isCodeFile(skill, path, file));
   const scanned = scanSkill({ name, description, manifest, files: copy.files });
   const findings = scanned.filter(({ weight }) => weight !== "low");
-  const commands = findDynamicCommands(skill.body()).length;
-  const runs = listSkillScripts(skill).length + manifest.toolsets.length + commands;
+  const commands = findDynamicCommands(await skill.body()).length;
+  const runs = (await listSkillScripts(skill)).length + manifest.toolsets.length + commands;
   const risk =
     manifest.toolsets.length > 0
       ? "tools"
@@ -311,11 +316,12 @@ export function formatFindingCounts(findings: readonly ScanFinding[]): string {
 }
 
 /** Returns the number of skills with untrusted code, and the command that reviews and trusts them; undefined without such skills. */
-export function findUntrustedCode(found: DiscoverResult): { skills: number; command: string } | undefined {
+export async function findUntrustedCode(
+  found: DiscoverResult,
+): Promise<{ skills: number; command: string } | undefined> {
   const { catalog, trust } = found;
-  const waiting = trust.withCache(() =>
-    catalog.skills.filter((skill) => trust.getStatus(skill) === "untrusted" && !isTextOnly(skill)),
-  );
+  const untrusted = trust.withCache(() => catalog.skills.filter((skill) => trust.getStatus(skill) === "untrusted"));
+  const waiting = await filterAsync(untrusted, async (skill) => !(await isTextOnly(skill)));
   if (waiting.length === 0) return undefined;
   const folders = waiting.flatMap(({ origin: { folder } }) => (folder === undefined ? [] : [dirname(folder)]));
   const named = [...new Set(folders)].map((folder) => {

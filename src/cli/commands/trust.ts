@@ -11,6 +11,7 @@ import { copySkill } from "../../skill/source/skill-copy.ts";
 import { createBlobCache } from "../../store/lock-approval.ts";
 import { getSkillLocation, type TrustStore } from "../../store/trust.ts";
 import { isInside } from "../../util/safe-path.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { quoteIfNeeded } from "../../util/shell-quote.ts";
 import { formatCount, truncateLine } from "../../util/text.ts";
 import {
@@ -119,7 +120,7 @@ async function trustSkills({ io, options, args }: CommandContext<TrustOptions>):
   if (options.list) return printTrusted(io, found, options.json ?? false);
   if (options.revoke) return revokeTrust(io, found, given, options.json ?? false);
   const skills = new Set(
-    (args.length > 0 ? args : [undefined]).flatMap((wanted) => findMeantSkills(found, wanted, io.cwd)),
+    (await mapAsync(args.length > 0 ? args : [undefined], (wanted) => findMeantSkills(found, wanted, io.cwd))).flat(),
   );
   const subjects = await loadTrustSubjects([...skills], found);
   const pending = subjects.filter(
@@ -177,7 +178,7 @@ export async function approveSubjects(
   const isShown = !options.json || isAsking;
   if (options.show || pending.length <= MAX_SHOWN_SINGLY) {
     for (const one of isShown ? subjects : []) {
-      printTrustSubject(out, one, found);
+      await printTrustSubject(out, one, found);
       if (pending.includes(one)) printSubjectFindings(out, one);
     }
     return options.yes || pending.length === 0 || (await isConfirmed(io, formatTrustQuestion(pending, verb)))
@@ -186,7 +187,7 @@ export async function approveSubjects(
   }
   const { groupByRisk, printTrustGroup } = await import("./trust-review.ts");
   const approved: TrustSubject[] = [];
-  for (const group of groupByRisk(pending)) {
+  for (const group of await groupByRisk(pending)) {
     const members = group.summaries.map((summary) => summary.subject);
     if (isShown) printTrustGroup(out, group);
     if (options.yes || (await askForGroup(io, out, members, { found, verb }))) approved.push(...members);
@@ -219,7 +220,7 @@ async function askForGroup(
     const [, isShow, name] = /^(s(?:how)?)(?:\s+(\S+))?$/i.exec(answer) ?? [];
     if (isShow === undefined) return /^y(?:es)?$/i.test(answer);
     const shown = members.filter(({ skill }) => name === undefined || skill.name === name);
-    for (const one of shown) printTrustSubject(out, one, found);
+    for (const one of shown) await printTrustSubject(out, one, found);
     if (shown.length === 0) out.line`${out.red("✗")} "${truncateLine(name ?? "", 64)}" is not one of them`;
   }
   return false;
@@ -236,7 +237,7 @@ export async function askForTrust(
 ): Promise<boolean> {
   if (!io.ask) return false;
   const subjects = await loadTrustSubjects(skills, found);
-  for (const one of subjects) printTrustSubject(createPrinter(io.stderr, io.env), one, found);
+  for (const one of subjects) await printTrustSubject(createPrinter(io.stderr, io.env), one, found);
   if (!(await isConfirmed(io, asked ?? formatTrustQuestion(subjects)))) return false;
   grantTrust(found, subjects);
   return true;
@@ -247,14 +248,14 @@ async function loadTrustSubjects(skills: readonly Skill[], found: DiscoverResult
   const subjects: TrustSubject[] = [];
   for (const skill of skills) {
     await skill.fetch?.("all");
-    subjects.push(createTrustSubject(skill, found));
+    subjects.push(await createTrustSubject(skill, found));
   }
   return subjects;
 }
 
-function createTrustSubject(found: Skill, { trust: given, home }: DiscoverResult): TrustSubject {
-  const skill = withBody(found); // Trusts the shown content, even if the file changes during the review.
-  const copy = copySkill(skill);
+async function createTrustSubject(found: Skill, { trust: given, home }: DiscoverResult): Promise<TrustSubject> {
+  const skill = withBody(found, await found.body()); // Trusts the shown content, even if the file changes during the review.
+  const copy = await copySkill(skill);
   const state = given.getLockState(skill);
   if (state.is === "unknown") throw state.problem;
   if (state.is === "changed") {
@@ -294,7 +295,7 @@ function formatTrustQuestion(subjects: readonly TrustSubject[], verb = "Trust"):
     : `${verb} these ${subjects.length} skills and their code, which runs in a sandbox?`;
 }
 
-function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd: string): Skill[] {
+async function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd: string): Promise<Skill[]> {
   const { catalog, trust: given, around } = found;
   const named = wanted === undefined ? undefined : catalog.find(wanted);
   const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.getStatus(skill) !== "own");
@@ -319,7 +320,7 @@ function findMeantSkills(found: DiscoverResult, wanted: string | undefined, cwd:
     (skill) => isInside(root, getSkillLocation(skill)) || (!isSkill && isInside(getSkillLocation(skill), root)),
   );
   if (inside.length > 0) return inside;
-  const waiting = wanted === undefined ? findUntrustedCode(found) : undefined;
+  const waiting = wanted === undefined ? await findUntrustedCode(found) : undefined;
   const names = asking.slice(0, 10).map(({ name }) => name);
   const others =
     names.length === 0
@@ -339,14 +340,18 @@ function createNamePattern(pattern: string): RegExp {
   return new RegExp(`^${parts.join(".*")}$`);
 }
 
-function printTrusted(io: CommandIo, { trust: given, catalog, around }: DiscoverResult, asJson: boolean): number {
+async function printTrusted(
+  io: CommandIo,
+  { trust: given, catalog, around }: DiscoverResult,
+  asJson: boolean,
+): Promise<number> {
   const skills = new Map(
     [...catalog.skills, ...catalog.shadowed]
       .filter(({ origin }) => origin.file !== undefined || origin.remote !== undefined)
       .map((skill) => [getSkillLocation(skill), skill]),
   );
-  const rows = given.list().map(([path, { name, digest, at }]) => {
-    return { name, place: path, digest, at, state: formatTrustState(path, skills.get(path), given) };
+  const rows = await mapAsync(given.list(), async ([path, { name, digest, at }]) => {
+    return { name, place: path, digest, at, state: await formatTrustState(path, skills.get(path), given) };
   });
   const texts = given.text.list().map(([folder, at]) => ({ folder, at }));
   const mine = given.own.list().map(([folder, { at }]) => ({ folder, at }));
@@ -376,7 +381,7 @@ function printTrustedFolder(out: Printer, text: string): void {
   printHanging(out, out.text`${out.green("✓")} `, [text], { indent: 2 });
 }
 
-function formatTrustState(path: string, skill: Skill | undefined, given: TrustStore): string {
+async function formatTrustState(path: string, skill: Skill | undefined, given: TrustStore): Promise<string> {
   if (path.startsWith("mcp:")) {
     if (!skill) return "not listed by its server";
     return given.getStatus(skill) === "trusted" ? "unchanged" : "changed";
@@ -384,7 +389,7 @@ function formatTrustState(path: string, skill: Skill | undefined, given: TrustSt
   if (!existsSync(path)) return "gone";
   if (!skill) return "not checked: not found from here";
   try {
-    return given.findChanges(skill, copySkill(skill)).length > 0 ? "changed" : "unchanged";
+    return given.findChanges(skill, await copySkill(skill)).length > 0 ? "changed" : "unchanged";
   } catch (error) {
     return `unreadable: ${error instanceof Error ? error.message : error}`;
   }

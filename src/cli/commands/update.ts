@@ -10,6 +10,7 @@ import { fetchBases, findUnmoved, planUpdate, type RefetchResult, refetchSkills 
 import { createBlobCache } from "../../store/lock-approval.ts";
 import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../store/lock-file.ts";
 import { omitUndefined } from "../../util/objects.ts";
+import { mapAsync } from "../../util/sequential.ts";
 import { compareText, formatCount } from "../../util/text.ts";
 import { type AdditionsReport, reviewAndApply } from "../apply-additions.ts";
 import {
@@ -135,14 +136,18 @@ function updateDir({ locked, entries }: ChosenSkills, { io, options, found, repo
       return { fetched, bases: await fetchBases(entries, { ...fetchOptions, work: before }) };
     });
     const problems: { name: string; error: SkillError }[] = [];
-    const plan = (name: string, entry: LockedSkill, refetched: RefetchResult | undefined): PlannedAddition[] => {
+    const plan = async (
+      name: string,
+      entry: LockedSkill,
+      refetched: RefetchResult | undefined,
+    ): Promise<PlannedAddition[]> => {
       try {
         if (!refetched || "error" in refetched) throw refetched?.error;
         const { prepared, supply } = refetched;
         const provenance = createProvenance(supply.fetched, prepared.path, { place, around });
         const originals = createBlobCache(home);
         const merging = { work: join(work, "merged"), conflicts: options.conflicts, base: bases.get(name) };
-        const planned = planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
+        const planned = await planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
         return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
       } catch (problem) {
         if (!(problem instanceof SkillError)) throw problem;
@@ -150,7 +155,8 @@ function updateDir({ locked, entries }: ChosenSkills, { io, options, found, repo
         return [];
       }
     };
-    const additions = entries.flatMap(([name, entry]) => plan(name, entry, fetched.get(name)));
+    const planned = await mapAsync(entries, ([name, entry]) => plan(name, entry, fetched.get(name)));
+    const additions = planned.flat();
     return reviewAndApply(additions, { io, options, found, place, work, verb: "Update", problems, report });
   };
   return explainInterruption("nothing was updated", () => withStagingFolder(home, updating));

@@ -55,7 +55,6 @@ export class FileSkill implements Skill {
   readonly origin: SkillOrigin & { file: string };
   readonly findings: readonly Finding[];
   readonly #data: string;
-  readonly #bodyIn: ExtractBody;
   readonly #stamp: FileFingerprint | undefined;
   readonly #snapshot: FolderSnapshot | undefined;
   #asks: boolean | undefined;
@@ -69,7 +68,7 @@ export class FileSkill implements Skill {
     this.origin = parts.origin;
     this.findings = parts.findings;
     this.#data = parts.data;
-    this.#bodyIn = parts.extractBody ?? extractMarkdownBody;
+    if (parts.extractBody) BODY_READERS.set(parts.origin, parts.extractBody);
     this.#stamp = parts.fingerprint;
     this.#snapshot = parts.snapshot;
   }
@@ -102,21 +101,15 @@ export class FileSkill implements Skill {
     return { file, value, changedAt: Math.max(this.#stamp.mtimeMs, queries?.mtimeMs ?? 0) };
   }
 
-  body(): string {
+  async body(): Promise<string> {
     const { file } = this.origin;
     const stats = statIfExists(file);
-    if (this.#body && stats && isSameFingerprint(this.#body.stamp, createFileFingerprint(stats)))
-      return this.#body.text;
-    const read = withOwnFile(this.origin, readSkillText);
-    if (!read) throw createReplacedFolderError(this);
-    if ("finding" in read) throw this.#unreadable(read.finding);
-    const text = this.#bodyIn(read.text);
-    if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is not a skill anymore" });
-    this.#body = { text, stamp: read.stamp };
-    return text;
+    if (!this.#body || !stats || !isSameFingerprint(this.#body.stamp, createFileFingerprint(stats)))
+      this.#body = readInstructions(this);
+    return this.#body.text;
   }
 
-  files(): FileList {
+  async files(): Promise<FileList> {
     this.#files ??= this.#list();
     return this.#files;
   }
@@ -136,8 +129,8 @@ export class FileSkill implements Skill {
     return triggers === undefined ? declared : [...declared, ...selectTrainingExamples(triggers.queries)];
   }
 
-  read(path: string): Uint8Array {
-    const { files } = this.files();
+  async read(path: string): Promise<Uint8Array> {
+    const { files } = await this.files();
     if (!files.some((file) => file.path === path))
       throw isFolderReplaced(this) ? createReplacedFolderError(this) : createUnlistedFileError(this.name, path, files);
     const result = readSkillFile(this.origin, path);
@@ -147,12 +140,27 @@ export class FileSkill implements Skill {
       fix: result.code === "too-large" ? "split the file" : RELOAD_FIX,
     });
   }
-
-  #unreadable({ code, message }: Finding): SkillError {
-    const what = `The instructions of skill "${this.name}" cannot be read: ${this.origin.file} ${message}`;
-    return new SkillError(code, { message: what, fix: FINDING_CODES[code].fix });
-  }
 }
+
+/** Reads the instructions of a skill from its file. Throws a SkillError if it is not a skill anymore. */
+export function readInstructions(skill: Pick<Skill, "name" | "origin">): { text: string; stamp: FileFingerprint } {
+  const { name, origin } = skill;
+  const { file = "" } = origin;
+  const unreadable = ({ code, message }: Finding) =>
+    new SkillError(code, {
+      message: `The instructions of skill "${name}" cannot be read: ${file} ${message}`,
+      fix: FINDING_CODES[code].fix,
+    });
+  const read = withOwnFile({ ...origin, file }, readSkillText);
+  if (!read) throw createReplacedFolderError(skill);
+  if ("finding" in read) throw unreadable(read.finding);
+  const text = (BODY_READERS.get(origin) ?? extractMarkdownBody)(read.text);
+  if (text === undefined) throw unreadable({ code: "frontmatter-missing", message: "is not a skill anymore" });
+  return { text, stamp: read.stamp };
+}
+
+/** The readers of skills in YAML files. Their parser is loaded only if there is such a file. */
+const BODY_READERS = new WeakMap<SkillOrigin, ExtractBody>();
 
 const RELOAD_FIX = "reload the skills: the folder changed after its files were listed";
 

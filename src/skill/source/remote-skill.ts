@@ -75,12 +75,12 @@ export class RemoteSkill implements Skill {
     return { file: `${source} ${remote.uri}`, value: remote.digest, changedAt: 0 };
   }
 
-  body(): string {
-    this.#body ??= extractBody(Buffer.from(this.read(SKILL_FILE)).toString("utf8"));
+  async body(): Promise<string> {
+    this.#body ??= extractBody(Buffer.from(await this.read(SKILL_FILE)).toString("utf8"));
     return this.#body;
   }
 
-  files(): FileList {
+  async files(): Promise<FileList> {
     const files = [...this.#resources]
       .filter(([path]) => path !== SKILL_FILE)
       .map(([path, { size }]) => ({ path, size, executable: false }))
@@ -93,9 +93,9 @@ export class RemoteSkill implements Skill {
   }
 
   /** Also reads SKILL.md, as the server sent it. */
-  read(path: string): Uint8Array {
+  async read(path: string): Promise<Uint8Array> {
     const resource = this.#resources.get(path);
-    if (!resource) throw createUnlistedFileError(this.name, path, this.files().files);
+    if (!resource) throw createUnlistedFileError(this.name, path, (await this.files()).files);
     const bytes = this.#files.read(resource.digest);
     if (bytes) return bytes;
     throw new SkillError("remote-not-fetched", {

@@ -2,8 +2,8 @@ import { SkillError } from "../../errors/problem.ts";
 import { formatNumber } from "../../util/text.ts";
 import { findFrontmatter } from "../frontmatter.ts";
 import { toSkillMd } from "../frontmatter-yaml.ts";
-import { type FileList, type Skill, withBody } from "../skill.ts";
-import { createReplacedFolderError, createUnlistedFileError } from "./file-skill.ts";
+import { type FileList, type Skill, type SkillFile, withBody } from "../skill.ts";
+import { createReplacedFolderError, createUnlistedFileError, readInstructions } from "./file-skill.ts";
 import { readFileBytes, withOpenFile } from "./read-file.ts";
 import { listSkillFiles, readSkillFile, withOwnFile } from "./skill-files.ts";
 
@@ -18,13 +18,44 @@ export interface SkillCopy {
   digest: string;
   /** By path; the skill's own file is `SKILL.md`. */
   files: ReadonlyMap<string, CopiedFile>;
+  instructions: string;
 }
 
 const MAX_SKILL_BYTES = 64 * 1024 * 1024;
 
 /** Reads all files of a skill. Throws a SkillError if a file cannot be read. */
-export function copySkill(skill: Skill): SkillCopy {
-  const listed = skill.files().files;
+export async function copySkill(skill: Skill): Promise<SkillCopy> {
+  const listed = (await skill.files()).files;
+  requireCopiableSize(skill, listed);
+  const instructions = await skill.body(); // Throws if its file is not a skill anymore.
+  const own = await readOwnBytes(skill);
+  const files: ListedBytes[] = [];
+  for (const { path, executable } of listed) files.push({ path, executable, bytes: await skill.read(path) });
+  return createSkillCopy(own, files, instructions);
+}
+
+/**
+ * Reads all files of a skill in a folder or file of this machine, as they are now. It is synchronous, so that nothing changes
+ * between the check of a skill and the decision.
+ */
+export function copySkillFolder(skill: Skill): SkillCopy {
+  const { file } = skill.origin;
+  if (file === undefined) throw createReplacedFolderError(skill);
+  const listed = listSkillFiles(skill.origin).files;
+  requireCopiableSize(skill, listed);
+  const { text } = readInstructions(skill);
+  const own = readOwnFile(skill, file);
+  const files = listed.map(({ path, executable }) => ({ path, executable, bytes: readCurrentFile(skill, path) }));
+  return createSkillCopy(own, files, text);
+}
+
+interface ListedBytes {
+  path: string;
+  executable: boolean;
+  bytes: Uint8Array;
+}
+
+function requireCopiableSize(skill: Skill, listed: readonly SkillFile[]): void {
   const total = listed.reduce((sum, { size }) => sum + size, 0);
   if (total > MAX_SKILL_BYTES) {
     throw new SkillError("skill-too-large", {
@@ -32,34 +63,39 @@ export function copySkill(skill: Skill): SkillCopy {
       fix: "remove files that it does not need from its folder",
     });
   }
+}
+
+function createSkillCopy(own: Uint8Array, listed: readonly ListedBytes[], instructions: string): SkillCopy {
   const { createHash } = process.getBuiltinModule("node:crypto"); // Loaded lazily: most starts need no digest.
   const hash = createHash("sha256");
   const part = (bytes: string | Uint8Array) => {
     hash.update(`${bytes.length}:`);
     hash.update(bytes);
   };
-  const own = readOwnBytes(skill);
   part(own);
   const files = new Map<string, CopiedFile>([["SKILL.md", { bytes: own, executable: false }]]);
-  for (const { path, executable } of listed) {
-    const bytes = skill.read(path);
+  for (const { path, executable, bytes } of listed) {
     part(path);
     part(executable ? "x" : "-");
     part(bytes);
     files.set(path, { bytes, executable });
   }
-  return { digest: `sha256:${hash.digest("hex")}`, files };
+  return { digest: `sha256:${hash.digest("hex")}`, files, instructions };
 }
 
-function readOwnBytes(skill: Skill): Uint8Array {
+/** Lists the files of a copy, without the skill's own. */
+export function listCopiedFiles({ files }: SkillCopy): { path: string; executable: boolean }[] {
+  return [...files].flatMap(([path, { executable }]) => (path === "SKILL.md" ? [] : { path, executable }));
+}
+
+async function readOwnBytes(skill: Skill): Promise<Uint8Array> {
   const { file, remote } = skill.origin;
-  if (remote) return skill.read("SKILL.md");
-  return file === undefined ? Buffer.from(toSkillMd(skill)) : readOwnFile(skill, file);
+  if (remote) return await skill.read("SKILL.md");
+  return file === undefined ? Buffer.from(await toSkillMd(skill)) : readOwnFile(skill, file);
 }
 
 /** Reads the skill's own file, if it is still a skill: it may have become a symlink to any file, or a pipe. */
 function readOwnFile(skill: Skill, file: string): Uint8Array {
-  skill.body(); // Throws if it is not a skill anymore.
   const read = withOwnFile({ ...skill.origin, file }, (path) =>
     withOpenFile(path, (fd, { size }) => ({ bytes: Buffer.from(readFileBytes(fd, size)) })),
   );
@@ -77,12 +113,12 @@ function isSkillText(bytes: Buffer): boolean {
 }
 
 /** Returns the skill with its copied files, so that later changes of its folder have no effect. */
-export function withCopy(skill: Skill, { files }: SkillCopy): Skill {
-  const list = skill.files();
+export async function withCopy(skill: Skill, { files, instructions }: SkillCopy): Promise<Skill> {
+  const list = await skill.files();
   return {
-    ...withBody(skill),
-    files: () => list,
-    read(path) {
+    ...withBody(skill, instructions),
+    files: async () => list,
+    async read(path) {
       const file = list.files.some((listed) => listed.path === path) ? files.get(path) : undefined;
       if (!file) throw createUnlistedFileError(skill.name, path, list.files);
       return file.bytes;
@@ -90,42 +126,44 @@ export function withCopy(skill: Skill, { files }: SkillCopy): Skill {
   };
 }
 
-export function computeSkillDigest(skill: Skill): string {
-  return copySkill(skill).digest;
+export async function computeSkillDigest(skill: Skill): Promise<string> {
+  return (await copySkill(skill)).digest;
 }
 
 /**
  * Returns true if two skills have the same content, so that either can be used. `quick` compares their metadata, and their files
  * by name, size and mode; `exact` compares every byte.
  */
-export function isSameSkill(a: Skill, b: Skill, precision: "quick" | "exact"): boolean {
+export async function isSameSkill(a: Skill, b: Skill, precision: "quick" | "exact"): Promise<boolean> {
   try {
-    if (a.description !== b.description || a.body() !== b.body()) return false;
-    if (JSON.stringify(a.files().files) !== JSON.stringify(b.files().files)) return false;
-    return precision === "quick" || computeSkillDigest(a) === computeSkillDigest(b);
+    if (a.description !== b.description || (await a.body()) !== (await b.body())) return false;
+    if (JSON.stringify((await a.files()).files) !== JSON.stringify((await b.files()).files)) return false;
+    return precision === "quick" || (await computeSkillDigest(a)) === (await computeSkillDigest(b));
   } catch {
     return false; // A file that cannot be read cannot be compared.
   }
 }
 
 /** Returns the skill with the current files of its folder. */
-export function withCurrentFiles(skill: Skill): Skill {
+export async function withCurrentFiles(skill: Skill): Promise<Skill> {
   const { folder } = skill.origin;
   if (folder === undefined) return skill;
-  const list = listCurrentFiles(skill);
+  const list = await listCurrentFiles(skill);
   return {
-    ...withBody(skill),
-    files: () => list,
-    read(path) {
-      const result = readSkillFile(skill.origin, path);
-      if ("bytes" in result) return result.bytes;
-      throw new SkillError(`resource-${result.code}`, { message: `Skill "${skill.name}": ${result.message}` });
-    },
+    ...withBody(skill, await skill.body()),
+    files: async () => list,
+    read: async (path) => readCurrentFile(skill, path),
   };
 }
 
+function readCurrentFile({ name, origin }: Skill, path: string): Uint8Array {
+  const result = readSkillFile(origin, path);
+  if ("bytes" in result) return result.bytes;
+  throw new SkillError(`resource-${result.code}`, { message: `Skill "${name}": ${result.message}` });
+}
+
 /** Returns the current files of the folder: a skill's own list is from its first call. */
-export function listCurrentFiles(skill: Skill): FileList {
+export async function listCurrentFiles(skill: Skill): Promise<FileList> {
   const { folder, file } = skill.origin;
-  return folder === undefined || file === undefined ? skill.files() : listSkillFiles(skill.origin);
+  return folder === undefined || file === undefined ? await skill.files() : listSkillFiles(skill.origin);
 }

@@ -23,10 +23,12 @@ export interface Hits {
   at: [first: number, three: number, five: number];
 }
 
-export function measureHits(matcher: Matcher, requests: readonly EvaluationRequest[]): Hits {
+export async function measureHits(matcher: Matcher, requests: readonly EvaluationRequest[]): Promise<Hits> {
   const at: Hits["at"] = [0, 0, 0];
   for (const { query, skill } of requests) {
-    const place = matcher.match(query, { bodies: true }).matches.findIndex((match) => match.skill.name === skill);
+    const place = (await matcher.match(query, { bodies: true })).matches.findIndex(
+      (match) => match.skill.name === skill,
+    );
     for (const [index, most] of [1, 3, 5].entries())
       if (place !== -1 && place < most) at[index as 0] += 1 / requests.length;
   }

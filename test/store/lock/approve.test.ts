@@ -35,10 +35,10 @@ async function added(): Promise<Scene> {
 }
 
 /** What somebody sees who is asked. */
-function looked(scene: Scene) {
-  const skill = withBody(scene.skill("x"));
+async function looked(scene: Scene) {
+  const skill = withBody(scene.skill("x"), await scene.skill("x").body());
   const state = scene.trust.getLockState(skill);
-  return { skill, copy: copySkill(skill), folderFiles: state.is === "changed" ? state.there : undefined };
+  return { skill, copy: await copySkill(skill), folderFiles: state.is === "changed" ? state.there : undefined };
 }
 
 const stateOf = async (scene: Scene) => {
@@ -54,7 +54,7 @@ describe("agreeing to a skill that changed", () => {
       writeFileSync(join(folderOf(scene), "notes.md"), text);
       expect(await stateOf(scene)).toBe("changed");
       const again = await scene.again();
-      again.trust.grant([looked(again)]);
+      again.trust.grant([await looked(again)]);
       expect(again.trust.getLockState(again.skill("x")).is).toBe("as-locked");
       expect(again.trust.getStatus(again.skill("x"))).toBe("trusted");
       const entry = lockIn(dirOf(scene))?.["x"];
@@ -66,7 +66,7 @@ describe("agreeing to a skill that changed", () => {
     expect(readdirSync(join(scene.home, "originals")), "what was agreed to in between is not kept").toHaveLength(2);
     writeFileSync(join(folderOf(scene), "notes.md"), FILES["notes.md"]);
     const back = await scene.again();
-    back.trust.grant([looked(back)]);
+    back.trust.grant([await looked(back)]);
     expect(lockIn(dirOf(scene))?.["x"]).toEqual({ ...before });
   });
 
@@ -83,7 +83,7 @@ describe("agreeing to a skill that changed", () => {
     writeFileSync(join(folderOf(scene), "notes.md"), "second\n");
     const text = readFileSync(join(dirOf(scene), "skills.lock"), "utf8");
     const again = await scene.again();
-    const seen = looked(again);
+    const seen = await looked(again);
     change(folderOf(scene));
     for (const one of [seen, { skill: seen.skill, copy: seen.copy }]) {
       expect(() => again.trust.grant([one])).toThrow(expect.objectContaining({ code: "resource-changed" }));
@@ -99,7 +99,7 @@ describe("agreeing to a skill that changed", () => {
     mkdirSync(deep, { recursive: true });
     writeFileSync(join(deep, "evil.js"), "evil");
     const again = await scene.again();
-    const { skill, copy, folderFiles: there } = looked(again);
+    const { skill, copy, folderFiles: there } = await looked(again);
     expect([...copy.files.keys()]).not.toContain("node_modules/a/evil.js");
     expect(() => again.trust.grant([{ skill, copy }])).toThrow(expect.objectContaining({ code: "resource-changed" }));
     again.trust.grant([{ skill, copy, folderFiles: there }]);
@@ -114,7 +114,7 @@ describe("agreeing to a skill that changed", () => {
     const scene = await added();
     change(folderOf(scene));
     const again = await scene.again();
-    const seen = looked(again);
+    const seen = await looked(again);
     expect(() => again.trust.grant([seen])).toThrow(
       expect.objectContaining({ code: "lock-unsupported-file", message: expect.stringContaining(why) }),
     );
@@ -130,7 +130,7 @@ describe("agreeing to a skill that changed", () => {
       is: "changed",
       drift: [{ path: ".", what: "changed" }],
     });
-    expect(() => again.trust.grant([looked(again)])).toThrow(
+    await expect(async () => again.trust.grant([await looked(again)])).rejects.toThrow(
       expect.objectContaining({
         code: "lock-unsupported-file",
         message: expect.stringContaining("its folder is a link"),
@@ -140,7 +140,7 @@ describe("agreeing to a skill that changed", () => {
 
   it("is refused while the lock cannot be read, and leaves that as it is", async () => {
     const scene = await added();
-    const seen = looked(scene);
+    const seen = await looked(scene);
     writeFileSync(join(dirOf(scene), "skills.lock"), "{");
     expect(() => scene.trust.grant([seen])).toThrow(expect.objectContaining({ code: "lock-unreadable" }));
     expect(readFileSync(join(dirOf(scene), "skills.lock"), "utf8")).toBe("{");
@@ -154,7 +154,7 @@ describe("agreeing to a skill that changed", () => {
     const before = lockAll(dirOf(scene), { source: "owner/repo", ref: "main", commit: "abc", path: "p" });
     appendFileSync(join(folderOf(scene), "SKILL.md"), "\nMore.\n");
     const again = await scene.again();
-    again.trust.grant([looked(again)]);
+    again.trust.grant([await looked(again)]);
     const after = lockIn(dirOf(scene));
     expect(after?.["y"]).toEqual(before["y"]);
     expect(after?.["x"]).toMatchObject({ source: "owner/repo", ref: "main", commit: "abc", path: "p" });
@@ -181,8 +181,8 @@ describe("agreeing to a skill that changed", () => {
 
 describe("what somebody agrees to who agrees to a skill", () => {
   it("is what it brings, in order", () => {
-    expect(listLockGrants(sketch("a"))).toEqual(["instructions"]);
-    expect(listLockGrants(sketch("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }))).toEqual([
+    expect(listLockGrants(sketch("a"), [])).toEqual(["instructions"]);
+    expect(listLockGrants(sketch("a", { more: { packages: ["jq"], toolsets: ["./t:T"] } }), [])).toEqual([
       "instructions",
       "packages",
       "toolsets",

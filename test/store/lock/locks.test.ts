@@ -51,11 +51,11 @@ describe("the locks of folders of skills", () => {
     lockAll(skillsDir, { source: "owner/repo", path: "skills/x" });
     expect(locks.getState(skill).is).toBe("as-locked");
     expect(locks.getSource(skill)).toBe("owner/repo//skills/x");
-    expect(locks.findChanges(skill, { digest: "", files: new Map() })).toEqual([]);
+    expect(locks.findChanges(skill, { digest: "", files: new Map(), instructions: "" })).toEqual([]);
     rmSync(file);
     expect(locks.getState(skill)).toEqual({ is: "unlocked" });
     expect(locks.getSource(skill)).toBeUndefined();
-    expect(locks.findChanges(skill, { digest: "", files: new Map() })).toBeUndefined();
+    expect(locks.findChanges(skill, { digest: "", files: new Map(), instructions: "" })).toBeUndefined();
   });
 
   it("are looked at once by work that asks about many skills, and again after it", () => {
