@@ -15,6 +15,7 @@ import {
 } from "../host/sandbox-contract.ts";
 import { isInside } from "../util/safe-path.ts";
 import { type Cgroup, createCgroup } from "./cgroup.ts";
+import type { OpenedNetwork } from "./network-forwarder.ts";
 import {
   createProcessEnder,
   getExitSignal,
@@ -27,7 +28,7 @@ import {
 } from "./process.ts";
 import { type CountedStart, createCountedStart, createPrlimitArguments, watchProcessTree } from "./resource-limits.ts";
 import { isRunUser } from "./sandbox-folders.ts";
-import { withSandboxSockets } from "./sandbox-socket.ts";
+import { openSandboxSockets } from "./sandbox-socket.ts";
 import { createSeccompFilter, type SeccompOptions } from "./seccomp.ts";
 
 export interface BubblewrapOptions {
@@ -48,57 +49,7 @@ export interface BubblewrapOptions {
 
 /** Creates the Linux sandbox: bubblewrap with its own namespaces for everything, and a system call filter. */
 export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
-  let canDivide = options.cgroups !== false;
-  let counted = options.count ?? createCountedStart();
-  const run = async (command: SandboxCommand, runOptions: SandboxRunOptions): Promise<SandboxOutcome> => {
-    const cgroup = canDivide ? createCgroup(command.limits) : undefined;
-    // A user without an account shares no resource counts with other programs.
-    const count = runsAsAccount(command, options) ? counted : undefined;
-    const allowsInotify = count !== undefined || !runsAsAccount(command, options);
-    const filter = getSeccompFilter({ isCounted: cgroup !== undefined, allowsInotify });
-    if (!filter) throw createArchitectureError();
-    const started: BubblewrapParts["started"] = { status: "", isInside: false, isTooLarge: false };
-    const isolation: SandboxOutcome["isolation"] = {
-      level: "strong",
-      by: "bubblewrap",
-      bounds: cgroup ? "tree" : "process",
-      resources: describeResources(cgroup !== undefined, allowsInotify),
-    };
-    const setupOutput: Buffer[] = [];
-    try {
-      const outcome = await runProcess(
-        createBubblewrapProgram(command, options, { filter, cgroup, count, started, onMounted: runOptions.onMounted }),
-        command.limits.seconds,
-        {
-          ...runOptions,
-          onOutput(stream, bytes) {
-            if (stream === "stdout" || started.isInside) return runOptions.onOutput(stream, bytes);
-            setupOutput.push(bytes); // Output of the programs that set up the sandbox. A second attempt may still succeed.
-            return true;
-          },
-        },
-      );
-      const isStarted = started.isInside || started.status !== "";
-      if (cgroup && outcome.exitCode === CGROUP_JOIN_FAILED && !isStarted) {
-        canDivide = false; // No code has run yet.
-        return await run(command, runOptions);
-      }
-      if (count && outcome.ending === "exit" && !isStarted) {
-        counted = undefined;
-        return await run(command, runOptions);
-      }
-      if (outcome.ending === "exit" && !started.isInside && !started.status.includes("exit-code"))
-        throw createStartError(Buffer.concat(setupOutput).toString());
-      if (!started.isInside && setupOutput.length > 0) runOptions.onOutput("stderr", Buffer.concat(setupOutput));
-      if (started.isTooLarge && outcome.ending === "exit") return { ...outcome, ...OUT_OF_MEMORY, isolation };
-      return resolveOutcome(outcome, cgroup, isolation);
-    } finally {
-      started.unwatch?.();
-      cgroup?.kill();
-      await started.end?.();
-      await cgroup?.remove();
-    }
-  };
+  const known: MachineFacts = { canDivide: options.cgroups !== false, counted: options.count ?? createCountedStart() };
   return {
     level: "strong",
     by: "bubblewrap",
@@ -107,17 +58,118 @@ export function createBubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     paths: (command) => listSandboxPaths(createBubblewrapArguments(command, options.mounts)),
     async run(command, runOptions) {
       const user = options.user && (command.user || options.user());
-      const socketOptions = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
+      const owned = user === undefined ? {} : { owner: { uid: user, gid: user } };
       const ownCommand = { ...command, ...(user === undefined ? {} : { user }) };
-      return withSandboxSockets(ownCommand, { ...socketOptions, mapsPaths: true }, async (prepared) => {
-        if (prepared.network.length === 0) return run(prepared, runOptions);
-        const { withNetwork } = await import("./network-forwarder.ts");
-        return withNetwork(prepared, { ...socketOptions, node: "/opt/skillet/bin/node" }, (opened) =>
-          run(opened, runOptions),
-        );
-      });
+      const sockets = await openSandboxSockets(ownCommand, { folder: tmpdir(), ...owned, mapsPaths: true });
+      let network: OpenedNetwork | undefined;
+      try {
+        if (command.network.length > 0) {
+          const { openNetwork } = await import("./network-forwarder.ts");
+          const networkOptions = { folder: tmpdir(), ...owned, node: "/opt/skillet/bin/node" };
+          network = await openNetwork(sockets.command, networkOptions);
+        }
+        for (;;) {
+          const attempt = new BubblewrapAttempt(network?.command ?? sockets.command, runOptions, options, known);
+          try {
+            const ended = await runProcess(attempt.program, command.limits.seconds, attempt.options);
+            const outcome = attempt.resolve(ended);
+            if (!outcome) continue;
+            const notices = [...(outcome.notices ?? []), ...(network?.notices ?? [])];
+            return notices.length === 0 ? outcome : { ...outcome, notices };
+          } finally {
+            await attempt.close();
+          }
+        }
+      } finally {
+        await network?.close();
+        await sockets.close();
+      }
     },
   };
+}
+
+/** What an attempt finds out about the machine. */
+interface MachineFacts {
+  /** True until a cgroup could not be joined. */
+  canDivide: boolean;
+  counted: CountedStart | undefined;
+}
+
+/** One attempt to run a command: with everything that this machine is thought to support. */
+class BubblewrapAttempt {
+  readonly program: Program;
+  readonly options: SandboxRunOptions;
+  readonly #known: MachineFacts;
+  readonly #runOptions: SandboxRunOptions;
+  readonly #cgroup: Cgroup | undefined;
+  readonly #count: CountedStart | undefined;
+  readonly #isolation: SandboxOutcome["isolation"];
+  readonly #started: BubblewrapParts["started"] = { status: "", isInside: false, isTooLarge: false };
+  /** Output of the programs that set up the sandbox. */
+  readonly #setupOutput: Buffer[] = [];
+
+  constructor(command: SandboxCommand, runOptions: SandboxRunOptions, options: BubblewrapOptions, known: MachineFacts) {
+    // A user without an account shares no resource counts with other programs.
+    const count = runsAsAccount(command, options) ? known.counted : undefined;
+    const allowsInotify = count !== undefined || !runsAsAccount(command, options);
+    const cgroup = known.canDivide ? createCgroup(command.limits) : undefined;
+    const filter = getSeccompFilter({ isCounted: cgroup !== undefined, allowsInotify });
+    if (!filter) throw createArchitectureError();
+    const started = this.#started;
+    const parts = { filter, cgroup, count, started, onMounted: runOptions.onMounted };
+    this.#known = known;
+    this.#runOptions = runOptions;
+    this.#cgroup = cgroup;
+    this.#count = count;
+    this.#isolation = {
+      level: "strong",
+      by: "bubblewrap",
+      bounds: cgroup ? "tree" : "process",
+      resources: describeResources(cgroup !== undefined, allowsInotify),
+    };
+    try {
+      this.program = createBubblewrapProgram(command, options, parts);
+    } catch (error) {
+      void this.close();
+      throw error;
+    }
+    this.options = {
+      ...runOptions,
+      onOutput: (stream, bytes) => {
+        if (stream === "stdout" || started.isInside) return runOptions.onOutput(stream, bytes);
+        this.#setupOutput.push(bytes); // A second attempt may still succeed.
+        return true;
+      },
+    };
+  }
+
+  /** Returns the outcome; undefined if no code has run yet and the machine needs another attempt. Throws if the sandbox could not start. */
+  resolve(outcome: Omit<SandboxOutcome, "isolation">): SandboxOutcome | undefined {
+    const { isInside, status, isTooLarge } = this.#started;
+    const isStarted = isInside || status !== "";
+    if (this.#cgroup && outcome.exitCode === CGROUP_JOIN_FAILED && !isStarted) {
+      this.#known.canDivide = false;
+      return undefined;
+    }
+    if (this.#count && outcome.ending === "exit" && !isStarted) {
+      this.#known.counted = undefined;
+      return undefined;
+    }
+    const setupOutput = Buffer.concat(this.#setupOutput);
+    if (outcome.ending === "exit" && !isInside && !status.includes("exit-code"))
+      throw createStartError(setupOutput.toString());
+    if (!isInside && setupOutput.length > 0) this.#runOptions.onOutput("stderr", setupOutput);
+    if (isTooLarge && outcome.ending === "exit") return { ...outcome, ...OUT_OF_MEMORY, isolation: this.#isolation };
+    return resolveOutcome(outcome, this.#cgroup, this.#isolation);
+  }
+
+  /** Ends what is left of it. */
+  async close(): Promise<void> {
+    this.#started.unwatch?.();
+    this.#cgroup?.kill();
+    await this.#started.end?.();
+    await this.#cgroup?.remove();
+  }
 }
 
 /** Returns true if the code runs as a user who has other programs whose resources it could exhaust. */

@@ -19,25 +19,35 @@ export interface NetworkOptions
   extends Omit<NetworkProxyOptions, "endpoints" | "onRefused">,
     Pick<ForwardOptions, "node"> {}
 
-/** Runs a command in a sandbox without a network, with a proxy to its allowed endpoints while it runs. */
+/** A command with a proxy to its allowed endpoints, until it is closed. */
+export interface OpenedNetwork {
+  command: SandboxCommand;
+  /** Notices about refused connections, so far. */
+  notices: readonly Problem[];
+  close(): Promise<void>;
+}
+
+/** Opens the proxy of a command that runs in a sandbox without a network. */
+export async function openNetwork(command: SandboxCommand, options: NetworkOptions): Promise<OpenedNetwork> {
+  const { notices, onRefused } = createRefusalNotices();
+  const { socket, close } = await openNetworkProxy({ ...options, endpoints: command.network, onRefused });
+  const mount = { from: socket, to: NETWORK_SOCKET, access: "read" } as const;
+  const argv = wrapWithForwarder(command.argv, options);
+  return { command: { ...command, argv, mounts: [...command.mounts, mount] }, notices, close: () => close() };
+}
+
+/** Runs a command with its network, until it ends. */
 export async function withNetwork(
   command: SandboxCommand,
   options: NetworkOptions,
   run: (command: SandboxCommand) => Promise<SandboxOutcome>,
 ): Promise<SandboxOutcome> {
   if (command.network.length === 0) return run(command);
-  const { notices, onRefused } = createRefusalNotices();
-  const proxy = await openNetworkProxy({ ...options, endpoints: command.network, onRefused });
+  const opened = await openNetwork(command, options);
   try {
-    const mount = { from: proxy.socket, to: NETWORK_SOCKET, access: "read" } as const;
-    const outcome = await run({
-      ...command,
-      argv: wrapWithForwarder(command.argv, options),
-      mounts: [...command.mounts, mount],
-    });
-    return addNotices(outcome, notices);
+    return addNotices(await run(opened.command), opened.notices);
   } finally {
-    await proxy.close();
+    await opened.close();
   }
 }
 

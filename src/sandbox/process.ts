@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import { constants } from "node:os";
@@ -43,7 +43,17 @@ export async function runProcess(
   if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
   const start = performance.now();
   const { kill = killProcessGroup } = program;
-  const { child, stdout, stderr } = startProgram(program);
+  const prepared = prepareStart(program);
+  let child: ChildProcess;
+  try {
+    child = spawn(program.file, program.args, prepared.options);
+  } catch (error) {
+    prepared.discard(); // Node throws some errors at once: an unknown user, a NUL byte.
+    throw createStartError(program.file, error);
+  } finally {
+    prepared.closeEnds();
+  }
+  const { stdout, stderr } = connectPipes(child, program, prepared);
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   let ending: ProcessEnding = "exit";
   const stop = (cause: ProcessEnding) => {
@@ -95,33 +105,53 @@ export function getExitSignal(exitCode: number | undefined): string | undefined 
   return Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode)?.[0];
 }
 
-interface StartedProgram {
-  child: ChildProcess;
-  stdout: Readable;
-  stderr: Readable;
+interface PreparedStart {
+  options: SpawnOptions;
+  /** The pipes for the output, where the user needs pipes of its own. */
+  output: Pipe | undefined;
+  errors: Pipe | undefined;
+  /** Closes the ends that only the program uses. */
+  closeEnds(): void;
+  /** Closes the ends that this process reads, if there is no program. */
+  discard(): void;
 }
 
-function startProgram(program: Program): StartedProgram {
-  const { file, args, env, folder = "/", user, changesUser, stdin, secretInput, pipes = [] } = program;
+function prepareStart(program: Program): PreparedStart {
+  const { file, env, folder = "/", user, changesUser, stdin, secretInput, pipes = [] } = program;
   const unread = secretInput === undefined ? "ignore" : "pipe";
   const input = stdin === undefined ? undefined : createInputFile(stdin, user);
   const [output, errors] = [takePipe(user), takePipe(user)];
-  const ends = [input, output?.write, errors?.write];
-  let child: ChildProcess;
+  const close = (...ends: (number | undefined)[]) => {
+    for (const fd of ends) if (fd !== undefined) closeSync(fd);
+  };
+  let stdio: SpawnOptions["stdio"];
   try {
-    child = spawn(file, args, {
+    stdio = createStdio([input ?? unread, output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length);
+  } catch (error) {
+    close(input, output?.write, errors?.write, output?.read, errors?.read);
+    throw createStartError(file, error);
+  }
+  return {
+    options: {
       env,
       cwd: folder,
       detached: true,
-      stdio: createStdio([input ?? unread, output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
+      stdio,
       ...(user === undefined || changesUser ? {} : { uid: user, gid: user }),
-    });
-  } catch (error) {
-    ends.push(output?.read, errors?.read); // Node throws some errors at once: an unknown user, a NUL byte.
-    throw createStartError(file, error);
-  } finally {
-    for (const fd of ends) if (fd !== undefined) closeSync(fd);
-  }
+    },
+    output,
+    errors,
+    closeEnds: () => close(input, output?.write, errors?.write),
+    discard: () => close(output?.read, errors?.read),
+  };
+}
+
+/** Connects the pipes of a started program. Returns its output. */
+function connectPipes(
+  child: ChildProcess,
+  { secretInput, pipes = [] }: Program,
+  { output, errors }: PreparedStart,
+): { stdout: Readable; stderr: Readable } {
   child.stdin?.on("error", ignoreError).end(secretInput);
   for (const [index, use] of pipes.entries()) {
     const pipe = child.stdio[index + 3] as Readable & Writable;
@@ -133,7 +163,7 @@ function startProgram(program: Program): StartedProgram {
     const stream = pipe ? new Socket({ fd: pipe.read, readable: true, writable: false }) : (own as Readable);
     return stream.on("error", ignoreError);
   };
-  return { child, stdout: reader(output, child.stdout), stderr: reader(errors, child.stderr) };
+  return { stdout: reader(output, child.stdout), stderr: reader(errors, child.stderr) };
 }
 
 /** Contract: rejects if the program could not be started, and never resolves. */

@@ -9,29 +9,54 @@ interface SandboxSocketOptions extends UnixSocketOptions {
   mapsPaths: boolean;
 }
 
-/** Runs a command with its sockets. Each is a unix socket that exists only in this sandbox, until the command ends. */
+/** A command with its sockets, until they are closed. */
+export interface OpenedSandboxSockets {
+  command: SandboxCommand;
+  /** The paths of the sockets. */
+  sockets: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Opens the sockets of a command. Each is a unix socket that exists only in this sandbox. */
+export async function openSandboxSockets(
+  command: SandboxCommand,
+  options: SandboxSocketOptions,
+): Promise<OpenedSandboxSockets> {
+  const opened: OpenSandboxSocket[] = [];
+  const close = async () => void (await Promise.all(opened.map((socket) => socket.close())));
+  try {
+    for (const definition of command.sockets ?? []) opened.push(await openSandboxSocket(definition, options));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  if (opened.length === 0) return { command, sockets: [], close };
+  const mounts = opened.map(({ socket, definition }): Mount => ({ from: socket, to: definition.path, access: "read" }));
+  const env = opened.map(
+    ({ socket, definition }) => [definition.variable, options.mapsPaths ? definition.path : socket] as const,
+  );
+  return {
+    command: {
+      ...command,
+      mounts: [...command.mounts, ...mounts],
+      env: { ...command.env, ...Object.fromEntries(env) },
+    },
+    sockets: opened.map(({ socket }) => socket),
+    close,
+  };
+}
+
+/** Runs a command with its sockets, until it ends. */
 export async function withSandboxSockets(
   command: SandboxCommand,
   options: SandboxSocketOptions,
   run: (command: SandboxCommand, sockets: readonly string[]) => Promise<SandboxOutcome>,
 ): Promise<SandboxOutcome> {
-  const { sockets = [] } = command;
-  if (sockets.length === 0) return run(command, []);
-  const opened: OpenSandboxSocket[] = [];
+  const opened = await openSandboxSockets(command, options);
   try {
-    for (const definition of sockets) opened.push(await openSandboxSocket(definition, options));
-    const mounts = opened.map(
-      ({ socket, definition }): Mount => ({ from: socket, to: definition.path, access: "read" }),
-    );
-    const env = opened.map(
-      ({ socket, definition }) => [definition.variable, options.mapsPaths ? definition.path : socket] as const,
-    );
-    return await run(
-      { ...command, mounts: [...command.mounts, ...mounts], env: { ...command.env, ...Object.fromEntries(env) } },
-      opened.map(({ socket }) => socket),
-    );
+    return await run(opened.command, opened.sockets);
   } finally {
-    await Promise.all(opened.map(({ close }) => close()));
+    await opened.close();
   }
 }
 

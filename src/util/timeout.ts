@@ -36,17 +36,27 @@ export class TimeLimitError extends SkillError {
   }
 }
 
-/** Runs work with a signal that aborts with the outer one or when the time is over, not counting time spent waiting for users. */
+/** Returns a signal that aborts with the outer one or when the time is over, not counting time spent waiting for users. */
+export function startTimeLimit(
+  seconds: number,
+  outer: AbortSignal,
+  waited?: () => number,
+): { signal: AbortSignal; stop(): void } {
+  const timer = new AbortController();
+  const stop = startPausableTimer(seconds * 1000, () => timer.abort(new TimeLimitError(seconds)), waited);
+  return { signal: AbortSignal.any([outer, timer.signal]), stop };
+}
+
+/** Runs work with the signal of a time limit. */
 export async function withTimeLimit<T>(
   seconds: number,
   outer: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
   waited?: () => number,
 ): Promise<T> {
-  const timer = new AbortController();
-  const stop = startPausableTimer(seconds * 1000, () => timer.abort(new TimeLimitError(seconds)), waited);
+  const { signal, stop } = startTimeLimit(seconds, outer, waited);
   try {
-    return await work(AbortSignal.any([outer, timer.signal]));
+    return await work(signal);
   } finally {
     stop();
   }
@@ -61,7 +71,7 @@ export function getStopReason(signal: AbortSignal): "timeout" | "aborted" {
 const ABORT_GRACE_MS = 2000;
 
 /** Awaits work that should end with a signal. If it ignores the signal, rejects with the signal's reason. */
-export async function raceWithAbort<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+export function raceWithAbort<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   let grace: NodeJS.Timeout | undefined;
   const onAbort = () => {
@@ -69,12 +79,10 @@ export async function raceWithAbort<T>(work: PromiseLike<T>, signal: AbortSignal
   };
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) onAbort();
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
+  return Promise.race([work, promise]).finally(() => {
     signal.removeEventListener("abort", onAbort);
     clearTimeout(grace);
-  }
+  });
 }
 
 /** Tracks the time spent waiting for users, including the current wait. */

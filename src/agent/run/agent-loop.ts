@@ -23,10 +23,11 @@ import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { calculateCost } from "../models/model-providers.ts";
 import { createAgentTaint, type TaintTracker } from "../policy/taint-tracker.ts";
 import { shortenHomePath } from "../policy/trust-policy.ts";
+import { callTools } from "./call-tool.ts";
 import { createProblemRedactor, redactData } from "./redaction.ts";
 import { formatRunContent, type RunResult, toProblem } from "./run-result.ts";
 import { addUsage, emitRunEvent, endRun, type StepRunner } from "./step-runner.ts";
-import { makeToolCalls } from "./tool-call.ts";
+import { ToolTurn } from "./tool-call.ts";
 import { COMPLETE_TOOL, type ToolPolicy } from "./tool-policy.ts";
 
 /** The options of a call that depend on the agent. */
@@ -104,7 +105,7 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     for (const warning of warnings) emitRunEvent(steps, agent, { type: "run-warned", ...warning });
     return true;
   });
-  const end = await runAgentLoop(steps, {
+  const ended = runAgentLoop(steps, {
     ...agent,
     instructions: redactor.redact(agent.instructions),
     withheld: agent.withheld ?? [],
@@ -120,9 +121,14 @@ export async function runAgent(agent: AgentContext): Promise<RunResult> {
     budget: bounds.budget,
     estimateCost: (usage) => calculateCost(usage, model.name, host.settings.prices),
   });
+  return ended.then((end) => endAgent(agent, end, steps.waited() - before));
+}
+
+/** Closes an agent, and records its result. `waited`: the time spent waiting for the user's answers, in milliseconds. */
+function endAgent(agent: AgentContext, end: AgentLoopResult, waited: number): Promise<RunResult> {
+  const { steps, redactor, warnings } = agent;
   const left = agent.close?.() ?? [];
   const late = [...(end.warning ? [end.warning] : []), ...left];
-  const waited = steps.waited() - before;
   const result = createRunResult(agent, end, { warnings: [...warnings, ...late], hasLeft: left.length > 0, waited });
   return endRun({ steps, redactor, step: "end" }, result, () => {
     const { stop, isError, iterations, ms, usage, cost, isolation, caller } = result;
@@ -264,12 +270,13 @@ async function runAgentLoop(steps: StepRunner, options: AgentLoopOptions): Promi
         messages.push({ role: "tool", results: calls.map(createUnmadeResult) }); // A conversation may resume later.
         break;
       }
-      const answered = await makeToolCalls(steps, options, calls, step);
-      messages.push({ role: "tool", results: answered.results });
-      end.usage = addUsage(end.usage, answered.usage);
-      end.cost = addCosts(end.cost, answered.cost);
-      if (answered.completed) return { ...end, ...answered.completed };
-      const last = answered.results.at(-1);
+      const turn = new ToolTurn(steps, options, calls, step);
+      for (let next = turn.takeNext(); next.length > 0; next = turn.takeNext()) turn.add(await callTools(next));
+      messages.push({ role: "tool", results: turn.results });
+      end.usage = addUsage(end.usage, turn.usage);
+      end.cost = addCosts(end.cost, turn.cost);
+      if (turn.completed) return { ...end, ...turn.completed };
+      const last = turn.results.at(-1);
       said.last = last?.output ?? last?.content ?? said.last;
     }
     return ended(signal.aborted ? getStopReason(signal) : "max-iterations");

@@ -72,8 +72,10 @@ export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promi
   const { enclosure: sandbox, warnings } = await openSubAgentSandbox(use, prepared, broker, (text) =>
     emitRunEvent(steps, { run: id, skill: skill.name }, { type: "packages-built", text: redactor.redact(text) }),
   );
+  let contributed: ContributedTools | undefined;
   try {
-    return await runWithContributedTools(use, prepared, { sandbox, broker, taint }, [
+    contributed = await openContributedTools(use, prepared);
+    return await runPreparedAgent(use, prepared, { sandbox, broker, taint, contributed }, [
       ...prepared.warnings,
       ...warnUnsupported(prepared),
       ...warnShortSecrets(prepared.secrets),
@@ -81,8 +83,10 @@ export async function runSubAgent(use: StartedUse, prepared: PreparedUse): Promi
       ...(sandbox && needsMoreAccess(skill, sandbox) ? sandbox.notices : []),
       ...(sandbox?.problems ?? []),
       ...warnNoIsolation(sandbox?.sandbox),
+      ...contributed.problems,
     ]);
   } finally {
+    contributed?.close();
     sandbox?.close();
     await broker?.close();
   }
@@ -93,6 +97,7 @@ interface SubAgentResources {
   sandbox: RunSandbox | undefined;
   broker: Broker | undefined;
   taint: TaintTracker;
+  contributed: ContributedTools;
 }
 
 /** Requires that the skill is unchanged since the run began: completed steps and approvals hold for that version only. */
@@ -109,28 +114,13 @@ async function requireSameSkill({ steps }: StartedUse, prepared: PreparedUse): P
   });
 }
 
-async function runWithContributedTools(
-  use: StartedUse,
-  prepared: PreparedUse,
-  place: SubAgentResources,
-  given: readonly Problem[],
-): Promise<RunResult> {
-  const contributed = await openContributedTools(use, prepared);
-  try {
-    return await runPreparedAgent(use, prepared, place, contributed, [...given, ...contributed.problems]);
-  } finally {
-    contributed.close();
-  }
-}
-
 async function runPreparedAgent(
   use: StartedUse,
   prepared: PreparedUse,
   place: SubAgentResources,
-  contributed: ContributedTools,
   warnings: readonly Problem[],
 ): Promise<RunResult> {
-  const { sandbox, broker, taint } = place;
+  const { sandbox, broker, taint, contributed } = place;
   const { host, request, chain, id, steps, signal, start } = use;
   const { skill, redactor, model, secrets, input, limits: bounds } = prepared;
   const { message, context } = request;

@@ -9,7 +9,7 @@ import { findNearest } from "../../util/text.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import { isSubRunTool } from "../tools/skill-tools.ts";
 import type { AgentLoopOptions, AgentLoopResult } from "./agent-loop.ts";
-import { type CallJournal, type ContextualCall, callTools } from "./call-tool.ts";
+import type { CallJournal, ContextualCall } from "./call-tool.ts";
 import { addUsage, emitRunEvent, type StepRunner } from "./step-runner.ts";
 import { type AnsweredApproval, COMPLETE_TOOL, findToolBlock, shortenInput } from "./tool-policy.ts";
 import type { ParentRun } from "./use-skill.ts";
@@ -19,67 +19,70 @@ const MAX_CALLS_PER_STEP = 32;
 const MAX_PARALLEL_CALLS = 8;
 const MAX_PROGRESS_EVENTS = 1000;
 
-interface ToolCallsResult {
-  results: ToolCallResult[];
-  completed?: Pick<AgentLoopResult, "stop" | "text">;
+/** The calls of one model turn, and what came of them so far. */
+export class ToolTurn {
+  readonly results: ToolCallResult[] = [];
+  completed: Pick<AgentLoopResult, "stop" | "text"> | undefined;
   /** The usage of nested runs. */
-  usage: Usage;
+  usage: Usage = NO_USAGE;
   cost: number | undefined;
-}
+  readonly #steps: StepRunner;
+  readonly #options: AgentLoopOptions;
+  readonly #calls: readonly ToolCall[];
+  readonly #step: number;
 
-/** Makes the calls in order, and neighboring read-only calls at the same time. Calls after a `complete` are skipped. */
-export async function makeToolCalls(
-  steps: StepRunner,
-  options: AgentLoopOptions,
-  calls: readonly ToolCall[],
-  step: number,
-): Promise<ToolCallsResult> {
-  const answered: ToolCallsResult = { results: [], usage: NO_USAGE, cost: undefined };
-  while (answered.results.length < calls.length) {
-    const start = answered.results.length;
-    const skipped = skipToolCall(start, answered, options);
-    const group = skipped ? calls.slice(start, start + 1) : takeIndependentCalls(calls, start, options);
-    const made = skipped
-      ? [skipped]
-      : await callTools(
-          group.map((call, index) => prepareCall(steps, options, call, { step, call: start + index + 1 })),
-        );
-    for (const [index, call] of group.entries()) addToolResult(answered, call, made[index] as ToolResult);
+  constructor(steps: StepRunner, options: AgentLoopOptions, calls: readonly ToolCall[], step: number) {
+    this.#steps = steps;
+    this.#options = options;
+    this.#calls = calls;
+    this.#step = step;
   }
-  return answered;
-}
 
-/** Returns the next calls that may be made at the same time: read-only ones, or one of another kind. */
-function takeIndependentCalls(calls: readonly ToolCall[], start: number, options: AgentLoopOptions): ToolCall[] {
-  const next = calls.slice(start, Math.min(start + MAX_PARALLEL_CALLS, MAX_CALLS_PER_STEP));
-  const other = next.findIndex((call) => findTool(call, options)?.isReadOnly !== true);
-  return other === -1 ? next : next.slice(0, Math.max(1, other));
+  /** Returns the next calls that may be made at the same time: read-only ones, or one of another kind. None at the end of the turn. */
+  takeNext(): ContextualCall[] {
+    this.#skipCalls();
+    const start = this.results.length;
+    const next = this.#calls.slice(start, Math.min(start + MAX_PARALLEL_CALLS, MAX_CALLS_PER_STEP));
+    const other = next.findIndex((call) => findTool(call, this.#options)?.isReadOnly !== true);
+    const group = other === -1 ? next : next.slice(0, Math.max(1, other));
+    return group.map((call, index) =>
+      prepareCall(this.#steps, this.#options, call, { step: this.#step, call: start + index + 1 }),
+    );
+  }
+
+  /** Adds the results of the calls that were taken. */
+  add(results: readonly ToolResult[]): void {
+    for (const { text: content, isError, output, data, usage, cost } of results) {
+      const { id, tool, input } = this.#calls[this.results.length] as ToolCall;
+      if (tool === COMPLETE_TOOL && !isError) {
+        const isFailed = (input as { failed?: unknown } | null)?.failed === true;
+        this.completed = { stop: isFailed ? "failed" : "complete", text: content };
+      }
+      if (usage) this.usage = addUsage(this.usage, usage);
+      if (cost !== undefined) this.cost = (this.cost ?? 0) + cost;
+      this.results.push({ id, tool, content, isError, ...omitUndefined({ output, data }) });
+    }
+  }
+
+  #skipCalls(): void {
+    while (this.results.length < this.#calls.length) {
+      const refusal = this.#findSkipReason();
+      if (!refusal) return;
+      this.add([refusal]);
+    }
+  }
+
+  /** Calls after a `complete` are not made. */
+  #findSkipReason(): ToolResult | undefined {
+    if (this.completed) return createCallRefusal("call-skipped", "Call not made: the run was already completed.");
+    if (this.#options.signal.aborted) return createCallRefusal("aborted", "Call not made: the run was interrupted.");
+    if (this.results.length < MAX_CALLS_PER_STEP) return undefined;
+    return createCallRefusal("too-many-calls", `Call not made: the limit is ${MAX_CALLS_PER_STEP} calls per step.`);
+  }
 }
 
 function findTool({ tool }: ToolCall, { tools, unlisted = [] }: AgentLoopOptions): Tool | undefined {
   return [...tools(), ...unlisted].find(({ name }) => name === tool);
-}
-
-function addToolResult(answered: ToolCallsResult, { id, tool, input }: ToolCall, result: ToolResult): void {
-  const { text: content, isError, output, data, usage, cost } = result;
-  if (tool === COMPLETE_TOOL && !isError) {
-    const isFailed = (input as { failed?: unknown } | null)?.failed === true;
-    answered.completed = { stop: isFailed ? "failed" : "complete", text: content };
-  }
-  if (usage) answered.usage = addUsage(answered.usage, usage);
-  if (cost !== undefined) answered.cost = (answered.cost ?? 0) + cost;
-  answered.results.push({ id, tool, content, isError, ...omitUndefined({ output, data }) });
-}
-
-function skipToolCall(
-  index: number,
-  { completed }: ToolCallsResult,
-  { signal }: AgentLoopOptions,
-): ToolResult | undefined {
-  if (completed) return createCallRefusal("call-skipped", "Call not made: the run was already completed.");
-  if (signal.aborted) return createCallRefusal("aborted", "Call not made: the run was interrupted.");
-  if (index < MAX_CALLS_PER_STEP) return undefined;
-  return createCallRefusal("too-many-calls", `Call not made: the limit is ${MAX_CALLS_PER_STEP} calls per step.`);
 }
 
 /** The step of a call, and its position in it, from 1. */

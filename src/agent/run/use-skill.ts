@@ -11,7 +11,7 @@ import { getSkillLocation } from "../../store/trust.ts";
 import { omitUndefined } from "../../util/objects.ts";
 import type { Redactor, Secrets } from "../../util/redact.ts";
 import { findNearest, formatCount } from "../../util/text.ts";
-import { getStopReason, withTimeLimit } from "../../util/timeout.ts";
+import { getStopReason, startTimeLimit } from "../../util/timeout.ts";
 import { sanitizeLine } from "../../util/untrusted-text.ts";
 import type { ResolvedModel } from "../models/resolve-model.ts";
 import { findDenials, findFirstDenial } from "../policy/skill-policies.ts";
@@ -129,37 +129,19 @@ export async function runUse(given: UseContext): Promise<RunResult> {
   const checked = await checkUse(use, taken).catch((error) => ({ refusals: [toProblem(error)] }));
   if ("refusals" in checked) return refuseUse(use, checked.refusals);
   const { skill, redactor } = checked;
+  const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
+  const limit = startTimeLimit(seconds, signal, () => use.steps.waited());
   try {
-    const { iterations, seconds, tokens } = resolveRunLimits(skill.manifest.maxIterations, host, request);
-    const budget = use.chain.budget ?? { used: 0, max: tokens };
+    const limits = { maxIterations: iterations, seconds, budget: use.chain.budget ?? { used: 0, max: tokens } };
     const { runSubAgent } = await import("./sub-agent.ts"); // Loaded only when a sub-agent runs.
-    return await withTimeLimit(
-      seconds,
-      signal,
-      async (bounded) => {
-        try {
-          return await runSubAgent(
-            { ...use, signal: bounded },
-            { ...checked, limits: { maxIterations: iterations, seconds, budget } },
-          );
-        } catch (error) {
-          if (!bounded.aborted) throw error;
-          const stop = getStopReason(bounded);
-          const content = formatRunContent({
-            stop,
-            text: "",
-            maxIterations: iterations,
-            seconds,
-            tokens,
-            error: undefined,
-          });
-          return refuseUse({ ...use, stop }, [{ code: stop, message: content, fix: "" }]);
-        }
-      },
-      () => use.steps.waited(),
-    );
+    return await runSubAgent({ ...use, signal: limit.signal }, { ...checked, limits });
   } catch (error) {
-    return refuseUse({ ...use, redactor }, [toProblem(error)]);
+    if (!limit.signal.aborted) return refuseUse({ ...use, redactor }, [toProblem(error)]);
+    const stop = getStopReason(limit.signal);
+    const ending = { stop, text: "", maxIterations: iterations, seconds, tokens, error: undefined };
+    return refuseUse({ ...use, stop, redactor }, [{ code: stop, message: formatRunContent(ending), fix: "" }]);
+  } finally {
+    limit.stop();
   }
 }
 

@@ -13,8 +13,10 @@ import {
   mapSandboxPath,
   type ProcessStream,
   type Sandbox,
+  type SandboxCommand,
   type SandboxLimits,
   type SandboxOutcome,
+  type SandboxRunOptions,
   WORKSPACE_FOLDER,
 } from "../../host/sandbox-contract.ts";
 import { createSandbox } from "../../sandbox/create-sandbox.ts";
@@ -219,37 +221,38 @@ export async function openRunSandbox(host: Host, request: RunSandboxOptions): Pr
       }
       let unsettled: Problem[] = [];
       const mayWrite = workspace.mounts.some((mount) => mount.access === "read-write") || sandbox.level === "none";
-      const begin = () =>
-        sandbox.run(
-          {
-            argv,
-            env: { ...(options.isPlain ? {} : { ...libraries.env, ...env }), ...options.env, ...way?.env },
-            folder: options.folder ?? start,
-            mounts: [
-              ...[...files, ...libraries.mounts, ...workspace.mounts],
-              ...[...(options.mounts ?? []), ...(way?.mounts ?? [])],
-            ],
-            ...(way ? { sockets: [way.door] } : {}),
-            network: (options.hasNetwork ?? !options.isPlain) ? network : [],
-            limits,
-            ...(root === undefined ? {} : { root }),
-            ...(workspace.user === undefined ? {} : { user: workspace.user }),
-            ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
-          },
-          {
-            onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
-            signal: AbortSignal.any([request.signal, options.signal, way?.halted].filter((one) => one !== undefined)),
-            ...(request.waited ? { getWaitedMs: request.waited } : {}),
-            ...(claim ? { onMounted: claim.release } : {}),
-          },
-        );
-      const { notices = [], ...outcome } = await (mayWrite ? watchOwnSkills(host, begin) : begin()).finally(
-        async () => {
-          claim?.release();
-          unsettled = await settleWorkspace(workspace, home, request.review);
-          planted.push(...unsettled);
-        },
-      );
+      const command: SandboxCommand = {
+        argv,
+        env: { ...(options.isPlain ? {} : { ...libraries.env, ...env }), ...options.env, ...way?.env },
+        folder: options.folder ?? start,
+        mounts: [
+          ...[...files, ...libraries.mounts, ...workspace.mounts],
+          ...[...(options.mounts ?? []), ...(way?.mounts ?? [])],
+        ],
+        ...(way ? { sockets: [way.door] } : {}),
+        network: (options.hasNetwork ?? !options.isPlain) ? network : [],
+        limits,
+        ...(root === undefined ? {} : { root }),
+        ...(workspace.user === undefined ? {} : { user: workspace.user }),
+        ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
+      };
+      const control: SandboxRunOptions = {
+        onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
+        signal: AbortSignal.any([request.signal, options.signal, way?.halted].filter((one) => one !== undefined)),
+        ...(request.waited ? { getWaitedMs: request.waited } : {}),
+        ...(claim ? { onMounted: claim.release } : {}),
+      };
+      let ended: SandboxOutcome;
+      try {
+        ended = await (mayWrite
+          ? watchOwnSkills(host, () => sandbox.run(command, control))
+          : sandbox.run(command, control));
+      } finally {
+        claim?.release();
+        unsettled = await settleWorkspace(workspace, home, request.review);
+        planted.push(...unsettled);
+      }
+      const { notices = [], ...outcome } = ended;
       isolation = outcome.isolation;
       const printed = output.end({ isCut: outcome.ending !== "exit" });
       return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...notices, ...unsettled], limits };
